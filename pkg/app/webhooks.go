@@ -31,14 +31,14 @@ import (
 	"github.com/glassback/glassback/pkg/webhook/certificate"
 )
 
-// How long the webhooks answer after the operator began to stop. API servers take a moment to notice that a configuration is
-// gone, and nodes take a moment to notice that a Pod is.
+// The webhooks still answer for this time after the operator has begun to stop. API servers notice the deletion of a configuration only
+// after a moment, and nodes notice the deletion of a Pod only after a moment.
 const (
 	lingerOutside   = time.Second
 	lingerInCluster = 5 * time.Second
 )
 
-// removePatience is how long an API server that does not answer can keep the end waiting.
+// removePatience limits the deletion of the registration at the end: the API server may not answer.
 const removePatience = 5 * time.Second
 
 // webhooks answer the API server's admission requests.
@@ -49,13 +49,13 @@ type webhooks struct {
 	certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	linger      time.Duration
 
-	keeper       *certificate.Keeper         // nil with files
+	keeper       *certificate.Keeper         // nil if the certificate comes from files
 	informers    []*factories                // the informers of the keeper
-	remove       func(context.Context) error // deletes the registration of the keeper; nil if the keeper makes none
-	unregistered func() bool                 // whether others should have, and have not; nil if they need not
+	remove       func(context.Context) error // deletes the configurations that the keeper created; nil if it creates none
+	unregistered func() bool                 // whether the configurations that a user must apply are missing; nil if the keeper creates them
 }
 
-// newWebhooks sets up the webhooks, and listens. Without webhooks in the options, it returns nil.
+// newWebhooks sets up the webhooks and starts to listen. It returns nil if the options have no webhooks.
 func newWebhooks(ctx context.Context, o *options.Options, c *clients.Clients, stages *trace.Recorder) (*webhooks, error) {
 	w := &webhooks{mode: o.WebhookMode(), handler: webhook.NewHandler(c.Glassback), linger: lingerOutside}
 	if o.InCluster() {
@@ -108,7 +108,7 @@ func (w *webhooks) fromFiles(o *options.Options) error {
 func (w *webhooks) fromService(ctx context.Context, o *options.Options, c *clients.Clients, stages *trace.Recorder) error {
 	namespace := command.OwnNamespace()
 	if namespace == "" {
-		return fmt.Errorf("it is not known which namespace this Pod is in: there is no %s", command.NamespaceFile)
+		return fmt.Errorf("cannot find the namespace of this Pod: the file %s does not exist", command.NamespaceFile)
 	}
 	if err := errors.Join(
 		permissions.RequireIn(ctx, c.Kube, namespace, permissions.CASecret, "in namespace "+namespace+": apply artifacts/rbac"),
@@ -139,7 +139,7 @@ func (w *webhooks) fromService(ctx context.Context, o *options.Options, c *clien
 	})
 }
 
-// registers reports whether a configuration has webhooks that this operator keeps.
+// registers reports whether a configuration has webhooks whose caBundle this operator writes.
 func registers(r certificate.Registration) bool {
 	bundles, err := r.Bundles()
 	return err != nil || len(bundles) > 0
@@ -181,7 +181,7 @@ func (w *webhooks) fromURL(ctx context.Context, o *options.Options, c *clients.C
 	}, map[string]cache.SharedIndexInformer{"MutatingWebhookConfiguration": mutating, "ValidatingWebhookConfiguration": validating})
 }
 
-// keep makes the keeper, and has it watch.
+// keep creates the keeper, and connects it with the informers.
 func (w *webhooks) keep(config certificate.Config, watched map[string]cache.SharedIndexInformer) error {
 	config.Lifetimes = certificate.DefaultLifetimes
 	config.Clock = clock.RealClock{}
@@ -195,8 +195,7 @@ func (w *webhooks) keep(config certificate.Config, watched map[string]cache.Shar
 	return nil
 }
 
-// run serves until ctx ends, and a little longer. It returns an error if the webhooks could
-// not be served.
+// run serves until ctx ends, and then for the linger time. It returns an error if it could not serve.
 func (w *webhooks) run(ctx, drain context.Context) error {
 	logger := klog.FromContext(ctx).WithValues("webhooks", w.mode)
 	ctx, stop := context.WithCancel(klog.NewContext(ctx, logger))
@@ -213,7 +212,7 @@ func (w *webhooks) run(ctx, drain context.Context) error {
 		w.runKeeper(ctx, drain)
 	}
 	<-ctx.Done()
-	if w.remove != nil { // The keeper, which would bring it back, has ended.
+	if w.remove != nil { // The keeper has ended: it would create the configurations again.
 		removing, cancel := context.WithTimeout(context.WithoutCancel(ctx), removePatience)
 		defer cancel()
 		if err := w.remove(removing); err != nil {

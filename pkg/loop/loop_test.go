@@ -46,7 +46,7 @@ func firstCauses(l *Loop) (verbs []string) {
 	return verbs
 }
 
-// outcome is what one call of a scripted Sync returns.
+// outcome is the result of one call of a scripted Sync.
 type outcome struct {
 	after time.Duration
 	err   error
@@ -57,27 +57,27 @@ func TestWhatASyncReturnsDecidesWhenItRunsAgain(t *testing.T) {
 	failure := errors.New("no")
 	for name, test := range map[string]struct {
 		script []outcome
-		want   []time.Duration // when Sync was called, since the key was added
-		causes []string        // the verb of each call's first cause
+		want   []time.Duration // times of the calls of Sync, since the key was added
+		causes []string        // verb of the first cause of each call
 	}{
-		"neither: not again": {
+		"success without a time: no further sync": {
 			script: []outcome{{}}, want: []time.Duration{0}, causes: []string{"Added"},
 		},
-		"after: exactly then": {
+		"success with a time: a sync after exactly this time": {
 			script: []outcome{{after: 5 * time.Second}, {after: time.Minute}, {}},
 			want:   []time.Duration{0, 5 * time.Second, 65 * time.Second}, causes: []string{"Added", "After", "After"},
 		},
-		"error: after a backoff that doubles, to a limit": {
+		"an error: a retry after a backoff, which doubles up to a limit": {
 			script: []outcome{{err: failure}, {err: failure}, {err: failure}, {err: failure}, {err: failure}, {}},
 			want:   []time.Duration{0, 1 * time.Second, 3 * time.Second, 7 * time.Second, 15 * time.Second, 23 * time.Second},
 			causes: []string{"Added", "Retry", "Retry", "Retry", "Retry", "Retry"},
 		},
-		"success forgets the backoff": {
+		"success resets the backoff": {
 			script: []outcome{{err: failure}, {err: failure}, {after: time.Minute}, {err: failure}, {}},
 			want:   []time.Duration{0, 1 * time.Second, 3 * time.Second, 63 * time.Second, 64 * time.Second},
 			causes: []string{"Added", "Retry", "Retry", "After", "Retry"},
 		},
-		"error and after: whichever comes first": {
+		"an error with a time: a sync after the shorter of time and backoff": {
 			script: []outcome{{err: failure, after: 500 * time.Millisecond}, {err: failure, after: time.Hour}, {}},
 			want:   []time.Duration{0, 500 * time.Millisecond, 2500 * time.Millisecond}, causes: []string{"Added", "Retry", "Retry"},
 		},
@@ -106,16 +106,16 @@ func TestWhatASyncReturnsDecidesWhenItRunsAgain(t *testing.T) {
 				done := make(chan struct{})
 				go func() { l.Run(ctx, context.WithoutCancel(ctx), 2); close(done) }()
 				l.Add(key, trace.Cause{Verb: "Added"})
-				time.Sleep(90 * time.Second) // of the bubble's own time
+				time.Sleep(90 * time.Second) // time of the bubble
 				cancel()
 				<-done
-				// The queue rounds up to its own heartbeat when a limit is met late: compare to the tenth.
+				// The queue can round a delay up to its heartbeat: compare tenths of a second.
 				for i := range calls {
 					calls[i] = calls[i].Round(100 * time.Millisecond)
 				}
 				want, causes := slices.Clone(test.want), firstCauses(l)
-				if strings.HasPrefix(name, "error and after") {
-					// The later of the two times comes as well: it finds nothing to do.
+				if strings.HasPrefix(name, "an error with a time") {
+					// The longer of the two also causes a sync, which this test ignores.
 					want = append(want, calls[len(want):]...)
 					causes = causes[:len(test.causes)]
 				}
@@ -145,7 +145,7 @@ func run(t *testing.T, l *Loop) {
 	})
 }
 
-// TestOneWorkerSyncsAKeyAtATime adds a key again while it is synced: its next sync begins when this one has ended.
+// TestOneWorkerSyncsAKeyAtATime adds a key again while a worker syncs it. The next sync begins after this one has ended.
 func TestOneWorkerSyncsAKeyAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -173,10 +173,10 @@ func TestOneWorkerSyncsAKeyAtATime(t *testing.T) {
 	})
 }
 
-// A retry that is due comes though the key was synced in between, and Retry is its cause.
+// TestARetryAfterASuccessIsARetry: a failed sync schedules a retry, and then a sync succeeds. The retry still runs, with the cause Retry.
 func TestARetryAfterASuccessIsARetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		failures := 4 // so that there is time before the last retry
+		failures := 4 // The delay before the last retry is long enough for a successful sync.
 		l := newLoop(func(context.Context, cache.ObjectName) (time.Duration, error) {
 			if failures--; failures >= 0 {
 				return 0, errors.New("no")
@@ -185,7 +185,7 @@ func TestARetryAfterASuccessIsARetry(t *testing.T) {
 		})
 		l.Add(key, trace.Cause{Verb: "Added"})
 		run(t, l)
-		time.Sleep(7*time.Second + time.Millisecond) // 1, 2 and 4 seconds; the next one is due after 8
+		time.Sleep(7*time.Second + time.Millisecond) // the first three delays are 1, 2 and 4 seconds; the next one is 8
 		l.Add(key, trace.Cause{Verb: "Updated"})
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
@@ -199,7 +199,7 @@ func TestARetryAfterASuccessIsARetry(t *testing.T) {
 }
 
 func TestOnlyConflictsAreQuiet(t *testing.T) {
-	conflict := apierrors.NewConflict(batchv1.Resource("jobs"), "j", errors.New("the version is another"))
+	conflict := apierrors.NewConflict(batchv1.Resource("jobs"), "j", errors.New("another resourceVersion"))
 	update, refused := fmt.Errorf("update Job j: %w", conflict), errors.New("refused")
 	for sentence, test := range map[string]struct {
 		err  error
@@ -208,13 +208,13 @@ func TestOnlyConflictsAreQuiet(t *testing.T) {
 		"no error":                        {nil, false},
 		"another error":                   {refused, false},
 		"a conflict":                      {conflict, true},
-		"a conflict, and what met it":     {update, true},
-		"one that is joined to nothing":   {errors.Join(nil, update), true},
+		"a wrapped conflict":              {update, true},
+		"a conflict joined with nil":      {errors.Join(nil, update), true},
 		"two conflicts":                   {errors.Join(update, conflict), true},
 		"a conflict before another error": {errors.Join(update, refused), false},
 		"a conflict after another error":  {errors.Join(refused, update), false},
-		"conflicts that are joined twice": {errors.Join(errors.Join(update, conflict), update), true},
-		"conflicts that are joined to another error deep down": {errors.Join(update, errors.Join(conflict, refused)), false},
+		"conflicts in two levels of Join": {errors.Join(errors.Join(update, conflict), update), true},
+		"a conflict and another error in two levels of Join": {errors.Join(update, errors.Join(conflict, refused)), false},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			if got := isConflict(test.err); got != test.want {
@@ -224,17 +224,17 @@ func TestOnlyConflictsAreQuiet(t *testing.T) {
 	}
 }
 
-// TestWhatIsLogged is how a person learns of an error: a conflict is none.
+// TestWhatIsLogged: the loop logs the error of a sync, unless the error consists of conflicts only.
 func TestWhatIsLogged(t *testing.T) {
-	conflict := apierrors.NewConflict(batchv1.Resource("jobs"), "j", errors.New("the version is another"))
+	conflict := apierrors.NewConflict(batchv1.Resource("jobs"), "j", errors.New("another resourceVersion"))
 	for sentence, test := range map[string]struct {
 		err  error
 		want bool
 	}{
-		"no error":   {nil, false},
-		"a conflict": {errors.Join(conflict, nil), false},
-		"an error":   {errors.New("refused"), true},
-		"an error that comes with a conflict as well": {errors.Join(conflict, errors.New("refused")), true},
+		"no error":                        {nil, false},
+		"a conflict":                      {errors.Join(conflict, nil), false},
+		"an error":                        {errors.New("refused"), true},
+		"an error joined with a conflict": {errors.Join(conflict, errors.New("refused")), true},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			l := newLoop(func(context.Context, cache.ObjectName) (time.Duration, error) { return 0, test.err })
@@ -276,12 +276,12 @@ func TestStopping(t *testing.T) {
 		cancel()
 		<-done
 		if started.Load() != 2 || finished.Load() != 2 {
-			t.Errorf("%d syncs started and %d finished, want the 2 that were under way", started.Load(), finished.Load())
+			t.Errorf("%d syncs started and %d finished, want 2: those that ran before the stop", started.Load(), finished.Load())
 		}
 	})
 }
 
-func TestDrainCanBeCutShort(t *testing.T) {
+func TestDrainEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		drain, end := context.WithCancel(context.Background())
@@ -313,10 +313,10 @@ func TestCausesAreBounded(t *testing.T) {
 	}
 	if text := p.String(); !strings.HasPrefix(text, "Updated Job x (resourceVersion 7: status.succeeded); ") ||
 		!strings.HasSuffix(text, "; and 12 more") {
-		t.Errorf("causes read %q", text)
+		t.Errorf("the text of the causes is %q", text)
 	}
 	if again := l.causes.take(key, time.Now(), false); again.String() != "After" || len(l.causes.waiting) != 0 {
-		t.Errorf("causes are handed over twice: %s", again)
+		t.Errorf("the next sync gets the same causes again: %s", again)
 	}
 }
 
@@ -349,11 +349,11 @@ func TestHandler(t *testing.T) {
 			},
 			want: map[string]string{"default/sample": "Updated Job default/j (resourceVersion 2: status.succeeded)"},
 		},
-		"a resync is no update": {
+		"a resync is not an update": {
 			call: func(h cache.ResourceEventHandler) { h.OnUpdate(job("j", "sample", "1"), job("j", "sample", "1")) },
 			want: map[string]string{"default/sample": "Sync Job default/j (resourceVersion 1)"},
 		},
-		"a new owner and the old one": {
+		"a change of the owner: both owners": {
 			call: func(h cache.ResourceEventHandler) { h.OnUpdate(job("j", "old", "1"), job("j", "new", "2")) },
 			want: map[string]string{
 				"default/old": "Updated Job default/j (resourceVersion 1)",
@@ -370,7 +370,7 @@ func TestHandler(t *testing.T) {
 			},
 			want: map[string]string{"default/sample": "Deleted Job default/j (resourceVersion 3)"},
 		},
-		"a tombstone that holds nothing": {
+		"a tombstone without an object": {
 			call: func(h cache.ResourceEventHandler) { h.OnDelete(cache.DeletedFinalStateUnknown{Key: "default/j"}) },
 		},
 		"a Job without an owner": {
@@ -398,7 +398,7 @@ func TestHandler(t *testing.T) {
 			}
 			for k, want := range test.want {
 				if got[k] != want {
-					t.Errorf("%s was added because of %q, want %q", k, got[k], want)
+					t.Errorf("the cause of %s is %q, want %q", k, got[k], want)
 				}
 			}
 		})
@@ -418,42 +418,42 @@ func TestWritten(t *testing.T) {
 		expect := func(want time.Duration, when string) {
 			t.Helper()
 			if got := w.Wait(key); got != want {
-				t.Errorf("%s: waits for %s, want %s", when, got, want)
+				t.Errorf("%s: the wait is %s, want %s", when, got, want)
 			}
 		}
 		add(job("j", "", "10"))
-		expect(0, "nothing written")
+		expect(0, "without a write")
 		w.Record(key, "create jobs.batch", store, job("k", "", "12"))
 		expect(maxStale, "the cache does not have it")
 		add(job("k", "", "11"))
 		time.Sleep(time.Second)
 		expect(maxStale-time.Second, "the cache has an older version")
 		add(job("k", "", "13"))
-		expect(0, "the cache is past it")
+		expect(0, "the cache has a newer version")
 
 		old := job("k", "", "13", func(j *batchv1.Job) { j.UID = "1" })
 		add(old)
 		w.RecordDelete(key, "delete jobs.batch", store, old)
-		expect(maxStale, "the deleted object is still there")
+		expect(maxStale, "the cache still has the deleted object")
 		add(job("k", "", "14", func(j *batchv1.Job) { j.UID = "2" }))
 		expect(0, "another object has its name")
 
 		w.Record(key, "create jobs.batch", store, job("j", "", "99"))
 		time.Sleep(maxStale)
-		expect(0, "a version that never comes")
+		expect(0, "the wait for a version that never arrives ends")
 		if len(w.byKey) != 0 {
-			t.Errorf("%d keys are kept, want none", len(w.byKey))
+			t.Errorf("records of %d keys remain, want none", len(w.byKey))
 		}
 	})
 }
 
 func TestSoonest(t *testing.T) {
 	for sentence, test := range map[string]struct{ a, b, want time.Duration }{
-		"neither":    {0, 0, 0},
-		"one":        {3, 0, 3},
-		"the other":  {0, 3, 3},
-		"both":       {3, 2, 2},
-		"both alike": {3, 3, 3},
+		"neither":     {0, 0, 0},
+		"one":         {3, 0, 3},
+		"the other":   {0, 3, 3},
+		"both":        {3, 2, 2},
+		"equal times": {3, 3, 3},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			if got := Soonest(test.a, test.b); got != test.want {

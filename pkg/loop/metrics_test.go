@@ -23,7 +23,7 @@ import (
 	"github.com/glassback/glassback/pkg/trace"
 )
 
-// tally records its calls.
+// tally is a Metrics that records its calls.
 type tally struct {
 	mu    sync.Mutex
 	names []string
@@ -51,15 +51,15 @@ func (c *tally) Finished(result Result, took time.Duration) {
 func (c *tally) Panicked() { c.record("panicked") }
 
 func TestWhatIsCounted(t *testing.T) {
-	conflict := apierrors.NewConflict(batchv1.Resource("jobs"), "j", errors.New("the version is another"))
+	conflict := apierrors.NewConflict(batchv1.Resource("jobs"), "j", errors.New("another resourceVersion"))
 	for sentence, test := range map[string]struct {
 		outcome
 		want []string
 	}{
 		"a success":               {outcome{}, []string{"finished: 0 in 1s"}},
 		"an error":                {outcome{err: errors.New("no")}, []string{"finished: 1 in 1s"}},
-		"an error that waits":     {outcome{err: errors.New("no"), after: time.Hour}, []string{"finished: 1 in 1s"}},
-		"a conflict is no error":  {outcome{err: errors.Join(conflict, nil)}, []string{"finished: 2 in 1s"}},
+		"an error with a time":    {outcome{err: errors.New("no"), after: time.Hour}, []string{"finished: 1 in 1s"}},
+		"a conflict, no error":    {outcome{err: errors.Join(conflict, nil)}, []string{"finished: 2 in 1s"}},
 		"a conflict and an error": {outcome{err: errors.Join(conflict, errors.New("no"))}, []string{"finished: 1 in 1s"}},
 		"a time to run again":     {outcome{after: time.Hour}, []string{"finished: 3 in 1s"}},
 		"a panic":                 {outcome{panic: "oh"}, []string{"panicked", "finished: 1 in 1s"}},
@@ -82,10 +82,10 @@ func TestWhatIsCounted(t *testing.T) {
 				l.Run(ctx, context.WithoutCancel(ctx), 2)
 				want := slices.Concat([]string{"+2 workers", "started: Added Job j"}, test.want, []string{"-2 workers"})
 				if !slices.Equal(counting.calls, want) {
-					t.Errorf("counted %q, want %q", counting.calls, want)
+					t.Errorf("the calls are %q, want %q", counting.calls, want)
 				}
 				if !slices.Equal(counting.names, []string{"test"}) {
-					t.Errorf("metrics are made for %q", counting.names)
+					t.Errorf("ForController was called for %q", counting.names)
 				}
 			})
 		})
@@ -106,8 +106,8 @@ func TestWithoutMetricsNothingIsAllocated(t *testing.T) {
 	}
 }
 
-// BenchmarkLoop is one event, from Add to the end of its sync, without metrics. The one of
-// package metrics is the same with metrics.
+// BenchmarkLoop measures one event, from Add to the end of its sync, without metrics. The benchmark in package metrics does the same with
+// metrics.
 func BenchmarkLoop(b *testing.B) {
 	ctx, cancel := context.WithCancel(klog.NewContext(b.Context(), klog.Logger{}))
 	synced := make(chan struct{})

@@ -23,18 +23,18 @@ import (
 	"github.com/glassback/glassback/pkg/trace"
 )
 
-// TestOrder drives the order as a workqueue does: "u1" is an urgent key, and "1" is another one.
+// TestOrder uses the order as a workqueue does. "u1" is an urgent key, and "1" is a key that is not urgent.
 func TestOrder(t *testing.T) {
 	for name, test := range map[string]struct {
-		push, touch []string // a touched key is urgent
+		push, touch []string // touch makes a key urgent
 		want        []string
 	}{
 		"urgent keys come first": {push: []string{"1", "2", "u1", "3", "u2"}, want: []string{"u1", "u2", "1", "2", "3"}},
 		"a key that becomes urgent moves": {
 			push: []string{"1", "2", "u1", "3"}, touch: []string{"3"}, want: []string{"u1", "3", "1", "2"},
 		},
-		"a key that is urgent keeps its place":    {push: []string{"u1", "u2"}, touch: []string{"u1"}, want: []string{"u1", "u2"}},
-		"a key that does not wait is not touched": {push: []string{"u1"}, touch: []string{"7"}, want: []string{"u1"}},
+		"a key that was urgent keeps its place": {push: []string{"u1", "u2"}, touch: []string{"u1"}, want: []string{"u1", "u2"}},
+		"touch does not add a key":              {push: []string{"u1"}, touch: []string{"7"}, want: []string{"u1"}},
 		"every eighth key is not urgent": {
 			push: []string{"1", "2", "u1", "u2", "u3", "u4", "u5", "u6", "u7", "u8", "u9"},
 			want: []string{"u1", "u2", "u3", "u4", "u5", "u6", "u7", "1", "u8", "u9", "2"},
@@ -61,7 +61,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestAKeyThatMovedIsHandedOutOnce adds a key again after it has moved: its old place must not count twice.
+// TestAKeyThatMovedIsHandedOutOnce: a key becomes urgent and moves. After Pop, the key is added again. Its first place must not return it a
+// second time.
 func TestAKeyThatMovedIsHandedOutOnce(t *testing.T) {
 	urgent := false
 	o := newOrder(func(cache.ObjectName) bool { return urgent })
@@ -69,12 +70,12 @@ func TestAKeyThatMovedIsHandedOutOnce(t *testing.T) {
 	urgent = true
 	o.Touch(key)
 	if got := o.Pop(); got != key || o.Len() != 0 {
-		t.Fatalf("%s, and %d wait", got, o.Len())
+		t.Fatalf("Pop returned %s, and %d keys wait", got, o.Len())
 	}
 	urgent = false
 	o.Push(key)
 	if got := o.Pop(); got != key || o.Len() != 0 {
-		t.Fatalf("%s, and %d wait", got, o.Len())
+		t.Fatalf("Pop returned %s, and %d keys wait", got, o.Len())
 	}
 	if _, found := o.take(false); found {
 		t.Error("the key is handed out twice")
@@ -105,7 +106,7 @@ func TestOnlyChangesAreUrgent(t *testing.T) {
 	}
 }
 
-// TestWhichTimersAreUrgent has a sync ask for a time, or fail, and its key wait for another reason.
+// TestWhichTimersAreUrgent: a sync asks for a time, or fails. In some rows, the key also waits in the queue for another reason.
 func TestWhichTimersAreUrgent(t *testing.T) {
 	now := time.Now()
 	for name, test := range map[string]struct {
@@ -113,12 +114,12 @@ func TestWhichTimersAreUrgent(t *testing.T) {
 		after                time.Duration // since the sync
 		urgent               bool
 	}{
-		"a time that a sync asked for":                    {asked: true, after: time.Minute, urgent: true},
-		"a time that a failed sync asked for":             {asked: true, failed: true, after: time.Minute, urgent: true},
-		"a retry":                                         {failed: true, after: time.Minute},
-		"a time that has come, of a key that waits":       {asked: true, waits: true, after: time.Minute, urgent: true},
-		"a time that has not come, of a key that waits":   {asked: true, waits: true, after: time.Second},
-		"a key that waits, and has a retry that has come": {failed: true, waits: true, after: time.Minute},
+		"a time that a sync asked for":                  {asked: true, after: time.Minute, urgent: true},
+		"a time that a failed sync asked for":           {asked: true, failed: true, after: time.Minute, urgent: true},
+		"a retry":                                       {failed: true, after: time.Minute},
+		"a time that has passed, of a key in the queue": {asked: true, waits: true, after: time.Minute, urgent: true},
+		"a time in the future, of a key in the queue":   {asked: true, waits: true, after: time.Second},
+		"a retry that is due, of a key in the queue":    {failed: true, waits: true, after: time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCauses()
@@ -133,7 +134,7 @@ func TestWhichTimersAreUrgent(t *testing.T) {
 	}
 }
 
-// TestChangesDoNotWaitBehindARestart has a change, a due time and a failed sync come while the keys of a restart wait.
+// TestChangesDoNotWaitBehindARestart: while the keys of a restart wait, an object changes, a time is due, and a sync fails.
 func TestChangesDoNotWaitBehindARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const backlog, each = 1000, time.Second
@@ -171,18 +172,18 @@ func TestChangesDoNotWaitBehindARestart(t *testing.T) {
 		time.Sleep(14 * each)
 		order := names()
 		if at := slices.Index(order, "old-900"); at < 5 || at > 6 {
-			t.Errorf("the changed object was number %d of %v", at, order)
+			t.Errorf("the changed object was synced at position %d of %v", at, order)
 		}
 		if at := slices.Index(order[1:], "due") + 1; at < 10 || at > 12 {
-			t.Errorf("the object that was due after 10 s was number %d of %v", at, order)
+			t.Errorf("the object that was due after 10 s was synced at position %d of %v", at, order)
 		}
 		time.Sleep(backlog * each)
 		order = names()
 		if at := slices.Index(order[2:], "failing") + 2; at < backlog {
-			t.Errorf("the failed object was number %d again, and %d waited before it", at, backlog)
+			t.Errorf("the retry of the failed object was at position %d, want after the %d waiting objects", at, backlog)
 		}
 		if n := len(slices.DeleteFunc(slices.Clone(order), func(s string) bool { return !strings.HasPrefix(s, "old-") })); n != backlog {
-			t.Errorf("%d of the restart's objects were synced, want %d", n, backlog)
+			t.Errorf("%d objects of the restart were synced, want %d", n, backlog)
 		}
 		cancel()
 		<-done

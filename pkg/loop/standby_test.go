@@ -18,8 +18,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// informer is one that does what a test says, in the order of a real one: it changes its store,
-// and then calls its handler.
+// informer is a fake informer that a test controls. Like a real one, it first changes its store, and then calls its handler.
 type informer struct {
 	cache.SharedIndexInformer
 	store   cache.Store
@@ -36,7 +35,7 @@ func (i *informer) AddEventHandler(handler cache.ResourceEventHandler) (cache.Re
 }
 
 func (i *informer) add(j *batchv1.Job) {
-	_ = i.store.Add(j) // The key function of a Job does not fail.
+	_ = i.store.Add(j) // The key function never fails for a Job.
 	i.handler.OnAdd(j, false)
 }
 
@@ -50,7 +49,7 @@ func (i *informer) delete(j *batchv1.Job) {
 	i.handler.OnDelete(j)
 }
 
-// watching returns a Loop of parents, and the informers of these and of their children.
+// watching returns a Loop that watches parents and children, and the two informers.
 func watching(t *testing.T) (l *Loop, parents, children *informer) {
 	t.Helper()
 	l, parents, children = newLoop(nil), newInformer(), newInformer()
@@ -70,12 +69,11 @@ func heap() uint64 {
 	return stats.HeapAlloc
 }
 
-// TestAStandbyHoldsNoKeys has objects and their children come, change and go while the Loop does
-// not run.
+// TestAStandbyHoldsNoKeys creates, changes and deletes objects and their children while the Loop does not run.
 func TestAStandbyHoldsNoKeys(t *testing.T) {
 	l, parents, children := watching(t)
 	defer l.Queue.ShutDown()
-	const objects, perObject = 20_000, 10 // 10 bytes are noise: a key with its causes has some 1,500
+	const objects, perObject = 20_000, 10 // 10 bytes are noise: a key with its causes takes some 1,500
 	before := heap()
 	for i := range objects {
 		name := fmt.Sprint("run-", i)
@@ -90,18 +88,18 @@ func TestAStandbyHoldsNoKeys(t *testing.T) {
 		t.Errorf("%d keys wait, want none", n)
 	}
 	if n := len(l.causes.waiting); n != 0 {
-		t.Errorf("the causes of %d keys are kept, want none", n)
+		t.Errorf("the loop keeps the causes of %d keys, want none", n)
 	}
 	if events := l.Trace.Events(); len(events) != 0 {
-		t.Errorf("the trace has %q, want nothing", events[0].String())
+		t.Errorf("the trace has %q, want no events", events[0].String())
 	}
 	if grown := int64(heap()) - int64(before); grown > objects*perObject {
-		t.Errorf("%d objects that came and went leave %d bytes, want %d at most", objects, grown, objects*perObject)
+		t.Errorf("after %d objects were created and deleted, the heap has grown by %d bytes, want at most %d", objects, grown, objects*perObject)
 	}
 	runtime.KeepAlive(l)
 }
 
-// TestRunBeginsWithWhatTheCachesHold: each key once, with its causes.
+// TestRunBeginsWithWhatTheCachesHold: Run adds the key of each object in the caches once, with its causes.
 func TestRunBeginsWithWhatTheCachesHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, parents, children := watching(t)
@@ -113,7 +111,7 @@ func TestRunBeginsWithWhatTheCachesHold(t *testing.T) {
 		parents.delete(job("b", "", "5"))
 		parents.add(job("c", "", "6"))
 		parents.delete(job("c", "", "6"))
-		children.add(job("c-1", "c", "7")) // Its owner is gone.
+		children.add(job("c-1", "c", "7")) // The owner does not exist.
 		go l.Run(t.Context(), t.Context(), 0)
 		synctest.Wait()
 		var got []string
@@ -126,7 +124,7 @@ func TestRunBeginsWithWhatTheCachesHold(t *testing.T) {
 			"c: Added Job default/c-1 (resourceVersion 7)",
 		}
 		if !slices.Equal(got, want) {
-			t.Errorf("it begins with\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+			t.Errorf("Run adds\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
 		if n := l.Queue.Len(); n != len(want) {
 			t.Errorf("%d keys wait, want %d", n, len(want))
@@ -138,8 +136,7 @@ func TestRunBeginsWithWhatTheCachesHold(t *testing.T) {
 	})
 }
 
-// TestNoChangeIsLostWhenRunBegins has objects come while Run begins: each is found in the cache,
-// or added by the handler.
+// TestNoChangeIsLostWhenRunBegins creates objects while Run begins. Run finds each object in the cache, or the handler adds its key.
 func TestNoChangeIsLostWhenRunBegins(t *testing.T) {
 	for round := range 50 {
 		l, parents, _ := watching(t)

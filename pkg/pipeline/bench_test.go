@@ -25,8 +25,7 @@ import (
 	"github.com/glassback/glassback/pkg/trace"
 )
 
-// The candidates: the stock informer, and ours with either queue, not traced and
-// traced.
+// candidates are the stock informer, and our informer with each queue, without and with a trace.
 var candidates = []struct {
 	name string
 	make func(lw cache.ListerWatcher) cache.SharedIndexInformer
@@ -56,11 +55,11 @@ func benchIndexers() cache.Indexers {
 	return cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
 }
 
-// benchSource is a LIST of pods and one WATCH that the benchmark writes to. There
-// is nothing to decode: what remains is the informer.
+// benchSource is a LIST of Pods and one WATCH to which the benchmark writes. Nothing is decoded, so that a benchmark measures only the
+// informer.
 type benchSource struct {
 	pods   []corev1.Pod
-	stream bool // the WATCH begins with the pods
+	stream bool // whether the WATCH begins with the Pods
 	events chan watch.Event
 }
 
@@ -101,8 +100,7 @@ type benchWatch struct{ events chan watch.Event }
 func (w benchWatch) Stop()                          {}
 func (w benchWatch) ResultChan() <-chan watch.Event { return w.events }
 
-// benchRun starts an informer with so many handlers, each of which calls called,
-// and returns when all have synced.
+// benchRun starts an informer with a number of handlers, and waits until all of them have synced. Each handler calls called.
 func benchRun(b *testing.B, informer cache.SharedIndexInformer, handlers int, called func()) (stop func()) {
 	b.Helper()
 	checks := []cache.DoneChecker{informer.HasSyncedChecker()}
@@ -121,7 +119,7 @@ func benchRun(b *testing.B, informer cache.SharedIndexInformer, handlers int, ca
 	var running sync.WaitGroup
 	running.Go(func() { informer.RunWithContext(ctx) })
 	if !cache.WaitFor(ctx, "", checks...) {
-		b.Fatal("not synced")
+		b.Fatal("the handlers have not synced")
 	}
 	return func() {
 		cancel()
@@ -129,8 +127,8 @@ func benchRun(b *testing.B, informer cache.SharedIndexInformer, handlers int, ca
 	}
 }
 
-// BenchmarkUpdate is the steady state: 1000 objects, one update after the other,
-// as fast as the informer reads them, each with a call of every handler.
+// BenchmarkUpdate measures the steady state. The informer has 1000 objects and reads updates as fast as it can. Each update calls every
+// handler.
 func BenchmarkUpdate(b *testing.B) {
 	for _, handlers := range []int{1, 4} {
 		for _, candidate := range candidates {
@@ -160,8 +158,7 @@ func BenchmarkUpdate(b *testing.B) {
 	}
 }
 
-// BenchmarkLatency is one update at a time: from the watch to the handler, with
-// nothing else under way.
+// BenchmarkLatency measures the time of one update from the watch to the handler. Only one update runs at a time.
 func BenchmarkLatency(b *testing.B) {
 	for _, candidate := range candidates {
 		b.Run(candidate.name, func(b *testing.B) {
@@ -183,7 +180,7 @@ func BenchmarkLatency(b *testing.B) {
 	}
 }
 
-// updates are made beforehand, so that making them is not measured.
+// updates creates events before the benchmark starts, so that the benchmark does not measure their creation.
 func updates(source *benchSource, count int) []watch.Event {
 	events := make([]watch.Event, count)
 	for n := range events {
@@ -194,9 +191,8 @@ func updates(source *benchSource, count int) []watch.Event {
 	return events
 }
 
-// BenchmarkSync50k is the start: 50,000 objects until the handler has them all,
-// from a LIST and from a streamed WATCH; and what is held per object afterwards,
-// beside the objects.
+// BenchmarkSync50k measures the start: the time until the handler has got 50,000 objects, from a LIST and from a streamed WATCH. It also
+// measures the memory per object afterwards, without the objects themselves.
 func BenchmarkSync50k(b *testing.B) {
 	const objects = 50_000
 	for _, stream := range []bool{false, true} {
@@ -231,9 +227,8 @@ func heapInUse() int64 {
 	return int64(stats.HeapAlloc)
 }
 
-// BenchmarkTracing measures the cost of tracing: updates through an informer with a trace and one
-// without. It reports the ratios of the elapsed times and of the CPU times. The latter do not depend
-// on other processes.
+// BenchmarkTracing measures the cost of tracing. It sends updates through an informer with a trace and through one without. It reports the
+// ratios of the elapsed times and of the CPU times. Other processes do not affect the CPU times.
 func BenchmarkTracing(b *testing.B) {
 	for _, queue := range []Queue{DeltaFIFO, RealFIFO} {
 		b.Run(queue.String(), func(b *testing.B) {
@@ -252,9 +247,8 @@ func BenchmarkTracing(b *testing.B) {
 	}
 }
 
-// BenchmarkQueues compares ours, with either queue, with the stock informer: the time of updates
-// with one handler, and while two readers list 10,000 keys again and again, with a pause.
-// docs/informer.md has the ratios.
+// BenchmarkQueues compares our informer, with each queue, with the stock informer. It measures the time of updates with one handler, first
+// alone, and then while two readers list 10,000 keys again and again with a pause. docs/informer.md has the ratios.
 func BenchmarkQueues(b *testing.B) {
 	for _, load := range []struct {
 		name    string
@@ -272,8 +266,7 @@ func BenchmarkQueues(b *testing.B) {
 	}
 }
 
-// BenchmarkDispatch compares what 32 more handlers add to an update, which is the dispatch of 32
-// notifications.
+// BenchmarkDispatch compares the time that 32 more handlers add to an update. This is the dispatch of 32 notifications.
 func BenchmarkDispatch(b *testing.B) {
 	few := stockAndOurs(b, 1000, 1, 0)
 	took, spent := inTurns(b, append(few, stockAndOurs(b, 1000, 33, 0)...))
@@ -284,7 +277,7 @@ func BenchmarkDispatch(b *testing.B) {
 	}
 }
 
-// stockAndOurs returns feeds of the stock informer and of ours with either queue, not traced.
+// stockAndOurs returns the feeds of the stock informer, and of our informer with each queue, without a trace.
 func stockAndOurs(b *testing.B, objects, handlers, readers int) (feeds []func(n int)) {
 	b.Helper()
 	for _, candidate := range candidates[:3] {
@@ -299,7 +292,7 @@ func stockAndOurs(b *testing.B, objects, handlers, readers int) (feeds []func(n 
 	return feeds
 }
 
-// read has so many goroutines list all keys again and again, with a pause, until stop.
+// read starts a number of goroutines that list all keys again and again, with a pause, until stop.
 func read(index cache.Store, readers int) (stop func()) {
 	var running sync.WaitGroup
 	var done atomic.Bool
@@ -317,8 +310,8 @@ func read(index cache.Store, readers int) (stop func()) {
 	}
 }
 
-// inTurns sends b.N updates through each, in turns, so that all have the machine as it is at the
-// time. It returns how long each took, and what it used of the processors.
+// inTurns sends b.N updates through each feed. The feeds take turns, so that the load of the machine affects all of them. It returns the
+// elapsed time and the CPU time of each feed.
 func inTurns(b *testing.B, feeds []func(n int)) (took, spent []time.Duration) {
 	b.Helper()
 	const turn = 5000 // events
@@ -335,7 +328,7 @@ func inTurns(b *testing.B, feeds []func(n int)) (took, spent []time.Duration) {
 	return took, spent
 }
 
-// processorTime is what this process has used so far.
+// processorTime returns the CPU time of this process so far.
 func processorTime(b *testing.B) time.Duration {
 	b.Helper()
 	var usage syscall.Rusage
@@ -345,8 +338,7 @@ func processorTime(b *testing.B) time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// feeder starts an informer, and returns a func that sends n updates through it and waits until
-// each handler has had all.
+// feeder starts an informer. It returns a function that sends n updates through it, and waits until each handler has got all of them.
 func feeder(b *testing.B, source *benchSource, informer cache.SharedIndexInformer, handlers int) func(n int) {
 	b.Helper()
 	var calls, expected atomic.Int64
@@ -356,7 +348,7 @@ func feeder(b *testing.B, source *benchSource, informer cache.SharedIndexInforme
 			done <- struct{}{}
 		}
 	}))
-	events, next := updates(source, 1<<16), 0 // so many that a sample is not always the same few
+	events, next := updates(source, 1<<16), 0 // a large number, so that samples differ
 	return func(n int) {
 		calls.Store(0)
 		expected.Store(int64(n * handlers))
@@ -368,7 +360,7 @@ func feeder(b *testing.B, source *benchSource, informer cache.SharedIndexInforme
 	}
 }
 
-// BenchmarkReaders is updates while others list the index.
+// BenchmarkReaders measures updates while readers list the index.
 func BenchmarkReaders(b *testing.B) {
 	for _, candidate := range candidates {
 		b.Run(candidate.name, func(b *testing.B) {

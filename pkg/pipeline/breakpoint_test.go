@@ -30,12 +30,12 @@ type bench struct {
 	informer *Informer
 	wire     breakpoint.Wire
 	queue    breakpoint.Queue
-	store    *reflectorStore // with the breakpoint and the queue behind it
-	calls    *lines          // of the handler
+	store    *reflectorStore // leads to the breakpoint and the queue
+	calls    *lines          // calls of the handler
 	recorder *trace.Recorder
 }
 
-// lines is a handler that notes its calls in their order.
+// lines is a handler that records its calls in their order.
 type lines struct {
 	mu  sync.Mutex
 	all []string
@@ -63,7 +63,7 @@ func (l *lines) take() []string {
 	return all
 }
 
-// newBench starts an informer on an API server that holds the objects of these keys.
+// newBench starts an informer on an API server that has objects with these keys.
 func newBench(t *testing.T, queue Queue, keys ...string) *bench {
 	t.Helper()
 	b := &bench{T: t, api: newFakeAPI(), calls: &lines{}, recorder: trace.NewRecorder(1000)}
@@ -85,7 +85,7 @@ func newBench(t *testing.T, queue Queue, keys ...string) *bench {
 	return b
 }
 
-// expect compares the calls of the handler since the last time.
+// expect compares the calls of the handler since the last expect or take.
 func (b *bench) expect(when string, want ...string) {
 	b.Helper()
 	synctest.Wait()
@@ -94,13 +94,13 @@ func (b *bench) expect(when string, want ...string) {
 	}
 }
 
-// take returns the calls of the handler since the last time.
+// take returns the calls of the handler since the last expect or take.
 func (b *bench) take() []string {
 	synctest.Wait()
 	return b.calls.take()
 }
 
-// kept returns the number of deltas that wait before the queue, and the first of them.
+// kept returns the number of deltas that wait at the breakpoint before the queue, and the first of them.
 func (b *bench) kept(limit int) string {
 	hold := b.queue.Held()
 	if hold == nil {
@@ -120,13 +120,13 @@ func TestAHeldQueueFillsAndDrains(t *testing.T) {
 		b.api.put("a/1") // 2
 		b.expect("before", "add a/1 2")
 		b.queue.Hold()
-		b.queue.Hold()      // once is enough
+		b.queue.Hold()      // A second Hold has no further effect.
 		b.api.put("a/1")    // 3
 		b.api.put("a/2")    // 4
 		b.api.remove("a/1") // 5
 		b.expect("held")
 		if got, want := b.kept(2), "3; Updated a/1 3; Added a/2 4"; got != want {
-			t.Errorf("kept is %s, want %s", got, want)
+			t.Errorf("the kept deltas are %s, want %s", got, want)
 		}
 		if queued := b.informer.Stats().Queued; queued != 3 {
 			t.Errorf("%d queued, want 3", queued)
@@ -135,15 +135,15 @@ func TestAHeldQueueFillsAndDrains(t *testing.T) {
 		b.queue.Release()
 		synctest.Wait()
 		got := b.calls.take()
-		if queue == DeltaFIFO { // It keeps the order of each object's alone.
+		if queue == DeltaFIFO { // A DeltaFIFO keeps the order only within an object.
 			slices.SortStableFunc(got, func(a, b string) int { return strings.Compare(strings.Fields(a)[1], strings.Fields(b)[1]) })
 		}
 		want := map[Queue]string{DeltaFIFO: "update a/1 3; delete a/1 5; add a/2 4", RealFIFO: "update a/1 3; add a/2 4; delete a/1 5"}[queue]
 		if got := strings.Join(got, "; "); got != want {
-			t.Errorf("released: calls %s, want %s", got, want)
+			t.Errorf("after the release, the calls are %s, want %s", got, want)
 		}
 		if got := b.kept(2); got != "not held" || b.informer.Stats().Queued != 0 {
-			t.Errorf("kept is %s, and %d queued", got, b.informer.Stats().Queued)
+			t.Errorf("after the release, the kept deltas are %s, and %d are queued", got, b.informer.Stats().Queued)
 		}
 		b.api.put("a/3") // 6
 		b.expect("after", "add a/3 6")
@@ -162,12 +162,12 @@ func TestAHeldQueueReleasesItself(t *testing.T) {
 	})
 }
 
-func TestAHeldQueueDoesNotHoldUpTheEnd(t *testing.T) {
+func TestAHeldQueueDoesNotDelayTheEnd(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
 		b := newBench(t, queue)
 		b.queue.Hold()
 		b.api.put("a/1")
-		synctest.Wait() // and the end of the test ends the informer
+		synctest.Wait() // The end of the test ends the informer.
 	})
 }
 
@@ -189,7 +189,7 @@ func TestAHeldWireCatchesUp(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		if got := strings.Join(b.calls.take(), "; "); !strings.Contains(got, "add a/2 3") || !strings.Contains(got, "delete a/1") {
-			t.Errorf("released: calls %s", got)
+			t.Errorf("after the release, the calls are %s", got)
 		}
 		if health := b.informer.Health(); !health.Watching || b.wire.Held() != nil {
 			t.Errorf("health is %+v", health)
@@ -197,18 +197,17 @@ func TestAHeldWireCatchesUp(t *testing.T) {
 	})
 }
 
-// A WATCH that ends is resumed from its last resourceVersion, unless it is very short: client-go
-// reads everything again after one that lived for less than a second and brought no event. A
-// WATCH that is dropped is never so short.
+// TestADroppedWatchMissesNothing: after the end of a WATCH, the reflector resumes from the last resourceVersion. The exception is a very
+// short WATCH, shorter than a second and without an event: then client-go relists. A dropped WATCH never counts as very short.
 func TestADroppedWatchMissesNothing(t *testing.T) {
 	server := func(b *bench) { b.api.closeWatches() }
 	drop := func(b *bench) { b.wire.Drop() }
 	expire := func(b *bench) { b.wire.Expire() }
 	for name, test := range map[string]struct {
-		age   time.Duration // of the WATCH
-		event bool          // it has brought one
-		end   func(b *bench)
-		anew  bool // everything is read again
+		age    time.Duration // age of the WATCH
+		event  bool          // whether the WATCH has sent an event
+		end    func(b *bench)
+		relist bool // whether the reflector relists
 	}{
 		"dropped as soon as it is open":       {0, false, drop, false},
 		"dropped after an event":              {0, true, drop, false},
@@ -234,42 +233,42 @@ func TestADroppedWatchMissesNothing(t *testing.T) {
 				time.Sleep(5 * time.Second)
 				synctest.Wait()
 				if now := b.api.clients[0].watches; len(now) != 1 || now[0] == opened {
-					t.Fatalf("there are %d watches: the one that was to end still open: %t", len(now), slices.Contains(now, opened))
+					t.Fatalf("%d watches are open; the first one is still open: %t", len(now), slices.Contains(now, opened))
 				}
 				relisted := strings.Count(fmt.Sprint(b.recorder.Events()), "wire      configmaps  Replaced ConfigMap a/1") - 1
-				if (relisted == 1) != test.anew || relisted > 1 {
-					t.Errorf("everything was read again %d times, want it: %t", relisted, test.anew)
+				if (relisted == 1) != test.relist || relisted > 1 {
+					t.Errorf("the reflector relisted %d times, want a relist: %t", relisted, test.relist)
 				}
-				if got := b.take(); !test.anew && len(got) > 0 {
-					t.Errorf("calls %q, though nothing changed", got)
+				if got := b.take(); !test.relist && len(got) > 0 {
+					t.Errorf("the calls are %q, although no object has changed", got)
 				}
 				b.api.remove("a/1")
 				if got := strings.Join(b.take(), "; "); !strings.HasPrefix(got, "delete a/1") {
-					t.Errorf("calls %q, want a deletion", got)
+					t.Errorf("the calls are %q, want a deletion", got)
 				}
 			})
 		})
 	}
 }
 
-// The handler gets the changes between two watches after the second one is open.
+// TestAnExpiredWatchMissesNothing: objects change between two watches. The handler gets the changes after the second watch is open.
 func TestAnExpiredWatchMissesNothing(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
 		b := newBench(t, queue, "a/1") // 2
 		b.expect("the list", "add a/1 2")
 		b.wire.Expire()
-		synctest.Wait()     // Now there is none, until the backoff ends.
+		synctest.Wait()     // No watch is open until the backoff ends.
 		b.api.remove("a/1") // 3
 		b.api.put("a/2")    // 4
 		time.Sleep(5 * time.Second)
 		got := strings.Join(b.take(), "; ")
 		if !strings.Contains(got, "add a/2 4") || !strings.Contains(got, "delete a/1") {
-			t.Errorf("calls %s", got)
+			t.Errorf("the calls are %s", got)
 		}
 	})
 }
 
-// A bookmark is true once all deltas before it are applied.
+// TestABookmarkWaitsForWhatIsKept: the index has the resourceVersion of a bookmark only after all deltas before the bookmark are applied.
 func TestABookmarkWaitsForWhatIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, RealFIFO)
@@ -283,17 +282,18 @@ func TestABookmarkWaitsForWhatIsKept(t *testing.T) {
 		}
 		synctest.Wait()
 		if got := b.informer.GetStore().LastStoreSyncResourceVersion(); got == "9" {
-			t.Errorf("held: the index says that it is at %s", got)
+			t.Errorf("while the queue is held, the index has the resourceVersion %s", got)
 		}
 		b.queue.Release()
 		synctest.Wait()
 		if got := b.informer.GetStore().LastStoreSyncResourceVersion(); got != "9" {
-			t.Errorf("released: the index says that it is at %s", got)
+			t.Errorf("after the release, the index has the resourceVersion %s", got)
 		}
 	})
 }
 
-// A held queue that keeps maxKept calls of the reflector releases itself, whatever time is left.
+// TestAHeldQueueThatIsFullReleasesItself: a held queue keeps at most maxKept calls of the reflector. Then it releases itself before its
+// time is over.
 func TestAHeldQueueThatIsFullReleasesItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, DeltaFIFO)
@@ -308,12 +308,12 @@ func TestAHeldQueueThatIsFullReleasesItself(t *testing.T) {
 		const maxKept = 100_000
 		update(maxKept - 1)
 		if hold := b.queue.Held(); hold == nil || hold.Kept != maxKept-1 {
-			t.Fatalf("before the limit: held: %+v", hold)
+			t.Fatalf("before the limit, the hold is %+v", hold)
 		}
 		update(1)
 		synctest.Wait()
 		if hold := b.queue.Held(); hold != nil || b.informer.Stats().Queued != 0 {
-			t.Errorf("at the limit: held: %+v, and %d queued", hold, b.informer.Stats().Queued)
+			t.Errorf("at the limit, the hold is %+v, and %d deltas are queued", hold, b.informer.Stats().Queued)
 		}
 	})
 }

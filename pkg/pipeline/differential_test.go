@@ -24,11 +24,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// These tests run the stock informer and ours, with either queue, beside each
-// other on one fake API server, and compare.
+// These tests run the stock informer and our informer, with each of its two queues, on one fake API server. They compare the informers.
 //
-// A seed determines everything that the server does. GLASSBACK_SEED=n runs only
-// that one; GLASSBACK_SEEDS=n runs n of them instead of a few.
+// A seed determines all actions of the server. GLASSBACK_SEED=n runs only the seed n. GLASSBACK_SEEDS=n runs n seeds instead of a few.
 
 func seeds(t *testing.T, usual int) []uint64 {
 	if one, err := strconv.ParseUint(os.Getenv("GLASSBACK_SEED"), 10, 64); err == nil {
@@ -57,7 +55,7 @@ type subject struct {
 	stop       func()
 }
 
-// byColor is an indexer that follows the contents.
+// byColor is an indexer that depends on the contents of objects.
 func byColor(obj any) ([]string, error) { return []string{obj.(*corev1.ConfigMap).Data["color"]}, nil }
 
 func newSubjects(api *fakeAPI, streaming bool, resync time.Duration) []*subject {
@@ -107,10 +105,9 @@ func (s *subject) addHandler(period time.Duration) {
 	s.handles = append(s.handles, handle)
 }
 
-// TestStepwiseLikeStock lets everything come to rest after each step. Then all
-// informers have been given the same, and there is no room for differences: per
-// object, every handler has been called alike, to the last argument; and the
-// index holds the same.
+// TestStepwiseLikeStock waits after each step until all goroutines are idle. Then all informers have read the same, and no difference is
+// allowed. For each object, the handlers of all informers have got the same calls with the same arguments. All indexes have the same
+// objects.
 func TestStepwiseLikeStock(t *testing.T) {
 	for _, seed := range seeds(t, 150) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -122,8 +119,8 @@ func TestStepwiseLikeStock(t *testing.T) {
 func stepwise(t *testing.T, seed uint64) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	api := newFakeAPI()
-	// When a connection is lost, each informer comes back at another time, and its
-	// resync timer starts again then. So a run has either one or the other.
+	// After a lost connection, each informer reconnects at another time, and its resync timer starts again at that time. So a run has either
+	// lost connections or resyncs.
 	var resync time.Duration
 	if random.IntN(3) == 0 {
 		resync = time.Duration(10+random.IntN(20)) * time.Second
@@ -158,8 +155,8 @@ func stepwise(t *testing.T, seed uint64) {
 			time.Sleep(time.Duration(random.IntN(60)) * time.Second)
 		case resync == 0 && random.IntN(3) == 0:
 			step = disruption(random, api)
-			// The longest series of backoffs is over by then, and every watch is
-			// old enough not to count as very short when it ends.
+			// After this time, the longest series of backoffs has ended. Every watch is old enough: client-go does not treat it as very short when
+			// it ends.
 			time.Sleep(5 * time.Minute)
 		default:
 			step = change(random, api)
@@ -171,7 +168,7 @@ func stepwise(t *testing.T, seed uint64) {
 	}
 }
 
-// randomKey picks from few, so that objects come and go again.
+// randomKey picks one of a few keys, so that the same objects are created and deleted many times.
 func randomKey(random *rand.Rand) string {
 	return []string{"a/1", "a/2", "a/3", "b/1", "b/2", "c"}[random.IntN(6)]
 }
@@ -191,8 +188,7 @@ func change(random *rand.Rand, api *fakeAPI) string {
 	}
 }
 
-// disruption is something that makes a reflector connect again. Meanwhile
-// objects may change.
+// disruption makes the reflectors reconnect. Objects can change in between.
 func disruption(random *rand.Rand, api *fakeAPI) string {
 	changes := func() {
 		for range random.IntN(6) {
@@ -211,7 +207,7 @@ func disruption(random *rand.Rand, api *fakeAPI) string {
 		changes()
 		api.compact()
 		api.offline(false)
-		return "away, and 410 afterwards"
+		return "offline, and 410 afterwards"
 	case 3:
 		api.offline(true)
 		changes()
@@ -225,7 +221,7 @@ func disruption(random *rand.Rand, api *fakeAPI) string {
 		changes()
 		api.compact()
 		api.offline(false)
-		return "away, 410 afterwards, and errors"
+		return "offline, 410 afterwards, and errors"
 	default:
 		api.fail(nil, []error{transient(random.IntN(4)), transient(random.IntN(4))})
 		api.closeWatches()
@@ -249,7 +245,7 @@ func handlerStep(random *rand.Rand, subjects []*subject) string {
 	return fmt.Sprintf("remove handler %d", n)
 }
 
-// settle waits until nothing moves any more, and compares.
+// settle waits until all goroutines are idle, and compares the informers.
 func settle(t *testing.T, api *fakeAPI, subjects []*subject, step string) {
 	t.Helper()
 	synctest.Wait()
@@ -260,7 +256,7 @@ func settle(t *testing.T, api *fakeAPI, subjects []*subject, step string) {
 	}
 	for _, s := range subjects {
 		if held := versions(s.informer.GetStore()); !maps.Equal(held, contents) {
-			t.Errorf("%s: %s: index holds %v, the server %v", step, s.name, held, contents)
+			t.Errorf("%s: %s: the index has %v, the server %v", step, s.name, held, contents)
 		}
 		compareIndexer(t, s, step)
 		if s == stock {
@@ -280,7 +276,7 @@ func settle(t *testing.T, api *fakeAPI, subjects []*subject, step string) {
 			}
 		}
 		if got, want := s.informer.LastSyncResourceVersion(), stock.informer.LastSyncResourceVersion(); got != want {
-			t.Errorf("%s: %s: reflector is at %s, stock at %s", step, s.name, got, want)
+			t.Errorf("%s: %s: the reflector has the resourceVersion %s, stock %s", step, s.name, got, want)
 		}
 		if got, want := s.transforms.Load(), stock.transforms.Load(); got != want {
 			t.Errorf("%s: %s: %d transforms, stock %d", step, s.name, got, want)
@@ -288,10 +284,10 @@ func settle(t *testing.T, api *fakeAPI, subjects []*subject, step string) {
 		ours := s.informer.(*Informer)
 		if got, want := ours.GetStore().LastStoreSyncResourceVersion(),
 			stock.informer.GetStore().LastStoreSyncResourceVersion(); ours.cfg.Queue == RealFIFO && got != want {
-			t.Errorf("%s: %s: index is at %s, stock at %s", step, s.name, got, want)
+			t.Errorf("%s: %s: the index has the resourceVersion %s, stock %s", step, s.name, got, want)
 		}
 		if queued := ours.arrived.Load() - ours.applied.Load(); queued != 0 {
-			t.Errorf("%s: %s: at rest, with %d queued", step, s.name, queued)
+			t.Errorf("%s: %s: all goroutines are idle, but %d events are queued", step, s.name, queued)
 		}
 	}
 }
@@ -325,12 +321,10 @@ func merged(a, b map[string][]call) map[string]bool {
 	return keys
 }
 
-// TestFreeRunningLikeStock lets the server run ahead, so that deltas pile up in
-// the queues. As long as no informer has to list again, each of them is given
-// every change, and the calls of the handlers are still determined: per object,
-// it is the object's history. A DeltaFIFO pops all deltas of an object at once.
-// This changes only how the objects interleave, and one flag: deltas that are
-// popped together with the first list count as initial.
+// TestFreeRunningLikeStock does not wait between the changes, so that the queues fill with deltas. As long as no informer relists, each of
+// them reads every change. So the calls of the handlers are still determined: for each object, they are its history. A DeltaFIFO pops all
+// deltas of an object at once. This changes only the order between objects, and one flag: deltas that are popped together with the first
+// list count as initial.
 func TestFreeRunningLikeStock(t *testing.T) {
 	for _, seed := range seeds(t, 60) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -339,10 +333,9 @@ func TestFreeRunningLikeStock(t *testing.T) {
 	}
 }
 
-// TestFreeRunningRelists adds lost connections after which the informers must
-// list again. Each informer gets only an outline of the changes meanwhile, and a
-// different one, because each was away for another time. But every outline is
-// true, without contradiction, and complete at the end.
+// TestFreeRunningRelists adds lost connections after which the informers must relist. Each informer reads only some of the changes, and a
+// different part of them, since each was disconnected for another time. But its calls never contradict each other, and end with the present
+// state.
 func TestFreeRunningRelists(t *testing.T) {
 	for _, seed := range seeds(t, 60) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -360,7 +353,7 @@ func freeRunning(t *testing.T, seed uint64, relists bool) {
 		s.start()
 		defer s.stop()
 	}
-	synctest.Wait() // the first watch is open: nothing is missed from now on
+	synctest.Wait() // The first watch is open: from now on, the informers read every change.
 	for range 10 + random.IntN(20) {
 		for range random.IntN(60) {
 			change(random, api)
@@ -370,8 +363,8 @@ func freeRunning(t *testing.T, seed uint64, relists bool) {
 			disruption(random, api)
 			time.Sleep(time.Duration(random.IntN(3)) * time.Second)
 		case random.IntN(6) == 0:
-			time.Sleep(2 * time.Second) // a watch that is shorter makes the reflector list again
-			api.put("keep-alive")       // ... as one without an event does
+			time.Sleep(2 * time.Second) // after a shorter watch, the reflector relists
+			api.put("keep-alive")       // after a watch without an event, it relists too
 			api.closeWatches()
 		}
 	}
@@ -386,7 +379,7 @@ func freeRunning(t *testing.T, seed uint64, relists bool) {
 			calls = s.journals[0].take()
 		}
 		if held := versions(s.informer.GetStore()); !maps.Equal(held, contents) {
-			t.Errorf("%s: index holds %v, the server %v", s.name, held, contents)
+			t.Errorf("%s: the index has %v, the server %v", s.name, held, contents)
 		}
 		for key := range merged(expected, calls) {
 			checkHistory(t, s.name, key, calls[key], contents[key])
@@ -395,7 +388,7 @@ func freeRunning(t *testing.T, seed uint64, relists bool) {
 			}
 		}
 		if ours, ok := s.informer.(*Informer); ok && ours.arrived.Load() != ours.applied.Load() {
-			t.Errorf("%s: at rest, with %d queued", s.name, ours.arrived.Load()-ours.applied.Load())
+			t.Errorf("%s: all goroutines are idle, but %d events are queued", s.name, ours.arrived.Load()-ours.applied.Load())
 		}
 	}
 }
@@ -405,9 +398,8 @@ func sameButInitial(a, b call) bool {
 	return a == b
 }
 
-// checkHistory finds what cannot be: an object that is added twice, an update
-// from a state that no call had, a step back in time, or an end that is
-// not the present state.
+// checkHistory fails the test if the calls for an object contradict each other: two adds, an update from an unknown state, or an older
+// version after a newer one. It also fails the test if the last call does not have the present state.
 func checkHistory(t *testing.T, name, key string, calls []call, final string) {
 	t.Helper()
 	known, latest := "", 0
@@ -417,19 +409,19 @@ func checkHistory(t *testing.T, name, key string, calls []call, final string) {
 		switch c.method {
 		case "add":
 			legal = known == ""
-		case "delete": // of what was last known, or with the version in which it was gone
+		case "delete": // The version is the last known one, or the version of the deletion.
 			version, _ = strconv.Atoi(c.old)
 			legal = known != "" && (c.old == known || !c.tombstone)
 		default:
 			legal = known != "" && c.old == known
 		}
 		if !legal || version < latest {
-			t.Errorf("%s, object %s: call %d does not follow: %v", name, key, n, calls)
+			t.Errorf("%s, object %s: call %d contradicts the calls before: %v", name, key, n, calls)
 			return
 		}
 		known, latest = c.new, version
 	}
 	if known != final {
-		t.Errorf("%s, object %s: ends at %q, the server has %q: %v", name, key, known, final, calls)
+		t.Errorf("%s, object %s: the last version is %q, the server has %q: %v", name, key, known, final, calls)
 	}
 }

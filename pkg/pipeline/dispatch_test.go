@@ -21,8 +21,8 @@ import (
 	"k8s.io/klog/v2/textlogger"
 )
 
-// A handler that panics loses the notification, and nothing else: it is given
-// the following ones, it syncs, and others notice nothing.
+// TestPanicCostsOneNotification: a handler that panics loses only this notification. It gets the following ones, and syncs. The other
+// handlers are not affected.
 func TestPanicCostsOneNotification(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
 		api := newFakeAPI()
@@ -51,13 +51,13 @@ func TestPanicCostsOneNotification(t *testing.T) {
 		run(t, informer)
 		synctest.Wait()
 		if !handle.HasSynced() {
-			t.Error("not synced, though it has had all")
+			t.Error("the handler is not synced after its last notification")
 		}
 		api.put("a/1")    // 4
 		api.remove("a/1") // 5
 		want := []string{"a/1: add 2 (initial true), update 2 → 4, delete 5 (tombstone false)", "a/2: add 3 (initial true)"}
 		expect(t, "the handler that panics", panicking, want...)
-		expect(t, "the other", other, want...)
+		expect(t, "the other handler", other, want...)
 		for message, times := range map[string]int{
 			`"Observed a panic" logger="the-handler"`: 3,
 			`panic="fake panic"`:                      2,
@@ -65,14 +65,13 @@ func TestPanicCostsOneNotification(t *testing.T) {
 			"dispatch_test.go":                        3, // the stack
 		} {
 			if got := strings.Count(log.String(), message); got < times {
-				t.Errorf("logged %d times: %s; want %d", got, message, times)
+				t.Errorf("the log has %d times: %s; want %d", got, message, times)
 			}
 		}
 	})
 }
 
-// The functions that are registered for panics, such as those of metrics, get these too, with any
-// ReallyCrash.
+// TestPanicHandlersAreCalled: the registered PanicHandlers, such as those of metrics, get the panics of handlers, whatever ReallyCrash is.
 func TestPanicHandlersAreCalled(t *testing.T) {
 	heard := 0
 	usual := utilruntime.PanicHandlers
@@ -81,7 +80,7 @@ func TestPanicHandlersAreCalled(t *testing.T) {
 	l := newListener(cache.ResourceEventHandlerFuncs{DeleteFunc: func(any) { panic("fake panic") }}, klog.Background(), "")
 	l.deliver(&notification{old: configMap("a/1", "1")})
 	if !utilruntime.ReallyCrash || heard != 1 {
-		t.Errorf("heard of %d panics, want 1", heard)
+		t.Errorf("the PanicHandler got %d panics, want 1", heard)
 	}
 }
 
@@ -102,8 +101,8 @@ func (b *syncBuffer) String() string {
 	return b.buffer.String()
 }
 
-// A stuck handler does not hold up the index or another handler, and is given
-// everything in order once it moves on.
+// TestStuckHandlerDelaysNothing: a stuck handler delays neither the index nor another handler. After it continues, it gets all
+// notifications in order.
 func TestStuckHandlerDelaysNothing(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
 		api := newFakeAPI()
@@ -126,7 +125,7 @@ func TestStuckHandlerDelaysNothing(t *testing.T) {
 		}
 		synctest.Wait()
 		if quick != changes {
-			t.Errorf("the quick handler has had %d, want %d", quick, changes)
+			t.Errorf("the quick handler has got %d notifications, want %d", quick, changes)
 		}
 		if got := informer.Stats().Handlers[0].Pending; got != changes {
 			t.Errorf("%d pending, want %d", got, changes)
@@ -134,7 +133,7 @@ func TestStuckHandlerDelaysNothing(t *testing.T) {
 		close(gate)
 		synctest.Wait()
 		if len(slow) != changes {
-			t.Fatalf("the slow handler has had %d, want %d", len(slow), changes)
+			t.Fatalf("the slow handler has got %d notifications, want %d", len(slow), changes)
 		}
 		for n, version := range slow {
 			if version != strconv.Itoa(n+2) {
@@ -153,7 +152,7 @@ func TestBacklogKeepsOrder(t *testing.T) {
 				b.put(&notification{new: put})
 				put++
 			}
-			for range burst - 1 { // one stays, so that it goes round
+			for range burst - 1 { // One notification stays, so that the ring buffer wraps around.
 				if note, ok := b.take(); !ok || note.new != taken {
 					t.Fatalf("bursts of %d: took %v, want %d", burst, note.new, taken)
 				}
@@ -168,7 +167,7 @@ func TestBacklogKeepsOrder(t *testing.T) {
 	}
 }
 
-// In quiet times nothing is allocated.
+// TestBacklogDoesNotAllocate: as long as the backlog does not grow, it allocates no memory.
 func TestBacklogDoesNotAllocate(t *testing.T) {
 	b := newBacklog()
 	note := &notification{new: configMap("a/1", "1")}
@@ -180,7 +179,7 @@ func TestBacklogDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// For the race detector: one puts, one takes, a third closes.
+// TestBacklogRaces puts, takes and closes in three goroutines, for the race detector.
 func TestBacklogRaces(t *testing.T) {
 	for range 50 {
 		b := newBacklog()
@@ -213,8 +212,7 @@ func TestBacklogRaces(t *testing.T) {
 	}
 }
 
-// A resync that is due for one handler goes to no other, also if one is added
-// in between.
+// TestResyncOfOneHandler: a resync that is due for one handler goes to no other handler, even if another one is added in between.
 func TestResyncOfOneHandler(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
 		api := newFakeAPI()
@@ -226,10 +224,10 @@ func TestResyncOfOneHandler(t *testing.T) {
 		expect(t, "start", early, "a/1: add 2 (initial true)")
 		time.Sleep(5 * time.Second)
 		mustAdd(t, informer, late)
-		expect(t, "joined", late, "a/1: add 2 (initial true)")
+		expect(t, "added", late, "a/1: add 2 (initial true)")
 		time.Sleep(5 * time.Second)
 		expect(t, "after 10 s", early, "a/1: update 2 → 2")
-		expect(t, "after 5 s", late) // due after 10, and asked every 10
+		expect(t, "after 5 s", late) // The handler is due after 10 s. The checks are every 10 s.
 		time.Sleep(10 * time.Second)
 		expect(t, "after 20 s", early, "a/1: update 2 → 2")
 		expect(t, "after 15 s", late, "a/1: update 2 → 2")

@@ -22,7 +22,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// jobs is how app puts an Informer under a generated factory.
+// jobs returns the function with which package app installs an Informer in a generated factory.
 func jobs(queue Queue) func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer {
 	return func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
 		return New(Config{
@@ -43,8 +43,7 @@ func jobs(queue Queue) func(kubernetes.Interface, time.Duration) cache.SharedInd
 	}
 }
 
-// TestGeneratedFactory runs generated informers and listers, typed handlers and
-// the factory's own transform on an Informer.
+// TestGeneratedFactory uses generated informers and listers, typed handlers and the factory's own transform with an Informer.
 func TestGeneratedFactory(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
 		client := fake.NewClientset(job("default", "one"))
@@ -66,7 +65,7 @@ func TestGeneratedFactory(t *testing.T) {
 		if synced := factory.WaitForCacheSyncWithContext(ctx); synced.Err != nil || !cache.WaitFor(ctx, "", handle.HasSyncedChecker()) {
 			t.Fatal(synced.AsError())
 		}
-		synctest.Wait() // a fake clientset forgets what happens before its watch is open
+		synctest.Wait() // A fake clientset sends no events of changes before its watch is open.
 		if _, err := client.BatchV1().Jobs("default").Create(ctx, job("default", "two"), metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -81,7 +80,7 @@ func TestGeneratedFactory(t *testing.T) {
 			t.Errorf("deleted %v, want default/one", deleted)
 		}
 		if held := installed.GetStore().ListKeys(); len(held) != 1 {
-			t.Errorf("the installed informer holds %v: the generated one is another", held)
+			t.Errorf("the installed informer has %v: the generated factory uses another one", held)
 		}
 		cancel()
 		factory.Shutdown()

@@ -30,23 +30,21 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// Errors are part of these tests. And client-go's own error handler sleeps by
-	// the difference of two clocks, which mixes up synctest's bubbles.
+	// Errors are part of these tests. Also, client-go's error handler compares two clocks and sleeps. One of the clocks is outside of the
+	// synctest bubble.
 	utilruntime.ErrorHandlers = nil
 	klog.SetLogger(klog.Logger{})
 	os.Exit(m.Run())
 }
 
-// fakeAPI is an API server for ConfigMaps, as far as a Reflector can tell:
-// resourceVersions, a history that can be compacted, LIST, WATCH from a
-// resourceVersion, WATCH that begins with the current objects, bookmarks, and
-// failures on demand. Any number of clients can be connected, each with its own
-// failures; all see the same objects. It is not pkg/fakeapi, whose watches show
-// its history: they send no bookmarks later on and no errors.
+// fakeAPI is a fake API server for ConfigMaps, with all that a Reflector uses. It has resourceVersions, a history that can be compacted,
+// LIST, WATCH from a resourceVersion, WATCH that begins with the present objects, bookmarks, and failures on demand. Any number of clients
+// can connect. All of them get the same objects, but each has its own failures. The tests cannot use pkg/fakeapi: its watches send no
+// errors, and no bookmarks after the first one.
 type fakeAPI struct {
 	mu        sync.Mutex
 	version   int
-	compacted int // events up to this version are forgotten
+	compacted int // the history has no events up to this version
 	objects   map[string]*corev1.ConfigMap
 	history   []fakeEvent
 	clients   []*fakeClient
@@ -60,18 +58,18 @@ type fakeEvent struct {
 // fakeClient is one client's ListerWatcher.
 type fakeClient struct {
 	api       *fakeAPI
-	streaming bool // the server supports sendInitialEvents
+	streaming bool // whether the server supports sendInitialEvents
 
 	// Guarded by api.mu.
 	watches   []*fakeWatch
-	lists     int // LIST requests that were answered
-	streams   int // WATCH requests with sendInitialEvents that were answered
+	lists     int // number of answered LIST requests
+	streams   int // number of answered WATCH requests with sendInitialEvents
 	refuse    bool
 	failLists []error // the next LIST requests fail with these
 	failWatch []error
 }
 
-// fakeWatch is one open WATCH. Its channel is wide enough for a test.
+// fakeWatch is one open WATCH. Its channel has room for all events of a test.
 type fakeWatch struct {
 	client *fakeClient
 	events chan watch.Event
@@ -90,7 +88,7 @@ func (a *fakeAPI) newClient(streaming bool) *fakeClient {
 	return c
 }
 
-// put creates or updates the object of that key ("namespace/name").
+// put creates or updates the object with the key "namespace/name".
 func (a *fakeAPI) put(key string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -106,7 +104,7 @@ func (a *fakeAPI) put(key string) {
 	a.send(kind, object)
 }
 
-// remove deletes the object of that key, if there is one.
+// remove deletes the object with the key, if it exists.
 func (a *fakeAPI) remove(key string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -141,8 +139,7 @@ func (a *fakeAPI) open() func(func(*fakeWatch) bool) {
 	}
 }
 
-// bookmark tells all watches how far they have come. Nothing else changes, but
-// the version goes up, as if an object of another kind had been written.
+// bookmark sends a bookmark to all watches. It increases the version, as a write to an object of another kind does.
 func (a *fakeAPI) bookmark() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -172,7 +169,7 @@ func (a *fakeAPI) expireWatches() {
 	}
 }
 
-// compact forgets the history: to watch from before now is 410 Gone.
+// compact removes the history: a WATCH from an earlier version gets 410 Gone.
 func (a *fakeAPI) compact() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -204,7 +201,7 @@ func (a *fakeAPI) fail(lists, watches []error) {
 	}
 }
 
-// contents are the resourceVersions of all objects by key.
+// contents returns the resourceVersions of all objects, by key.
 func (a *fakeAPI) contents() map[string]string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -271,7 +268,7 @@ func (c *fakeClient) WatchWithContext(_ context.Context, options metav1.ListOpti
 	return w, nil
 }
 
-// failure is the error that the request ends with. The caller holds api.mu.
+// failure returns the error of a request. The caller holds api.mu.
 func (c *fakeClient) failure(planned *[]error) error {
 	if c.refuse {
 		return fmt.Errorf("dial: %w", syscall.ECONNREFUSED)
@@ -284,7 +281,7 @@ func (c *fakeClient) failure(planned *[]error) error {
 	return err
 }
 
-// send gives each watch a copy: a client may change what it is given.
+// send sends a copy to each watch, since a client may change the object.
 func (w *fakeWatch) send(kind watch.EventType, object *corev1.ConfigMap) {
 	w.events <- watch.Event{Type: kind, Object: object.DeepCopy()}
 }
@@ -297,7 +294,7 @@ func (w *fakeWatch) bookmark(version int, endOfInitialEvents bool) {
 	w.events <- watch.Event{Type: watch.Bookmark, Object: mark}
 }
 
-// end is called with api.mu held.
+// end closes the watch. The caller holds api.mu.
 func (w *fakeWatch) end() {
 	if !w.closed {
 		w.closed = true
@@ -314,7 +311,7 @@ func (w *fakeWatch) Stop() {
 	w.end()
 }
 
-// transient is some error that a busy API server answers with.
+// transient returns one of the errors of a busy API server.
 func transient(n int) error {
 	switch n % 4 {
 	case 0:
@@ -380,7 +377,7 @@ func (j *journal) OnDelete(obj any) {
 	j.record(obj, c)
 }
 
-// take returns what was recorded since it was last taken.
+// take returns the calls since the last take.
 func (j *journal) take() map[string][]call {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -396,7 +393,7 @@ func versionOf(obj any) string {
 	return ""
 }
 
-// versions are the resourceVersions in an index, by key.
+// versions returns the resourceVersions in an index, by key.
 func versions(index cache.Store) map[string]string {
 	held := map[string]string{}
 	for _, obj := range index.List() {

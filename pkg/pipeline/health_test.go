@@ -22,10 +22,10 @@ import (
 	"k8s.io/client-go/util/watchlist"
 )
 
-var forbidden = apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "", errors.New("no role says so"))
+var forbidden = apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "", errors.New("no role grants it"))
 
-// expectHealth waits until nothing moves any more. ago is since when the informer is
-// failing, and 0 that it is not.
+// expectHealth waits until all goroutines are idle, and checks the health. ago is the time since the first failure, or 0 if the informer is
+// not failing.
 func expectHealth(t *testing.T, when string, informer *Informer, synced, watching bool, ago time.Duration, err error) {
 	t.Helper()
 	synctest.Wait()
@@ -48,38 +48,38 @@ func TestHealthFollowsTheAPIServer(t *testing.T) {
 		expectHealth(t, "before the start", informer, false, false, 0, nil)
 		api.offline(true)
 		stop := run(t, informer)
-		expectHealth(t, "a server that is not there", informer, false, false, 0, syscall.ECONNREFUSED)
+		expectHealth(t, "the server is down", informer, false, false, 0, syscall.ECONNREFUSED)
 		time.Sleep(10 * time.Second)
-		expectHealth(t, "still the first failure's time", informer, false, false, 10*time.Second, syscall.ECONNREFUSED)
+		expectHealth(t, "the time is still that of the first failure", informer, false, false, 10*time.Second, syscall.ECONNREFUSED)
 		tried := informer.Health().Failures
 		if tried < 3 {
 			t.Errorf("%d failures in ten seconds", tried)
 		}
 		api.offline(false)
 		time.Sleep(time.Minute)
-		expectHealth(t, "the server is there", informer, true, true, 0, nil)
+		expectHealth(t, "the server is up", informer, true, true, 0, nil)
 
 		before := informer.Health().Failures
 		for range 5 {
 			time.Sleep(5 * time.Minute)
 			api.closeWatches()
-			expectHealth(t, "a watch that ended in time", informer, true, true, 0, nil)
+			expectHealth(t, "after a watch has ended normally", informer, true, true, 0, nil)
 		}
 		if after := informer.Health().Failures; after != before {
-			t.Errorf("watches that end in time have counted as %d failures", after-before)
+			t.Errorf("watches that end normally have counted as %d failures", after-before)
 		}
 
 		api.expireWatches()
-		expectHealth(t, "the server has forgotten the version", informer, true, false, 0, errBroken)
+		expectHealth(t, "the server has compacted the version", informer, true, false, 0, errBroken)
 		time.Sleep(time.Minute)
-		expectHealth(t, "listed again", informer, true, true, 0, nil)
+		expectHealth(t, "after the relist", informer, true, true, 0, nil)
 		if after := informer.Health().Failures; after != before+1 {
 			t.Errorf("a watch that broke has counted as %d failures", after-before)
 		}
 
 		api.offline(true)
 		time.Sleep(time.Hour)
-		expectHealth(t, "the server is gone again", informer, true, false, time.Hour, syscall.ECONNREFUSED)
+		expectHealth(t, "the server is down again", informer, true, false, time.Hour, syscall.ECONNREFUSED)
 		stop()
 		expectHealth(t, "stopped", informer, true, false, time.Hour, syscall.ECONNREFUSED)
 	})
@@ -93,12 +93,12 @@ func TestHealthAfterStop(t *testing.T) {
 		stop()
 		expectHealth(t, "stopped", informer, true, false, 0, nil)
 		if n := informer.Health().Failures; n != 0 {
-			t.Errorf("%d failures, want none: the end of the context is no failure", n)
+			t.Errorf("%d failures, want none: the end of the context is not a failure", n)
 		}
 	})
 }
 
-// A server that lists, and does not let watch, leaves the index growing old.
+// TestHealthOfRequestsThatFail: if the server allows LIST but not WATCH, the index becomes stale.
 func TestHealthOfRequestsThatFail(t *testing.T) {
 	many := slices.Repeat([]error{forbidden}, 1000)
 	for name, test := range map[string]struct {
@@ -107,12 +107,12 @@ func TestHealthOfRequestsThatFail(t *testing.T) {
 		synced         bool
 		want           error
 	}{
-		"a server that streams the first list":                  {streaming: true, synced: true},
-		"one that does not: that is no failure":                 {synced: true},
-		"who may not watch has the list, and no more":           {watches: many, synced: true, want: forbidden},
-		"who may not watch may not stream either":               {streaming: true, watches: many, synced: true, want: forbidden},
-		"who may not list has nothing":                          {lists: many, want: forbidden},
-		"who may not list need not, where the list is streamed": {streaming: true, lists: many, synced: true},
+		"a server that streams the first list":                {streaming: true, synced: true},
+		"a server that does not stream lists: no failure":     {synced: true},
+		"no permission to watch: only the list succeeds":      {watches: many, synced: true, want: forbidden},
+		"no permission to watch: a stream fails too":          {streaming: true, watches: many, synced: true, want: forbidden},
+		"no permission to list: nothing succeeds":             {lists: many, want: forbidden},
+		"no permission to list, which a stream does not need": {streaming: true, lists: many, synced: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -123,14 +123,14 @@ func TestHealthOfRequestsThatFail(t *testing.T) {
 				time.Sleep(time.Hour)
 				expectHealth(t, "after an hour", informer, test.synced, test.want == nil, time.Hour, test.want)
 				if n := informer.Health().Failures; (n == 0) != (test.want == nil) {
-					t.Errorf("%d failures", n)
+					t.Errorf("the number of failures is %d", n)
 				}
 			})
 		})
 	}
 }
 
-// Only the end of ListAndWatch reveals that the store refused an object.
+// TestHealthOfAListThatCannotBeStored: the store refuses an object of the list. Only the error of ListAndWatch shows this.
 func TestHealthOfAListThatCannotBeStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := newFakeAPI()
@@ -148,15 +148,15 @@ func TestHealthOfAListThatCannotBeStored(t *testing.T) {
 	})
 }
 
-// The Reflector looks for optional methods of its ListerWatcher, and finds the same with a source.
+// TestSourceIsAsItsListerWatcher: the Reflector checks for optional methods of its ListerWatcher. With a source, the results are the same.
 func TestSourceIsAsItsListerWatcher(t *testing.T) {
 	plain := &cache.ListWatch{}
 	for name, lw := range map[string]cache.ListerWatcher{
-		"one that says nothing":        plain,
+		"one without the method":       plain,
 		"one that can stream its list": cache.ToListWatcherWithWatchListSemantics(plain, nil),
 		"one that cannot":              cache.ToListWatcherWithWatchListSemantics(plain, cannotStream{}),
-		"one of the tests":             newFakeAPI().newClient(true),
-		"one that has heard of no ctx": struct{ cache.ListerWatcher }{newFakeAPI().newClient(true)},
+		"one of fakeAPI":               newFakeAPI().newClient(true),
+		"one without contexts":         struct{ cache.ListerWatcher }{newFakeAPI().newClient(true)},
 		"the source of an informer":    new(source).observe(cache.ToListWatcherWithWatchListSemantics(plain, cannotStream{})),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -168,7 +168,7 @@ func TestSourceIsAsItsListerWatcher(t *testing.T) {
 	}
 	fake := watch.NewFake()
 	if w := new(source).opened(fake); w.ResultChan() != fake.ResultChan() {
-		t.Error("events take another way than without a source")
+		t.Error("the source replaces the channel of events")
 	}
 	var s source
 	observed := cache.ToListerWatcherWithContext(s.observe(newFakeAPI().newClient(true)))
@@ -184,10 +184,10 @@ func TestSourceIsAsItsListerWatcher(t *testing.T) {
 		t.Fatal(err)
 	}
 	if first.Stop(); !s.health().Watching {
-		t.Error("a watch that ended before has ended its successor")
+		t.Error("the end of an earlier watch counts as the end of the present one")
 	}
 	if second.Stop(); s.health().Watching {
-		t.Error("a watch that was stopped counts as open")
+		t.Error("a stopped watch counts as open")
 	}
 }
 

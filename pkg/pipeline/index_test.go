@@ -27,7 +27,7 @@ func configMap(key, version string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, ResourceVersion: version}}
 }
 
-// backlogOf takes the notifications of a listener without goroutine.
+// backlogOf takes the notifications out of the backlog of a listener that has no goroutine.
 func backlogOf(l *listener) []notification {
 	var notes []notification
 	for l.backlog.pending.Load() > int64(len(notes)) {
@@ -37,8 +37,8 @@ func backlogOf(l *listener) []notification {
 	return notes
 }
 
-// TestApply has no goroutine: deltas go in, and what the index holds and the
-// handler would get comes out. The index starts with a/1 at 1 and a/2 at 2.
+// TestApply applies deltas without a goroutine. It checks the contents of the index and the notifications for a handler. The index starts
+// with a/1 at version 1 and a/2 at version 2.
 func TestApply(t *testing.T) {
 	one, two := configMap("a/1", "1"), configMap("a/2", "2")
 	gone := func(key string, last any) cache.DeletedFinalStateUnknown {
@@ -51,22 +51,22 @@ func TestApply(t *testing.T) {
 		initial bool
 		index   map[string]string
 		notes   []notification
-		version string // of a RealFIFO's index
+		version string // resourceVersion of the index with a RealFIFO
 		err     string
 	}{
-		"Added and not known is an addition": {
+		"Added of an unknown object is an addition": {
 			deltas:  cache.Deltas{{Type: cache.Added, Object: three}},
 			index:   map[string]string{"a/1": "1", "a/2": "2", "a/3": "6"},
 			notes:   []notification{{new: three}},
 			version: "6",
 		},
-		"Added and known is an update": {
+		"Added of a known object is an update": {
 			deltas:  cache.Deltas{{Type: cache.Added, Object: oneNew}},
 			index:   map[string]string{"a/1": "5", "a/2": "2"},
 			notes:   []notification{{old: one, new: oneNew}},
 			version: "5",
 		},
-		"Updated and not known is an addition": {
+		"Updated of an unknown object is an addition": {
 			deltas:  cache.Deltas{{Type: cache.Updated, Object: three}},
 			index:   map[string]string{"a/1": "1", "a/2": "2", "a/3": "6"},
 			notes:   []notification{{new: three}},
@@ -79,7 +79,7 @@ func TestApply(t *testing.T) {
 			notes:   []notification{{new: three, initial: true}},
 			version: "6",
 		},
-		"Replaced and unchanged is a resync": {
+		"Replaced of an unchanged object is a resync": {
 			deltas:  cache.Deltas{{Type: cache.Replaced, Object: oneAgain}},
 			index:   map[string]string{"a/1": "1", "a/2": "2"},
 			notes:   []notification{{old: one, new: oneAgain}},
@@ -91,13 +91,13 @@ func TestApply(t *testing.T) {
 			notes:   []notification{{old: one, new: one}},
 			version: "1",
 		},
-		"Deleted carries the last state": {
+		"Deleted has the last state": {
 			deltas:  cache.Deltas{{Type: cache.Deleted, Object: oneDeleted}},
 			index:   map[string]string{"a/2": "2"},
 			notes:   []notification{{old: oneDeleted}},
 			version: "7",
 		},
-		"Deleted and missed is a tombstone": {
+		"a missed Deleted is a tombstone": {
 			deltas:  cache.Deltas{{Type: cache.Deleted, Object: gone("a/1", one)}},
 			index:   map[string]string{"a/2": "2"},
 			notes:   []notification{{old: gone("a/1", one)}},
@@ -109,7 +109,7 @@ func TestApply(t *testing.T) {
 			notes:   []notification{{old: gone("a/1", nil)}},
 			version: "2",
 		},
-		"a whole life in one Pop": {
+		"one Pop with all events of an object": {
 			deltas: cache.Deltas{
 				{Type: cache.Deleted, Object: oneDeleted}, {Type: cache.Added, Object: oneAgain}, {Type: cache.Updated, Object: oneNew},
 			},
@@ -117,14 +117,14 @@ func TestApply(t *testing.T) {
 			notes:   []notification{{old: oneDeleted}, {new: oneAgain}, {old: oneAgain, new: oneNew}},
 			version: "5",
 		},
-		"ReplacedAll deletes what it does not list, then adds the rest": {
+		"ReplacedAll deletes the objects that it does not list, then adds the others": {
 			deltas:  cache.Deltas{{Type: cache.ReplacedAll, Object: cache.ReplacedAllInfo{ResourceVersion: "9", Objects: []any{oneNew, three}}}},
 			initial: true,
 			index:   map[string]string{"a/1": "5", "a/3": "6"},
 			notes:   []notification{{old: gone("a/2", two)}, {old: one, new: oneNew}, {new: three, initial: true}},
 			version: "9",
 		},
-		"ReplacedAll of nothing empties the index": {
+		"an empty ReplacedAll empties the index": {
 			deltas: cache.Deltas{
 				{Type: cache.Deleted, Object: oneDeleted}, {Type: cache.ReplacedAll, Object: cache.ReplacedAllInfo{ResourceVersion: "9"}},
 			},
@@ -132,18 +132,18 @@ func TestApply(t *testing.T) {
 			notes:   []notification{{old: oneDeleted}, {old: gone("a/2", two)}},
 			version: "9",
 		},
-		"SyncAll is a resync of all": {
+		"SyncAll is a resync of all objects": {
 			deltas:  cache.Deltas{{Type: cache.Deleted, Object: oneDeleted}, {Type: cache.SyncAll, Object: cache.SyncAllInfo{}}},
 			index:   map[string]string{"a/2": "2"},
 			notes:   []notification{{old: oneDeleted}, {old: two, new: two}},
 			version: "7",
 		},
-		"Bookmark only moves the version": {
+		"Bookmark only changes the resourceVersion": {
 			deltas:  cache.Deltas{{Type: cache.Bookmark, Object: cache.BookmarkInfo{ResourceVersion: "8"}}},
 			index:   map[string]string{"a/1": "1", "a/2": "2"},
 			version: "8",
 		},
-		"an object without key is refused": {
+		"an object without a key is refused": {
 			deltas:  cache.Deltas{{Type: cache.Added, Object: "no object"}},
 			index:   map[string]string{"a/1": "1", "a/2": "2"},
 			version: "2",
@@ -155,7 +155,7 @@ func TestApply(t *testing.T) {
 			version: "2",
 			err:     "Upgraded",
 		},
-		"contents that do not fit are refused": {
+		"a delta with the wrong type of object is refused": {
 			deltas:  cache.Deltas{{Type: cache.ReplacedAll, Object: one}},
 			index:   map[string]string{"a/1": "1", "a/2": "2"},
 			version: "2",
@@ -172,25 +172,25 @@ func TestApply(t *testing.T) {
 					t.Errorf("%s: error %v, want %q", queue, err, test.err)
 				}
 				if got := versions(informer.indexer); !maps.Equal(got, test.index) {
-					t.Errorf("%s: index holds %v, want %v", queue, got, test.index)
+					t.Errorf("%s: the index has %v, want %v", queue, got, test.index)
 				}
 				if got := backlogOf(l); !reflect.DeepEqual(got, test.notes) {
-					t.Errorf("%s: got %v, want %v", queue, got, test.notes)
+					t.Errorf("%s: the notifications are %v, want %v", queue, got, test.notes)
 				}
 				if got := informer.GetStore().LastStoreSyncResourceVersion(); queue == RealFIFO && got != test.version ||
 					queue == DeltaFIFO && got != "" {
-					t.Errorf("%s: index is at %q, want %q", queue, got, test.version)
+					t.Errorf("%s: the index has the resourceVersion %q, want %q", queue, got, test.version)
 				}
 			}
 		})
 	}
 	if err := New(Config{Object: &corev1.ConfigMap{}}).applyDeltas(one, false); err == nil {
-		t.Error("something other than deltas was applied")
+		t.Error("Apply accepted something other than deltas")
 	}
 }
 
-// No handler gets an object before the index holds it. An indexer checks this: it is called
-// while the index is written to, and by then nothing may be in the backlog.
+// TestIndexBeforeHandlers: no handler gets an object before the index has the object. An indexer checks this. Each write to the index calls
+// the indexer, and at that time the backlog must be empty.
 func TestIndexBeforeHandlers(t *testing.T) {
 	added, updated, deleted := configMap("a/1", "1"), configMap("a/1", "2"), configMap("a/1", "3")
 	all := cache.ReplacedAllInfo{ResourceVersion: "4", Objects: []any{added}}
@@ -204,7 +204,7 @@ func TestIndexBeforeHandlers(t *testing.T) {
 		informer := New(Config{Object: &corev1.ConfigMap{}, Queue: RealFIFO, Indexers: cache.Indexers{"watch": func(any) ([]string, error) {
 			writes++
 			if got := l.backlog.pending.Load(); got != 0 {
-				t.Errorf("the index is written to, with %d notifications", got)
+				t.Errorf("during a write to the index, the backlog has %d notifications, want none", got)
 			}
 			return nil, nil
 		}}})
@@ -262,6 +262,6 @@ func TestApplyBatch(t *testing.T) {
 	}
 	unfit := []cache.Delta{{Type: cache.SyncAll, Object: cache.SyncAllInfo{}}}
 	if err := New(Config{Object: &corev1.ConfigMap{}, Queue: RealFIFO}).applyBatch(unfit, false); err == nil {
-		t.Error("a SyncAll was applied in a batch")
+		t.Error("a batch accepted a SyncAll")
 	}
 }

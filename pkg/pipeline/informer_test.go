@@ -22,9 +22,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// These are the behaviours that client-go's own tests of its shared informer
-// pin down, for ours, with either queue. Time is synctest's; a bubble also
-// fails if a goroutine is left behind.
+// eachQueue runs a test with each of the two queues. The tests of this file check the behaviours that client-go's own tests of the shared
+// informer check. They run in a synctest bubble, which also fails the test if a goroutine still runs at the end.
 
 func eachQueue(t *testing.T, test func(t *testing.T, queue Queue)) {
 	for _, queue := range []Queue{DeltaFIFO, RealFIFO} {
@@ -44,8 +43,7 @@ func newTestInformer(api *fakeAPI, queue Queue, resync time.Duration) *Informer 
 	})
 }
 
-// run starts the informer. stop ends it, and returns when Run has returned; the
-// test's end does so too.
+// run starts the informer. stop ends it, and waits until Run has returned. The end of the test also calls stop.
 func run(t *testing.T, informer *Informer) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -70,8 +68,7 @@ func mustAdd(t *testing.T, informer *Informer, handler cache.ResourceEventHandle
 	return handle
 }
 
-// expect waits until nothing moves any more, and compares what j has recorded
-// since the last time, as "key: call, call".
+// expect waits until all goroutines are idle. It compares the calls that j has recorded since the last expect, as "key: call, call".
 func expect(t *testing.T, when string, j *journal, want ...string) {
 	t.Helper()
 	synctest.Wait()
@@ -89,7 +86,7 @@ func expect(t *testing.T, when string, j *journal, want ...string) {
 	}
 }
 
-func TestHandlersAreToldWhatChanges(t *testing.T) {
+func TestHandlersGetAllChanges(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
 		api := newFakeAPI()
 		api.put("a/1") // 2
@@ -105,17 +102,17 @@ func TestHandlersAreToldWhatChanges(t *testing.T) {
 		api.remove("a/2")
 		expect(t, "deleted", j, "a/2: delete 5 (tombstone false)")
 		if got, want := informer.LastSyncResourceVersion(), "5"; got != want {
-			t.Errorf("reflector is at %q, want %q", got, want)
+			t.Errorf("the reflector has the resourceVersion %q, want %q", got, want)
 		}
 		if got, want := informer.GetStore().LastStoreSyncResourceVersion(), map[Queue]string{DeltaFIFO: "", RealFIFO: "5"}[queue]; got != want {
-			t.Errorf("index is at %q, want %q", got, want)
+			t.Errorf("the index has the resourceVersion %q, want %q", got, want)
 		}
 	})
 }
 
-// A lost watch, after which the history is gone: what was deleted meanwhile is
-// found out by comparison, and its last state is not known.
-func TestDeletionMissedIsToldAsTombstone(t *testing.T) {
+// TestAMissedDeletionIsATombstone: the watch ends, and the API server compacts its history. The informer finds the deletions of this time
+// by comparison with the new list. It does not know the last state of a deleted object.
+func TestAMissedDeletionIsATombstone(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
 		api := newFakeAPI()
 		api.put("a/1") // 2
@@ -134,7 +131,7 @@ func TestDeletionMissedIsToldAsTombstone(t *testing.T) {
 		api.compact()
 		api.offline(false)
 		time.Sleep(5 * time.Minute)
-		expect(t, "back", j, "a/1: delete 2 (tombstone true)", "a/2: update 3 → 7", "a/3: update 4 → 4", "a/4: add 8 (initial false)")
+		expect(t, "relisted", j, "a/1: delete 2 (tombstone true)", "a/2: update 3 → 7", "a/3: update 4 → 4", "a/4: add 8 (initial false)")
 	})
 }
 
@@ -165,14 +162,14 @@ func TestIndexersCanBeAddedUntilTheEnd(t *testing.T) {
 		}
 		lookup("late", "2", "a/2")
 		if err := informer.AddIndexers(cache.Indexers{"name": byName}); err == nil {
-			t.Error("an indexer was added twice")
+			t.Error("an indexer could be added twice")
 		}
 		if len(indexers) != 1 {
-			t.Error("the caller's Indexers were written to")
+			t.Error("the informer changed the caller's Indexers")
 		}
 		stop()
 		if err := informer.AddIndexers(cache.Indexers{"later": byName}); !errors.Is(err, errStopped) {
-			t.Errorf("after the end: %v", err)
+			t.Errorf("after the end: error %v", err)
 		}
 	})
 }
@@ -230,11 +227,11 @@ func TestResyncPeriods(t *testing.T) {
 	type handler struct{ asks, gets time.Duration }
 	for name, test := range map[string]struct {
 		informer  time.Duration
-		before    []handler // gets: once all have been added
+		before    []handler // gets: the period after all have been added
 		check     time.Duration
 		afterward []handler
 	}{
-		"the shortest that is asked for before the start sets the pace": {
+		"the shortest period before the start sets the check period": {
 			informer: 12 * time.Hour,
 			before:   []handler{{0, 0}, {time.Minute, time.Minute}, {55 * time.Second, 55 * time.Second}, {5 * time.Second, 5 * time.Second}},
 			check:    5 * time.Second,
@@ -245,13 +242,13 @@ func TestResyncPeriods(t *testing.T) {
 			check:     minimumResyncPeriod,
 			afterward: []handler{{time.Millisecond, minimumResyncPeriod}},
 		},
-		"after the start the pace is fixed": {
+		"after the start, the check period is fixed": {
 			informer:  time.Minute,
 			before:    []handler{{2 * time.Minute, 2 * time.Minute}},
 			check:     time.Minute,
 			afterward: []handler{{time.Second, time.Minute}, {90 * time.Second, 90 * time.Second}, {0, 0}},
 		},
-		"an informer without resyncs gives none": {
+		"an informer without a resync period has no resyncs": {
 			before:    []handler{{time.Minute, 0}},
 			afterward: []handler{{time.Minute, 0}},
 		},
@@ -273,13 +270,13 @@ func TestResyncPeriods(t *testing.T) {
 					t.Helper()
 					for n, h := range handlers {
 						if got := added[n].resyncPeriod; got != h.gets {
-							t.Errorf("asks for %s: gets %s, want %s", h.asks, got, h.gets)
+							t.Errorf("a handler that asks for %s gets %s, want %s", h.asks, got, h.gets)
 						}
 					}
 				}
 				check(test.before, add(test.before))
 				if informer.resyncCheckPeriod != test.check {
-					t.Errorf("checks every %s, want %s", informer.resyncCheckPeriod, test.check)
+					t.Errorf("the check period is %s, want %s", informer.resyncCheckPeriod, test.check)
 				}
 				stop := run(t, informer)
 				synctest.Wait()
@@ -290,8 +287,7 @@ func TestResyncPeriods(t *testing.T) {
 	}
 }
 
-// After a lost watch, unchanged objects are resyncs: only the handlers that want
-// resyncs get them.
+// TestRelistIsAResyncForWhatHasNotChanged: after a relist, unchanged objects count as resyncs. Only handlers with a resync period get them.
 func TestRelistIsAResyncForWhatHasNotChanged(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
 		api := newFakeAPI()
@@ -305,7 +301,7 @@ func TestRelistIsAResyncForWhatHasNotChanged(t *testing.T) {
 		mustAdd(t, informer, hourly)
 		run(t, informer)
 		expect(t, "start", never, "a/1: add 2 (initial true)", "a/2: add 3 (initial true)")
-		time.Sleep(time.Hour) // the first check: from now on, never is left out
+		time.Sleep(time.Hour) // This is the first resync check. After it, the handler "never" gets no resyncs.
 		expect(t, "resync", never)
 		api.offline(true)
 		api.put("a/2") // 4
@@ -314,8 +310,8 @@ func TestRelistIsAResyncForWhatHasNotChanged(t *testing.T) {
 		hourly.take()
 		api.offline(false)
 		time.Sleep(5 * time.Minute)
-		expect(t, "back", never, "a/2: update 3 → 4", "a/3: add 5 (initial false)")
-		expect(t, "back", hourly, "a/1: update 2 → 2", "a/2: update 3 → 4", "a/3: add 5 (initial false)")
+		expect(t, "relisted", never, "a/2: update 3 → 4", "a/3: add 5 (initial false)")
+		expect(t, "relisted", hourly, "a/1: update 2 → 2", "a/2: update 3 → 4", "a/3: add 5 (initial false)")
 	})
 }
 
@@ -329,7 +325,7 @@ func TestWatchErrorHandlerIsCalled(t *testing.T) {
 		var got error
 		if err := informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, _ *cache.Reflector, err error) {
 			if ctx.Value(key{}) != "run" {
-				t.Error("the context is not Run's")
+				t.Error("the handler gets another context than Run's")
 			}
 			got = err
 		}); err != nil {
@@ -346,12 +342,12 @@ func TestWatchErrorHandlerIsCalled(t *testing.T) {
 			t.Errorf("got %v, want %v", got, denied)
 		}
 		if informer.HasSynced() {
-			t.Error("synced, without having listed")
+			t.Error("HasSynced is true without a list")
 		}
 		time.Sleep(5 * time.Minute)
 		synctest.Wait()
 		if !informer.HasSynced() {
-			t.Error("not synced, though the API server has recovered")
+			t.Error("HasSynced is false although the API server has recovered")
 		}
 		cancel()
 		<-ended
@@ -376,7 +372,7 @@ func TestSettingsAreFixedFromTheStart(t *testing.T) {
 	})
 }
 
-// For the race detector: everything that may be called around the start.
+// TestStartRaces calls all methods that are allowed around the start, for the race detector.
 func TestStartRaces(t *testing.T) {
 	for _, queue := range []Queue{DeltaFIFO, RealFIFO} {
 		api := newFakeAPI()
@@ -424,7 +420,7 @@ func TestTransformTrimsEverything(t *testing.T) {
 		}
 		check := func(obj any) {
 			if object := obj.(*corev1.ConfigMap); !reflect.DeepEqual(object.Data, map[string]string{"trimmed": object.Name}) {
-				t.Errorf("not trimmed: %v", object)
+				t.Errorf("this object was not trimmed: %v", object)
 			}
 		}
 		mustAdd(t, informer, cache.ResourceEventHandlerFuncs{
@@ -440,10 +436,10 @@ func TestTransformTrimsEverything(t *testing.T) {
 		api.put("a/2")
 		api.put("a/bad")
 		api.remove("a/2")
-		expect(t, "the one that cannot be trimmed is left out", j,
+		expect(t, "the object that cannot be trimmed is left out", j,
 			"a/1: add 2 (initial true), update 2 → 3", "a/2: add 4 (initial false), delete 6 (tombstone false)")
 		if stats := informer.Stats(); stats.Queued != 0 {
-			t.Errorf("still queued: %+v", stats)
+			t.Errorf("events are still queued: %+v", stats)
 		}
 	})
 }
@@ -456,7 +452,7 @@ func TestOtherTypesAreDropped(t *testing.T) {
 		api.put("a/1")
 		synctest.Wait()
 		if held := informer.GetStore().List(); len(held) != 0 {
-			t.Errorf("a ConfigMap among the Secrets: %v", held)
+			t.Errorf("the index of Secrets has a ConfigMap: %v", held)
 		}
 	})
 }
@@ -485,23 +481,24 @@ func TestHandlerSyncsOnceItHasBeenTold(t *testing.T) {
 		}
 		check("not started", false, false, false)
 		run(t, informer)
-		check("slow handler is at the first", true, false, true)
+		check("the slow handler has the first object", true, false, true)
 		gate <- struct{}{}
-		check("slow handler is at the second", true, false, true)
+		check("the slow handler has the second object", true, false, true)
 
 		late := mustAdd(t, informer, cache.ResourceEventHandlerFuncs{AddFunc: func(any) { <-gate }})
 		if late.HasSynced() {
-			t.Error("the late handler is synced, and has had nothing yet")
+			t.Error("the late handler is synced before its first notification")
 		}
 		close(gate)
 		check("all delivered", true, true, true)
 		if !late.HasSynced() {
-			t.Error("the late handler is not synced, and has had all")
+			t.Error("the late handler is not synced after its last notification")
 		}
 	})
 }
 
-func TestHandlerOfNothingSyncs(t *testing.T) {
+// TestHandlerOfAnEmptyListSyncs: a handler is synced although it gets no notification.
+func TestHandlerOfAnEmptyListSyncs(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
 		informer := newTestInformer(newFakeAPI(), queue, 0)
 		early := mustAdd(t, informer, &journal{})
@@ -511,8 +508,8 @@ func TestHandlerOfNothingSyncs(t *testing.T) {
 	})
 }
 
-// The index must hold the last object of the first list before HasSynced reports
-// that it holds them all. The indexer stops the popping goroutine at that point.
+// TestSyncedMeansApplied: the index must have the last object of the first list before HasSynced returns true. The test's indexer blocks
+// the goroutine that pops at this point.
 func TestSyncedMeansApplied(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
 		api := newFakeAPI()
@@ -527,18 +524,18 @@ func TestSyncedMeansApplied(t *testing.T) {
 		}})
 		run(t, informer)
 		<-at
-		// No synctest.Wait: the others wait for mutexes now, which it does not take
-		// for waiting. So that they get there, let them run for a while.
+		// synctest.Wait does not return here: the other goroutines wait for mutexes, which does not count as idle. So the test lets them run for
+		// a while.
 		for range 1000 {
 			if informer.HasSynced() {
-				t.Fatal("synced, with an object still to be applied")
+				t.Fatal("HasSynced is true before the last object is in the index")
 			}
 			yield()
 		}
 		close(proceed)
 		<-informer.HasSyncedChecker().Done()
 		if _, held, _ := informer.GetStore().GetByKey("a/1"); !held {
-			t.Error("synced, without the object")
+			t.Error("HasSynced is true, but the index lacks the object")
 		}
 	})
 }
@@ -555,14 +552,14 @@ func TestLateHandlerCatchesUp(t *testing.T) {
 		synctest.Wait()
 		j := &journal{}
 		mustAdd(t, informer, j)
-		expect(t, "joined", j, "a/1: add 4 (initial true)", "a/2: add 3 (initial true)")
+		expect(t, "added", j, "a/1: add 4 (initial true)", "a/2: add 3 (initial true)")
 		api.put("a/2")
 		api.put("a/3")
-		expect(t, "from then on", j, "a/2: update 3 → 5", "a/3: add 6 (initial false)")
+		expect(t, "after that", j, "a/2: update 3 → 5", "a/3: add 6 (initial false)")
 	})
 }
 
-func TestRemovedHandlerIsToldNothing(t *testing.T) {
+func TestRemovedHandlerGetsNoNotifications(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
 		api := newFakeAPI()
 		informer, other := newTestInformer(api, queue, 0), newTestInformer(api, queue, 0)
@@ -572,7 +569,7 @@ func TestRemovedHandlerIsToldNothing(t *testing.T) {
 		synctest.Wait()
 		api.put("a/1")
 		expect(t, "one handler, registered twice", leaves, "a/1: add 2 (initial false), add 2 (initial false)")
-		expect(t, "another", stays, "a/1: add 2 (initial false)")
+		expect(t, "the other handler", stays, "a/1: add 2 (initial false)")
 
 		remove := func(informer *Informer, handle cache.ResourceEventHandlerRegistration, left int) {
 			t.Helper()
@@ -587,26 +584,25 @@ func TestRemovedHandlerIsToldNothing(t *testing.T) {
 		remove(informer, leaving, 2)
 		remove(other, staying, 0)
 		api.put("a/1")
-		expect(t, "one of its registrations removed", leaves, "a/1: update 2 → 3")
+		expect(t, "after one of its registrations was removed", leaves, "a/1: update 2 → 3")
 		remove(informer, again, 1)
 		api.put("a/1")
-		expect(t, "both removed", leaves)
-		expect(t, "the other", stays, "a/1: update 2 → 3, update 3 → 4")
+		expect(t, "after both were removed", leaves)
+		expect(t, "the other handler still", stays, "a/1: update 2 → 3, update 3 → 4")
 
 		stock := cache.NewSharedIndexInformer(api.newClient(true), &corev1.ConfigMap{}, 0, nil)
 		foreign, _ := stock.AddEventHandler(&journal{})
 		if err := informer.RemoveEventHandler(foreign); err == nil {
-			t.Error("a registration of a stock informer was accepted")
+			t.Error("RemoveEventHandler accepted a registration of a stock informer")
 		}
 		if err := informer.RemoveEventHandler(nil); err == nil {
-			t.Error("nil was accepted")
+			t.Error("RemoveEventHandler accepted nil")
 		}
 	})
 }
 
-// RemoveEventHandler does not wait for a call that is under way. It drops the
-// backlog.
-func TestRemoveWhileHandlerIsAtWork(t *testing.T) {
+// TestRemoveDuringACall: RemoveEventHandler does not wait for a running call of the handler. It drops the handler's backlog.
+func TestRemoveDuringACall(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
 		api := newFakeAPI()
 		api.put("a/1")
@@ -629,7 +625,7 @@ func TestRemoveWhileHandlerIsAtWork(t *testing.T) {
 		synctest.Wait()
 		select {
 		case <-down:
-			t.Error("shut down, with a call under way")
+			t.Error("the handler is shut down although a call still runs")
 		default:
 		}
 		close(gate)
@@ -661,14 +657,14 @@ func TestShutDownEventHandler(t *testing.T) {
 	})
 }
 
-func TestStoppedForGood(t *testing.T) {
+func TestAStoppedInformerStaysStopped(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
 		api := newFakeAPI()
 		api.put("a/1")
 		informer := newTestInformer(api, queue, 0)
 		handle := mustAdd(t, informer, &journal{})
 		if informer.IsStopped() || informer.HasSynced() || informer.LastSyncResourceVersion() != "" {
-			t.Error("not started, yet it claims to have done something")
+			t.Error("before the start, the informer reports work")
 		}
 		stopCh, ended := make(chan struct{}), make(chan struct{})
 		go func() {
@@ -677,22 +673,22 @@ func TestStoppedForGood(t *testing.T) {
 		}()
 		synctest.Wait()
 		if informer.IsStopped() {
-			t.Error("stopped while running")
+			t.Error("IsStopped is true while the informer runs")
 		}
-		informer.Run(nil) // returns at once: it runs already
+		informer.Run(nil) // This returns at once, since the informer runs already.
 		if !informer.HasSynced() || informer.IsStopped() {
-			t.Error("disturbed by a second Run")
+			t.Error("a second Run has stopped the informer")
 		}
 		close(stopCh)
 		<-ended
 		if !informer.IsStopped() {
-			t.Error("not stopped")
+			t.Error("IsStopped is false after the end")
 		}
 		if _, err := informer.AddEventHandler(&journal{}); !errors.Is(err, errStopped) {
-			t.Errorf("handler added after the end: %v", err)
+			t.Errorf("AddEventHandler after the end: error %v", err)
 		}
 		if err := informer.RemoveEventHandler(handle); err != nil {
-			t.Errorf("handler removed after the end: %v", err)
+			t.Errorf("RemoveEventHandler after the end: error %v", err)
 		}
 		informer.Run(nil)
 		if _, held, _ := informer.GetStore().GetByKey("a/1"); !held {
@@ -723,21 +719,21 @@ func TestRunReturnsAfterTheHandlers(t *testing.T) {
 		synctest.Wait()
 		select {
 		case <-ended:
-			t.Error("Run has returned, with handlers at work")
+			t.Error("Run has returned while handlers still run")
 		default:
 		}
 		if !informer.IsStopped() {
-			t.Error("not stopped, though it accepts no handler any more")
+			t.Error("IsStopped is false, but the informer accepts no handlers")
 		}
 		close(gate)
 		<-ended
 		if calls != 2 {
-			t.Errorf("%d calls, want 2: one for each handler, and none once stopped", calls)
+			t.Errorf("%d calls, want 2: one for each handler, and none after the stop", calls)
 		}
 	})
 }
 
-func TestStoppedBeforeItCouldList(t *testing.T) {
+func TestStoppedBeforeTheFirstList(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
 		api := newFakeAPI()
 		informer := newTestInformer(api, queue, 0)
@@ -747,14 +743,14 @@ func TestStoppedBeforeItCouldList(t *testing.T) {
 		time.Sleep(time.Minute)
 		stop()
 		if informer.HasSynced() || handle.HasSynced() {
-			t.Error("synced, without having listed")
+			t.Error("HasSynced is true without a list")
 		}
 	})
 }
 
-// For the race detector: handlers come and go from many goroutines, and from
-// handlers, while objects change; the informer stops in the middle of it.
-func TestHandlerAbuse(t *testing.T) {
+// TestHandlersRace adds and removes handlers in many goroutines and inside of handlers, while objects change. The informer stops in the
+// middle. The test is for the race detector.
+func TestHandlersRace(t *testing.T) {
 	for _, queue := range []Queue{DeltaFIFO, RealFIFO} {
 		t.Run(queue.String(), func(t *testing.T) {
 			api := newFakeAPI()
@@ -775,7 +771,7 @@ func TestHandlerAbuse(t *testing.T) {
 							return
 						}
 						if err != nil || informer.RemoveEventHandler(handle) != nil {
-							t.Error("adding or removing a handler failed")
+							t.Error("AddEventHandler or RemoveEventHandler failed")
 						}
 					}
 				})
@@ -790,7 +786,7 @@ func TestHandlerAbuse(t *testing.T) {
 			workers.Wait()
 			cancel()
 			if got := informer.Stats().Handlers; len(got) != 0 {
-				t.Errorf("handlers left: %v", got)
+				t.Errorf("the informer still has handlers: %v", got)
 			}
 		})
 	}
@@ -803,11 +799,11 @@ func TestGetController(t *testing.T) {
 		c.Run(nil)
 		c.RunWithContext(t.Context())
 		if c.HasSynced() || informer.IsStopped() {
-			t.Error("the controller ran something")
+			t.Error("the method Run of the controller did something")
 		}
 		run(t, informer)
 		<-c.HasSyncedChecker().Done()
-		synctest.Wait() // the reflector notes it after the queue has it
+		synctest.Wait() // The reflector stores the resourceVersion after the queue has the object.
 		if got := c.LastSyncResourceVersion(); got != "1" {
 			t.Errorf("LastSyncResourceVersion %q, want 1", got)
 		}
@@ -848,7 +844,7 @@ func TestStats(t *testing.T) {
 	})
 }
 
-// Stats counts the queued objects while the index is not updated.
+// TestStatsCountsTheQueue: Stats counts the queued objects while the queue cannot update the index.
 func TestStatsCountsTheQueue(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
 		informer := newTestInformer(newFakeAPI(), queue, 0)
@@ -864,7 +860,7 @@ func TestStatsCountsTheQueue(t *testing.T) {
 		must(store.Bookmark("6"))
 		must(store.Resync())
 		if store.Add("no object") == nil {
-			t.Error("the queue took a string")
+			t.Error("the queue accepted a string")
 		}
 		if got := informer.Stats().Queued; got != 5 {
 			t.Errorf("%d queued, want 5", got)
@@ -875,7 +871,7 @@ func TestStatsCountsTheQueue(t *testing.T) {
 			t.Errorf("%d queued, want 0", got)
 		}
 		if got, want := versions(informer.GetStore()), map[string]string{"a/2": "2", "a/3": "4"}; !maps.Equal(got, want) {
-			t.Errorf("index holds %v, want %v", got, want)
+			t.Errorf("the index has %v, want %v", got, want)
 		}
 		informer.handlers.stop()
 	})

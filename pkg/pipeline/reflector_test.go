@@ -19,7 +19,7 @@ import (
 	"github.com/glassback/glassback/pkg/trace"
 )
 
-// line is an event without its time and number.
+// line returns an event as text, without its time and number.
 func line(e trace.Event) string {
 	name := e.Name
 	if e.Namespace != "" {
@@ -47,7 +47,7 @@ func TestEveryStageReports(t *testing.T) {
 			events := recorder.Events()
 			for _, e := range events[seen:] {
 				if e.Source != "configmaps" {
-					t.Errorf("%s: source %q", when, e.Source)
+					t.Errorf("%s: the source is %q", when, e.Source)
 				}
 				got = append(got, line(e))
 			}
@@ -64,7 +64,7 @@ func TestEveryStageReports(t *testing.T) {
 		api.remove("a/2")
 		check("deleted", "wire Deleted a/2 5", "queue Deleted a/2 5", "index Deleted a/2 5", "dispatch Deleted a/2 5")
 		api.bookmark()
-		check("a bookmark is about no object")
+		check("a bookmark has no object")
 		time.Sleep(time.Hour)
 		check("resync", "queue Sync", "index Sync a/1 2", "dispatch Sync a/1 2")
 		api.offline(true)
@@ -90,7 +90,7 @@ func TestNoDispatchWithoutHandlers(t *testing.T) {
 	informer := New(Config{Object: &corev1.ConfigMap{}, Trace: recorder})
 	must(informer.applyDeltas(cache.Deltas{{Type: cache.Added, Object: configMap("a/1", "1")}}, false))
 	if got := recorder.Events(); len(got) != 1 || got[0].Stage != trace.Index {
-		t.Errorf("reported %v, want the index only", got)
+		t.Errorf("the events are %v, want only that of the index", got)
 	}
 }
 
@@ -114,8 +114,8 @@ func TestTombstonesAreNamed(t *testing.T) {
 	}
 }
 
-// Without a recorder, a report is a comparison, and does not read the object. With one it reads the
-// object, and does not allocate either.
+// TestReportsDoNotAllocate: without a recorder, a report only compares a pointer and does not read the object. With a recorder, it reads
+// the object. Neither allocates memory.
 func TestReportsDoNotAllocate(t *testing.T) {
 	tombstone := any(cache.DeletedFinalStateUnknown{Key: "a/1", Obj: configMap("a/1", "1")})
 	for name, note := range map[string]*notification{"object": {new: configMap("a/1", "1")}, "tombstone": {old: tombstone}} {
@@ -125,7 +125,7 @@ func TestReportsDoNotAllocate(t *testing.T) {
 				traced.arrive(cache.Updated, note.new)
 				traced.apply(cache.Updated, note, unwanted)
 			}
-			for range 1000 { // until the object's life is full
+			for range 1000 { // This fills the buffer for the events of the object.
 				report()
 			}
 			if got := testing.AllocsPerRun(1000, report); got != 0 {
@@ -140,30 +140,30 @@ func TestReportsDoNotAllocate(t *testing.T) {
 
 func unwanted(*notification) bool { return false }
 
-// untouchable panics when asked for its metadata.
+// untouchable panics when its metadata is read.
 type untouchable struct{ corev1.ConfigMap }
 
-// The Reflector looks for these methods of its store.
+// TestReflectorStoreHasOptionalMethods: the Reflector checks whether its store has these methods.
 func TestReflectorStoreHasOptionalMethods(t *testing.T) {
 	trim := func(obj any) (any, error) { return obj, nil }
 	for _, queue := range []Queue{DeltaFIFO, RealFIFO} {
 		informer := New(Config{Object: &corev1.ConfigMap{}, Queue: queue})
 		q := informer.newQueue(logger())
 		if (&reflectorStore{queue: q}).Transformer() != nil {
-			t.Errorf("%s: a transform, without one", queue)
+			t.Errorf("%s: the store returns a transform although none is set", queue)
 		}
 		must(informer.SetTransform(trim))
 		q = &observedQueue{Queue: informer.newQueue(logger())}
 		if (&reflectorStore{queue: q}).Transformer() != nil {
-			t.Errorf("%s: a transform, of a queue that cannot say", queue)
+			t.Errorf("%s: the store returns a transform although its queue has no method for it", queue)
 		}
 		if (&reflectorStore{queue: q.(*observedQueue).Queue}).Transformer() == nil {
-			t.Errorf("%s: the transform is hidden from the reflector", queue)
+			t.Errorf("%s: the store does not return the transform", queue)
 		}
 		store := &reflectorStore{queue: q}
 		must(store.Bookmark("7"))
 		if got := q.(*observedQueue).versions; !slices.Equal(got, []string{"7"}) {
-			t.Errorf("%s: the queue heard of %v", queue, got)
+			t.Errorf("%s: the queue got the bookmarks %v", queue, got)
 		}
 		must((&reflectorStore{queue: struct{ cache.Queue }{q}}).Bookmark("9"))
 	}
@@ -179,16 +179,16 @@ func (q *observedQueue) Bookmark(version string) error {
 	return nil
 }
 
-// The Reflector asks its ListerWatcher, too, for an optional method.
+// TestListOrStream: the Reflector also checks whether its ListerWatcher has an optional method.
 func TestListOrStream(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
 		for name, test := range map[string]struct {
 			streaming, unsupported bool
 			lists, streams         int
 		}{
-			"the server streams":               {streaming: true, streams: 1},
-			"the server is too old":            {lists: 1},
-			"the client says that it does not": {streaming: true, unsupported: true, lists: 1},
+			"the server streams":          {streaming: true, streams: 1},
+			"the server is too old":       {lists: 1},
+			"the client declines streams": {streaming: true, unsupported: true, lists: 1},
 		} {
 			api := newFakeAPI()
 			api.put("a/1")

@@ -20,20 +20,19 @@ import (
 	"k8s.io/klog/v2/textlogger"
 )
 
-// newStock returns client-go's own informer: what it says, an Informer says too.
+// newStock returns client-go's own informer. An Informer uses the same texts.
 func newStock(api *fakeAPI) cache.SharedIndexInformer {
 	return cache.NewSharedIndexInformer(api.newClient(true), &corev1.ConfigMap{}, 0, cache.Indexers{})
 }
 
-// inBubble runs a stock informer and an Informer, each with a bubble of its own, and
-// compares what they say.
+// inBubble runs a stock informer and an Informer, each in its own synctest bubble, and compares their texts.
 func inBubble(t *testing.T, said func(t *testing.T, informer cache.SharedIndexInformer) string) {
 	t.Helper()
 	var want string
 	synctest.Test(t, func(t *testing.T) { want = said(t, newStock(newFakeAPI())) })
 	eachQueue(t, func(t *testing.T, queue Queue) {
 		if got := said(t, newTestInformer(newFakeAPI(), queue, 0)); got != want {
-			t.Errorf("it says %q, and client-go's informer %q", got, want)
+			t.Errorf("the text is %q, but that of client-go's informer is %q", got, want)
 		}
 	})
 }
@@ -78,7 +77,7 @@ func TestErrorsLikeStock(t *testing.T) {
 		"an error handler after the start": func(t *testing.T, informer cache.SharedIndexInformer) error {
 			return stopped(t, informer).SetWatchErrorHandler(nil)
 		},
-		"an index that is there": func(_ *testing.T, informer cache.SharedIndexInformer) error {
+		"an index that exists": func(_ *testing.T, informer cache.SharedIndexInformer) error {
 			same := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
 			return errors.Join(informer.AddIndexers(same), informer.AddIndexers(same))
 		},
@@ -88,7 +87,7 @@ func TestErrorsLikeStock(t *testing.T) {
 				t.Helper()
 				err := fail(t, informer)
 				if err == nil {
-					t.Error("there is no error")
+					t.Error("the call returned no error")
 				}
 				return fmt.Sprint(err)
 			})
@@ -96,9 +95,9 @@ func TestErrorsLikeStock(t *testing.T) {
 	}
 }
 
-// A registration of something else. client-go formats it with a verb that only fits a
-// bool, so only the beginning is the same.
-func TestRemovingWhatIsNoRegistration(t *testing.T) {
+// TestRemovingAForeignRegistration: client-go formats a foreign registration with a verb for a bool. So only the beginning of the text is
+// the same.
+func TestRemovingAForeignRegistration(t *testing.T) {
 	var foreign struct {
 		cache.ResourceEventHandlerRegistration
 	}
@@ -109,7 +108,7 @@ func TestRemovingWhatIsNoRegistration(t *testing.T) {
 	})
 }
 
-// A caller that waits for an informer or a handler logs their names.
+// TestNamesLikeStock: a caller that waits for an informer or a handler logs its name.
 func TestNamesLikeStock(t *testing.T) {
 	j := &journal{}
 	add := func(any) {}
@@ -119,9 +118,9 @@ func TestNamesLikeStock(t *testing.T) {
 		"functions of several places": cache.ResourceEventHandlerFuncs{AddFunc: add, DeleteFunc: j.OnDelete},
 		"no functions":                cache.ResourceEventHandlerFuncs{},
 		"a pointer to functions":      &cache.ResourceEventHandlerFuncs{AddFunc: add},
-		"functions with more to tell": cache.ResourceEventHandlerDetailedFuncs{AddFunc: j.OnAdd},
+		"detailed functions":          cache.ResourceEventHandlerDetailedFuncs{AddFunc: j.OnAdd},
 		"a type":                      j,
-		"one that names itself":       namedHandler{},
+		"a type with a String method": namedHandler{},
 		"a filter":                    cache.FilteringResourceEventHandler{Handler: j},
 		"a type without a name":       struct{ *journal }{j},
 	} {
@@ -140,20 +139,20 @@ func TestNamesLikeStock(t *testing.T) {
 
 var whereLogged = regexp.MustCompile(`(\w+\.go:\d+)\] "Observed a panic"`)
 
-// The log says where a handler has panicked: file and line.
+// TestAPanicIsLoggedWhereItHappened: the log has the file and line of a handler's panic.
 func TestAPanicIsLoggedWhereItHappened(t *testing.T) {
 	utilruntime.ReallyCrash = false // Otherwise client-go's informer ends the process.
 	defer func() { utilruntime.ReallyCrash = true }()
 	var none *corev1.ConfigMap
 	for name, test := range map[string]struct {
 		panics func()
-		stock  bool // client-go's informer names the same place
+		stock  bool // whether client-go's informer logs the same place
 	}{
 		"a panic":           {func() { panic("fake panic") }, true},
 		"a nil pointer":     {func() { none.Name = "a" }, false},
 		"a nil map":         {func() { noMap()["a"] = "" }, false},
 		"beyond the end":    {func() { _ = []int{}[len(t.Name())] }, false},
-		"another's type":    {func() { _ = any(none).(error) }, false},
+		"a wrong type":      {func() { _ = any(none).(error) }, false},
 		"a panic in a call": {func() { panickingFunction() }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -170,7 +169,7 @@ func TestAPanicIsLoggedWhereItHappened(t *testing.T) {
 				if found := whereLogged.FindStringSubmatch(log.String()); found != nil {
 					return found[1]
 				}
-				return "nowhere: " + log.String()
+				return "no place in the log: " + log.String()
 			}
 			var want string
 			synctest.Test(t, func(t *testing.T) {
@@ -181,7 +180,7 @@ func TestAPanicIsLoggedWhereItHappened(t *testing.T) {
 				api := newFakeAPI()
 				got := place(t, api, newTestInformer(api, queue, 0))
 				if !strings.HasPrefix(got, "texts_test.go:") || (test.stock && got != want) {
-					t.Errorf("logged at %s; client-go's informer logs it at %s", got, want)
+					t.Errorf("the logged place is %s; client-go's informer logs %s", got, want)
 				}
 			})
 		})
@@ -192,8 +191,8 @@ func panickingFunction() { panic("fake panic") }
 
 func noMap() map[string]string { return nil }
 
-// An object that the transform refuses makes a LIST fail. The objects before it reach
-// the index with a DeltaFIFO; stock informers and a RealFIFO take the list in at once.
+// TestATransformThatFailsHalfWay: if the transform refuses an object, the LIST fails. With a DeltaFIFO, the objects before it reach the
+// index. Stock informers and a RealFIFO apply the whole list at once, and so none of it.
 func TestATransformThatFailsHalfWay(t *testing.T) {
 	for queue, want := range map[Queue]string{DeltaFIFO: "map[a/1:2]", RealFIFO: "map[]"} {
 		t.Run(queue.String(), func(t *testing.T) {
@@ -211,7 +210,7 @@ func TestATransformThatFailsHalfWay(t *testing.T) {
 				informer := New(Config{ListerWatcher: api.newClient(false), Object: &corev1.ConfigMap{}, Queue: queue, Transform: transform})
 				stopped(t, informer)
 				if got := fmt.Sprint(versions(informer.GetStore())); got != want || informer.HasSynced() {
-					t.Errorf("the index holds %s, want %s; synced: %t", got, want, informer.HasSynced())
+					t.Errorf("the index has %s, want %s; synced: %t", got, want, informer.HasSynced())
 				}
 				if queue == DeltaFIFO {
 					return
@@ -221,7 +220,7 @@ func TestATransformThatFailsHalfWay(t *testing.T) {
 					t.Fatal(err)
 				}
 				if got := fmt.Sprint(versions(stopped(t, stock).GetStore())); got != want {
-					t.Errorf("the index of client-go's informer holds %s, want %s", got, want)
+					t.Errorf("the index of client-go's informer has %s, want %s", got, want)
 				}
 			})
 		})

@@ -16,20 +16,19 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ErrNoConfig is the class of the errors of a node that forbids the command CONFIG, or does not have it.
+// ErrNoConfig is the error of a node that forbids the command CONFIG, or does not have it.
 var ErrNoConfig = errors.New("the command CONFIG cannot be used")
 
-// RefusedDirectiveError is the answer of a node that refuses to set a directive. It does not have the value.
+// RefusedDirectiveError is the answer of a node that refuses to set a directive. It does not contain the value.
 type RefusedDirectiveError struct {
-	// Reason is what the node says, such as "argument must be a memory value".
+	// Reason is the node's own text, such as "argument must be a memory value".
 	Reason string
 }
 
 func (e *RefusedDirectiveError) Error() string { return e.Reason }
 
-// Directives returns the present values of the named directives, as the node writes them. Directives that the node
-// does not know are not in the map. It is an ErrNoConfig if the node does not answer such questions:
-// https://redis.io/docs/latest/commands/config-get/
+// Directives returns the present values of the named directives, as the node writes them. The map leaves out directives that the node
+// does not know. The error is an ErrNoConfig if the node does not accept CONFIG: https://redis.io/docs/latest/commands/config-get/
 func (n *Node) Directives(ctx context.Context, names []string) (map[string]string, error) {
 	if len(names) == 0 {
 		return map[string]string{}, nil
@@ -56,7 +55,7 @@ func (n *Node) Directives(ctx context.Context, names []string) (map[string]strin
 
 var errDirectives = errors.New("CONFIG GET: malformed answer")
 
-// parseDirectives reads a list of names, each with its value after it.
+// parseDirectives reads a list in which each name is followed by its value.
 func parseDirectives(answer any) (map[string]string, error) {
 	list, ok := answer.([]any)
 	if !ok || len(list)%2 != 0 {
@@ -64,9 +63,9 @@ func parseDirectives(answer any) (map[string]string, error) {
 	}
 	values := make(map[string]string, len(list)/2)
 	for i := 0; i < len(list); i += 2 {
-		name, isText := list[i].(string)
-		value, isAlso := list[i+1].(string)
-		if !isText || !isAlso {
+		name, nameOK := list[i].(string)
+		value, valueOK := list[i+1].(string)
+		if !nameOK || !valueOK {
 			return nil, errDirectives
 		}
 		values[name] = value
@@ -74,7 +73,7 @@ func parseDirectives(answer any) (map[string]string, error) {
 	return values, nil
 }
 
-// SetDirective sets a directive until the node stops. If the node refuses that, for whatever reason, it is a
+// SetDirective sets a directive until the node stops. If the node refuses the directive or its value, the error is a
 // RefusedDirectiveError: https://redis.io/docs/latest/commands/config-set/
 func (n *Node) SetDirective(ctx context.Context, name, value string) error {
 	return n.request(ctx, "CONFIG SET", func(client *redis.Client) error {
@@ -87,18 +86,18 @@ func (n *Node) SetDirective(ctx context.Context, name, value string) error {
 	})
 }
 
-// temporary returns whether a node refuses any command at this moment, or this connection.
+// temporary returns whether the node refuses all commands at this moment, or all commands of this connection.
 func temporary(err error) bool {
 	return slices.ContainsFunc([]string{"LOADING", "BUSY", "NOAUTH", "WRONGPASS", "MASTERDOWN", "ERR AUTH", "ERR max number of clients"},
 		func(prefix string) bool { return redis.HasErrorPrefix(err, prefix) })
 }
 
-// isNoConfig returns whether a node forbids CONFIG, or does not have it.
+// isNoConfig returns whether the error says that the node forbids CONFIG, or does not have it.
 func isNoConfig(err error) bool {
 	return err != nil && (strings.Contains(err.Error(), "unknown command") || redis.HasErrorPrefix(err, "NOPERM"))
 }
 
-// reasonOf returns why a directive was refused, without the name of the directive and without arguments. A node answers
+// reasonOf returns the reason of a refused directive, without the name of the directive and without arguments. An answer of a node is
 // "ERR CONFIG SET failed (possibly related to argument 'maxmemory') - argument must be a memory value".
 func reasonOf(answer string) string {
 	answer, _, _ = strings.Cut(answer, ", with args beginning with")
@@ -108,8 +107,8 @@ func reasonOf(answer string) string {
 	return strings.TrimPrefix(answer, "ERR ")
 }
 
-// Value returns the value of a directive of redis.conf without its quotes and escapes, as CONFIG SET takes it.
-// Several words have one space between them. A text with a quote that does not end is returned as it is.
+// Value returns the value of a directive of redis.conf without its quotes and escapes, in the form that CONFIG SET accepts.
+// It joins several words with one space. If a quote does not end, it returns the text unchanged.
 func Value(text string) string {
 	var words []string
 	for rest := strings.TrimSpace(text); rest != ""; rest = strings.TrimSpace(rest) {
@@ -122,8 +121,8 @@ func Value(text string) string {
 	return strings.Join(words, " ")
 }
 
-// cutWord returns the first word of a line of redis.conf, and what follows it. A word may be in quotes, or have a part in
-// quotes. It returns false if a quote does not end.
+// cutWord returns the first word of a line of redis.conf, and the rest of the line. A word, or a part of it, may be in quotes. If a quote
+// does not end, cutWord returns false.
 func cutWord(text string) (word, rest string, ok bool) {
 	var b strings.Builder
 	var quote byte // 0 outside of quotes
@@ -146,19 +145,19 @@ func cutWord(text string) (word, rest string, ok bool) {
 	return b.String(), "", quote == 0
 }
 
-// Quoted returns a value of Directives as the one word of redis.conf that means the same.
+// Quoted returns a value of Directives as one word of redis.conf with the same meaning.
 func Quoted(value string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(value) + `"`
 }
 
-// SameValue returns whether two values of a directive certainly mean the same. Nodes write the values that they were given
-// in a way of their own: 100mb is 104857600, and KEA is AKE. It may return false for two values that mean the same.
+// SameValue returns whether two values of a directive certainly mean the same. A node does not always return the text that was set: for
+// 100mb it returns 104857600, and for KEA it returns AKE. SameValue may return false for two values that mean the same.
 func SameValue(a, b string) bool {
 	as, bs := strings.Fields(a), strings.Fields(b)
 	if slices.EqualFunc(as, bs, sameWord) {
 		return true
 	}
-	// Of client-output-buffer-limit, a node writes all classes: "pubsub 32mb 8mb 60" is a part of that.
+	// For client-output-buffer-limit, a node returns the limits of all classes. "pubsub 32mb 8mb 60" is one part of that value.
 	short, long := as, bs
 	if len(short) > len(long) {
 		short, long = long, short
@@ -174,26 +173,25 @@ func SameValue(a, b string) bool {
 	return false
 }
 
-// sameWord returns whether two words are equal but for their case, or are the same number, or are flags that only have
-// another order.
+// sameWord returns whether two words are equal except for their case, are the same number, or are the same flags in another order.
 func sameWord(a, b string) bool {
 	if strings.EqualFold(a, b) {
 		return true
 	}
-	m, isNumber := bytesOf(a)
-	n, isAlso := bytesOf(b)
-	if isNumber || isAlso {
-		return isNumber && isAlso && m == n
+	m, aIsNumber := bytesOf(a)
+	n, bIsNumber := bytesOf(b)
+	if aIsNumber || bIsNumber {
+		return aIsNumber && bIsNumber && m == n
 	}
 	return sameFlags(a, b)
 }
 
-// sameFlags returns whether two words have the same characters, as the flags of notify-keyspace-events.
+// sameFlags returns whether two words consist of the same flags of notify-keyspace-events. Each flag is one character.
 func sameFlags(a, b string) bool {
 	x, y := []byte(a), []byte(b)
 	slices.Sort(x)
 	slices.Sort(y)
-	upper := a != strings.ToLower(a) // K and E: other words are no flags.
+	upper := a != strings.ToLower(a) // The flags always include K or E. A word in lower case is no list of flags.
 	return upper && slices.Equal(x, y) && len(slices.Compact(x)) == len(a)
 }
 
@@ -202,7 +200,7 @@ func isNumber(word string) bool {
 	return ok
 }
 
-// bytesOf returns a number, which may have a unit of memory. A unit without b is a power of 1000.
+// bytesOf parses a number, with or without a unit of memory. A unit without b is a power of 1000.
 func bytesOf(word string) (int64, bool) {
 	digits := strings.TrimRight(word, "bBkKmMgG")
 	factor, ok := map[string]int64{

@@ -22,7 +22,7 @@ func TestDirectives(t *testing.T) {
 		t.Errorf("directives are %v, want %v", values, want)
 	}
 	if none, err := s.Directives(t.Context(), nil); err != nil || len(none) > 0 {
-		t.Errorf("no directives are %v, and error %v", none, err)
+		t.Errorf("without names, the directives are %v, error %v", none, err)
 	}
 	for _, test := range []struct{ name, value, reason string }{
 		{"maxmemory", "97mb", ""},
@@ -33,7 +33,7 @@ func TestDirectives(t *testing.T) {
 		{"maxmemory-policy", "random", "argument(s) must be one of the following: volatile-lru, volatile-lfu, volatile-random, " +
 			"volatile-ttl, allkeys-lru, allkeys-lfu, allkeys-random, noeviction"},
 		{"databases", "32", "can't set immutable config"},
-		{"databases", "16", "can't set immutable config"}, // Also to the value that it has.
+		{"databases", "16", "can't set immutable config"}, // Redis refuses its present value too.
 		{"enable-debug-command", "yes", "can't set immutable config"},
 		{"maxmemroy", "1", "Unknown option or number of arguments for CONFIG SET - 'maxmemroy'"},
 	} {
@@ -41,7 +41,7 @@ func TestDirectives(t *testing.T) {
 		refused, _ := errors.AsType[*redisnode.RefusedDirectiveError](err)
 		switch {
 		case (test.reason == "") != (err == nil), err != nil && refused == nil, refused != nil && refused.Reason != test.reason:
-			t.Errorf("%s %s: error %v, want the reason %q", test.name, test.value, err, test.reason)
+			t.Errorf("CONFIG SET %s %s: error %v, want the reason %q", test.name, test.value, err, test.reason)
 		case err == nil:
 			values, err := s.Directives(t.Context(), []string{test.name})
 			check(t, err)
@@ -52,15 +52,15 @@ func TestDirectives(t *testing.T) {
 	}
 }
 
-func TestTheRunIDIsAnotherOneAfterAStart(t *testing.T) {
+func TestARestartChangesTheRunID(t *testing.T) {
 	s := start(t, redistest.Config{})
 	before := s.view(t).RunID
 	if again := s.view(t).RunID; len(before) != 40 || again != before {
-		t.Errorf("the run ID is %q, and then %q", before, again)
+		t.Errorf("the run ID is %q, and %q in the next View", before, again)
 	}
 	s.Kill()
 	if after := start(t, redistest.Config{Dir: s.Dir, IP: s.IP}).view(t).RunID; after == before {
-		t.Errorf("the run ID is %q before and after a start", before)
+		t.Errorf("the run ID is %q before and after the restart", before)
 	}
 }
 
@@ -123,7 +123,7 @@ func TestValue(t *testing.T) {
 			t.Errorf("%s is %q, want %q", text, got, want)
 		}
 		if again := redisnode.Value(redisnode.Quoted(got)); again != got {
-			t.Errorf("%q in quotes is %s, which is %q", got, redisnode.Quoted(got), again)
+			t.Errorf("the value of %s is %q, want %q", redisnode.Quoted(got), again, got)
 		}
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Libraries returns the node's libraries of functions, by name, each with a digest of all of
-// it, its code included. A View has them too, without the code, which can be large.
+// Libraries returns a digest of each function library of the node, by name. The digest covers the code too. A View has digests without
+// the code, since code can be large.
 func (n *Node) Libraries(ctx context.Context) (map[string]string, error) {
 	var libraries map[string]string
 	err := n.request(ctx, "FUNCTION LIST", func(client *redis.Client) error {
@@ -33,7 +33,7 @@ func (n *Node) Libraries(ctx context.Context) (map[string]string, error) {
 	return libraries, err
 }
 
-// DumpFunctions returns all libraries of functions of the node, for RestoreFunctions:
+// DumpFunctions returns all function libraries of the node, for RestoreFunctions:
 // https://redis.io/docs/latest/commands/function-dump/
 func (n *Node) DumpFunctions(ctx context.Context) (string, error) {
 	var dump string
@@ -45,8 +45,8 @@ func (n *Node) DumpFunctions(ctx context.Context) (string, error) {
 	return dump, err
 }
 
-// RestoreFunctions adds the libraries of a dump to those of the node, all of them or none.
-// It is an error if the node has one of the same name, and nothing is added then:
+// RestoreFunctions adds the libraries of a dump to those of the node. If the node already has a library with one of the names, it adds
+// none of them and returns an error:
 // https://redis.io/docs/latest/commands/function-restore/
 func (n *Node) RestoreFunctions(ctx context.Context, dump string) error {
 	return n.request(ctx, "FUNCTION RESTORE", func(client *redis.Client) error {
@@ -55,7 +55,7 @@ func (n *Node) RestoreFunctions(ctx context.Context, dump string) error {
 	})
 }
 
-// DeleteLibrary deletes a function library from the node. It is no error if the node does not have it:
+// DeleteLibrary deletes a function library from the node. It returns no error if the node does not have the library:
 // https://redis.io/docs/latest/commands/function-delete/
 func (n *Node) DeleteLibrary(ctx context.Context, name string) error {
 	return n.request(ctx, "FUNCTION DELETE", func(client *redis.Client) error {
@@ -67,8 +67,8 @@ func (n *Node) DeleteLibrary(ctx context.Context, name string) error {
 	})
 }
 
-// noFunctions returns whether a command was refused since the node has no functions: it is
-// older than 7.0, or its configuration takes the command away or forbids it.
+// noFunctions returns whether the node refused a command of functions. The node is older than 7.0, or its configuration removes or
+// forbids the command.
 func noFunctions(cmd redis.Cmder) bool {
 	return cmd.Name() == "function" && cmd.Err() != nil &&
 		(strings.Contains(cmd.Err().Error(), "unknown command") || redis.HasErrorPrefix(cmd.Err(), "NOPERM"))
@@ -76,8 +76,8 @@ func noFunctions(cmd redis.Cmder) bool {
 
 var errLibraries = errors.New("FUNCTION LIST: malformed answer")
 
-// parseLibraries reads the answer to FUNCTION LIST, in which libraries and functions have no
-// order: https://redis.io/docs/latest/commands/function-list/
+// parseLibraries reads the answer to FUNCTION LIST. Its libraries and functions are in any order, so that parseLibraries sorts the
+// functions: https://redis.io/docs/latest/commands/function-list/
 func parseLibraries(answer any) (map[string]string, error) {
 	list, ok := answer.([]any)
 	if !ok {

@@ -3,9 +3,8 @@ Copyright The Glassback Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package redisnode is a client of one redis-server of a Redis Cluster, version 7.0 or
-// later, for the administration of the cluster. It never follows a redirection to
-// another node and never repeats a request. Its callers decide what to do.
+// Package redisnode is a client of one redis-server of a Redis Cluster, version 7.0 or later. It sends the commands that administer the
+// cluster. It never follows a redirection to another node and never repeats a request: its callers decide what to do.
 package redisnode
 
 import (
@@ -24,42 +23,40 @@ import (
 )
 
 const (
-	// dialTimeout bounds connecting. Nodes are in the same cluster network, where an
-	// answer takes a millisecond; a pod that is gone may give none at all, and a
-	// controller asks all nodes in one sync.
+	// dialTimeout limits the time to connect. Nodes are in the same cluster network, where an answer takes a millisecond. A deleted Pod may
+	// not answer at all, and a controller asks all nodes in one sync.
 	dialTimeout = time.Second
-	// ioTimeout bounds sending a request, and waiting for its answer. Redis runs one
-	// command after the other: a slow command of another client delays ours.
+	// ioTimeout limits the time to send a request, and the time to wait for its answer. Redis runs one command after the other: a slow
+	// command of another client delays ours.
 	ioTimeout = 3 * time.Second
-	// bufferSize holds the answers of a View of some ten nodes. The default is four
-	// times as much, for each of two buffers of each node of each cluster.
+	// bufferSize is enough for the answers of a View of some ten nodes. The default is four times as large. Each node of each cluster has
+	// two buffers.
 	bufferSize = 8 << 10
 )
 
-// Failover is how a replica takes its master's place.
+// Failover is the way in which a replica takes the place of its master.
 type Failover string
 
 // The ways of a failover, as of https://redis.io/docs/latest/commands/cluster-failover/
 const (
-	// Graceful has the master stop taking writes until the replica has them all.
-	// Nothing is lost.
+	// Graceful makes the master accept no writes until the replica has them all. No write is lost.
 	Graceful Failover = ""
-	// Force does not ask the master, which may be gone, but the other masters. The
-	// writes that the replica has not got are lost.
+	// Force needs the votes of the other masters, but not the master itself, which may be gone. The writes that have not reached the
+	// replica are lost.
 	Force Failover = "FORCE"
-	// Takeover needs no vote: for when most masters are gone. After a takeover by two
-	// replicas at once, or beside a live master, two nodes own the slots for a while.
+	// Takeover needs no votes. It serves when most masters are gone. If two replicas take over at once, or the master is alive, two nodes
+	// own the slots for a while.
 	Takeover Failover = "TAKEOVER"
 )
 
-// SlotState is the state into which SetSlots brings a slot.
+// SlotState is the state that SetSlots gives to a slot.
 type SlotState string
 
 // The states of a slot, as of https://redis.io/docs/latest/commands/cluster-setslot/
 const (
-	// SlotImporting is set on the node that a slot goes to; the ID is its owner's.
+	// SlotImporting is set on the node that gets the slot. The ID is the owner's.
 	SlotImporting SlotState = "IMPORTING"
-	// SlotMigrating is set on the owner; the ID is of the node that the slot goes to.
+	// SlotMigrating is set on the owner. The ID is that of the node that gets the slot.
 	SlotMigrating SlotState = "MIGRATING"
 	// SlotNode gives the slot to the node with the ID, and closes it.
 	SlotNode SlotState = "NODE"
@@ -67,47 +64,46 @@ const (
 	SlotStable SlotState = "STABLE"
 )
 
-// ErrPassword is the class of the errors of a node that has another password than
-// the one it was given, needs one, or has none. The text says which it is.
+// ErrPassword is the error of a node whose password is another one, of a node that needs a password and got none, and of a node that got a
+// password and has none. The text says which of these it is.
 var ErrPassword = errors.New("the password is refused")
 
 var errClosed = errors.New("the connection is closed")
 
-// errTooOld is of a node that lacks commands which its callers need, and the rules by which they set users.
+// errTooOld is the error of a node that lacks commands which the callers need, and rules which they use to set users.
 var errTooOld = errors.New("this Redis is older than 7.0: use the image of a later version")
 
-// Node is a connection to one node. It may be used by many goroutines, whose requests
-// wait for each other. Every error names the command, and none holds a password.
+// Node is a connection to one node. Many goroutines may use it: it sends one request at a time. Every error names the command, and no
+// error contains a password.
 //
-// A request whose context ends returns at once with the context's error. The node may
-// have done it nevertheless, as with every other error that is not the node's answer.
+// When the context of a request ends, the request returns at once with the context's error. The node may still have executed the command.
+// The same holds for every other error that is not the node's answer.
 type Node struct {
 	options  redis.Options
 	tls      TLS
 	readOnly bool          // see DialReadOnly
-	turn     chan struct{} // holds an element while a request is under way
+	turn     chan struct{} // holds an element while a request runs
 
 	mu          sync.Mutex
-	client      *redis.Client // nil until it is needed
+	client      *redis.Client // nil until the next request
 	closed      bool
-	certificate string // the fingerprint of the one that the node served last; "" without TLS
+	certificate string // fingerprint of the certificate that the node served last; "" without TLS
 }
 
-// Dial returns the node at ip and port. It connects with the first request, and with
-// the first one after the connection was lost.
+// Dial returns the node at ip and port. The first request opens the connection. After a lost connection, the next request opens a new one.
 func Dial(ip string, port int, login Login) *Node {
 	n := &Node{
 		turn: make(chan struct{}, 1),
 		options: redis.Options{
 			Addr:      net.JoinHostPort(ip, strconv.Itoa(port)),
 			OnConnect: authenticate(login),
-			// RESP2 is what every version speaks.
+			// Every version of Redis speaks RESP2.
 			Protocol:                 2,
 			DisableIdentity:          true,
 			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 			PoolSize:                 1,
 			MaxActiveConns:           1,
-			PipelinePoolSize:         -1, // Pipelines go through the one connection too.
+			PipelinePoolSize:         -1, // Pipelines use the same connection.
 			MaxRetries:               -1, // The next sync is the retry.
 			DialerRetries:            1,
 			DialTimeout:              dialTimeout,
@@ -122,31 +118,31 @@ func Dial(ip string, port int, login Login) *Node {
 	return n
 }
 
-// reads are the commands of a read-only Node, as observers get them.
+// reads are the commands that a read-only Node sends, by the names that observers get.
 var reads = []string{"VIEW", "CLUSTER GETKEYSINSLOT", "FUNCTION LIST", "FUNCTION DUMP", "CONFIG GET", "ACL LIST"}
 
-// ErrReadOnly says that a read-only Node did not send a command.
+// ErrReadOnly is the error of a command that a read-only Node does not send.
 var ErrReadOnly = errors.New("this connection only reads")
 
-// DialReadOnly is Dial, but the Node sends no command that may change something.
+// DialReadOnly does the same as Dial, but its Node sends no command that can change the node.
 func DialReadOnly(ip string, port int, login Login) *Node {
 	n := Dial(ip, port, login)
 	n.readOnly = true
 	return n
 }
 
-// Close closes the connection. A request that is under way fails, as do all later ones.
+// Close closes the connection. The request that is running fails, and all later requests fail.
 func (n *Node) Close() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.closed = true
 	if n.client != nil {
-		_ = n.client.Close() // What it says of a connection that is not needed is of no use.
+		_ = n.client.Close() // The error does not matter: the connection is not used again.
 	}
 }
 
-// View asks the node for all that it knows, in one round trip. While it loads its
-// data, that is its version only, and no error.
+// View reads the whole state of the node in one round trip. While the node loads its data, the View has only the version, and View
+// returns no error.
 func (n *Node) View(ctx context.Context) (*View, error) {
 	var id, cluster, nodes, info, functions, directives *redis.Cmd
 	var keys *redis.IntCmd
@@ -162,14 +158,14 @@ func (n *Node) View(ctx context.Context) (*View, error) {
 			directives = p.Do(ctx, tlsDirectives...)
 		}
 	}, func(cmd redis.Cmder) error {
-		if redis.HasErrorPrefix(cmd.Err(), "LOADING") { // INFO answers even so.
+		if redis.HasErrorPrefix(cmd.Err(), "LOADING") { // A node that loads its data answers INFO.
 			loading = true
 			return nil
 		}
 		if noFunctions(cmd) || (cmd == redis.Cmder(directives) && isNoConfig(cmd.Err())) {
 			return nil
 		}
-		if cmd == redis.Cmder(info) && redis.HasErrorPrefix(cmd.Err(), "syntax error") { // It takes one section only.
+		if cmd == redis.Cmder(info) && redis.HasErrorPrefix(cmd.Err(), "syntax error") { // Redis 6 accepts only one section.
 			return errTooOld
 		}
 		return cmd.Err()
@@ -199,17 +195,15 @@ func text(cmd *redis.Cmd) string {
 	return text
 }
 
-// Meet has the node send a handshake to the one at ip, to make the two, and all that
-// either of them knows, one cluster. It returns before that has come about. Two
-// clusters become one too, passwords or not:
+// Meet makes the node send a handshake to the node at ip. The two nodes, and all nodes that either of them knows, become one cluster. Meet
+// returns before the handshake has ended. It also joins two clusters into one, whether their passwords are equal or not:
 // https://redis.io/docs/latest/commands/cluster-meet/
 func (n *Node) Meet(ctx context.Context, ip string, port, busPort int) error {
 	return n.cluster(ctx, "MEET", ip, port, busPort)
 }
 
-// Forget has the node drop the one with the ID from its table, and not learn of it
-// again from others for 60 seconds. A node that it does not know is as good as
-// forgotten. It is an error to forget the node itself, or its master:
+// Forget removes the node with the ID from this node's table. For 60 seconds, this node does not accept the ID from other nodes again. If
+// this node does not know the ID, Forget returns no error. A node cannot forget itself or its master:
 // https://redis.io/docs/latest/commands/cluster-forget/
 func (n *Node) Forget(ctx context.Context, id string) error {
 	err := n.cluster(ctx, "FORGET", id)
@@ -219,9 +213,8 @@ func (n *Node) Forget(ctx context.Context, id string) error {
 	return err
 }
 
-// AddSlots gives the node slots that have no owner as far as it knows. If it knows
-// one of any of them, even itself, the error says "Slot … is already busy" and no
-// slot is added: https://redis.io/docs/latest/commands/cluster-addslotsrange/
+// AddSlots assigns slots to the node. No slot may have an owner in the node's table. If one of them has an owner, even the node itself,
+// the error says "Slot … is already busy" and the node adds no slot: https://redis.io/docs/latest/commands/cluster-addslotsrange/
 func (n *Node) AddSlots(ctx context.Context, slots Slots) error {
 	if len(slots) == 0 {
 		return nil
@@ -233,15 +226,15 @@ func (n *Node) AddSlots(ctx context.Context, slots Slots) error {
 	return n.cluster(ctx, "ADDSLOTSRANGE", args...)
 }
 
-// Replicate makes the node a replica of the master with the ID, which it must know.
-// A master with slots or keys refuses:
+// Replicate makes the node a replica of the master with the ID. The node must know that master. A node that is a master with slots or keys
+// refuses:
 // https://redis.io/docs/latest/commands/cluster-replicate/
 func (n *Node) Replicate(ctx context.Context, masterID string) error {
 	return n.cluster(ctx, "REPLICATE", masterID)
 }
 
-// Failover has the node, a replica, take its master's place. It returns before that
-// has come about; a failover that does not succeed is given up without a word.
+// Failover makes the node, a replica, take the place of its master. It returns before the failover has ended. If the failover does not
+// succeed, the node gives it up without an error.
 func (n *Node) Failover(ctx context.Context, how Failover) error {
 	if how == Graceful {
 		return n.cluster(ctx, "FAILOVER")
@@ -249,9 +242,8 @@ func (n *Node) Failover(ctx context.Context, how Failover) error {
 	return n.cluster(ctx, "FAILOVER", string(how))
 }
 
-// SetSlots puts slots into the state, with the ID of the node that the state is
-// about, in one round trip. It returns the first error, but the node has seen to the
-// slots after that too.
+// SetSlots sets the state of slots in one round trip. SlotState says which node the ID belongs to. It returns the first error, but the
+// node executes the commands for all slots.
 func (n *Node) SetSlots(ctx context.Context, slots Slots, how SlotState, id string) error {
 	if len(slots) == 0 {
 		return nil
@@ -267,9 +259,8 @@ func (n *Node) SetSlots(ctx context.Context, slots Slots, how SlotState, id stri
 	}, redis.Cmder.Err)
 }
 
-// Keys returns up to most keys of each of the slots, in one round trip. Slots that
-// have none are not in the map.
-func (n *Node) Keys(ctx context.Context, slots Slots, most int) (map[int][]string, error) {
+// Keys returns the keys of each of the slots, at most maxKeys for each slot, in one round trip. The map leaves out slots without keys.
+func (n *Node) Keys(ctx context.Context, slots Slots, maxKeys int) (map[int][]string, error) {
 	keys := map[int][]string{}
 	if len(slots) == 0 {
 		return keys, nil
@@ -277,7 +268,7 @@ func (n *Node) Keys(ctx context.Context, slots Slots, most int) (map[int][]strin
 	var answers []*redis.StringSliceCmd
 	err := n.pipeline(ctx, "CLUSTER GETKEYSINSLOT", func(p redis.Pipeliner) {
 		for slot := range slots.All() {
-			answers = append(answers, p.ClusterGetKeysInSlot(ctx, slot, most))
+			answers = append(answers, p.ClusterGetKeysInSlot(ctx, slot, maxKeys))
 		}
 	}, redis.Cmder.Err)
 	if err != nil {
@@ -293,10 +284,9 @@ func (n *Node) Keys(ctx context.Context, slots Slots, most int) (map[int][]strin
 	return keys, nil
 }
 
-// Migrate moves keys to the node at ip and port, where it logs in, and replaces
-// what that has of the same name. All must be of one slot. Keys that are not there are
-// as good as moved. The timeout is for each step of it: connecting, sending, and the
-// answer. Both nodes do nothing else meanwhile:
+// Migrate moves keys to the node at ip and port, and replaces keys that exist there. The node logs in there with login. All keys must
+// belong to one slot. Migrate returns no error for keys that the node does not have. The timeout limits each step: to connect, to send,
+// and to wait for the answer. Both nodes execute no other command in this time:
 // https://redis.io/docs/latest/commands/migrate/
 func (n *Node) Migrate(ctx context.Context, ip string, port int, login Login, timeout time.Duration, keys []string) error {
 	if len(keys) == 0 {
@@ -314,7 +304,7 @@ func (n *Node) Migrate(ctx context.Context, ip string, port int, login Login, ti
 		args = append(args, key)
 	}
 	return n.request(ctx, "MIGRATE", func(client *redis.Client) error {
-		// "NOKEY" is no error, but another text than "OK".
+		// The answer is "OK", or "NOKEY" if the node has none of the keys. Both are success.
 		cmd := client.WithTimeout(3*timeout+ioTimeout).Do(ctx, args...)
 		return failed(cmd, cmd.Err())
 	})
@@ -328,8 +318,8 @@ func (n *Node) cluster(ctx context.Context, command string, args ...any) error {
 	})
 }
 
-// pipeline sends the commands that add adds, and returns the first error that errorOf
-// finds in one of them. To an Observer they are one, by the name of command.
+// pipeline sends the commands that add collects, and returns the first error that errorOf finds in one of them. For an Observer, they are
+// one request with the name command.
 func (n *Node) pipeline(ctx context.Context, command string, add func(redis.Pipeliner), errorOf func(redis.Cmder) error) error {
 	return n.request(ctx, command, func(client *redis.Client) error {
 		p := client.Pipeline()
@@ -345,12 +335,12 @@ func (n *Node) pipeline(ctx context.Context, command string, add func(redis.Pipe
 		if answered {
 			return nil
 		}
-		// go-redis keeps a refused AUTH from the commands, which were not sent then.
+		// After a refused AUTH, go-redis sends no command and sets no error on the commands.
 		return failed(cmds[0], err)
 	})
 }
 
-// request has do use the connection, once those before it are done.
+// request waits for its turn, and calls do with the connection.
 func (n *Node) request(ctx context.Context, command string, do func(*redis.Client) error) error {
 	if n.readOnly && !slices.Contains(reads, command) {
 		return fmt.Errorf("%s: %w", command, ErrReadOnly)
@@ -374,17 +364,15 @@ func (n *Node) request(ctx context.Context, command string, do func(*redis.Clien
 	return err
 }
 
-// exchange is do, and hangs up when ctx ends. go-redis itself can observe a deadline
-// while it waits for an answer (with ContextTimeoutEnabled), but no cancellation, and its error
-// is not that of ctx. It takes closing the client; the next request has
-// another one.
+// exchange calls do, and closes the client when ctx ends. While go-redis waits for an answer, it can stop at a deadline (with
+// ContextTimeoutEnabled), but not at a cancellation, and its error is not that of ctx. The next request opens another client.
 func (n *Node) exchange(ctx context.Context, client *redis.Client, do func(*redis.Client) error) error {
 	inTime := context.AfterFunc(ctx, func() { n.hangUp(client) })
 	err := do(client)
 	if inTime() && (err == nil || ctx.Err() == nil) {
 		return err
 	}
-	n.hangUp(client) // The function may not have come that far.
+	n.hangUp(client) // The function of AfterFunc may not have run yet.
 	if err != nil {
 		return ctx.Err()
 	}
@@ -398,7 +386,7 @@ func (n *Node) connection() (*redis.Client, error) {
 		return nil, errClosed
 	}
 	if n.client == nil {
-		options := n.options // It sets defaults in what it gets.
+		options := n.options // NewClient writes defaults into its argument.
 		n.client = redis.NewClient(&options)
 	}
 	return n.client, nil
@@ -413,8 +401,8 @@ func (n *Node) hangUp(client *redis.Client) {
 	}
 }
 
-// authenticate returns what is done with a new connection. The client's own way is to
-// give HELLO the password, but a node without a password takes any with that.
+// authenticate returns a function that logs in on a new connection. go-redis itself would send the password with HELLO, but a node
+// without a password accepts any password there.
 func authenticate(login Login) func(context.Context, *redis.Conn) error {
 	return func(ctx context.Context, conn *redis.Conn) error {
 		switch {
@@ -438,7 +426,7 @@ func failed(cmd redis.Cmder, err error) error {
 	return fmt.Errorf("%s: %w", strings.ToUpper(cmd.FullName()), err)
 }
 
-// refused makes an error of a node's answer.
+// refused turns an error answer of a node into an error.
 func refused(answer string) error {
 	switch {
 	case strings.HasPrefix(answer, "WRONGPASS "):
@@ -448,35 +436,33 @@ func refused(answer string) error {
 	case strings.HasPrefix(answer, "ERR AUTH <password> called without any password"):
 		return fmt.Errorf("%w: the node has none and was given one", ErrPassword)
 	}
-	// A node where a command was renamed quotes the arguments: a password of AUTH, or
-	// of MIGRATE.
+	// A node with a renamed command quotes the arguments in its answer. These include the password of AUTH or MIGRATE.
 	answer, _, _ = strings.Cut(answer, ", with args beginning with")
 	return refusal(answer)
 }
 
-// refusal is an answer of the node that is an error.
+// refusal is an error answer of the node.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }
 
-// dial connects, and returns a dead connection if it cannot. A dialer that returns an
-// error makes go-redis dial in the background every second, answer every request with
-// that error until it succeeds, and write a line to a log of its own.
+// dial connects, and returns a deadConn if it cannot. After an error of a dialer, go-redis dials in the background every second, answers
+// every request with that error until a dial succeeds, and writes a line to a log of its own.
 func (n *Node) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, network, address)
 	if err == nil && n.tls != (TLS{}) {
 		conn, err = n.handshake(ctx, conn, n.tls)
 	}
 	if err != nil {
-		// go-redis unwraps what goes wrong with a new connection: the address would go.
+		// go-redis unwraps the error of a new connection. The wrapping keeps the address in the text.
 		return deadConn{err: fmt.Errorf("connect: %w", err)}, nil
 	}
 	return conn, nil
 }
 
-// deadConn is a connection that could not be made.
+// deadConn is a connection that could not be opened. Each read and write returns the error.
 type deadConn struct {
-	net.Conn // nil: what is not overridden here is not called
+	net.Conn // nil: go-redis calls only the methods below
 
 	err error
 }

@@ -31,8 +31,7 @@ import (
 
 const (
 	password = "correct-horse"
-	// patience is for what takes a second or two on a machine that has nothing else
-	// to do.
+	// patience limits a wait. On an idle machine, each wait takes one or two seconds.
 	patience = 40 * time.Second
 )
 
@@ -55,7 +54,7 @@ func dial(t *testing.T, ip string, port int, password string) *redisnode.Node {
 	return node
 }
 
-// client is of one who uses Redis.
+// client returns an ordinary client of the server, as an application uses it.
 func (s server) client(t *testing.T) *redis.Client {
 	t.Helper()
 	client := redis.NewClient(&redis.Options{Addr: s.Address(), Password: s.Password, Protocol: 2, DisableIdentity: true})
@@ -79,12 +78,11 @@ func myself(t *testing.T, view *redisnode.View) redisnode.Entry {
 			return entry
 		}
 	}
-	t.Fatalf("no entry of its own in %+v", view)
+	t.Fatalf("no entry with the flag myself in %+v", view)
 	return redisnode.Entry{}
 }
 
-// await waits until all servers have the expected view. A node that cannot be
-// asked has none.
+// await waits until is returns true for the views of all servers. A server that does not answer has no such view.
 func await(t *testing.T, what string, servers []server, is func(*redisnode.View) bool) {
 	t.Helper()
 	var last string
@@ -97,7 +95,7 @@ func await(t *testing.T, what string, servers []server, is func(*redisnode.View)
 			return
 		}
 	}
-	t.Fatalf("%s: not so within %s: %s", what, patience, last)
+	t.Fatalf("waited %s until %s; the last view: %s", patience, what, last)
 }
 
 func check(t *testing.T, err error) {
@@ -107,7 +105,7 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// form makes a cluster of three masters, and of three replicas in the same order.
+// form creates a cluster of three masters and their replicas: server n+3 is the replica of server n.
 func form(t *testing.T) []server {
 	t.Helper()
 	var servers []server
@@ -117,7 +115,7 @@ func form(t *testing.T) []server {
 	for _, s := range servers[1:] {
 		check(t, servers[0].Meet(t.Context(), s.IP, s.Port, s.Port+redistest.BusOffset))
 	}
-	await(t, "all know each other", servers, func(view *redisnode.View) bool {
+	await(t, "all nodes know each other", servers, func(view *redisnode.View) bool {
 		return len(view.Table) == 6 && !slices.ContainsFunc(view.Table, func(e redisnode.Entry) bool { return e.Handshake || !e.Connected })
 	})
 	third := redisnode.SlotCount / 3
@@ -128,7 +126,7 @@ func form(t *testing.T) []server {
 		check(t, replica.Replicate(t.Context(), servers[i].view(t).ID))
 	}
 	await(t, "the cluster takes requests", servers, func(view *redisnode.View) bool { return view.StateOK })
-	await(t, "the replicas follow", servers[3:], func(view *redisnode.View) bool { return !view.Master && view.LinkUp })
+	await(t, "all replicas are connected", servers[3:], func(view *redisnode.View) bool { return !view.Master && view.LinkUp })
 	return servers
 }
 
@@ -138,10 +136,10 @@ func TestCluster(t *testing.T) {
 		name string
 		test func(*testing.T, []server)
 	}{
-		{"what it refuses", testRefusals},
+		{"commands that a node refuses", testRefusals},
 		{"moving slots", testMoveSlots},
 		{"a graceful failover loses nothing", testGracefulFailover},
-		{"a takeover when a master is gone, which is forgotten", testTakeover},
+		{"a takeover after a master is gone, and CLUSTER FORGET", testTakeover},
 	} {
 		if !t.Run(step.name, func(t *testing.T) { step.test(t, servers) }) {
 			return
@@ -155,25 +153,25 @@ func testRefusals(t *testing.T, servers []server) {
 		err  error
 		want string // "" for none
 	}{
-		"a slot that it has":   {servers[0].AddSlots(ctx, redisnode.NewSlots(7)), "CLUSTER ADDSLOTSRANGE: ERR Slot 7 is already busy"},
-		"a slot of another":    {servers[1].AddSlots(ctx, redisnode.NewSlots(7)), "CLUSTER ADDSLOTSRANGE: ERR Slot 7 is already busy"},
-		"no slots":             {servers[1].AddSlots(ctx, nil), ""},
-		"forget itself":        {servers[0].Forget(ctx, own.ID), "CLUSTER FORGET: ERR I tried hard but I can't forget myself..."},
-		"forget a stranger":    {servers[0].Forget(ctx, strings.Repeat("0", 40)), ""},
-		"replicate a stranger": {servers[3].Replicate(ctx, strings.Repeat("0", 40)), "CLUSTER REPLICATE: ERR Unknown node"},
-		"a replica with slots": {servers[1].Replicate(ctx, own.ID), "CLUSTER REPLICATE: ERR To set a master the node must be empty"},
-		"a failover of a master": {
+		"add its own slot":           {servers[0].AddSlots(ctx, redisnode.NewSlots(7)), "CLUSTER ADDSLOTSRANGE: ERR Slot 7 is already busy"},
+		"add a slot of another node": {servers[1].AddSlots(ctx, redisnode.NewSlots(7)), "CLUSTER ADDSLOTSRANGE: ERR Slot 7 is already busy"},
+		"add no slots":               {servers[1].AddSlots(ctx, nil), ""},
+		"forget itself":              {servers[0].Forget(ctx, own.ID), "CLUSTER FORGET: ERR I tried hard but I can't forget myself..."},
+		"forget an unknown node":     {servers[0].Forget(ctx, strings.Repeat("0", 40)), ""},
+		"replicate an unknown node":  {servers[3].Replicate(ctx, strings.Repeat("0", 40)), "CLUSTER REPLICATE: ERR Unknown node"},
+		"replicate with slots":       {servers[1].Replicate(ctx, own.ID), "CLUSTER REPLICATE: ERR To set a master the node must be empty"},
+		"a failover by a master": {
 			servers[0].Failover(ctx, redisnode.Graceful), "CLUSTER FAILOVER: ERR You should send CLUSTER FAILOVER to a replica",
 		},
-		"to import its own slot": {
+		"import its own slot": {
 			servers[0].SetSlots(ctx, redisnode.SlotRange(6, 8), redisnode.SlotImporting, own.ID),
 			"CLUSTER SETSLOT: ERR I'm already the owner of hash slot 6",
 		},
-		"no slots to set": {servers[0].SetSlots(ctx, nil, redisnode.SlotImporting, own.ID), ""},
-		"no keys to migrate": {
+		"set no slots": {servers[0].SetSlots(ctx, nil, redisnode.SlotImporting, own.ID), ""},
+		"migrate no keys": {
 			servers[0].Migrate(ctx, servers[1].IP, servers[1].Port, redisnode.Login{Password: password}, time.Second, nil), "",
 		},
-		"meet no IP": {servers[0].Meet(ctx, "nowhere", 1, 2), "CLUSTER MEET: ERR Invalid node address specified"},
+		"meet a name that is no IP": {servers[0].Meet(ctx, "nowhere", 1, 2), "CLUSTER MEET: ERR Invalid node address specified"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if (test.err == nil) != (test.want == "") || (test.err != nil && !strings.Contains(test.err.Error(), test.want)) {
@@ -183,7 +181,7 @@ func testRefusals(t *testing.T, servers []server) {
 	}
 }
 
-// fill writes a key into each of some slots of the server, and returns them by slot.
+// fill writes one key into each of up to 200 slots of the server, and returns the keys by slot.
 func (s server) fill(t *testing.T) map[int]string {
 	t.Helper()
 	client, slots, filled := s.client(t), myself(t, s.view(t)).Slots, map[int]string{}
@@ -203,7 +201,7 @@ func testMoveSlots(t *testing.T, servers []server) {
 	ctx, from, to := t.Context(), servers[0], servers[1]
 	filled := from.fill(t)
 	fromID, toID := from.view(t).ID, to.view(t).ID
-	slots := redisnode.SlotRange(0, 1) // Most likely without keys.
+	slots := redisnode.SlotRange(0, 1) // These most likely have no keys.
 	for slot := range filled {
 		slots = slots.Union(redisnode.NewSlots(slot))
 	}
@@ -211,10 +209,10 @@ func testMoveSlots(t *testing.T, servers []server) {
 	check(t, to.SetSlots(ctx, slots, redisnode.SlotImporting, fromID))
 	check(t, from.SetSlots(ctx, slots, redisnode.SlotMigrating, toID))
 	if open := myself(t, from.view(t)); len(open.Migrating) != 22 || open.Importing != nil {
-		t.Errorf("open at the source: %+v", open)
+		t.Errorf("the open slots of the source: %+v", open)
 	}
 	if open := myself(t, to.view(t)); len(open.Importing) != 22 || open.Migrating != nil {
-		t.Errorf("open at the target: %+v", open)
+		t.Errorf("the open slots of the target: %+v", open)
 	}
 	found, err := from.Keys(ctx, slots, 10)
 	check(t, err)
@@ -226,26 +224,26 @@ func testMoveSlots(t *testing.T, servers []server) {
 				t.Errorf("slot %d has keys %v, want %s", slot, found[slot], key)
 			}
 		} else if _, has := found[slot]; has {
-			t.Errorf("slot %d without keys is told", slot)
+			t.Errorf("Keys returns slot %d, which has no keys", slot)
 		}
 	}
 	err = from.Migrate(ctx, to.IP, to.Port, redisnode.Login{Password: "not-the-password"}, time.Second, keys[:1])
 	if err == nil || !strings.HasPrefix(err.Error(), "MIGRATE: ") || strings.Contains(err.Error(), "not-the-password") ||
 		errors.Is(err, redisnode.ErrPassword) {
-		t.Errorf("MIGRATE with another password: %v", err)
+		t.Errorf("MIGRATE with a wrong password: error %v", err)
 	}
-	for range 2 { // The second time they are gone, and that is good.
-		for _, of := range found {
-			check(t, from.Migrate(ctx, to.IP, to.Port, redisnode.Login{Password: password}, time.Second, of))
+	for range 2 { // The second time, the keys are gone from the source: this is no error.
+		for _, keys := range found {
+			check(t, from.Migrate(ctx, to.IP, to.Port, redisnode.Login{Password: password}, time.Second, keys))
 		}
 	}
 	if found, err = from.Keys(ctx, slots, 10); err != nil || len(found) != 0 {
-		t.Errorf("keys that are left: %v, %v", found, err)
+		t.Errorf("the source still has the keys %v, error %v", found, err)
 	}
 	for _, s := range []server{to, from, servers[2]} {
 		check(t, s.SetSlots(ctx, slots, redisnode.SlotNode, toID))
 	}
-	await(t, "all know who owns the slots", servers, func(view *redisnode.View) bool {
+	await(t, "all nodes know the new owner of the slots", servers, func(view *redisnode.View) bool {
 		return slices.ContainsFunc(view.Table, func(e redisnode.Entry) bool {
 			return e.ID == toID && e.Slots.Intersect(slots).Equal(slots) && e.Importing == nil
 		})
@@ -253,13 +251,13 @@ func testMoveSlots(t *testing.T, servers []server) {
 	client := to.client(t)
 	for _, key := range keys {
 		if value, err := client.Get(ctx, key).Result(); err != nil || value != "value of "+key {
-			t.Errorf("%s is %q, %v", key, value, err)
+			t.Errorf("the value of %s is %q, error %v", key, value, err)
 		}
 	}
 	check(t, from.SetSlots(ctx, redisnode.NewSlots(2000), redisnode.SlotMigrating, toID))
 	check(t, from.SetSlots(ctx, redisnode.NewSlots(2000), redisnode.SlotStable, ""))
 	if open := myself(t, from.view(t)); open.Migrating != nil {
-		t.Errorf("a slot made stable is open: %+v", open)
+		t.Errorf("a slot is open after STABLE: %+v", open)
 	}
 }
 
@@ -285,14 +283,14 @@ func testTakeover(t *testing.T, servers []server) {
 	check(t, replica.Failover(t.Context(), redisnode.Takeover))
 	await(t, "the replica is master", []server{replica}, func(view *redisnode.View) bool { return view.Master })
 	others := slices.Delete(slices.Clone(servers), 1, 2)
-	await(t, "the node failed", others, func(view *redisnode.View) bool {
+	await(t, "the nodes agree that the master failed", others, func(view *redisnode.View) bool {
 		return slices.ContainsFunc(view.Table, func(e redisnode.Entry) bool { return e.ID == gone && e.Failed && !e.Connected })
 	})
 	for _, s := range others {
 		check(t, s.Forget(t.Context(), gone))
 		check(t, s.Forget(t.Context(), gone))
 	}
-	await(t, "five nodes that take requests", others, func(view *redisnode.View) bool { return view.StateOK && len(view.Table) == 5 })
+	await(t, "five nodes take requests", others, func(view *redisnode.View) bool { return view.StateOK && len(view.Table) == 5 })
 }
 
 func TestErrPassword(t *testing.T) {
@@ -303,15 +301,15 @@ func TestErrPassword(t *testing.T) {
 		given  string
 		want   string
 	}{
-		"another password":   {locked, "wrong-horse", "the password is refused: the node has another one"},
-		"needs a password":   {locked, "", "the password is refused: the node needs one and was given none"},
-		"needs no password":  {open, "wrong-horse", "the password is refused: the node has none and was given one"},
-		"the right password": {locked, password, ""},
-		"none, and no need":  {open, "", ""},
+		"another password":         {locked, "wrong-horse", "the password is refused: the node has another one"},
+		"a missing password":       {locked, "", "the password is refused: the node needs one and was given none"},
+		"a needless password":      {open, "wrong-horse", "the password is refused: the node has none and was given one"},
+		"the right password":       {locked, password, ""},
+		"no password, and no need": {open, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			node := dial(t, test.server.IP, test.server.Port, test.given)
-			for range 2 { // With a new connection, and another one or the same.
+			for range 2 { // The second request uses the same connection or, after an error, a new one.
 				_, viewErr := node.View(t.Context())
 				_, keysErr := node.Keys(t.Context(), redisnode.NewSlots(1), 1)
 				for command, err := range map[string]error{
@@ -330,7 +328,7 @@ func TestErrPassword(t *testing.T) {
 	}
 }
 
-// Redis quotes the arguments of a command that it does not know.
+// TestErrorsHoldNoPassword: Redis quotes the arguments of an unknown command in its answer. The error leaves them out.
 func TestErrorsHoldNoPassword(t *testing.T) {
 	s := start(t, redistest.Config{Directives: []string{`rename-command MIGRATE ""`}})
 	err := s.Migrate(t.Context(), "127.0.0.1", 1, redisnode.Login{Password: password}, time.Second, []string{"key"})
@@ -348,7 +346,7 @@ func TestLoading(t *testing.T) {
 	const keys = 30000
 	s := start(t, redistest.Config{})
 	check(t, s.AddSlots(t.Context(), redisnode.SlotRange(0, redisnode.SlotCount)))
-	await(t, "it takes requests", []server{s}, func(view *redisnode.View) bool { return view.StateOK })
+	await(t, "the node takes requests", []server{s}, func(view *redisnode.View) bool { return view.StateOK })
 	_, err := s.client(t).Pipelined(t.Context(), func(p redis.Pipeliner) error {
 		for i := range keys {
 			p.Set(t.Context(), strconv.Itoa(i), i, 0)
@@ -358,23 +356,25 @@ func TestLoading(t *testing.T) {
 	check(t, err)
 	was := s.view(t)
 	s.Stop()
-	// It answers after every 1024th command that it loads, and sleeps after each: it takes nine seconds, until the delay is 0.
+	// While Redis loads commands, it sleeps after each of them, and answers clients after every 1024th. It loads for nine seconds, unless the
+	// test sets the delay to 0.
 	s = start(t, redistest.Config{Dir: s.Dir, Directives: []string{"key-load-delay 300"}})
 	view := s.view(t)
 	if !view.Loading || view.Version != was.Version || view.ID != "" || view.Table != nil {
-		t.Errorf("while it loads, it tells %+v", view)
+		t.Errorf("the view while the node loads is %+v", view)
 	}
 	check(t, s.client(t).ConfigSet(t.Context(), "key-load-delay", "0").Err())
-	await(t, "all is loaded", []server{s}, func(view *redisnode.View) bool { return !view.Loading && view.Keys == keys && view.ID == was.ID })
+	await(t, "the node has loaded its data", []server{s},
+		func(view *redisnode.View) bool { return !view.Loading && view.Keys == keys && view.ID == was.ID })
 	if own := myself(t, s.view(t)); own.IP != s.IP || own.Slots.Len() != redisnode.SlotCount {
-		t.Errorf("after it came back with another IP, it is %+v", own)
+		t.Errorf("after a restart with another IP, the node's own entry is %+v", own)
 	}
 }
 
 func TestWriteError(t *testing.T) {
 	s := start(t, redistest.Config{FileLimit: 256 << 10})
 	check(t, s.AddSlots(t.Context(), redisnode.SlotRange(0, redisnode.SlotCount)))
-	await(t, "it takes requests, and keeps them", []server{s},
+	await(t, "the node takes requests, and writes them to its disk", []server{s},
 		func(view *redisnode.View) bool { return view.StateOK && view.WriteError == "" })
 	client, value := s.client(t), strings.Repeat("x", 100<<10)
 	for i := range 4 {
@@ -382,11 +382,11 @@ func TestWriteError(t *testing.T) {
 			t.Logf("SET %d: %v", i, err)
 		}
 	}
-	await(t, "its disk is full", []server{s}, func(view *redisnode.View) bool {
+	await(t, "the disk is full", []server{s}, func(view *redisnode.View) bool {
 		return view.WriteError == "aof_last_write_status is err"
 	})
 	s.LiftFileLimit()
-	await(t, "there is room", []server{s}, func(view *redisnode.View) bool { return view.WriteError == "" })
+	await(t, "the disk has space again", []server{s}, func(view *redisnode.View) bool { return view.WriteError == "" })
 	check(t, client.Set(t.Context(), "after", value, 0).Err())
 }
 
@@ -405,8 +405,8 @@ func TestServerThatIsGone(t *testing.T) {
 		}
 	}
 	redistest.Start(t, redistest.Config{Dir: s.Dir, IP: s.IP})
-	// It listens before it has read its data, and says nothing of itself until then.
-	await(t, "it is who it was", []server{s}, func(view *redisnode.View) bool { return view.ID == id })
+	// Redis listens before it has loaded its data. Until then, the View has no ID.
+	await(t, "the node has its old ID", []server{s}, func(view *redisnode.View) bool { return view.ID == id })
 }
 
 func TestServerThatRestartedBetweenRequests(t *testing.T) {
@@ -427,11 +427,11 @@ func TestContext(t *testing.T) {
 			t.Run(name+", "+want.Error(), func(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 				defer cancel()
-				if want == context.Canceled { //nolint:errorlint // It is that very one.
+				if want == context.Canceled { //nolint:errorlint // The list has exactly this error.
 					ctx, cancel = context.WithCancel(t.Context())
 					defer time.AfterFunc(200*time.Millisecond, cancel).Stop()
 				}
-				// The second request waits for the first one, which does not return before.
+				// The second request waits for its turn, since the first one does not return before its context ends.
 				var waiting sync.WaitGroup
 				for range 2 {
 					waiting.Go(func() {
@@ -448,7 +448,7 @@ func TestContext(t *testing.T) {
 	done, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := s.Forget(done, "x"); !errors.Is(err, context.Canceled) {
-		t.Errorf("got error %v with a context that has ended", err)
+		t.Errorf("a request with a canceled context returned the error %v", err)
 	}
 	s.Signal(syscall.SIGCONT)
 	s.view(t)
@@ -468,7 +468,7 @@ func TestServerThatDoesNotAnswer(t *testing.T) {
 	s.view(t)
 }
 
-// TestARedisThatIsTooOld has a server answer as Redis 6.2 does: it takes only one section of INFO.
+// TestARedisThatIsTooOld reads a server that answers as Redis 6.2 does: INFO accepts only one section.
 func TestARedisThatIsTooOld(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
@@ -499,11 +499,11 @@ func TestARedisThatIsTooOld(t *testing.T) {
 	if _, err := node.View(t.Context()); err == nil || !strings.Contains(err.Error(), "INFO: this Redis is older than 7.0") {
 		t.Errorf("got error %v", err)
 	}
-	node.Close() // So that the server ends.
+	node.Close() // This ends the server.
 }
 
-// The IP of a Pod that is gone does not answer. Here a port whose queue of connections is full
-// stands for it.
+// TestAddressThatDoesNotAnswer: the IP of a deleted Pod does not answer. The test uses a port with a full queue of connections, which
+// does not answer either.
 func TestAddressThatDoesNotAnswer(t *testing.T) {
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
 	check(t, err)
@@ -529,15 +529,15 @@ func TestAddressThatDoesNotAnswer(t *testing.T) {
 		}
 		return
 	}
-	t.Skip("SKIPPED, no address without an answer was tested: this system queues every connection")
+	t.Skip("SKIPPED: this system queues every connection, so that every address answers")
 }
 
-// The node waits for the target as long as it is told, and Migrate for the node.
+// TestMigrateWaitsForItsTimeout: the node waits for the target until the timeout, and Migrate waits for the node.
 func TestMigrateWaitsForItsTimeout(t *testing.T) {
-	const timeout = 4 * time.Second // longer than the connection waits else
+	const timeout = 4 * time.Second // longer than the connection waits for other answers
 	from, to := start(t, redistest.Config{}), start(t, redistest.Config{})
 	check(t, from.AddSlots(t.Context(), redisnode.SlotRange(0, redisnode.SlotCount)))
-	await(t, "it takes requests", []server{from}, func(view *redisnode.View) bool { return view.StateOK })
+	await(t, "the node takes requests", []server{from}, func(view *redisnode.View) bool { return view.StateOK })
 	check(t, from.client(t).Set(t.Context(), "key", "value", 0).Err())
 	to.Signal(syscall.SIGSTOP)
 	err := from.Migrate(t.Context(), to.IP, to.Port, redisnode.Login{}, timeout, []string{"key"})
@@ -545,7 +545,7 @@ func TestMigrateWaitsForItsTimeout(t *testing.T) {
 		t.Errorf("got error %v", err)
 	}
 	if view := from.view(t); view.Keys != 1 {
-		t.Errorf("it has %d keys", view.Keys)
+		t.Errorf("the source has %d keys, want 1", view.Keys)
 	}
 }
 
@@ -556,11 +556,11 @@ func TestClose(t *testing.T) {
 	defer time.AfterFunc(200*time.Millisecond, s.Close).Stop()
 	began := time.Now()
 	if _, err := s.View(t.Context()); err == nil || time.Since(began) > time.Second {
-		t.Errorf("the request under way has error %v after %s", err, time.Since(began))
+		t.Errorf("the running request returned the error %v after %s", err, time.Since(began))
 	}
 	s.Signal(syscall.SIGCONT)
 	if err := s.Forget(t.Context(), "x"); err == nil || !strings.Contains(err.Error(), "closed") {
-		t.Errorf("a later request has error %v", err)
+		t.Errorf("a later request returned the error %v", err)
 	}
 	s.Close()
 }
@@ -568,18 +568,18 @@ func TestClose(t *testing.T) {
 func TestIPv6(t *testing.T) {
 	port := 20000 + os.Getpid()%10000
 	if listener, err := net.Listen("tcp6", net.JoinHostPort("::1", strconv.Itoa(port))); err != nil {
-		t.Skipf("SKIPPED, no IPv6 was tested: %v", err)
+		t.Skipf("SKIPPED: this system has no IPv6: %v", err)
 	} else {
 		listener.Close()
 	}
 	s := start(t, redistest.Config{IP: "::1", Port: port})
 	if own := myself(t, s.view(t)); own.IP != "::1" || own.Port != port || own.BusPort != port+redistest.BusOffset {
-		t.Errorf("it is %+v", own)
+		t.Errorf("the node's own entry is %+v", own)
 	}
 	check(t, s.Meet(t.Context(), "::1", port+1, port+1+redistest.BusOffset))
 	if view := s.view(t); len(view.Table) != 2 || !slices.ContainsFunc(view.Table,
 		func(e redisnode.Entry) bool { return e.Handshake && e.IP == "::1" && e.Port == port+1 }) {
-		t.Errorf("after CLUSTER MEET it tells %+v", view)
+		t.Errorf("after CLUSTER MEET, the view is %+v", view)
 	}
 }
 
@@ -597,13 +597,13 @@ func TestOneConnection(t *testing.T) {
 	}
 	views.Wait()
 	stats, err := s.client(t).Info(t.Context(), "stats").Result()
-	// waitListening made another one, and the client that asks is one too.
+	// The other two connections are those of waitListening and of the client that reads INFO.
 	if err != nil || !strings.Contains(stats, "total_connections_received:3\r\n") {
-		t.Errorf("more than one connection was made: %v, %s", err, stats)
+		t.Errorf("the node did not use exactly one connection: error %v, %s", err, stats)
 	}
 }
 
-// Nothing runs for a connection when no request does, and nothing after Close.
+// TestNoGoroutines: an idle connection has no goroutine.
 func TestNoGoroutines(t *testing.T) {
 	s := start(t, redistest.Config{})
 	s.view(t)
@@ -615,7 +615,7 @@ func TestNoGoroutines(t *testing.T) {
 		}
 		gone := redisnode.Dial(s.IP, 1, redisnode.Login{})
 		if _, err := gone.View(t.Context()); err == nil {
-			t.Error("a server that is not there answers")
+			t.Error("a port without a server answered")
 		}
 		defer node.Close()
 		defer gone.Close()
@@ -623,12 +623,12 @@ func TestNoGoroutines(t *testing.T) {
 	for deadline := time.Now().Add(2 * time.Second); runtime.NumGoroutine() > before; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			stacks := make([]byte, 1<<20)
-			t.Fatalf("%d goroutines, and %d before:\n%s", runtime.NumGoroutine(), before, stacks[:runtime.Stack(stacks, true)])
+			t.Fatalf("%d goroutines, %d before the requests:\n%s", runtime.NumGoroutine(), before, stacks[:runtime.Stack(stacks, true)])
 		}
 	}
 }
 
-// TestWire holds that the client sends nothing of its own but HELLO.
+// TestWire: HELLO is the only command that go-redis adds to those of the node.
 func TestWire(t *testing.T) {
 	for name, password := range map[string]string{"with a password": password, "without a password": ""} {
 		t.Run(name, func(t *testing.T) {
@@ -656,7 +656,7 @@ func TestWire(t *testing.T) {
 	}
 }
 
-// sentBytes are what a client sent.
+// sentBytes keeps the bytes that a client sent.
 type sentBytes struct {
 	mu    sync.Mutex
 	bytes []byte
@@ -680,8 +680,8 @@ func (s *sentBytes) commands() []string {
 	return commands
 }
 
-// record forwards one connection to a server. sent returns the commands so far. Each is kept before it is forwarded, so that sent has it
-// when its answer arrives.
+// record forwards one connection to a server. sent returns the commands so far. record keeps each command before it forwards the command,
+// so that sent returns it as soon as its answer arrives.
 func record(t *testing.T, address string) (port int, sent func() []string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -710,7 +710,7 @@ func record(t *testing.T, address string) (port int, sent func() []string) {
 	return listener.Addr().(*net.TCPAddr).Port, kept.commands
 }
 
-// readCommand reads an array of bulk strings without line breaks:
+// readCommand reads an array of bulk strings. The strings have no line breaks:
 // https://redis.io/docs/latest/develop/reference/protocol-spec/
 func readCommand(reader *bufio.Reader) (string, error) {
 	line, err := reader.ReadString('\n')
@@ -722,7 +722,7 @@ func readCommand(reader *bufio.Reader) (string, error) {
 		return "", err
 	}
 	var words []string
-	for range 2 * count { // A length, and the word.
+	for range 2 * count { // Each word is a line with its length, and a line with the word.
 		if line, err = reader.ReadString('\n'); err != nil {
 			return "", err
 		}

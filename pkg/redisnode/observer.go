@@ -23,15 +23,15 @@ const (
 	Refused Result = "refused"
 	// Password: the error is an ErrPassword.
 	Password Result = "password"
-	// Canceled: the caller does not wait for the answer any more.
+	// Canceled: the caller stopped waiting for the answer.
 	Canceled Result = "canceled"
 	// Unreachable: there is no connection, or no answer.
 	Unreachable Result = "unreachable"
 )
 
-// Observer is called after every request to a node, with the context of the request, the command,
-// such as "CLUSTER MEET", the outcome, and the duration including the connection. A round trip of
-// many commands is one request; that of View is "VIEW". Several goroutines may call an Observer at once.
+// Observer is called after every request to a node. It gets the context of the request, the command, such as "CLUSTER MEET", the result,
+// and the duration, which includes the time to connect. A round trip of many commands is one request; the request of View is "VIEW".
+// Several goroutines may call an Observer at once.
 type Observer func(ctx context.Context, command string, result Result, took time.Duration)
 
 var observers struct {
@@ -39,7 +39,7 @@ var observers struct {
 	all []Observer
 }
 
-// AddObserver adds an Observer of the requests to all nodes from now on.
+// AddObserver adds an Observer for all later requests to all nodes.
 func AddObserver(observe Observer) {
 	observers.Lock()
 	defer observers.Unlock()

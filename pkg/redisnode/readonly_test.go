@@ -48,7 +48,7 @@ func TestAReadOnlyNodeSendsNoCommandThatChangesSomething(t *testing.T) {
 		}
 	}
 	if len(connected) > 0 {
-		t.Error("a command reached the server")
+		t.Error("a command connected to the server")
 	}
 	_, view := node.View(ctx)
 	_, keys := node.Keys(ctx, slots, 1)
@@ -60,10 +60,10 @@ func TestAReadOnlyNodeSendsNoCommandThatChangesSomething(t *testing.T) {
 		"view": view, "keys": keys, "libraries": libraries, "dump": dump, "get": directives, "users": users,
 	} {
 		if err == nil || errors.Is(err, ErrReadOnly) {
-			t.Errorf("%s: error %v, want one of the connection", command, err)
+			t.Errorf("%s: error %v, want an error of the connection", command, err)
 		}
 	}
 	if len(connected) == 0 {
-		t.Error("no read reached the server")
+		t.Error("no read connected to the server")
 	}
 }

@@ -21,12 +21,11 @@ const SlotCount = 16384
 // Range is the slots from First to Last, both included.
 type Range struct{ First, Last int }
 
-// Slots is a set of slots. Its ranges are sorted and disjoint and none ends where
-// the next one begins, so that equal sets are equal slices; nil is the empty set.
-// No function changes a Slots that it is given.
+// Slots is a set of slots. Its ranges are sorted, do not overlap, and are not adjacent. So equal sets are equal slices. The empty set is
+// nil. No function changes its arguments of type Slots.
 type Slots []Range
 
-// NewSlots returns the set of slots. It leaves out numbers that are no slots of Redis Cluster.
+// NewSlots returns the set of the given slots. It leaves out numbers below 0 and from SlotCount.
 func NewSlots(slots ...int) Slots {
 	ranges := make(Slots, 0, len(slots))
 	for _, slot := range slots {
@@ -35,7 +34,7 @@ func NewSlots(slots ...int) Slots {
 	return normal(ranges)
 }
 
-// SlotRange returns the slots from first to last, both included. It leaves out numbers that are no slots of Redis Cluster.
+// SlotRange returns the slots from first to last, both included. It leaves out numbers below 0 and from SlotCount.
 func SlotRange(first, last int) Slots {
 	first, last = max(first, 0), min(last, SlotCount-1)
 	if first > last {
@@ -44,7 +43,7 @@ func SlotRange(first, last int) Slots {
 	return Slots{{first, last}}
 }
 
-// parseRange reads "5" and "5-9".
+// parseRange parses a slot, such as "5", or a range, such as "5-9".
 func parseRange(text string) (Range, error) {
 	from, to, isRange := strings.Cut(text, "-")
 	first, ok := parseSlot(from)
@@ -63,7 +62,7 @@ func parseSlot(text string) (int, bool) {
 	return int(slot), err == nil && slot < SlotCount
 }
 
-// normal sorts and joins ranges, in their place.
+// normal sorts the ranges and joins adjacent ones. It works in place.
 func normal(ranges Slots) Slots {
 	slices.SortFunc(ranges, func(a, b Range) int { return cmp.Compare(a.First, b.First) })
 	joined := ranges[:0]
@@ -96,7 +95,7 @@ func (s Slots) String() string {
 	return string(text)
 }
 
-// Len returns how many slots are in s.
+// Len returns the number of slots in s.
 func (s Slots) Len() int {
 	count := 0
 	for _, r := range s {
@@ -132,7 +131,7 @@ func (s Slots) All() iter.Seq[int] {
 	}
 }
 
-// First returns the n lowest slots of s, and all of them if there are fewer.
+// First returns the n lowest slots of s, or all slots if s has fewer.
 func (s Slots) First(n int) Slots {
 	var first Slots
 	for _, r := range s {

@@ -29,18 +29,18 @@ func TestParseRange(t *testing.T) {
 	}
 }
 
-func TestNewSlotsLeavesOutWhatIsNoSlot(t *testing.T) {
+func TestNewSlotsLeavesOutNumbersThatAreNoSlots(t *testing.T) {
 	for name, test := range map[string]struct {
 		slots Slots
 		want  string
 	}{
 		"no slots":                  {NewSlots(), ""},
 		"slots":                     {NewSlots(3, 1, 2, 2, 9), "1-3,9"},
-		"no slots of Redis":         {NewSlots(-1, 0, SlotCount), "0"},
+		"numbers that are no slots": {NewSlots(-1, 0, SlotCount), "0"},
 		"a range":                   {SlotRange(3, 5), "3-5"},
 		"an empty range":            {SlotRange(5, 3), ""},
 		"a range beyond both ends":  {SlotRange(-7, 20000), "0-16383"},
-		"a range of no Redis slots": {SlotRange(SlotCount, SlotCount+3), ""},
+		"a range above all slots":   {SlotRange(SlotCount, SlotCount+3), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := test.slots.String(); got != test.want {
@@ -50,8 +50,8 @@ func TestNewSlotsLeavesOutWhatIsNoSlot(t *testing.T) {
 	}
 }
 
-// someSlots is a random set, as Slots and as what it is compared with. Its slots are
-// near both ends, so that ranges often meet.
+// someSlots is a random set, as Slots and as a map. The test compares the two. The slots are near 0 and near the last slot, so that
+// ranges often meet.
 type someSlots struct {
 	slots Slots
 	set   map[int]bool
@@ -84,18 +84,19 @@ func TestSlotsAreSets(t *testing.T) {
 		lowest = lowest[:min(n, len(lowest))]
 		checkSlots(t, "first", a.slots.First(n), func(slot int) bool { return slices.Contains(lowest, slot) })
 		if a.slots.Equal(b.slots) != maps.Equal(a.set, b.set) {
-			t.Errorf("%q and %q are said to be equal, or not to be", a.slots, b.slots)
+			t.Errorf("Equal is wrong for %q and %q", a.slots, b.slots)
 		}
 		if !a.slots.Equal(wasA) || !b.slots.Equal(wasB) {
 			t.Fatalf("the sets %q and %q were changed to %q and %q", wasA, wasB, a.slots, b.slots)
 		}
 		if t.Failed() {
-			t.Fatalf("with %q, %q and %d", a.slots, b.slots, n)
+			t.Fatalf("the errors are of the sets %q and %q, and the number %d", a.slots, b.slots, n)
 		}
 	}
 }
 
-// checkSlots checks that the set holds what has says, in the form that it must have.
+// checkSlots fails the test if the set contains other slots than those for which has returns true, or if its ranges are not in the normal
+// form.
 func checkSlots(t *testing.T, what string, slots Slots, has func(int) bool) {
 	t.Helper()
 	var want []int
@@ -104,11 +105,11 @@ func checkSlots(t *testing.T, what string, slots Slots, has func(int) bool) {
 			want = append(want, slot)
 		}
 		if slots.Has(slot) != has(slot) {
-			t.Errorf("%s: %q has slot %d, or has not", what, slots, slot)
+			t.Errorf("%s: Has of %q is wrong for slot %d", what, slots, slot)
 		}
 	}
 	if got := slices.Collect(slots.All()); !slices.Equal(got, want) || slots.Len() != len(want) {
-		t.Errorf("%s: %q yields %v and has %d, want %v", what, slots, got, slots.Len(), want)
+		t.Errorf("%s: All of %q yields %v, and Len is %d; want %v", what, slots, got, slots.Len(), want)
 	}
 	if len(want) == 0 && slots != nil {
 		t.Errorf("%s: the empty set is not nil", what)

@@ -17,8 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Login is a user of a node, with its password. The user is the default one if it is "". With no password, the connection
-// does not log in.
+// Login is a user of a node and its password. If User is "", it is the default user. If Password is "", the connection does not log in.
 type Login struct {
 	User, Password string
 	TLS            TLS
@@ -28,19 +27,19 @@ type Login struct {
 type User struct {
 	// Hashes are the SHA-256 hashes of its passwords, sorted.
 	Hashes []string
-	// Rules are all others of its rules, as the node writes them.
+	// Rules are all other rules of the user, as the node writes them.
 	Rules string
 }
 
-// RefusedRulesError is the answer of a node that refuses the rules of a user. It has no password.
+// RefusedRulesError is the answer of a node that refuses the rules of a user. It contains no password.
 type RefusedRulesError struct {
-	// Reason is what the node says, such as "modifier '+foo': Unknown command or category name in ACL".
+	// Reason is the node's own text, such as "modifier '+foo': Unknown command or category name in ACL".
 	Reason string
 }
 
 func (e *RefusedRulesError) Error() string { return e.Reason }
 
-// HashPassword returns the hash of a password, as a User has it.
+// HashPassword returns the hash of a password in the form of User.Hashes.
 func HashPassword(password string) string {
 	sum := sha256.Sum256([]byte(password))
 	return hex.EncodeToString(sum[:])
@@ -61,13 +60,13 @@ func (n *Node) Users(ctx context.Context) (map[string]User, error) {
 	return users, err
 }
 
-var errUsers = errors.New("ACL LIST: malformed answer") // The answer has hashes of passwords.
+var errUsers = errors.New("ACL LIST: malformed answer") // The error does not quote the answer: it contains hashes of passwords.
 
-// parseUsers reads lines like "user app on #5e88… ~app:* resetchannels -@all +get".
+// parseUsers parses lines like "user app on #5e88… ~app:* resetchannels -@all +get".
 func parseUsers(lines []string) (map[string]User, error) {
 	users := make(map[string]User, len(lines))
 	for _, line := range lines {
-		words := strings.Split(line, " ") // Patterns may hold other white space.
+		words := strings.Split(line, " ") // Only a space separates words: patterns may contain other white space.
 		if len(words) < 2 || words[0] != "user" {
 			return nil, errUsers
 		}
@@ -87,8 +86,9 @@ func parseUsers(lines []string) (map[string]User, error) {
 	return users, nil
 }
 
-// SetUser changes a user by rules, or creates it, until the node stops or loads its file of users. The node uses all rules or
-// none. If it refuses one, it is a RefusedRulesError: https://redis.io/docs/latest/commands/acl-setuser/
+// SetUser applies rules to a user, and creates the user if necessary. The change lasts until the node stops or loads its file of users. The
+// node applies all rules or none. If it refuses a rule, the error is a RefusedRulesError:
+// https://redis.io/docs/latest/commands/acl-setuser/
 func (n *Node) SetUser(ctx context.Context, name string, rules []string) error {
 	args := []any{"ACL", "SETUSER", name}
 	for _, rule := range rules {
@@ -100,7 +100,7 @@ func (n *Node) SetUser(ctx context.Context, name string, rules []string) error {
 			if reason, ok := strings.CutPrefix(answer.Error(), "ERR Error in ACL SETUSER "); ok {
 				return fmt.Errorf("ACL SETUSER %s: %w", name, &RefusedRulesError{reason})
 			}
-			if strings.HasPrefix(answer.Error(), "ERR ") { // Not its text: what else Redis quotes of the command is not known.
+			if strings.HasPrefix(answer.Error(), "ERR ") { // The error leaves out the node's text, which may quote other parts of the command.
 				return fmt.Errorf("ACL SETUSER %s: %w", name, &RefusedRulesError{"it is not a valid list of rules"})
 			}
 		}
@@ -108,7 +108,7 @@ func (n *Node) SetUser(ctx context.Context, name string, rules []string) error {
 	})
 }
 
-// DeleteUsers deletes users, and ends their connections. One that the node does not have is as good as deleted:
+// DeleteUsers deletes users, and ends their connections. It returns no error for a user that the node does not have:
 // https://redis.io/docs/latest/commands/acl-deluser/
 func (n *Node) DeleteUsers(ctx context.Context, names []string) error {
 	if len(names) == 0 {
@@ -124,8 +124,8 @@ func (n *Node) DeleteUsers(ctx context.Context, names []string) error {
 	})
 }
 
-// EndConnections ends all connections of a user, also those that copy the data as a replica does. A user that the node does not have
-// has none: https://redis.io/docs/latest/commands/client-kill/
+// EndConnections ends all connections of a user, also those of replicas that copy the data. It returns no error for a user that the node
+// does not have: https://redis.io/docs/latest/commands/client-kill/
 func (n *Node) EndConnections(ctx context.Context, user string) error {
 	return n.request(ctx, "CLIENT KILL", func(client *redis.Client) error {
 		cmd := client.Do(ctx, "CLIENT", "KILL", "USER", user)

@@ -35,39 +35,39 @@ func TestUsers(t *testing.T) {
 	slices.Sort(hashes)
 	if app := users["app"]; !slices.Equal(app.Hashes, hashes) || !strings.HasPrefix(app.Rules, "on ") || strings.Contains(app.Rules, "#") ||
 		!strings.HasSuffix(app.Rules, "~app:* resetchannels -@all +@read") {
-		t.Errorf("app is %+v", app)
+		t.Errorf("the user app is %+v", app)
 	}
 
 	err = node.SetUser(t.Context(), "app", []string{"+@read", "+no-such-command"})
 	if refused, ok := errors.AsType[*redisnode.RefusedRulesError](err); !ok ||
 		refused.Reason != "modifier '+no-such-command': Unknown command or category name in ACL" {
-		t.Errorf("rules that Redis does not know: %v", err)
+		t.Errorf("a rule that Redis does not know: error %v", err)
 	}
 
 	check(t, node.SetUser(t.Context(), "spaces", []string{"on", "~a\u2003#b", "+@read"}))
 	users, err = node.Users(t.Context())
 	check(t, err)
 	if got := users["spaces"]; len(got.Hashes) > 0 || !strings.Contains(got.Rules, "~a\u2003#b ") {
-		t.Errorf("a pattern with another white space: the user is %+v", got)
+		t.Errorf("the user with another white space in its pattern is %+v", got)
 	}
 	check(t, node.DeleteUsers(t.Context(), []string{"spaces"}))
 
 	for _, rules := range [][]string{{"(~a", "+get"}, {"+@read", "(+get"}} {
 		err := node.SetUser(t.Context(), "app", rules)
 		if _, ok := errors.AsType[*redisnode.RefusedRulesError](err); !ok {
-			t.Errorf("rules %q: %v, want that they are refused", rules, err)
+			t.Errorf("rules %q: error %v, want a RefusedRulesError", rules, err)
 		}
 	}
 
 	app := redisnode.Dial(s.IP, s.Port, redisnode.Login{User: "app", Password: "other-password"})
 	t.Cleanup(app.Close)
 	if _, err := app.Users(t.Context()); err == nil || errors.Is(err, redisnode.ErrPassword) {
-		t.Errorf("a user without the right: %v", err)
+		t.Errorf("ACL LIST by a user without the permission: error %v", err)
 	}
 	anyone := redisnode.Dial(s.IP, s.Port, redisnode.Login{})
 	t.Cleanup(anyone.Close)
 	if _, err := anyone.View(t.Context()); !errors.Is(err, redisnode.ErrPassword) {
-		t.Errorf("without a password: %v", err)
+		t.Errorf("View without a password: error %v", err)
 	}
 
 	connections := func() [2]int {
@@ -82,7 +82,7 @@ func TestUsers(t *testing.T) {
 	}
 	check(t, node.EndConnections(t.Context(), "app"))
 	if got := connections(); got != [2]int{0, 2} {
-		t.Errorf("app and operator have %v connections, want none, and those of node and of this look", got)
+		t.Errorf("app and operator have %v connections, want 0 of app and 2 of operator: the node's and the one that reads the list", got)
 	}
 	check(t, node.EndConnections(t.Context(), "no-such-user"))
 
@@ -99,6 +99,6 @@ func TestUsers(t *testing.T) {
 
 	without := start(t, redistest.Config{})
 	if err := without.SaveUsers(t.Context()); err == nil {
-		t.Error("a node without a file has saved its users")
+		t.Error("ACL SAVE succeeded on a node without a file of users")
 	}
 }

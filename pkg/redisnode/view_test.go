@@ -91,20 +91,20 @@ func TestParseTable(t *testing.T) {
 
 func TestParseTableQuotesAMalformedLine(t *testing.T) {
 	for name, line := range map[string]string{
-		"words":                  "what is this",
-		"a field too few":        idA + " 127.0.0.1:1@10001 master - 0 0 1",
-		"an empty field":         idA + " 127.0.0.1:1@10001  - 0 0 1 connected",
-		"no port":                idA + " 127.0.0.1@10001 master - 0 0 1 connected",
-		"no bus port":            idA + " 127.0.0.1:1 master - 0 0 1 connected",
-		"an empty bus port":      idA + " 127.0.0.1:1@ master - 0 0 1 connected",
-		"too big a port":         idA + " 127.0.0.1:65536@1 master - 0 0 1 connected",
-		"no epoch":               idA + " 127.0.0.1:1@10001 master - 0 0 x connected",
-		"no slot":                idA + " 127.0.0.1:1@10001 master - 0 0 1 connected 16384",
-		"a range backwards":      idA + " 127.0.0.1:1@10001 master - 0 0 1 connected 6-5",
-		"a slot half open":       idA + " 127.0.0.1:1@10001 master - 0 0 1 connected [5->-" + idB,
-		"an open no slot":        idA + " 127.0.0.1:1@10001 master - 0 0 1 connected [x->-" + idB + "]",
-		"a migration to no node": idA + " 127.0.0.1:1@10001 master - 0 0 1 connected [5-<-]",
-		"open for nothing":       idA + " 127.0.0.1:1@10001 master - 0 0 1 connected []",
+		"words":                        "what is this",
+		"a field too few":              idA + " 127.0.0.1:1@10001 master - 0 0 1",
+		"an empty field":               idA + " 127.0.0.1:1@10001  - 0 0 1 connected",
+		"no port":                      idA + " 127.0.0.1@10001 master - 0 0 1 connected",
+		"no bus port":                  idA + " 127.0.0.1:1 master - 0 0 1 connected",
+		"an empty bus port":            idA + " 127.0.0.1:1@ master - 0 0 1 connected",
+		"too big a port":               idA + " 127.0.0.1:65536@1 master - 0 0 1 connected",
+		"no epoch":                     idA + " 127.0.0.1:1@10001 master - 0 0 x connected",
+		"no slot":                      idA + " 127.0.0.1:1@10001 master - 0 0 1 connected 16384",
+		"a range backwards":            idA + " 127.0.0.1:1@10001 master - 0 0 1 connected 6-5",
+		"a slot half open":             idA + " 127.0.0.1:1@10001 master - 0 0 1 connected [5->-" + idB,
+		"an open slot that is no slot": idA + " 127.0.0.1:1@10001 master - 0 0 1 connected [x->-" + idB + "]",
+		"a migration to no node":       idA + " 127.0.0.1:1@10001 master - 0 0 1 connected [5-<-]",
+		"open for nothing":             idA + " 127.0.0.1:1@10001 master - 0 0 1 connected []",
 	} {
 		t.Run(name, func(t *testing.T) {
 			good := idB + " 127.0.0.1:2@10002 master - 0 0 1 connected\n"
@@ -116,7 +116,7 @@ func TestParseTableQuotesAMalformedLine(t *testing.T) {
 	}
 }
 
-// info is what a settled replica says.
+// info is the answer of a settled replica to INFO.
 const info = "# Server\r\nredis_version:7.0.15\r\nos:Linux 6.1\r\n\r\n# Persistence\r\nloading:0\r\n" +
 	"rdb_last_bgsave_status:ok\r\naof_rewrite_in_progress:0\r\naof_rewrite_scheduled:0\r\naof_last_bgrewrite_status:ok\r\n" +
 	"aof_last_write_status:ok\r\n\r\n" +
@@ -169,7 +169,7 @@ func TestParseView(t *testing.T) {
 			nodes:  replicaLine + idB + " 127.0.0.3:6379@16379 master - 0 0 1 connected 0-16383\n",
 			change: func(v *View) { v.LinkUp, v.LinkDown, v.Stray = false, -time.Second, true },
 		},
-		"a replica whose master has no address is not": {
+		"a replica whose master has no address is not stray": {
 			nodes:  replicaLine + idB + " :0@0 master,noaddr - 0 0 1 disconnected 0-16383\n",
 			change: func(*View) {},
 		},
@@ -238,10 +238,10 @@ func TestParseView(t *testing.T) {
 		})
 	}
 	for name, test := range map[string]struct{ cluster, nodes string }{
-		"a malformed epoch":   {"cluster_current_epoch:x\r\n", masterLine},
-		"a malformed line":    {clusterInfo, "words\n"},
-		"no line of its own":  {clusterInfo, strings.ReplaceAll(masterLine, "myself,", "")},
-		"no table whatsoever": {clusterInfo, ""},
+		"a malformed epoch":  {"cluster_current_epoch:x\r\n", masterLine},
+		"a malformed line":   {clusterInfo, "words\n"},
+		"no line of its own": {clusterInfo, strings.ReplaceAll(masterLine, "myself,", "")},
+		"an empty table":     {clusterInfo, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if view, err := parseView(idA, test.cluster, test.nodes, info, 5); err == nil {
@@ -265,7 +265,7 @@ func FuzzParseTable(f *testing.F) {
 				t.Errorf("%+v", entry)
 			}
 			if !normal(slices.Clone(entry.Slots)).Equal(entry.Slots) {
-				t.Errorf("the slots %v are no normal set", []Range(entry.Slots))
+				t.Errorf("the slots %v are not in the normal form", []Range(entry.Slots))
 			}
 		}
 	})

@@ -14,7 +14,7 @@ import (
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned/fake"
 )
 
-// metadata is what an API server adds to an object, as much as there mostly is.
+// metadata is the metadata that an API server adds to a typical object.
 const metadata = `"uid":"0b2e1c5a-1a2e-4123-8a1e-123456789012","creationTimestamp":"2026-01-01T00:00:00Z","generation":1,` +
 	`"managedFields":[{"manager":"kubectl-client-side-apply","operation":"Update","apiVersion":"v1","time":"2026-01-01T00:00:00Z",` +
 	`"fieldsType":"FieldsV1",` +
@@ -33,15 +33,14 @@ const (
 		`"pdb":{"maxUnavailable":1}}`
 )
 
-// BenchmarkReview is one request to validate an update.
+// BenchmarkReview measures one request to validate an update.
 func BenchmarkReview(b *testing.B) {
 	for name, spec := range map[string]string{"RedisCluster": benchCluster, "Application": benchApplication} {
 		b.Run(name, func(b *testing.B) { reviews(b, "validate", name, spec) })
 	}
 }
 
-// BenchmarkMutate is one request to default an object: with nothing to do, and with two
-// fields to set.
+// BenchmarkMutate measures one request to default an object. One object needs no change, the other needs two fields.
 func BenchmarkMutate(b *testing.B) {
 	b.Run("settled", func(b *testing.B) { reviews(b, "mutate", "RedisCluster", benchCluster) })
 	b.Run("patch", func(b *testing.B) {
@@ -73,7 +72,7 @@ type readCloser struct{ *bytes.Reader }
 
 func (readCloser) Close() error { return nil }
 
-// discard is a client that does not listen.
+// discard is a client that ignores the answer.
 type discard struct{}
 
 func (discard) Header() http.Header            { return http.Header{} }

@@ -58,7 +58,7 @@ func TestPath(t *testing.T) {
 	}
 }
 
-// A definition without its kind would silently have no defaults.
+// TestEveryDefinitionHasItsKind: objects of a definition without a kind would get no defaults, and no error would report it.
 func TestEveryDefinitionHasItsKind(t *testing.T) {
 	crds, err := crd.All()
 	if err != nil {
@@ -70,7 +70,7 @@ func TestEveryDefinitionHasItsKind(t *testing.T) {
 			scales := version.Subresources != nil && version.Subresources.Scale != nil
 			for _, k := range kinds {
 				if k.resource == c.Spec.Names.Plural && k.scales && !scales {
-					t.Errorf("%s has no scale to default", c.Name)
+					t.Errorf("%s has no subresource scale", c.Name)
 				}
 			}
 			defined = append(defined, fmt.Sprintf("%s/%s %s %s", c.Spec.Group, version.Name, c.Spec.Names.Kind, c.Spec.Names.Plural))
@@ -80,12 +80,12 @@ func TestEveryDefinitionHasItsKind(t *testing.T) {
 		known = append(known, fmt.Sprintf("%s %s %s", k.GroupVersion(), k.Kind, k.resource))
 	}
 	if !slices.IsSortedFunc(kinds, func(a, b kind) int { return strings.Compare(a.resource, b.resource) }) {
-		t.Error("the kinds are not in the order of their resources")
+		t.Error("the kinds are not sorted by resource")
 	}
 	slices.Sort(defined)
 	slices.Sort(known)
 	if !slices.Equal(defined, known) {
-		t.Errorf("there are %q, and known are %q", defined, known)
+		t.Errorf("the definitions are %q, but the kinds are %q", defined, known)
 	}
 }
 
@@ -112,7 +112,7 @@ func TestNameByURL(t *testing.T) {
 				t.Errorf("got %s, want %s", got, want)
 			}
 			if problems := utilvalidation.IsDNS1123Subdomain(got); len(problems) > 0 {
-				t.Errorf("%s cannot be a name: %s", got, problems)
+				t.Errorf("%s is not a valid name: %s", got, problems)
 			}
 		})
 	}
@@ -127,14 +127,14 @@ func parseURL(t *testing.T, text string) *url.URL {
 	return u
 }
 
-// caPEM is a caBundle.
+// caPEM returns a caBundle.
 func caPEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: selfSigned().Certificate[0]})
 }
 
 var service = types.NamespacedName{Namespace: "glassback-system", Name: "glassback-webhook"}
 
-// hook is what the webhooks of both kinds of configuration have in common.
+// hook has the methods that the webhooks of both kinds of configuration have in common.
 type hook struct {
 	admissionwebhook.WebhookAccessor
 	client   admissionregistrationv1.WebhookClientConfig
@@ -196,9 +196,9 @@ func TestConfigurations(t *testing.T) {
 	}
 }
 
-// The rules are those of pkg/apis/admissionregistration/validation in Kubernetes, as far
-// as they can be had without it.
-func TestAnAPIServerTakesTheConfigurations(t *testing.T) {
+// TestAnAPIServerAcceptsTheConfigurations checks the rules of pkg/apis/admissionregistration/validation in Kubernetes, as far as this is
+// possible without that package.
+func TestAnAPIServerAcceptsTheConfigurations(t *testing.T) {
 	for name, endpoint := range map[string]Endpoint{
 		"by the address of this machine": ByURL(parseURL(t, "https://127.0.0.1:9443"), nil, caPEM()),
 		"by IPv6, for some namespaces":   ByURL(parseURL(t, "https://[::1]:8443"), []string{"a", "b"}, caPEM()),
@@ -235,14 +235,14 @@ func TestAnAPIServerTakesTheConfigurations(t *testing.T) {
 					t.Error(errs.ToAggregate())
 				}
 				if names[w.GetName()] {
-					t.Errorf("%s is there twice", w.GetName())
+					t.Errorf("the configuration has the webhook %s twice", w.GetName())
 				}
 				names[w.GetName()] = true
 				if *w.GetTimeoutSeconds() > 30 || *w.GetSideEffects() != admissionregistrationv1.SideEffectClassNone ||
 					!slices.Equal(w.GetAdmissionReviewVersions(), []string{"v1"}) {
 					t.Errorf("%+v", w.original)
 				}
-				// Where nothing is said, an API server says something.
+				// An API server would set a default for an empty field.
 				for field, value := range reflect.ValueOf(w.original).Fields() {
 					if value.IsZero() {
 						t.Errorf("%s of %s is not set", field.Name, w.GetName())
@@ -250,7 +250,7 @@ func TestAnAPIServerTakesTheConfigurations(t *testing.T) {
 				}
 				for _, rule := range w.GetRules() {
 					if *rule.Scope != admissionregistrationv1.NamespacedScope {
-						t.Errorf("%s is for all of %s", w.GetName(), *rule.Scope)
+						t.Errorf("the scope of %s is %s", w.GetName(), *rule.Scope)
 					}
 				}
 			}
@@ -306,8 +306,8 @@ func TestEndpoints(t *testing.T) {
 	})
 }
 
-// The conditions are evaluated as an API server does.
-func TestWhatAnAPIServerAsksAbout(t *testing.T) {
+// TestMatchConditions evaluates the match conditions as an API server does.
+func TestMatchConditions(t *testing.T) {
 	compiler := cel.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
 	mutating, validating := hooks(ByService(service))
 	cluster := func(spec, protection string) runtime.Object {
@@ -335,23 +335,23 @@ func TestWhatAnAPIServerAsksAbout(t *testing.T) {
 		subresource string
 		want        bool
 	}{
-		"a create":                      {admission.Create, cluster(`{"size":6}`, ""), nil, "", true},
-		"a create without a spec":       {admission.Create, bare, nil, "", true},
-		"a change of the spec":          {admission.Update, cluster(`{"size":7}`, ""), cluster(`{"size":6}`, ""), "", true},
-		"a field of the spec is new":    {admission.Update, cluster(`{"size":6,"addr":"a"}`, ""), cluster(`{"size":6}`, ""), "", true},
-		"a spec that is new":            {admission.Update, cluster(`{}`, ""), bare, "", true},
-		"a spec that is gone":           {admission.Update, bare, cluster(`{}`, ""), "", true},
-		"no change":                     {admission.Update, cluster(`{"size":6}`, ""), cluster(`{"size":6}`, ""), "", false},
-		"a finalizer that is taken off": {admission.Update, cluster(`{"size":6}`, ""), finalized, "", false},
-		"a protection that is put on":   {admission.Update, cluster(`{"size":6}`, "true"), cluster(`{"size":6}`, ""), "", false},
-		"a change of scale":             {admission.Update, scale(3), scale(6), "scale", true},
-		"a change of scale to 0":        {admission.Update, scale(0), scale(6), "scale", true},
-		"no change of scale":            {admission.Update, scale(6), scale(6), "scale", false},
-		"a delete without annotations":  {admission.Delete, nil, cluster(`{}`, ""), "", false},
-		"a delete with others":          {admission.Delete, nil, labelled, "", false},
-		"a delete of what is protected": {admission.Delete, nil, cluster(`{}`, "true"), "", true},
-		"a delete of what was":          {admission.Delete, nil, cluster(`{}`, "false"), "", false},
-		"a delete of what has no spec":  {admission.Delete, nil, bare, "", false},
+		"a create":                     {admission.Create, cluster(`{"size":6}`, ""), nil, "", true},
+		"a create without a spec":      {admission.Create, bare, nil, "", true},
+		"a change of the spec":         {admission.Update, cluster(`{"size":7}`, ""), cluster(`{"size":6}`, ""), "", true},
+		"a new field in the spec":      {admission.Update, cluster(`{"size":6,"addr":"a"}`, ""), cluster(`{"size":6}`, ""), "", true},
+		"a new spec":                   {admission.Update, cluster(`{}`, ""), bare, "", true},
+		"a removed spec":               {admission.Update, bare, cluster(`{}`, ""), "", true},
+		"no change":                    {admission.Update, cluster(`{"size":6}`, ""), cluster(`{"size":6}`, ""), "", false},
+		"a removed finalizer":          {admission.Update, cluster(`{"size":6}`, ""), finalized, "", false},
+		"an added protection":          {admission.Update, cluster(`{"size":6}`, "true"), cluster(`{"size":6}`, ""), "", false},
+		"a change of scale":            {admission.Update, scale(3), scale(6), "scale", true},
+		"a change of scale to 0":       {admission.Update, scale(0), scale(6), "scale", true},
+		"no change of scale":           {admission.Update, scale(6), scale(6), "scale", false},
+		"a delete without annotations": {admission.Delete, nil, cluster(`{}`, ""), "", false},
+		"a delete with other ones":     {admission.Delete, nil, labelled, "", false},
+		"a delete of a protected one":  {admission.Delete, nil, cluster(`{}`, "true"), "", true},
+		"a delete after protection":    {admission.Delete, nil, cluster(`{}`, "false"), "", false},
+		"a delete without a spec":      {admission.Delete, nil, bare, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			k := kindOf(t, "RedisCluster")
@@ -376,15 +376,14 @@ func TestWhatAnAPIServerAsksAbout(t *testing.T) {
 				}
 			}
 			if !asked {
-				t.Error("no webhook is for it")
+				t.Error("no webhook has a rule for the request")
 			}
 		})
 	}
 }
 
-// An operation on an object with a spec of another type must not fail in a condition: the
-// schema is what refuses it.
-func TestConditionsCopeWithAnySpec(t *testing.T) {
+// TestConditionsAcceptAnySpec: a condition must not fail for an object whose spec has another type. The schema rejects such an object.
+func TestConditionsAcceptAnySpec(t *testing.T) {
 	compiler := cel.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
 	mutating, _ := hooks(ByService(service))
 	k := kindOf(t, "RedisCluster")

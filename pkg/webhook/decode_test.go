@@ -17,8 +17,8 @@ import (
 	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 )
 
-// What can only be read in hours, or not in memory, is not read. Everything else is,
-// wherever something in it looks like such a quantity.
+// TestDecodeReadsNoQuantityThatTakesLong: decode refuses objects with a quantity that needs hours or too much memory to parse. It accepts
+// objects in which another field looks like such a quantity.
 func TestDecodeReadsNoQuantityThatTakesLong(t *testing.T) {
 	for name, test := range map[string]struct {
 		json string
@@ -29,45 +29,44 @@ func TestDecodeReadsNoQuantityThatTakesLong(t *testing.T) {
 		"an exponent of two digits":             {`{"spec":{"storage":{"size":"1.5e-99"}}}`, true},
 		"a hundred digits":                      {`{"spec":{"storage":{"size":"` + strings.Repeat("1", 100) + `"}}}`, true},
 		"an exponent that makes a small number": {`{"spec":{"storage":{"size":"1e-999999999"}}}`, false},
-		"the same without quotes":               {`{"spec":{"storage":{"size":1e-999999999}}}`, false},
+		"this exponent without quotes":          {`{"spec":{"storage":{"size":1e-999999999}}}`, false},
 		"twice, and the first takes long":       {`{"spec":{"storage":{"size":"1e-999999999","size":"1Gi"}}}`, false},
-		"a number that no float can be":         {`{"spec":{"storage":{"size":1e999999999}}}`, false},
-		"the same between spaces":               {`{"spec":{"storage":{"size":"\n -1.5E-999999999 "}}}`, false},
-		"the same written otherwise":            {`{"spec":{"storage":{"size":"\u0031e-999999999"}}}`, false},
-		"the same in a map":                     {`{"spec":{"resources":{"limits":{"cpu":".1e-000999999"}}}}`, false},
-		"the same in the last of many":          {`{"spec":{"resources":{"requests":{"cpu":"1","memory":"1e-999999999"}}}}`, false},
+		"a number that is no float":             {`{"spec":{"storage":{"size":1e999999999}}}`, false},
+		"this exponent between spaces":          {`{"spec":{"storage":{"size":"\n -1.5E-999999999 "}}}`, false},
+		"this exponent with an escape":          {`{"spec":{"storage":{"size":"\u0031e-999999999"}}}`, false},
+		"this exponent in a map":                {`{"spec":{"resources":{"limits":{"cpu":".1e-000999999"}}}}`, false},
+		"this exponent in the last quantity":    {`{"spec":{"resources":{"requests":{"cpu":"1","memory":"1e-999999999"}}}}`, false},
 		"an exponent after very many digits":    {`{"spec":{"storage":{"size":"1234567890123456789e999999999"}}}`, false},
 		"very many digits":                      {`{"spec":{"storage":{"size":"` + strings.Repeat("1", 5_000_000) + `"}}}`, false},
 		"very many digits after the point":      {`{"spec":{"storage":{"size":0.` + strings.Repeat("1", 5_000_000) + `}}}`, false},
-		"a UID is no quantity": {
+		"a UID is not a quantity": {
 			`{"metadata":{"uid":"4110527e-3178-4123-8a1e-123456789012","ownerReferences":[{"uid":"1e-99999999"}]}}`, true,
 		},
-		"nor is a name":                        {`{"metadata":{"name":"7e-999999999"}}`, true},
-		"nor is a label or an annotation":      {`{"metadata":{"labels":{"a":"1e-999999999"},"annotations":{"b":"1e-999999999"}}}`, true},
-		"nor is an image":                      {`{"spec":{"image":"1e-999999999"}}`, true},
-		"nor is a value of config":             {`{"spec":{"config":{"a":"1e-999999999"}}}`, true},
-		"nor is what the type does not know":   {`{"unknown":{"size":"1e-999999999"},"spec":{"size2":"1e-999999999"}}`, true},
-		"nor is a field in other letters":      {`{"spec":{"storage":{"Size":"1e-999999999"}}}`, true},
-		"a list where an object should be":     {`{"spec":{"storage":["1e-999999999"]}}`, false},
-		"an object where a quantity should be": {`{"spec":{"storage":{"size":{"a":"1e-999999999"}}}}`, false},
-		"nothing":                              {``, false},
-		"null":                                 {`null`, false},
+		"a name is not a quantity":                  {`{"metadata":{"name":"7e-999999999"}}`, true},
+		"labels and annotations are no quantities":  {`{"metadata":{"labels":{"a":"1e-999999999"},"annotations":{"b":"1e-999999999"}}}`, true},
+		"an image is not a quantity":                {`{"spec":{"image":"1e-999999999"}}`, true},
+		"a value of config is not a quantity":       {`{"spec":{"config":{"a":"1e-999999999"}}}`, true},
+		"an unknown field is not a quantity":        {`{"unknown":{"size":"1e-999999999"},"spec":{"size2":"1e-999999999"}}`, true},
+		"a field in another case is not a quantity": {`{"spec":{"storage":{"Size":"1e-999999999"}}}`, true},
+		"a list instead of an object":               {`{"spec":{"storage":["1e-999999999"]}}`, false},
+		"an object instead of a quantity":           {`{"spec":{"storage":{"size":{"a":"1e-999999999"}}}}`, false},
+		"nothing":                                   {``, false},
+		"null":                                      {`null`, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			began := time.Now()
 			err := decode([]byte(test.json), &redisv1.RedisCluster{})
 			if took := time.Since(began); took > 5*time.Second {
-				t.Errorf("took %s", took)
+				t.Errorf("decode took %s", took)
 			}
 			if (err == nil) != test.ok {
-				t.Errorf("error %v, want one: %t", err, !test.ok)
+				t.Errorf("error %v, want an error: %t", err, !test.ok)
 			}
 		})
 	}
 }
 
-// The quantities of the other kinds are found too: in lists, in inlined types, and behind
-// pointers.
+// TestDecodeFindsEveryQuantity: decode finds the quantities of the other kinds too: in lists, in inlined types, and behind pointers.
 func TestDecodeFindsEveryQuantity(t *testing.T) {
 	const endless = `"1e-999999999"`
 	for name, test := range map[string]struct {
@@ -83,21 +82,21 @@ func TestDecodeFindsEveryQuantity(t *testing.T) {
 			`{"spec":{"jobTemplate":{"spec":{"template":{"spec":{"volumes":[{"name":"a","emptyDir":{"sizeLimit":` + endless + `}}]}}}}}}`,
 		},
 		"an Application": {&appv1.Application{}, `{"spec":{"resources":{"requests":{"cpu":` + endless + `}}}}`},
-		"its environment": {
+		"the environment of an Application": {
 			&appv1.Application{},
 			`{"spec":{"env":[{"name":"A","valueFrom":{"resourceFieldRef":{"resource":"limits.cpu","divisor":` + endless + `}}}]}}`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := decode([]byte(test.json), test.obj); !errors.Is(err, errNumber) {
-				t.Errorf("got %v, want it found", err)
+				t.Errorf("error %v, want a refused quantity", err)
 			}
 		})
 	}
 }
 
-// A bit stands for each field that was seen: with more fields than bits, some could be there
-// twice.
+// TestNoStructHasMoreFieldsThanBits: decode marks each field that it has seen with a bit. With more fields than bits, it could miss a field
+// that appears twice.
 func TestNoStructHasMoreFieldsThanBits(t *testing.T) {
 	seen := map[*shape]bool{nil: true}
 	var look func(*shape)
@@ -110,7 +109,7 @@ func TestNoStructHasMoreFieldsThanBits(t *testing.T) {
 		bits := uint64(0)
 		for name, f := range s.fields {
 			if f.bit == 0 || bits&f.bit != 0 {
-				t.Errorf("the field %s has the bits %b, and others %b", name, f.bit, bits)
+				t.Errorf("the field %s has the bits %b, but the other fields have %b", name, f.bit, bits)
 			}
 			bits |= f.bit
 			look(f.shape)
@@ -121,6 +120,6 @@ func TestNoStructHasMoreFieldsThanBits(t *testing.T) {
 		look(shapeOf(reflect.TypeOf(kind.object)))
 	}
 	if len(seen) < 100 {
-		t.Errorf("only %d types were looked at", len(seen))
+		t.Errorf("the test checked only %d types", len(seen))
 	}
 }

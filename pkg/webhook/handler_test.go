@@ -42,7 +42,7 @@ import (
 
 const uid = "705ab4f5-6393-11e8-b7cc-42010a800002"
 
-// kindOf returns the kind of a name.
+// kindOf returns the kind with a name.
 func kindOf(t testing.TB, name string) kind {
 	t.Helper()
 	for _, k := range kinds {
@@ -50,7 +50,7 @@ func kindOf(t testing.TB, name string) kind {
 			return k
 		}
 	}
-	t.Fatalf("there is no kind %s", name)
+	t.Fatalf("the kind %s does not exist", name)
 	return kind{}
 }
 
@@ -60,7 +60,7 @@ func sample(t testing.TB, name, spec string) string {
 	return annotated(t, name, spec, "")
 }
 
-// annotated returns a sample with deletion protection of this value, unless "".
+// annotated returns a sample with this value of the annotation for deletion protection. With "", it has no annotation.
 func annotated(t testing.TB, name, spec, protection string) string {
 	t.Helper()
 	k := kindOf(t, name)
@@ -72,8 +72,8 @@ func annotated(t testing.TB, name, spec, protection string) string {
 		k.GroupVersion(), name, strings.ToLower(name), annotations, spec)
 }
 
-// ask returns what an API server asks about objects of a kind: object is what is to be
-// stored, old what is. Without old it is created, without object it is deleted.
+// ask returns the request of an API server about an object of a kind. The API server is about to replace old by object. Without old, it is
+// a create. Without object, it is a delete.
 func ask(t testing.TB, name, object, old string) *admissionv1.AdmissionRequest {
 	t.Helper()
 	k := kindOf(t, name)
@@ -101,7 +101,7 @@ func ask(t testing.TB, name, object, old string) *admissionv1.AdmissionRequest {
 	return asked
 }
 
-// scale returns what an API server asks when the sample's scale is changed.
+// scale returns the request of an API server about a change of the sample's scale.
 func scale(t testing.TB, object string) *admissionv1.AdmissionRequest {
 	t.Helper()
 	asked := ask(t, "RedisCluster", object, `{"kind":"Scale","apiVersion":"autoscaling/v1","spec":{"replicas":6}}`)
@@ -131,7 +131,7 @@ func post(h http.Handler, path, contentType string, body io.Reader) *httptest.Re
 	return w
 }
 
-// understood returns what the API server understands of an answer.
+// understood returns an answer as the API server decodes it.
 func understood(t testing.TB, w *httptest.ResponseRecorder, uid string, mutating bool) *request.AdmissionResponse {
 	t.Helper()
 	if w.Code != http.StatusOK || w.Header().Get("Content-Type") != "application/json" {
@@ -153,15 +153,15 @@ func understood(t testing.TB, w *httptest.ResponseRecorder, uid string, mutating
 	return response
 }
 
-// review returns the answer to a request, on the path of a kind.
+// review sends a request to the path of a kind, and returns the answer.
 func review(t testing.TB, h http.Handler, verb, name string, asked *admissionv1.AdmissionRequest) *request.AdmissionResponse {
 	t.Helper()
 	w := post(h, Path(verb, kindOf(t, name).GroupVersionKind), "application/json", bytes.NewReader(body(t, asked)))
 	return understood(t, w, uid, verb == "mutate")
 }
 
-// kubectl returns what kubectl prints when this is refused (checkErr in
-// k8s.io/kubectl/pkg/cmd/util), "" for what is allowed.
+// kubectl returns the text that kubectl prints for a refusal (checkErr in k8s.io/kubectl/pkg/cmd/util). For an allowed request, it returns
+// "".
 func kubectl(response *request.AdmissionResponse) string {
 	if response.Allowed {
 		return ""
@@ -180,7 +180,7 @@ func kubectl(response *request.AdmissionResponse) string {
 	return text
 }
 
-func TestHandlerTakesAdmissionReviewsAlone(t *testing.T) {
+func TestHandlerAcceptsOnlyAdmissionReviews(t *testing.T) {
 	const path = "/validate-bytewang123-redis-wzj-kubebuilder-io-v1-rediscluster"
 	good := string(body(t, ask(t, "RedisCluster", sample(t, "RedisCluster", `{"addr":"1.2.3.4:6379"}`), "")))
 	altered := func(old, with string) string {
@@ -211,19 +211,19 @@ func TestHandlerTakesAdmissionReviewsAlone(t *testing.T) {
 		"plain text": {
 			http.MethodPost, path, plain, good, http.StatusUnsupportedMediaType, `the Content-Type must be application/json, not "text/plain"`,
 		},
-		"a content type that cannot be": {
+		"a malformed content type": {
 			http.MethodPost, path, "application/json; charset", good, http.StatusUnsupportedMediaType, "the Content-Type must be application/json",
 		},
 		"a JSON patch": {
 			http.MethodPost, path, "application/json-patch+json", good, http.StatusUnsupportedMediaType, "the Content-Type must be application/json",
 		},
-		"GET":                            {http.MethodGet, path, review, "", http.StatusMethodNotAllowed, ""},
-		"PUT":                            {http.MethodPut, path, review, good, http.StatusMethodNotAllowed, ""},
-		"the root":                       {http.MethodPost, "/", review, good, http.StatusNotFound, ""},
-		"a path that there is not":       {http.MethodPost, "/validate-rediscluster", review, good, http.StatusNotFound, ""},
-		"a path below one that there is": {http.MethodPost, path + "/x", review, good, http.StatusNotFound, ""},
-		"no body":                        posted("", http.StatusBadRequest, "the body is no AdmissionReview"),
-		"as large a body as may be":      posted(padded(maxBody), http.StatusOK, `"allowed":true`),
+		"GET":                        {http.MethodGet, path, review, "", http.StatusMethodNotAllowed, ""},
+		"PUT":                        {http.MethodPut, path, review, good, http.StatusMethodNotAllowed, ""},
+		"the root":                   {http.MethodPost, "/", review, good, http.StatusNotFound, ""},
+		"an unknown path":            {http.MethodPost, "/validate-rediscluster", review, good, http.StatusNotFound, ""},
+		"a path below a known one":   {http.MethodPost, path + "/x", review, good, http.StatusNotFound, ""},
+		"no body":                    posted("", http.StatusBadRequest, "the body is no AdmissionReview"),
+		"a body of the maximal size": posted(padded(maxBody), http.StatusOK, `"allowed":true`),
 		"a body of one byte more": posted(padded(maxBody+1), http.StatusInsufficientStorage,
 			"the AdmissionReview has 3407873 bytes, and may have 3407872: two objects of 1572864 bytes each, and the fields around them"),
 		"half a review": posted(good[:len(good)/2], http.StatusBadRequest, "the body is no AdmissionReview: unexpected end of JSON input"),
@@ -251,21 +251,21 @@ func TestHandlerTakesAdmissionReviewsAlone(t *testing.T) {
 		"a kind that is too long": posted(altered(`"AdmissionReview"`, long), http.StatusBadRequest, `not "<<<<<`),
 		"a byte that is not UTF-8": posted(altered("1.2.3.4", "\xff"), http.StatusBadRequest,
 			"the body is no AdmissionReview: it is not UTF-8"),
-		"an object that is there twice": posted(altered(`"object":{`, `"object":{},"object":{`), http.StatusBadRequest,
+		"an object with the same key twice": posted(altered(`"object":{`, `"object":{},"object":{`), http.StatusBadRequest,
 			`"object" is there twice`),
-		"a spec that is there twice": posted(altered(`"spec":{`, `"spec":null,"spec":{`), http.StatusBadRequest, `"spec" is there twice`),
-		"a spec that is there with an escape": posted(altered(`"spec":{`, `"\u0073pec":null,"spec":{`), http.StatusBadRequest,
+		"a second spec": posted(altered(`"spec":{`, `"spec":null,"spec":{`), http.StatusBadRequest, `"spec" is there twice`),
+		"a second spec, whose key has an escape": posted(altered(`"spec":{`, `"\u0073pec":null,"spec":{`), http.StatusBadRequest,
 			`"spec" is there twice`),
-		"an unknown field that is there twice": posted(altered(`"spec":{`, `"Spec":1,"Spec":2,"spec":{`), http.StatusOK, `"allowed":true`),
+		"the same unknown field twice": posted(altered(`"spec":{`, `"Spec":1,"Spec":2,"spec":{`), http.StatusOK, `"allowed":true`),
 		"a key that is too long": posted(altered(`"spec":{`, `"spec":{"config":{`+long+`:""},`), http.StatusBadRequest,
 			"a key has more than 1024 bytes"),
 		"an unknown field of a long name": posted(altered(`"spec":{`, `"spec":{`+long+`:"",`), http.StatusOK, `"allowed":true`),
 		"a time that is too long": posted(altered(`"metadata":{`, `"metadata":{"creationTimestamp":`+long+`,`),
 			http.StatusBadRequest, "a time, or a number that may be a string, has more than 1024 bytes"),
-		"another resource: a verdict": posted(altered(`"resource":"redisclusters"`, `"resource":"pods"`), http.StatusOK, `"code":400`),
-		"another group: a verdict": posted(altered(`"resource":{"group":"bytewang123-redis.wzj.kubebuilder.io"`,
+		"another resource is denied": posted(altered(`"resource":"redisclusters"`, `"resource":"pods"`), http.StatusOK, `"code":400`),
+		"another group is denied": posted(altered(`"resource":{"group":"bytewang123-redis.wzj.kubebuilder.io"`,
 			`"resource":{"group":""`), http.StatusOK, `"code":400`),
-		"an object that is no object: the same": posted(altered(`"object":{`, `"object":[],"x":{`), http.StatusOK, `"code":400`),
+		"an object that is a list is denied": posted(altered(`"object":{`, `"object":[],"x":{`), http.StatusOK, `"code":400`),
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := NewHandler(fake.NewClientset())
@@ -282,18 +282,18 @@ func TestHandlerTakesAdmissionReviewsAlone(t *testing.T) {
 				understood(t, w, uid, false)
 			}
 			if panicked(w) {
-				t.Error("it panicked")
+				t.Error("the review panicked")
 			}
 		})
 	}
-	t.Run("a body that breaks off", func(t *testing.T) {
+	t.Run("a body that ends too early", func(t *testing.T) {
 		broken := io.MultiReader(strings.NewReader(good[:100]), iotest.ErrReader(io.ErrUnexpectedEOF))
 		if w := post(NewHandler(fake.NewClientset()), path, review, broken); w.Code != http.StatusBadRequest ||
 			!strings.Contains(w.Body.String(), "read the body: unexpected EOF") {
 			t.Errorf("status %d with %q", w.Code, w.Body)
 		}
 	})
-	t.Run("as long a UID as may be", func(t *testing.T) {
+	t.Run("a UID of the maximal length", func(t *testing.T) {
 		long := strings.Repeat("<", maxText)
 		understood(t, post(NewHandler(fake.NewClientset()), path, review, strings.NewReader(altered(uid, long))), long, false)
 	})
@@ -302,7 +302,7 @@ func TestHandlerTakesAdmissionReviewsAlone(t *testing.T) {
 		r.Header.Set("Content-Type", review)
 		w := httptest.NewRecorder()
 		if NewHandler(fake.NewClientset()).ServeHTTP(gone{w}, r); w.Body.Len() == 0 || panicked(w) {
-			t.Errorf("it wrote %q", w.Body)
+			t.Errorf("the handler wrote %q", w.Body)
 		}
 	})
 }
@@ -325,7 +325,7 @@ func TestEveryKindHasItsPaths(t *testing.T) {
 	}
 }
 
-// gone is a client that went away.
+// gone is a client that has closed its connection.
 type gone struct{ *httptest.ResponseRecorder }
 
 func (g gone) Write(p []byte) (int, error) {
@@ -338,10 +338,10 @@ func panicked(w *httptest.ResponseRecorder) bool {
 	return strings.Contains(w.Body.String(), "the review panicked")
 }
 
-// However much is wrong with an object, an answer is short. It has the first errors, and the
-// others when these are corrected.
+// TestAnswersAreShort: an answer is short, even if an object has many errors. It has the first errors. After these are corrected, the next
+// answer has the others.
 func TestAnswersAreShort(t *testing.T) {
-	quoted := strings.Repeat("\x7f", 1000) // Go quotes each with four bytes, and JSON these with five.
+	quoted := strings.Repeat("\x7f", 1000) // Go quotes each character as four bytes, and JSON quotes these as five bytes.
 	spec := func(directives ...int) string {
 		config := make([]string, len(directives))
 		for i, n := range directives {
@@ -357,12 +357,12 @@ func TestAnswersAreShort(t *testing.T) {
 		object, old string
 		causes      int
 	}{
-		"a new object":                              {spec(numbers...), "", 1},
-		"one error is in any case":                  {spec(3), "", 1},
-		"an update that makes nothing wrong":        {spec(numbers...), spec(numbers...), 0},
-		"an update that makes the last one wrong":   {spec(numbers...), spec(numbers[:63]...), 1},
-		"errors that are short":                     {sample(t, "RedisCluster", `{"size":1000,"replicasPerMaster":9,"image":" "}`), "", 4},
-		"an update that makes wrong what it quotes": {sample(t, "RedisCluster", `{"addr":"b"}`), sample(t, "RedisCluster", `{"addr":"a"}`), 1},
+		"a new object":                            {spec(numbers...), "", 1},
+		"an answer has at least one error":        {spec(3), "", 1},
+		"an update without new errors":            {spec(numbers...), spec(numbers...), 0},
+		"an update with an error in the last one": {spec(numbers...), spec(numbers[:63]...), 1},
+		"short errors":                            {sample(t, "RedisCluster", `{"size":1000,"replicasPerMaster":9,"image":" "}`), "", 4},
+		"an update with an error that quotes it":  {sample(t, "RedisCluster", `{"addr":"b"}`), sample(t, "RedisCluster", `{"addr":"a"}`), 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			asked := ask(t, "RedisCluster", test.object, test.old)
@@ -380,7 +380,7 @@ func TestAnswersAreShort(t *testing.T) {
 	}
 }
 
-// The path says which kind it is, and the request must agree.
+// TestARequestOnTheWrongPathIsRefused: each kind has its path, and a request must be about the kind of its path.
 func TestARequestOnTheWrongPathIsRefused(t *testing.T) {
 	asked := ask(t, "Application", sample(t, "Application", `{"image":"nginx"}`), "")
 	for _, verb := range []string{"mutate", "validate"} {
@@ -403,8 +403,8 @@ const (
 func TestValidate(t *testing.T) {
 	const badAddr = `The RedisCluster "rediscluster-sample" is invalid: spec.addr: Invalid value: %q: invalid ip port, ip:port`
 	type row struct {
-		kind, spec, old string // old is "" for what is new
-		want            string // what kubectl prints, "" for nothing
+		kind, spec, old string // old is "" for a create
+		want            string // output of kubectl; "" if the request is allowed
 		warnings        []string
 	}
 	rows := map[string]row{
@@ -416,68 +416,68 @@ func TestValidate(t *testing.T) {
 		"two mistakes": {"RedisCluster", `{"size":501,"replicasPerMaster":6,"addr":"1.2.3.4:1"}`, "",
 			"The RedisCluster \"rediscluster-sample\" is invalid: \n* spec.size: Invalid value: 501: must be from 18 to 500\n" +
 				"* spec.replicasPerMaster: Invalid value: 6: must be from 0 to 5", nil},
-		"what cannot be read": {"RedisCluster", `{"addr":5}`, "",
+		"a spec that cannot be decoded": {"RedisCluster", `{"addr":5}`, "",
 			`Error from server (BadRequest): admission webhook "webhook" denied the request: the RedisCluster cannot be read: ` +
 				`spec.addr must be of type string, and not number`, nil},
-		"what cannot be read in time": {"RedisCluster", `{"storage":{"size":"1e-999999999"}}`, "",
+		"a spec that takes too long to decode": {"RedisCluster", `{"storage":{"size":"1e-999999999"}}`, "",
 			`Error from server (BadRequest): admission webhook "webhook" denied the request: the RedisCluster cannot be read: ` +
 				`a number is too large, or a quantity has more than 100 digits or an exponent of more than two`, nil},
 
-		"an update that corrects":             {"RedisCluster", `{"addr":"1.2.3.4:1"}`, `{}`, "", nil},
-		"an update that breaks":               {"RedisCluster", `{}`, `{"addr":"1.2.3.4:1"}`, fmt.Sprintf(badAddr, ""), nil},
-		"what was wrong before may stay so":   {"RedisCluster", `{"addr":"foo:bar","size":9}`, `{"addr":"foo:bar"}`, "", nil},
-		"what was missing before may stay so": {"RedisCluster", `{"size":9}`, `{}`, "", nil},
-		"what was wrong before may be wrong in no other way": {
+		"an update that corrects":          {"RedisCluster", `{"addr":"1.2.3.4:1"}`, `{}`, "", nil},
+		"an update that breaks":            {"RedisCluster", `{}`, `{"addr":"1.2.3.4:1"}`, fmt.Sprintf(badAddr, ""), nil},
+		"an old error may stay":            {"RedisCluster", `{"addr":"foo:bar","size":9}`, `{"addr":"foo:bar"}`, "", nil},
+		"a missing field may stay missing": {"RedisCluster", `{"size":9}`, `{}`, "", nil},
+		"a field with an old error must not get another error": {
 			"RedisCluster", `{"addr":"foo:baz"}`, `{"addr":"foo:bar"}`, fmt.Sprintf(badAddr, "foo:baz"), nil,
 		},
-		"one more mistake is the only one in the answer": {"RedisCluster", `{"addr":"foo:bar","size":501}`, `{"addr":"foo:bar"}`,
+		"the answer has only the new error": {"RedisCluster", `{"addr":"foo:bar","size":501}`, `{"addr":"foo:bar"}`,
 			`The RedisCluster "rediscluster-sample" is invalid: spec.size: Invalid value: 501: must be from 6 to 500`, nil},
-		"storage is not taken away": {"RedisCluster", `{"addr":"1.2.3.4:1"}`, `{"addr":"1.2.3.4:1","storage":{"size":"1Gi"}}`,
+		"storage cannot be removed": {"RedisCluster", `{"addr":"1.2.3.4:1"}`, `{"addr":"1.2.3.4:1","storage":{"size":"1Gi"}}`,
 			`The RedisCluster "rediscluster-sample" is invalid: spec.storage: Forbidden: cannot be added to a cluster or taken from it: ` +
 				`its nodes would lose what they hold`, nil},
-		"storage is not taken away from what is wrong": {"RedisCluster", `{}`, `{"storage":{"size":"1Gi"}}`,
+		"storage cannot be removed from an invalid object": {"RedisCluster", `{}`, `{"storage":{"size":"1Gi"}}`,
 			`The RedisCluster "rediscluster-sample" is invalid: spec.storage: Forbidden: cannot be added to a cluster or taken from it: ` +
 				`its nodes would lose what they hold`, nil},
-		"storage does not shrink": {
+		"storage cannot shrink": {
 			"RedisCluster", `{"addr":"1.2.3.4:1","storage":{"size":"1Gi"}}`, `{"addr":"1.2.3.4:1","storage":{"size":"2Gi"}}`,
 			`The RedisCluster "rediscluster-sample" is invalid: spec.storage.size: Invalid value: "1Gi": cannot be less than it was: ` +
 				`volumes do not shrink`, nil,
 		},
-		"what was stored and cannot be read is replaced":  {"RedisCluster", `{"addr":"1.2.3.4:1"}`, `{"addr":5}`, "", []string{storage}},
-		"... and by nothing that is wrong":                {"RedisCluster", `{}`, `{"addr":5}`, fmt.Sprintf(badAddr, ""), nil},
-		"a warning that was given before is not repeated": {"RedisCluster", `{"addr":"1.2.3.4:2"}`, `{"addr":"1.2.3.4:1"}`, "", nil},
-		"one that was not is given": {
+		"a valid object replaces an unreadable one":    {"RedisCluster", `{"addr":"1.2.3.4:1"}`, `{"addr":5}`, "", []string{storage}},
+		"no invalid object replaces an unreadable one": {"RedisCluster", `{}`, `{"addr":5}`, fmt.Sprintf(badAddr, ""), nil},
+		"an old warning is not repeated":               {"RedisCluster", `{"addr":"1.2.3.4:2"}`, `{"addr":"1.2.3.4:1"}`, "", nil},
+		"a new warning is given": {
 			"RedisCluster", `{"addr":"1.2.3.4:1","replicasPerMaster":0}`, `{"addr":"1.2.3.4:1"}`, "", []string{replicas},
 		},
-		"... even when the object has another mistake": {
+		"a new warning is given even if the object has an error": {
 			"RedisCluster", `{"addr":"x","replicasPerMaster":0}`, `{"addr":"x"}`, "", []string{replicas},
 		},
 
 		"an ApiExampleA": {"ApiExampleA", `{"foo":"bar"}`, "", "", nil},
-		"an ApiExampleA of two lines": {"ApiExampleA", `{"foo":"a\nb"}`, "",
+		"an ApiExampleA with two lines": {"ApiExampleA", `{"foo":"a\nb"}`, "",
 			`The ApiExampleA "apiexamplea-sample" is invalid: spec.foo: Invalid value: "a\nb": ` +
 				`must be one line of no more than 100 characters, without control characters`, nil},
 		"an Application": {"Application", `{"image":"nginx"}`, "", "", nil},
 		"an Application with a warning": {"Application", `{"image":"nginx","replicas":2}`, "", "",
 			[]string{"spec.image: without a tag, or with latest, two Pods may run different images"}},
-		"the warning comes with the update that it is about": {"Application", `{"image":"nginx","replicas":2}`, `{"image":"nginx"}`, "",
+		"an update causes a warning": {"Application", `{"image":"nginx","replicas":2}`, `{"image":"nginx"}`, "",
 			[]string{"spec.image: without a tag, or with latest, two Pods may run different images"}},
 		"an Application with many replicas": {"Application", `{"image":"nginx","replicas":10001}`, "",
 			`The Application "application-sample" is invalid: spec.replicas: Invalid value: 10001: must be from 0 to 10000`, nil},
 		"an ECSInstance": {"ECSInstance", `{"regionID":"cn-beijing","instanceType":"ecs.g6.large","imageID":"a","vSwitchID":"b"}`, "", "", nil},
 		"an ECSInstance with a warning": {"ECSInstance", `{"regionID":"cn-beijing","instanceType":"ecs.g6.large","imageID":"a"}`, "", "",
 			[]string{"spec.vSwitchID: without a vSwitch, the operator requests the classic network, which ECS rejects for most accounts"}},
-		"an ECSInstance of nothing": {"ECSInstance", `{"regionID":"cn-beijing","instanceType":"ecs.g6.large"}`, "",
+		"an ECSInstance without an image": {"ECSInstance", `{"regionID":"cn-beijing","instanceType":"ecs.g6.large"}`, "",
 			`The ECSInstance "ecsinstance-sample" is invalid: spec.imageID: Required value: ` +
 				`say what the system disk is made from, like "aliyun_3_x64_20G_alibase_20240528.vhd"`, nil},
 		"a MyCronJob": {"MyCronJob", fmt.Sprintf(cronJob, "*/5 * * * *"), "", "", nil},
-		"a MyCronJob whose schedule never comes": {"MyCronJob", fmt.Sprintf(cronJob, "0 0 30 2 *"), "",
+		"a schedule without a time": {"MyCronJob", fmt.Sprintf(cronJob, "0 0 30 2 *"), "",
 			`The MyCronJob "mycronjob-sample" is invalid: spec.schedule: Invalid value: "0 0 30 2 *": never comes: ` +
 				`none of its months has such a day`, nil},
-		"... with a second": {"MyCronJob", fmt.Sprintf(cronJob, "0 0 0 31 2,4 *"), "", `The MyCronJob "mycronjob-sample" is ` +
+		"seconds without a time": {"MyCronJob", fmt.Sprintf(cronJob, "0 0 0 31 2,4 *"), "", `The MyCronJob "mycronjob-sample" is ` +
 			`invalid: spec.schedule: Invalid value: "0 0 0 31 2,4 *": never comes: none of its months has such a day`, nil},
-		"... as it did when it was stored":  {"MyCronJob", fmt.Sprintf(cronJob, "0 0 30 2 *"), fmt.Sprintf(cronJob, "0 0 30 2 *"), "", nil},
-		"a MyCronJob on a day that is rare": {"MyCronJob", fmt.Sprintf(cronJob, "0 0 29 2 *"), "", "", nil},
+		"an old schedule may stay":   {"MyCronJob", fmt.Sprintf(cronJob, "0 0 30 2 *"), fmt.Sprintf(cronJob, "0 0 30 2 *"), "", nil},
+		"a schedule with a rare day": {"MyCronJob", fmt.Sprintf(cronJob, "0 0 29 2 *"), "", "", nil},
 	}
 	for _, addr := range []string{
 		"foo:bar", "1.2.3.4", "1.2.3.4:", "1.2.3.4:0", "1.2.3.4:70000", "1.2.3.4:06379", "::1:6379", "[::1]", "[fe80::1%eth0]:1",
@@ -495,7 +495,7 @@ func TestValidate(t *testing.T) {
 			asked := ask(t, test.kind, sample(t, test.kind, test.spec), old)
 			got := review(t, h, "validate", test.kind, asked)
 			if text := kubectl(got); text != test.want {
-				t.Errorf("kubectl prints\n%s\nwant\n%s", text, test.want)
+				t.Errorf("kubectl would print\n%s\nwant\n%s", text, test.want)
 			}
 			if !slices.Equal(got.Warnings, test.warnings) {
 				t.Errorf("warnings %q, want %q", got.Warnings, test.warnings)
@@ -506,7 +506,7 @@ func TestValidate(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a status is stored without the spec, which does not matter", func(t *testing.T) {
+	t.Run("a write of the status does not check the spec", func(t *testing.T) {
 		asked := ask(t, "RedisCluster", sample(t, "RedisCluster", `{}`), sample(t, "RedisCluster", `{"addr":"1.2.3.4:1"}`))
 		asked.SubResource = "status"
 		if got := review(t, h, "validate", "RedisCluster", asked); !got.Allowed || len(got.Warnings) > 0 {
@@ -515,7 +515,7 @@ func TestValidate(t *testing.T) {
 	})
 }
 
-// What kubectl prints follows from this.
+// TestAMissingAddrHasOneCause: the output of kubectl depends on the number of causes.
 func TestAMissingAddrHasOneCause(t *testing.T) {
 	for name, spec := range map[string]string{"empty": `{"addr":""}`, "missing": `{}`, "null": `{"addr":null}`} {
 		t.Run(name, func(t *testing.T) {
@@ -543,15 +543,15 @@ func TestDeletionProtection(t *testing.T) {
 			protection string
 			refused    bool
 		}{
-			"without the annotation":   {"", false},
-			"with the annotation":      {"true", true},
-			"with the annotation off":  {"false", false},
-			"with another value of it": {"yes", false},
+			"without the annotation":  {"", false},
+			"with the annotation":     {"true", true},
+			"with the annotation off": {"false", false},
+			"with another value":      {"yes", false},
 		} {
 			t.Run(k.Kind+" "+name, func(t *testing.T) {
-				// What is wrong with the object, or cannot be read, does not matter.
+				// The protection also works for invalid objects.
 				asked := ask(t, k.Kind, "", annotated(t, k.Kind, `"x"`, test.protection))
-				asked.Name = "" // as when many are deleted at once
+				asked.Name = "" // A DELETE of a collection has no name.
 				got := review(t, NewHandler(fake.NewClientset()), "validate", k.Kind, asked)
 				want := ""
 				if test.refused {
@@ -567,7 +567,7 @@ func TestDeletionProtection(t *testing.T) {
 			})
 		}
 	}
-	t.Run("an object that API servers before 1.15 do not send", func(t *testing.T) {
+	t.Run("a request without the old object, as from API servers before 1.15", func(t *testing.T) {
 		asked := ask(t, "RedisCluster", "", "{}")
 		asked.OldObject.Raw = nil
 		if got := review(t, NewHandler(fake.NewClientset()), "validate", "RedisCluster", asked); got.Allowed ||
@@ -581,18 +581,18 @@ func TestMutate(t *testing.T) {
 	const full = `"addr":"1.2.3.4:1","image":"redis:8"`
 	for name, test := range map[string]struct {
 		kind, spec string
-		patch      string // "" for none
+		patch      string // "" for no patch
 		warnings   []string
 	}{
 		"a small size is raised": {"RedisCluster", `{` + full + `,"size":3,"replicasPerMaster":1}`,
 			`[{"op":"replace","path":"/spec/size","value":6}]`, []string{"spec.size: 3 is stored as 6"}},
-		"a size too small for its replicas is raised to more": {"RedisCluster", `{` + full + `,"size":3,"replicasPerMaster":3}`,
+		"a size that is too small for its replicas is raised": {"RedisCluster", `{` + full + `,"size":3,"replicasPerMaster":3}`,
 			`[{"op":"replace","path":"/spec/size","value":12}]`, []string{"spec.size: 3 is stored as 12"}},
 		"a size of zero is raised": {"RedisCluster", `{` + full + `,"size":0,"replicasPerMaster":1}`,
 			`[{"op":"replace","path":"/spec/size","value":6}]`, []string{"spec.size: 0 is stored as 6"}},
 		"a negative size is raised": {"RedisCluster", `{` + full + `,"size":-1,"replicasPerMaster":1}`,
 			`[{"op":"replace","path":"/spec/size","value":6}]`, []string{"spec.size: -1 is stored as 6"}},
-		"a missing size is added, without a word": {
+		"a missing size is added without a warning": {
 			"RedisCluster", `{` + full + `,"replicasPerMaster":1}`, `[{"op":"add","path":"/spec/size","value":6}]`, nil,
 		},
 		"a missing size with many replicas": {
@@ -606,21 +606,21 @@ func TestMutate(t *testing.T) {
 		"a spec that is null is replaced": {
 			"RedisCluster", `null`, `[{"op":"replace","path":"/spec","value":{"size":6,"replicasPerMaster":1,"image":"redis:7"}}]`, nil,
 		},
-		"a size that is large enough stays":    {"RedisCluster", `{` + full + `,"size":7,"replicasPerMaster":1}`, "", nil},
-		"a size that is too large is not ours": {"RedisCluster", `{` + full + `,"size":5000,"replicasPerMaster":1}`, "", nil},
-		"unknown fields are not ours": {
+		"a size that is large enough is left": {"RedisCluster", `{` + full + `,"size":7,"replicasPerMaster":1}`, "", nil},
+		"a size that is too large is left":    {"RedisCluster", `{` + full + `,"size":5000,"replicasPerMaster":1}`, "", nil},
+		"unknown fields are left": {
 			"RedisCluster", `{` + full + `,"size":6,"replicasPerMaster":1,"Size":3,"x":{"size":3}}`, "", nil,
 		},
-		"a size that is 3 in 32 bits is not 3":    {"RedisCluster", `{"size":4294967299}`, "", nil},
-		"a size that is no number of 64 bits":     {"RedisCluster", `{"size":1e300}`, "", nil},
-		"a size that is text is not ours":         {"RedisCluster", `{"size":"3"}`, "", nil},
-		"a size that is no integer is not ours":   {"RedisCluster", `{"size":3.5}`, "", nil},
-		"a spec that is a list is not ours":       {"RedisCluster", `[]`, "", nil},
-		"what cannot be read in time is not ours": {"RedisCluster", `{"size":3,"storage":{"size":"1e-999999999"}}`, "", nil},
-		"an ApiExampleA has no defaults":          {"ApiExampleA", `{"foo":"bar"}`, "", nil},
-		"an Application in full": {"Application", `{"image":"a","replicas":1,"port":1,"service":{"enabled":true,"type":"NodePort"},` +
+		"a size whose low 32 bits are 3 is left": {"RedisCluster", `{"size":4294967299}`, "", nil},
+		"a size beyond 64 bits is left":          {"RedisCluster", `{"size":1e300}`, "", nil},
+		"a size that is text is left":            {"RedisCluster", `{"size":"3"}`, "", nil},
+		"a size that is no integer is left":      {"RedisCluster", `{"size":3.5}`, "", nil},
+		"a spec that is a list is left":          {"RedisCluster", `[]`, "", nil},
+		"a spec that takes too long is left":     {"RedisCluster", `{"size":3,"storage":{"size":"1e-999999999"}}`, "", nil},
+		"an ApiExampleA has no defaults":         {"ApiExampleA", `{"foo":"bar"}`, "", nil},
+		"a complete Application": {"Application", `{"image":"a","replicas":1,"port":1,"service":{"enabled":true,"type":"NodePort"},` +
 			`"ingress":{"enabled":false,"className":"a","host":"b","path":"/"}}`, "", nil},
-		"the element of a list of an Application": {
+		"an element of a list in an Application": {
 			"Application", `{"image":"a","replicas":1,"port":1,"service":{"enabled":true,"type":"NodePort"},` +
 				`"ingress":{"enabled":false,"className":"a","host":"b","path":"/"},` +
 				`"env":[{"name":"a"},{"name":"b","valueFrom":{"fileKeyRef":{"key":"c"}}}]}`,
@@ -636,7 +636,7 @@ func TestMutate(t *testing.T) {
 			} {
 				got := review(t, NewHandler(fake.NewClientset()), "mutate", test.kind, asked)
 				if text := kubectl(got); text != "" {
-					t.Errorf("%s is refused: %s", operation, text)
+					t.Errorf("%s was refused: %s", operation, text)
 				}
 				if string(got.Patch) != test.patch || !slices.Equal(got.Warnings, test.warnings) {
 					t.Errorf("%s: patch %s, warnings %q, want %s and %q", operation, got.Patch, got.Warnings, test.patch, test.warnings)
@@ -666,23 +666,23 @@ func TestMutateScale(t *testing.T) {
 	for name, test := range map[string]struct {
 		client   *fake.Clientset
 		scale    string
-		result   string // the spec that is stored
+		result   string // the stored spec
 		warnings []string
 		err      string
 	}{
-		"too few are raised": {fake.NewClientset(parent(nil)), three, `{"replicas":6}`, []string{"spec.replicas: 3 is stored as 6"}, ""},
-		"too few for the replicas of each master are raised to more": {fake.NewClientset(parent(ptr.To[int32](3))), three,
+		"too few replicas are raised": {fake.NewClientset(parent(nil)), three, `{"replicas":6}`, []string{"spec.replicas: 3 is stored as 6"}, ""},
+		"too few replicas for replicasPerMaster are raised": {fake.NewClientset(parent(ptr.To[int32](3))), three,
 			`{"replicas":12}`, []string{"spec.replicas: 3 is stored as 12"}, ""},
-		"none, which an API server leaves out, are raised": {fake.NewClientset(parent(nil)), strings.Replace(three, `"replicas":3`, "", 1),
+		"0 replicas, which an API server leaves out, are raised": {fake.NewClientset(parent(nil)), strings.Replace(three, `"replicas":3`, "", 1),
 			`{"replicas":6}`, []string{"spec.replicas: 0 is stored as 6"}, ""},
-		"enough are left":          {fake.NewClientset(parent(nil)), strings.Replace(three, "3", "7", 1), `{"replicas":7}`, nil, ""},
-		"a parent that is gone":    {fake.NewClientset(), three, `{"replicas":3}`, nil, ""},
-		"a parent somewhere else":  {fake.NewClientset(elsewhere), three, `{"replicas":3}`, nil, ""},
-		"what is no Scale is left": {fake.NewClientset(parent(nil)), strings.Replace(three, "3", `"3"`, 1), `{"replicas":"3"}`, nil, ""},
-		"a parent that cannot be got": {failing(errors.New("connection refused")), three, "", nil,
+		"enough replicas are left": {fake.NewClientset(parent(nil)), strings.Replace(three, "3", "7", 1), `{"replicas":7}`, nil, ""},
+		"a deleted parent":         {fake.NewClientset(), three, `{"replicas":3}`, nil, ""},
+		"a parent elsewhere":       {fake.NewClientset(elsewhere), three, `{"replicas":3}`, nil, ""},
+		"an invalid Scale is left": {fake.NewClientset(parent(nil)), strings.Replace(three, "3", `"3"`, 1), `{"replicas":"3"}`, nil, ""},
+		"an error of the GET of the parent": {failing(errors.New("connection refused")), three, "", nil,
 			`Error from server (InternalError): admission webhook "webhook" denied the request: Internal error occurred: ` +
 				`get RedisCluster rediscluster-sample: connection refused`},
-		"a parent that must not be got": {
+		"no permission to get the parent": {
 			failing(apierrors.NewForbidden(redisv1.Resource("redisclusters"), "rediscluster-sample", errors.New("no rights"))), three,
 			`{"replicas":3}`, nil, "",
 		},
@@ -691,7 +691,7 @@ func TestMutateScale(t *testing.T) {
 			h := NewHandler(test.client)
 			got := review(t, h, "mutate", "RedisCluster", scale(t, test.scale))
 			if text := kubectl(got); text != test.err {
-				t.Fatalf("kubectl prints %s, want %s", text, test.err)
+				t.Fatalf("kubectl would print %s, want %s", text, test.err)
 			}
 			if test.err != "" {
 				return
@@ -705,11 +705,11 @@ func TestMutateScale(t *testing.T) {
 				t.Fatal(err)
 			}
 			if spec := print(t, result.(map[string]any)["spec"]); spec != test.result || !slices.Equal(got.Warnings, test.warnings) {
-				t.Errorf("stored is %s, with warnings %q, want %s and %q", spec, got.Warnings, test.result, test.warnings)
+				t.Errorf("the stored spec is %s, with warnings %q, want %s and %q", spec, got.Warnings, test.result, test.warnings)
 			}
-			// What is stored then is for the schema to say.
+			// Only the schema checks a Scale.
 			if got := review(t, h, "validate", "RedisCluster", scale(t, test.scale)); !got.Allowed || len(got.Warnings) > 0 {
-				t.Errorf("validated: %+v", got)
+				t.Errorf("the webhook refused the Scale: %+v", got)
 			}
 		})
 	}
@@ -722,7 +722,7 @@ func TestMutateScale(t *testing.T) {
 	})
 }
 
-// It may be another's, such as a cache's.
+// TestMutateScaleLeavesTheParentAsItIs: the parent can belong to a cache.
 func TestMutateScaleLeavesTheParentAsItIs(t *testing.T) {
 	parent := &redisv1.RedisCluster{}
 	reviewer := typed[redisv1.RedisCluster, *redisv1.RedisCluster]{
@@ -735,7 +735,7 @@ func TestMutateScaleLeavesTheParentAsItIs(t *testing.T) {
 	}
 }
 
-// panicking is a reviewer with a mistake.
+// panicking is a reviewer that panics.
 type panicking struct{}
 
 func (panicking) shape() *shape { return nil }
@@ -763,12 +763,12 @@ func TestAPanicIsAnswered(t *testing.T) {
 			t.Errorf("code %d, %s, want %s", got.Result.Code, text, want)
 		}
 		if got := review(t, h, verb, "ApiExampleA", ask(t, "ApiExampleA", sample(t, "ApiExampleA", `{}`), "")); !got.Allowed {
-			t.Errorf("afterwards: %+v", got.Result)
+			t.Errorf("the next review was refused: %+v", got.Result)
 		}
 	}
 }
 
-// waiting is a reviewer that waits for what does not come.
+// waiting is a reviewer that waits until its context ends.
 type waiting struct{ panicking }
 
 func (waiting) mutate(ctx context.Context, _ *admissionv1.AdmissionRequest) ([]operation, error) {
@@ -785,13 +785,12 @@ func TestAReviewTakesNoLongerThanItsTimeout(t *testing.T) {
 		const want = `Error from server (InternalError): admission webhook "webhook" denied the request: Internal error occurred: ` +
 			`context deadline exceeded`
 		if text := kubectl(got); text != want || time.Since(began) != reviewTimeout {
-			t.Errorf("after %s: %s, want %s", time.Since(began), text, want)
+			t.Errorf("after %s, the answer is %s, want %s", time.Since(began), text, want)
 		}
 	})
 }
 
-// An API server asks many things at once, and with the race detector this says whether
-// it may.
+// TestReviewsAtOnce sends many reviews at once, for the race detector.
 func TestReviewsAtOnce(t *testing.T) {
 	h := NewHandler(fake.NewClientset())
 	var reviews sync.WaitGroup
@@ -865,7 +864,7 @@ func FuzzHandler(f *testing.F) {
 		}
 		scale, _ := object.(map[string]any)
 		if _, whole := scale["spec"].(map[string]any); asked.Request.SubResource == "scale" && !whole {
-			return // No API server writes such a Scale.
+			return // No API server sends such a Scale.
 		}
 		if _, err := apply(object, got.Patch); err != nil {
 			t.Errorf("%v, of the patch %s for %s", err, got.Patch, asked.Request.Object.Raw)

@@ -31,14 +31,14 @@ import (
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned/fake"
 )
 
-// fill returns as many elements as fit into a text of this length, as a list has them.
+// fill returns as many elements as fit into a text of this length, separated by commas.
 func fill(length int, element string) string {
 	text := strings.Repeat(element+",", length/(len(element)+1))
 	return strings.TrimSuffix(text, ",")
 }
 
-// flood are bodies that take much more memory than they have bytes, if nothing limits it: of a
-// kind, what is in the place of %s in a review, and what there is instead of it.
+// flood has bodies that need much more memory than their size, unless a limit stops them. Each has a kind, a review with %s, and the
+// element that is repeated in the place of %s.
 var flood = map[string]struct{ kind, review, element string }{
 	"objects in an unknown list": {"MyCronJob", `"object":{"spec":{"x":[%s]}}`, `{}`},
 	"maps in an unknown list":    {"RedisCluster", `"object":{"spec":{"size":3,"x":[%s]}}`, `{"":0}`},
@@ -63,30 +63,30 @@ var flood = map[string]struct{ kind, review, element string }{
 	"groups of the user":          {"RedisCluster", `"userInfo":{"groups":[%s]},"object":{}`, `""`},
 	"options":                     {"RedisCluster", `"options":{"metadata":{"labels":{%s}}},"object":{}`, `"":""`},
 
-	// One long text each, in the place where it is written again with more bytes.
+	// Each of these has one long text. The text needs more bytes when it is encoded again.
 	"a UID":                     {"RedisCluster", `"uid":"%s","object":{}`, `<<<<<`},
 	"a name":                    {"RedisCluster", `"name":"%s","object":{}`, del},
 	"a resource":                {"RedisCluster", `"requestResource":{},"resource":{"resource":"%s"},"object":{}`, del},
-	"a spec that is null later": {"RedisCluster", `"object":{"spec":{"size":3,"addr":"%s"},"spec":null}`, `<<<<<`},
-	"bytes that are no UTF-8":   {"RedisCluster", `"object":{"spec":{"size":3,"addr":"%s"}}`, "\xff\xff\xff\xff\xff"},
+	"a spec with a later null":  {"RedisCluster", `"object":{"spec":{"size":3,"addr":"%s"},"spec":null}`, `<<<<<`},
+	"bytes that are not UTF-8":  {"RedisCluster", `"object":{"spec":{"size":3,"addr":"%s"}}`, "\xff\xff\xff\xff\xff"},
 	"line separators":           {"RedisCluster", `"object":{"spec":{"size":3,"addr":"%s"}}`, "\u2028\u2029\u2028"},
-	"a name of what is deleted": {"RedisCluster", `"operation":"DELETE","oldObject":{"metadata":{"name":"%s",` + protected + `}}`, del},
+	"the name of a deleted one": {"RedisCluster", `"operation":"DELETE","oldObject":{"metadata":{"name":"%s",` + protected + `}}`, del},
 	"a time":                    {"RedisCluster", `"object":{"metadata":{"creationTimestamp":"2026-01-01T00:00:00Z%s"}}`, del},
 	"a port":                    {"Application", `"object":{"spec":{"pdb":{"minAvailable":"%s"}}}`, del},
 	"an address that is quoted": {"RedisCluster", `"object":{"spec":{"addr":"%s"}}`, del},
 	"a directive":               {"RedisCluster", `"object":{"spec":{"config":{"\n%s":"1"}}}`, del},
-	"a key that is not known":   {"RedisCluster", `"object":{"\n%s":1}`, del},
+	"a key that is unknown":     {"RedisCluster", `"object":{"\n%s":1}`, del},
 	"managers of fields of Jobs": {
 		"MyCronJob", `"object":{"spec":{"size":3,"jobTemplate":{"metadata":{"managedFields":[{"fieldsV1":[%s]}]}}}}`, `{}`,
 	},
 }
 
 const (
-	del       = "\x7f\x7f\x7f\x7f\x7f" // one byte each, and five in JSON as Go quotes it
+	del       = "\x7f\x7f\x7f\x7f\x7f" // each character is one byte, and five bytes when Go quotes it in JSON
 	protected = `"annotations":{"glassback.dev/deletion-protection":"true"}`
 )
 
-// flooding returns a body of the flood, of this length or a little less.
+// flooding returns a body of the flood with this length or a little less.
 func flooding(tb testing.TB, name string, length int) (path, body string) {
 	tb.Helper()
 	what := flood[name]
@@ -107,8 +107,8 @@ func flooding(tb testing.TB, name string, length int) (path, body string) {
 	return Path(verb, k.GroupVersionKind), body
 }
 
-// live samples how much memory the garbage collector found in use, until stop, which returns
-// the most that it was, in bytes. Meanwhile the collector runs as often as in the product.
+// live samples the memory that the garbage collector finds in use. stop returns the maximum in bytes. Meanwhile, the collector runs as
+// often as in the product.
 func live() (stop func() uint64) {
 	percent := debug.SetGCPercent(100)
 	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
@@ -125,7 +125,7 @@ func live() (stop func() uint64) {
 			case <-ended:
 				return
 			case <-time.After(20 * time.Millisecond):
-				runtime.GC() // Each tells what was live when it began.
+				runtime.GC() // Each collection measures the memory in use at its start.
 			}
 		}
 	}()
@@ -137,8 +137,8 @@ func live() (stop func() uint64) {
 	}
 }
 
-// attack sends as many requests at once, from four addresses, and calls answered with the status of each answer. Meanwhile no more
-// memory is in use than limits gives them.
+// attack sends a number of requests at once from four addresses, and calls answered with the status of each answer. It fails the test if
+// more memory is in use than the limits allow.
 func attack(t *testing.T, h *Handler, requests int, path, body string, answered func(status int)) (statuses map[int]int) {
 	t.Helper()
 	statuses = map[int]int{}
@@ -157,7 +157,7 @@ func attack(t *testing.T, h *Handler, requests int, path, body string, answered 
 			defer mu.Unlock()
 			statuses[w.Code]++
 			if w.Body.Len() > reviewSize {
-				t.Errorf("an answer of %d bytes: %.200s", w.Body.Len(), w.Body)
+				t.Errorf("an answer has %d bytes: %.200s", w.Body.Len(), w.Body)
 			}
 			if w.Code != http.StatusOK && w.Code != http.StatusBadRequest && w.Code != http.StatusTooManyRequests &&
 				w.Code != http.StatusInsufficientStorage {
@@ -169,24 +169,24 @@ func attack(t *testing.T, h *Handler, requests int, path, body string, answered 
 	most := stop()
 	t.Logf("%d bytes each: %d KiB live, numbers of statuses: %v", len(body), most>>10, statuses)
 	if limit := uint64(shippedMemory / 5 * 2); most > limit {
-		t.Errorf("%d KiB are live, and may be %d", most>>10, limit>>10)
+		t.Errorf("%d KiB are live, want at most %d", most>>10, limit>>10)
 	}
 	if h.limits.bodies.left != shippedMemory/5 || h.limits.objects.left != shippedMemory/5 {
-		t.Errorf("%d and %d bytes are left when all is over", h.limits.bodies.left, h.limits.objects.left)
+		t.Errorf("after all requests, the limits have only %d and %d bytes left", h.limits.bodies.left, h.limits.objects.left)
 	}
 	return statuses
 }
 
-// What all requests together hold stays below what is meant for them, however they are made.
+// TestMemoryOfAllRequests: the memory of all requests together stays below the limit, whatever they contain.
 func TestMemoryOfAllRequests(t *testing.T) {
 	for name := range flood {
-		sizes := map[string]int{"small": 100 << 10, "as large as may be": maxBody}
+		sizes := map[string]int{"small": 100 << 10, "of the maximal size": maxBody}
 		if slices.Contains([]string{"containers", "containers, stored before", "arguments", "limits", "variables of the same name",
 			"variables that are filled in", "owners", "groups of the user", "options"}, name) {
-			delete(sizes, "as large as may be") // The objects would have too much in them.
+			delete(sizes, "of the maximal size") // Such objects would have too many elements.
 		}
 		if name == "line separators" {
-			sizes["as large as may be"] = maxBody / 2
+			sizes["of the maximal size"] = maxBody / 2
 		}
 		for size, length := range sizes {
 			t.Run(name+", "+size, func(t *testing.T) {
@@ -197,18 +197,19 @@ func TestMemoryOfAllRequests(t *testing.T) {
 	}
 }
 
-// For a review of a Scale, of some 500 bytes, the operator reads a RedisCluster, which may have 1.5 MiB. Its memory counts too.
+// TestMemoryOfScales: for a review of a Scale, which has some 500 bytes, the operator reads a RedisCluster, which can have 1.5 MiB. The
+// limit includes the memory of the RedisCluster.
 func TestMemoryOfScales(t *testing.T) {
 	parent := sample(t, "RedisCluster", `{"size":6,"addr":"`+strings.Repeat("a", maxObject-1000)+`"}`)
 	const requests = 128
 	for name, subresource := range map[string]string{"plain": "scale", "with escapes": `\u0073\u0063\u0061\u006c\u0065`} {
 		t.Run(name, func(t *testing.T) {
 			var reads atomic.Int64
-			var pending sync.WaitGroup // requests that neither have their object nor were refused
+			var pending sync.WaitGroup // requests whose object was not read yet, and that were not refused
 			pending.Add(requests)
 			client, err := versioned.NewForConfig(&rest.Config{QPS: -1, Transport: transport(func(*http.Request) (*http.Response, error) {
 				reads.Add(1)
-				wait := readerFunc(func([]byte) (int, error) { // called after the object was read, and before it is decoded
+				wait := readerFunc(func([]byte) (int, error) { // This is called after the object was read and before it is decoded.
 					pending.Done()
 					pending.Wait()
 					return 0, io.EOF
@@ -245,15 +246,15 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// An update of an object that is as large as etcd takes any is admitted, even when another
-// address uses all that it may.
+// TestTheLargestUpdate: an update of an object of the maximal size in etcd is admitted, even if another address uses all of its memory
+// limit.
 func TestTheLargestUpdate(t *testing.T) {
 	object := func(replicas int) string {
 		text := sample(t, "MyCronJob", fmt.Sprintf(cronJob, fmt.Sprintf("*/%d * * * *", replicas)))
 		script := strings.Repeat(`echo "<&>"; `, maxObject)
 		var written []byte
 		for length := maxObject / 3; len(written) < maxObject-1000; length += (maxObject - len(written)) / 3 {
-			// As an API server writes it: "<" takes six bytes.
+			// An API server encodes "<" as six bytes.
 			with := strings.Replace(text, `"image":"b"`, `"image":"b","args":[`+print(t, script[:length])+`]`, 1)
 			var value any
 			if err := json.Unmarshal([]byte(with), &value); err != nil {
@@ -262,7 +263,7 @@ func TestTheLargestUpdate(t *testing.T) {
 			written = []byte(print(t, value))
 		}
 		if len(written) > maxObject {
-			t.Fatalf("an object of %d bytes is more than etcd takes", len(written))
+			t.Fatalf("the object has %d bytes, which is more than etcd accepts", len(written))
 		}
 		return string(written)
 	}
@@ -275,14 +276,14 @@ func TestTheLargestUpdate(t *testing.T) {
 	}
 	asked := ask(t, "MyCronJob", object(5), object(7))
 	text := body(t, asked)
-	t.Logf("the review has %d bytes, and may have %d", len(text), maxBody)
+	t.Logf("the review has %d bytes, the limit is %d", len(text), maxBody)
 	if got := review(t, h, "validate", "MyCronJob", asked); !got.Allowed {
-		t.Errorf("it is refused: %s", kubectl(got))
+		t.Errorf("the update was refused: %s", kubectl(got))
 	}
 }
 
-// An attacker whose bodies never come holds no more than its share, and no longer than a
-// client of good will needs. All others are answered at once.
+// TestASlowAttackerDelaysNoOtherClient: an attacker never sends its bodies. It uses at most its share of the memory, and only for the time
+// that a normal client needs. All other clients get their answers at once.
 func TestASlowAttackerDelaysNoOtherClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := NewHandler(fake.NewClientset())
@@ -320,25 +321,26 @@ func TestASlowAttackerDelaysNoOtherClient(t *testing.T) {
 		time.Sleep(shareTimeout)
 		synctest.Wait()
 		if held := int64(64) - refused.Load(); held*bodyCopies*maxBody > shippedMemory/5 || held == 0 {
-			t.Errorf("%d requests of the attacker hold memory", held)
+			t.Errorf("%d requests of the attacker still use memory", held)
 		}
 		never.CloseWithError(io.ErrUnexpectedEOF)
 		attack.Wait()
 	})
 }
 
-// What is refused without a verdict, API servers report to users as client-go understands it.
-func TestUsersSeeWhatIsTooLarge(t *testing.T) {
+// TestUsersSeeTheLimit: the handler refuses a large request with an HTTP error instead of a review. The API server reports this error to
+// users.
+func TestUsersSeeTheLimit(t *testing.T) {
 	for name, test := range map[string]struct {
 		length int
 		flood  string
-		full   bool // whether no memory is left
+		full   bool // whether the limit has no memory left
 		want   string
 	}{
 		"a body that is too large": {maxBody + 100, "objects in an unknown list", false,
 			`an error on the server ("the AdmissionReview has 34079%d bytes, and may have 3407872: ` +
 				`two objects of 1572864 bytes each, and the fields around them") has prevented the request from succeeding`},
-		"an object that has too much in it": {100 << 10, "containers", false,
+		"an object with too many elements": {100 << 10, "containers", false,
 			`an error on the server ("the objects of the AdmissionReview take %d bytes of memory, strings not counted, and may take 2097152: ` +
 				`they have too many list elements or map entries") has prevented the request from succeeding`},
 		"too many requests": {1000, "objects in an unknown list", true,

@@ -31,8 +31,8 @@ func manifest(t *testing.T, into any, path ...string) {
 	}
 }
 
-// What artifacts/webhook registers is what an operator with a URL does, but for where it is
-// called.
+// TestTheManifestsRegisterWhatTheOperatorWould: the configurations of artifacts/webhook are the same as those of an operator with a URL,
+// except for the address.
 func TestTheManifestsRegisterWhatTheOperatorWould(t *testing.T) {
 	endpoint := ByService(types.NamespacedName{Namespace: "glassback-system", Name: "glassback-webhook"})
 	meta := metav1.ObjectMeta{Name: ConfigurationName, Labels: map[string]string{"app.kubernetes.io/name": "glassback"}}
@@ -56,8 +56,7 @@ func TestTheManifestsRegisterWhatTheOperatorWould(t *testing.T) {
 	}
 }
 
-// The Service, and the certificate that cert-manager makes for it, have the name by which
-// the API server calls.
+// TestTheManifestsAgreeOnTheService: the API server calls a name. The Service and the certificate of cert-manager have this name.
 func TestTheManifestsAgreeOnTheService(t *testing.T) {
 	service := &corev1.Service{}
 	manifest(t, service, "webhook", "service.yaml")
@@ -82,7 +81,7 @@ func TestTheManifestsAgreeOnTheService(t *testing.T) {
 	}
 	if want := service.Name + "." + service.Namespace + ".svc"; !slices.Equal(certificate.Spec.DNSNames, []string{want}) ||
 		!slices.Contains(certificate.Spec.Usages, "server auth") {
-		t.Errorf("the certificate is for %q, usages %q, want %q", certificate.Spec.DNSNames, certificate.Spec.Usages, want)
+		t.Errorf("the certificate has the names %q and the usages %q, want %q", certificate.Spec.DNSNames, certificate.Spec.Usages, want)
 	}
 	kustomization, err := os.ReadFile(filepath.Join("..", "..", "artifacts", "certmanager", "kustomization.yaml"))
 	if err != nil {
@@ -90,6 +89,6 @@ func TestTheManifestsAgreeOnTheService(t *testing.T) {
 	}
 	want := annotationCertManager + "ca-from: " + certificate.Namespace + "/" + certificate.Name + "\n"
 	if !bytes.Contains(kustomization, []byte(want)) {
-		t.Errorf("the kustomization does not say %q", want)
+		t.Errorf("the kustomization lacks %q", want)
 	}
 }

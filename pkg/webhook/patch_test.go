@@ -34,7 +34,7 @@ import (
 	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 )
 
-// parse reads JSON as a value of maps, lists and so on.
+// parse decodes JSON into maps, lists and simple values.
 func parse(t *testing.T, text string) any {
 	t.Helper()
 	var value any
@@ -53,8 +53,7 @@ func print(t *testing.T, value any) string {
 	return string(text)
 }
 
-// apply returns what a JSON Patch makes of a value: of RFC 6902 as much as a difference
-// uses, with every mistake an error.
+// apply applies a JSON Patch to a value. It implements the part of RFC 6902 that a difference uses. Everything else is an error.
 func apply(value any, patch []byte) (any, error) {
 	var operations []struct {
 		Op, Path string
@@ -68,7 +67,7 @@ func apply(value any, patch []byte) (any, error) {
 		switch {
 		case o.Op == remove:
 		case o.Op != add && o.Op != replace:
-			return nil, fmt.Errorf("%s: there is no operation %q", o.Path, o.Op)
+			return nil, fmt.Errorf("%s: unknown operation %q", o.Path, o.Op)
 		case o.Value == nil:
 			return nil, fmt.Errorf("%s: %s without a value", o.Path, o.Op)
 		default:
@@ -78,7 +77,7 @@ func apply(value any, patch []byte) (any, error) {
 		}
 		tokens := strings.Split(o.Path, "/")
 		if tokens[0] != "" {
-			return nil, fmt.Errorf("%q is no JSON Pointer", o.Path)
+			return nil, fmt.Errorf("%q is not a JSON Pointer", o.Path)
 		}
 		for i, token := range tokens {
 			tokens[i] = strings.NewReplacer("~1", "/", "~0", "~").Replace(token)
@@ -91,7 +90,7 @@ func apply(value any, patch []byte) (any, error) {
 	return value, nil
 }
 
-// changed returns a value after one operation at the path of tokens.
+// changed returns a value after one operation at a path.
 func changed(value any, op string, tokens []string, operand any) (any, error) {
 	if len(tokens) == 0 {
 		return operand, nil
@@ -103,7 +102,7 @@ func changed(value any, op string, tokens []string, operand any) (any, error) {
 		child, there := value[token]
 		switch {
 		case !there && (!last || op != add):
-			return nil, fmt.Errorf("there is no %q", token)
+			return nil, fmt.Errorf("the key %q does not exist", token)
 		case last && op == remove:
 			delete(value, token)
 			return value, nil
@@ -114,28 +113,28 @@ func changed(value any, op string, tokens []string, operand any) (any, error) {
 	case []any:
 		i, err := strconv.Atoi(token)
 		if err != nil || i < 0 || i >= len(value) || last && op != replace {
-			return nil, fmt.Errorf("no element %q, or another number of elements", token)
+			return nil, fmt.Errorf("the list has no element %q, or the operation would change its length", token)
 		}
 		value = slices.Clone(value)
 		value[i], err = changed(value[i], op, tokens[1:], operand)
 		return value, err
 	}
-	return nil, errors.New("neither an object nor a list")
+	return nil, errors.New("the value is neither an object nor a list")
 }
 
 func TestDifference(t *testing.T) {
 	for name, test := range map[string]struct{ raw, from, to, want, result string }{
-		"nothing": {`{}`, `{}`, `{}`, `null`, `{}`},
-		"what does not change is left as it was written": {`{"a":1.0,"b":null}`, `{"a":1,"c":0}`, `{"a":1,"c":0}`, `null`, `{"a":1.0,"b":null}`},
+		"nothing":                          {`{}`, `{}`, `{}`, `null`, `{}`},
+		"unchanged values keep their text": {`{"a":1.0,"b":null}`, `{"a":1,"c":0}`, `{"a":1,"c":0}`, `null`, `{"a":1.0,"b":null}`},
 		"a field is added": {`{"b":1}`, `{"b":1}`, `{"a":2,"b":1}`,
 			`[{"op":"add","path":"/a","value":2}]`, `{"a":2,"b":1}`},
-		"a field that the type has anyway is added": {`{}`, `{"a":""}`, `{"a":"x"}`,
+		"a field that is empty in the type is added": {`{}`, `{"a":""}`, `{"a":"x"}`,
 			`[{"op":"add","path":"/a","value":"x"}]`, `{"a":"x"}`},
 		"a field is added with its parents": {`{}`, `{"a":{"b":{}}}`, `{"a":{"b":{"c":1}}}`,
 			`[{"op":"add","path":"/a","value":{"b":{"c":1}}}]`, `{"a":{"b":{"c":1}}}`},
-		"a field is replaced, and what is beside it is left": {`{"a":1,"x":{"y":[null]}}`, `{"a":1}`, `{"a":2}`,
+		"a field is replaced, and the others are left": {`{"a":1,"x":{"y":[null]}}`, `{"a":1}`, `{"a":2}`,
 			`[{"op":"replace","path":"/a","value":2}]`, `{"a":2,"x":{"y":[null]}}`},
-		"false, 0 and nothing are values": {
+		"false, 0 and an empty text are values": {
 			`{"a":true,"b":1,"c":"x","d":[1],"e":1}`, `{"a":true,"b":1,"c":"x","d":[1],"e":1}`, `{"a":false,"b":0,"c":"","d":[],"e":{}}`,
 			`[{"op":"replace","path":"/a","value":false},{"op":"replace","path":"/b","value":0},{"op":"replace","path":"/c","value":""},` +
 				`{"op":"replace","path":"/d","value":[]},{"op":"replace","path":"/e","value":{}}]`, `{"a":false,"b":0,"c":"","d":[],"e":{}}`,
@@ -144,17 +143,17 @@ func TestDifference(t *testing.T) {
 			`[{"op":"replace","path":"/a","value":1}]`, `{"a":1}`},
 		"a parent that is null is replaced": {`{"a":null}`, `{"a":{}}`, `{"a":{"b":1}}`,
 			`[{"op":"replace","path":"/a","value":{"b":1}}]`, `{"a":{"b":1}}`},
-		"a field is removed":                  {`{"a":1,"x":2}`, `{"a":1}`, `{}`, `[{"op":"remove","path":"/a"}]`, `{"x":2}`},
-		"a field that was not there stays so": {`{"x":2}`, `{"a":0}`, `{}`, `null`, `{"x":2}`},
+		"a field is removed":            {`{"a":1,"x":2}`, `{"a":1}`, `{}`, `[{"op":"remove","path":"/a"}]`, `{"x":2}`},
+		"a missing field stays missing": {`{"x":2}`, `{"a":0}`, `{}`, `null`, `{"x":2}`},
 		"a key is escaped": {
 			`{"a/b~c":{"x":1}}`, `{"a/b~c":{}}`, `{"a/b~c":{"~1":1}}`, `[{"op":"add","path":"/a~1b~0c/~01","value":1}]`, `{"a/b~c":{"x":1,"~1":1}}`,
 		},
 		"a key may be empty": {`{"":{"x":1}}`, `{"":{}}`, `{"":{"":1}}`, `[{"op":"add","path":"//","value":1}]`, `{"":{"x":1,"":1}}`},
-		"keys come in order": {
+		"keys are sorted": {
 			`{}`, `{}`, `{"b":1,"a":1,"c":1}`,
 			`[{"op":"add","path":"/a","value":1},{"op":"add","path":"/b","value":1},{"op":"add","path":"/c","value":1}]`, `{"a":1,"b":1,"c":1}`,
 		},
-		"an element of a list, and not the others": {`{"a":[{"x":1},{"b":0,"x":2}]}`, `{"a":[{},{"b":0}]}`, `{"a":[{},{"b":1}]}`,
+		"only one element of a list changes": {`{"a":[{"x":1},{"b":0,"x":2}]}`, `{"a":[{},{"b":0}]}`, `{"a":[{},{"b":1}]}`,
 			`[{"op":"replace","path":"/a/1/b","value":1}]`, `{"a":[{"x":1},{"b":1,"x":2}]}`},
 		"a list of lists":     {`[[1,2],[3]]`, `[[1,2],[3]]`, `[[1,4],[3]]`, `[{"op":"replace","path":"/0/1","value":4}]`, `[[1,4],[3]]`},
 		"a list that grew":    {`{"a":[1]}`, `{"a":[1]}`, `{"a":[1,2]}`, `[{"op":"replace","path":"/a","value":[1,2]}]`, `{"a":[1,2]}`},
@@ -173,7 +172,7 @@ func TestDifference(t *testing.T) {
 				t.Fatal(err)
 			}
 			if want := parse(t, test.result); !reflect.DeepEqual(result, want) {
-				t.Errorf("it makes %v of it, want %v", result, want)
+				t.Errorf("the patch results in %v, want %v", result, want)
 			}
 		})
 	}
@@ -188,14 +187,14 @@ func TestOperationsWarn(t *testing.T) {
 		"text that is replaced is in the warning": {
 			operation{Op: replace, Path: "/spec/image", Value: "redis:7", was: ""}, `spec.image: "" is stored as "redis:7"`,
 		},
-		"a number that was left out since it was 0": {
+		"a number that was left out because it was 0": {
 			operation{Op: add, Path: "/spec/replicas", Value: int32(6), was: int64(0)}, "spec.replicas: 0 is stored as 6",
 		},
-		"what was not there needs none":             {operation{Op: add, Path: "/spec/size", Value: int64(6)}, ""},
-		"what was null needs none":                  {operation{Op: replace, Path: "/spec/size", Value: int64(6)}, ""},
-		"what is removed needs none":                {operation{Op: remove, Path: "/spec/size"}, ""},
-		"an object in the place of a value is long": {operation{Op: replace, Path: "/spec", Value: stdjson.RawMessage(`{}`), was: "x"}, ""},
-		"a list in the place of another one is long": {
+		"a missing value causes none":              {operation{Op: add, Path: "/spec/size", Value: int64(6)}, ""},
+		"null causes none":                         {operation{Op: replace, Path: "/spec/size", Value: int64(6)}, ""},
+		"a removed value causes none":              {operation{Op: remove, Path: "/spec/size"}, ""},
+		"an object instead of a value causes none": {operation{Op: replace, Path: "/spec", Value: stdjson.RawMessage(`{}`), was: "x"}, ""},
+		"a list instead of another list causes none": {
 			operation{Op: replace, Path: "/spec/env", Value: stdjson.RawMessage(`[]`), was: stdjson.RawMessage(`[1]`)}, "",
 		},
 	} {
@@ -207,8 +206,8 @@ func TestOperationsWarn(t *testing.T) {
 	}
 }
 
-// defaulted checks what becomes of an object that a client sent. It returns the paths
-// that a patch changed, and false if the object cannot be read.
+// defaulted checks the defaults of an object from a client. It returns the paths that the patch changed. If the object cannot be decoded,
+// it returns false.
 func defaulted[T any, P object[T]](t *testing.T, raw []byte) ([]string, bool) {
 	t.Helper()
 	mutate := func(raw []byte) []operation {
@@ -222,13 +221,13 @@ func defaulted[T any, P object[T]](t *testing.T, raw []byte) ([]string, bool) {
 		obj, plain := P(new(T)), P(new(T))
 		err := decode(raw, obj)
 		if errors.Is(err, errNumber) {
-			return nil, err // It may take hours to read.
+			return nil, err // Without this check, decoding could take hours.
 		}
 		switch plainErr := json.Unmarshal(raw, plain); {
 		case (err == nil) != (plainErr == nil):
-			t.Errorf("decoded with error %v, and plainly with %v: %s", err, plainErr, raw)
+			t.Errorf("decode returns the error %v, but encoding/json returns %v: %s", err, plainErr, raw)
 		case err == nil && !equality.Semantic.DeepEqual(obj, plain):
-			t.Errorf("decoded as %s, and plainly as %s: %s", print(t, obj), print(t, plain), raw)
+			t.Errorf("decode returns %s, but encoding/json returns %s: %s", print(t, obj), print(t, plain), raw)
 		}
 		return obj, err
 	}
@@ -236,31 +235,31 @@ func defaulted[T any, P object[T]](t *testing.T, raw []byte) ([]string, bool) {
 	before, err := decode(raw)
 	if err != nil {
 		if len(operations) > 0 {
-			t.Errorf("a patch for what cannot be read, %s: %+v", raw, operations)
+			t.Errorf("an object that cannot be decoded, %s, gets the patch %+v", raw, operations)
 		}
 		return nil, false
 	}
 	after := P(before.DeepCopy())
 	after.Default()
 	if len(operations) == 0 && !equality.Semantic.DeepEqual(before, after) {
-		t.Errorf("no patch for %s, which has other defaults", raw)
+		t.Errorf("%s lacks defaults, but gets no patch", raw)
 	}
 	patch := print(t, operations)
 	given := parse(t, string(raw))
 	result, err := apply(given, []byte(patch))
 	if err != nil {
-		t.Fatalf("%v, of %s for %s", err, patch, raw)
+		t.Fatalf("error %v of the patch %s for %s", err, patch, raw)
 	}
 	patched := []byte(print(t, result))
 	got, err := decode(patched)
 	if err != nil {
-		t.Fatalf("%s makes of %s what cannot be read: %v", patch, raw, err)
+		t.Fatalf("after the patch %s, %s cannot be decoded: %v", patch, raw, err)
 	}
 	if !equality.Semantic.DeepEqual(got, after) {
-		t.Errorf("%s makes %s of %s, want %s", patch, patched, raw, print(t, after))
+		t.Errorf("the patch %s results in %s for %s, want %s", patch, patched, raw, print(t, after))
 	}
 	if more := mutate(patched); len(more) > 0 {
-		t.Errorf("%s makes of %s what needs a patch again: %+v", patch, raw, more)
+		t.Errorf("after the patch %s, %s gets another patch: %+v", patch, raw, more)
 	}
 	paths := make([]string, 0, len(operations))
 	for _, o := range operations {
@@ -270,7 +269,7 @@ func defaulted[T any, P object[T]](t *testing.T, raw []byte) ([]string, bool) {
 	return paths, true
 }
 
-// kept checks that all given values are still there, except those that a patch replaced.
+// kept checks that the result has all given values, except those that a patch replaced.
 func kept(t *testing.T, path string, given, result any, replaced []string) {
 	t.Helper()
 	switch was := given.(type) {
@@ -279,7 +278,7 @@ func kept(t *testing.T, path string, given, result any, replaced []string) {
 			for key, value := range was {
 				child, there := result[key]
 				if !there {
-					t.Errorf("%s/%s is gone", path, escape(key))
+					t.Errorf("the result lacks %s/%s", path, escape(key))
 				}
 				kept(t, path+"/"+escape(key), value, child, replaced)
 			}
@@ -297,11 +296,11 @@ func kept(t *testing.T, path string, given, result any, replaced []string) {
 			return
 		}
 	}
-	t.Errorf("%s was %v and is %v", path, given, result)
+	t.Errorf("%s is %v, want %v", path, result, given)
 }
 
-// reviewed are the kinds, and what checks an object of theirs. Of what is replaced, paths
-// without the numbers in them, a hundred objects must have had all.
+// reviewed has the check of objects of each kind. It also has the paths that patches replace, without the numbers in them. In a hundred
+// random objects, a patch must replace each of these paths at least once.
 var reviewed = map[string]struct {
 	object   any
 	check    func(*testing.T, []byte) ([]string, bool)
@@ -331,7 +330,7 @@ var number = regexp.MustCompile(`/[0-9]+(/|$)`)
 
 func TestDefaultsOfRandomObjects(t *testing.T) {
 	if len(reviewed) != len(kinds) {
-		t.Errorf("%d kinds, and not %d", len(reviewed), len(kinds))
+		t.Errorf("the test has %d kinds, want %d", len(reviewed), len(kinds))
 	}
 	for name, kind := range reviewed {
 		t.Run(name, func(t *testing.T) {
@@ -346,7 +345,7 @@ func TestDefaultsOfRandomObjects(t *testing.T) {
 				raw := print(t, g.value(reflect.TypeOf(kind.object), 0))
 				replaced, ok := kind.check(t, []byte(raw))
 				if t.Failed() {
-					t.Fatalf("with seed %d", seed)
+					t.Fatalf("the seed is %d", seed)
 				}
 				if ok {
 					read++
@@ -356,16 +355,16 @@ func TestDefaultsOfRandomObjects(t *testing.T) {
 				}
 			}
 			if read < objects*3/4 || read == objects {
-				t.Errorf("%d of %d objects could be read", read, objects)
+				t.Errorf("only %d of %d objects could be decoded", read, objects)
 			}
 			if got := slices.Sorted(maps.Keys(paths)); !slices.Equal(got, kind.replaced) {
-				t.Errorf("patches are of %q, want %q", got, kind.replaced)
+				t.Errorf("the patches replaced %q, want %q", got, kind.replaced)
 			}
 		})
 	}
 }
 
-// FuzzDefaults takes objects of all kinds, as an API server writes them.
+// FuzzDefaults starts with objects of all kinds, encoded as by an API server.
 func FuzzDefaults(f *testing.F) {
 	for _, seed := range []string{
 		`{}`,
@@ -393,21 +392,20 @@ func FuzzDefaults(f *testing.F) {
 	})
 }
 
-// generator makes random JSON for a type: with fields left out, fields that the type does
-// not have, nulls, and values of another type.
+// generator creates random JSON for a type. It leaves out fields, and adds unknown fields, nulls, and values of another type.
 type generator struct {
 	*rand.Rand
-	wrong float64 // how many values are of another type
+	wrong float64 // share of the values with another type
 }
 
 func (g generator) chance(p float64) bool { return g.Float64() < p }
 
 func pick[T any](g generator, values ...T) T { return values[g.IntN(len(values))] }
 
-// Keys that no field has: also fields in another case, and what a JSON Pointer escapes.
+// strange are keys that no field has. They include names of fields in another case, and characters that a JSON Pointer escapes.
 var strange = []string{"x-unknown", "un/known", "un~known", "~1", "~0/", "", "Spec", "SIZE", "Env", "0", "-"}
 
-// value returns a value of a type, at a depth.
+// value returns a random value of a type, at a depth.
 func (g generator) value(of reflect.Type, depth int) any {
 	switch {
 	case g.chance(0.05) && depth > 0:
@@ -461,7 +459,7 @@ func (g generator) value(of reflect.Type, depth int) any {
 	}
 }
 
-// fields sets some of the fields of a struct: most near the root, and fewer below.
+// fields sets some of the fields of a struct: most of them near the root, and fewer at a greater depth.
 func (g generator) fields(fields map[string]any, of reflect.Type, depth int) {
 	share := 0.25
 	if depth < 3 {
@@ -478,7 +476,7 @@ func (g generator) fields(fields map[string]any, of reflect.Type, depth int) {
 	}
 }
 
-// anything returns any JSON.
+// anything returns random JSON of any type.
 func (g generator) anything(depth int) any {
 	switch n := g.IntN(8); {
 	case n == 0 && depth < 3:

@@ -41,7 +41,7 @@ var (
 	_ certificate.Registration = Owned[validatingConfig, *validatingConfig]{}
 )
 
-// cluster holds a configuration of one of the two kinds, called "test", and a cache of it.
+// cluster has a configuration of one of the two kinds, with the name "test", and a cache of it.
 type cluster[T any, P configuration[T]] struct {
 	resource string
 	fake     *fake.Clientset
@@ -116,7 +116,7 @@ func (c *cluster[T, P]) stored(t *testing.T) P {
 	return got
 }
 
-// did returns the verbs of the requests since put.
+// did returns the verbs of the requests since the last put.
 func (c *cluster[T, P]) did(t *testing.T) []string {
 	t.Helper()
 	var verbs []string
@@ -170,14 +170,14 @@ func injects[T any, P configuration[T]](t *testing.T, c *cluster[T, P]) {
 	})
 
 	applied := c.make(ByService(service), "test")
-	if len(c.configs(applied)) < 2 { // Add a webhook, because the first one becomes that of another Service.
+	if len(c.configs(applied)) < 2 { // The test needs another webhook, since it changes the first one to another Service.
 		switch a := any(applied).(type) {
 		case *mutatingConfig:
 			second := a.Webhooks[0].DeepCopy()
 			second.Name = "second." + second.Name
 			a.Webhooks = append(a.Webhooks, *second)
 		default:
-			t.Fatal("there is only one webhook")
+			t.Fatal("the configuration has only one webhook")
 		}
 	}
 	configs := c.configs(applied)
@@ -253,7 +253,7 @@ func injects[T any, P configuration[T]](t *testing.T, c *cluster[T, P]) {
 		expect(t, "two", false, append(repeat("two")[:own-1], "")...)
 	})
 	t.Run("a conflict is an error", func(t *testing.T) {
-		c.fail("patch", apierrors.NewConflict(admissionregistrationv1.Resource(c.resource), "test", errors.New("the version is another")))
+		c.fail("patch", apierrors.NewConflict(admissionregistrationv1.Resource(c.resource), "test", errors.New("another resourceVersion")))
 		if err := inject().Trust(t.Context(), []byte("two")); !apierrors.IsConflict(err) ||
 			!strings.HasPrefix(err.Error(), "patch the caBundle of *v1.") {
 			t.Errorf("error %v", err)
@@ -270,8 +270,8 @@ func injects[T any, P configuration[T]](t *testing.T, c *cluster[T, P]) {
 				config.Service = nil
 			}
 		},
-		"one that cert-manager writes to": func(p P) { p.SetAnnotations(map[string]string{"cert-manager.io/inject-ca-from": "a/b"}) },
-		"one that cert-manager writes the CA of the cluster to": func(p P) {
+		"one whose caBundle cert-manager writes": func(p P) { p.SetAnnotations(map[string]string{"cert-manager.io/inject-ca-from": "a/b"}) },
+		"one into which cert-manager writes the cluster's CA": func(p P) {
 			p.SetAnnotations(map[string]string{"cert-manager.io/inject-apiserver-ca": "true"})
 		},
 	} {
@@ -291,7 +291,7 @@ func injects[T any, P configuration[T]](t *testing.T, c *cluster[T, P]) {
 			}
 		})
 	}
-	t.Run("a cache of something else is an error", func(t *testing.T) { fails(t, c.store, inject()) })
+	t.Run("a cache of another kind is an error", func(t *testing.T) { fails(t, c.store, inject()) })
 }
 
 // fails checks that a registration returns errors if its cache holds another kind.
@@ -357,7 +357,7 @@ func owns[T any, P configuration[T]](t *testing.T, c *cluster[T, P]) {
 		expect(t, "one", false, "")
 		trust(t, "one", "create")
 		if got := c.stored(t); !reflect.DeepEqual(c.configs(got), c.configs(desired([]byte("one")))) || got.GetLabels()[LabelOwned] != "true" {
-			t.Errorf("stored is %+v", got)
+			t.Errorf("the stored configuration is %+v", got)
 		}
 	})
 	t.Run("another replica created it in between: a quiet retry", func(t *testing.T) {
@@ -419,12 +419,12 @@ func owns[T any, P configuration[T]](t *testing.T, c *cluster[T, P]) {
 	}
 	t.Run("a conflict is an error", func(t *testing.T) {
 		defer c.restore(slices.Clone(c.fake.ReactionChain))
-		c.fail("update", apierrors.NewConflict(admissionregistrationv1.Resource(c.resource), "test", errors.New("the version is another")))
+		c.fail("update", apierrors.NewConflict(admissionregistrationv1.Resource(c.resource), "test", errors.New("another resourceVersion")))
 		if err := own().Trust(t.Context(), []byte("three")); !apierrors.IsConflict(err) || !strings.HasPrefix(err.Error(), "update *v1.") {
 			t.Errorf("error %v", err)
 		}
 	})
-	t.Run("a foreign one is left alone and reported", func(t *testing.T) {
+	t.Run("a foreign configuration is left alone and reported", func(t *testing.T) {
 		foreign := c.stored(t)
 		foreign.SetLabels(map[string]string{LabelOwned: "false"})
 		if err := c.store.Update(foreign); err != nil {
@@ -439,7 +439,7 @@ func owns[T any, P configuration[T]](t *testing.T, c *cluster[T, P]) {
 			t.Errorf("requests %q", did)
 		}
 	})
-	t.Run("a cache of something else is an error", func(t *testing.T) { fails(t, c.store, own()) })
+	t.Run("a cache of another kind is an error", func(t *testing.T) { fails(t, c.store, own()) })
 }
 
 func TestRemove(t *testing.T) {
@@ -454,26 +454,26 @@ func removes[T any, P configuration[T]](t *testing.T, c *cluster[T, P]) {
 	own := Own[T, P](cache.NewStore(cache.MetaNamespaceKeyFunc), c.client, desired)
 	chain := slices.Clone(c.fake.ReactionChain)
 	resource := admissionregistrationv1.Resource(c.resource)
-	changed := apierrors.NewConflict(resource, "test", errors.New("the UID is another"))
+	changed := apierrors.NewConflict(resource, "test", errors.New("another UID"))
 	for _, test := range []struct {
 		name  string
-		label string // of the existing configuration; "" if none exists
-		verb  string // that fails
+		label string // label of the existing configuration; "" if none exists
+		verb  string // the verb of the request that fails
 		with  error
 		did   []string
 		stays bool
 		err   string
 	}{
-		{"its own", "true", "", nil, []string{"get", "delete"}, false, ""},
+		{"an own configuration", "true", "", nil, []string{"get", "delete"}, false, ""},
 		{"nothing", "", "", nil, []string{"get"}, false, ""},
-		{"a foreign one", "false", "", nil, []string{"get"}, true, ""},
+		{"a foreign configuration", "false", "", nil, []string{"get"}, true, ""},
 		{"the get fails", "true", "get", errors.New("connection refused"), []string{"get"}, true, " test: connection refused"},
 		{
 			"the delete fails", "true", "delete", errors.New("connection refused"), []string{"get", "delete"}, true,
 			" test: connection refused",
 		},
-		{"one that is deleted at the same time", "true", "delete", apierrors.NewNotFound(resource, "test"), []string{"get", "delete"}, true, ""},
-		{"one that is recreated at the same time", "true", "delete", changed, []string{"get", "delete"}, true, ""},
+		{"one that is just being deleted", "true", "delete", apierrors.NewNotFound(resource, "test"), []string{"get", "delete"}, true, ""},
+		{"one that is just being recreated", "true", "delete", changed, []string{"get", "delete"}, true, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c.restore(slices.Clone(chain))
@@ -502,7 +502,7 @@ func removes[T any, P configuration[T]](t *testing.T, c *cluster[T, P]) {
 			for _, action := range c.fake.Actions() {
 				if d, ok := action.(clienttesting.DeleteActionImpl); ok {
 					if p := d.DeleteOptions.Preconditions; p == nil || p.UID == nil || *p.UID != "its-uid" || p.ResourceVersion != nil {
-						t.Errorf("deleted with the preconditions %+v", p)
+						t.Errorf("the preconditions of the delete are %+v", p)
 					}
 				}
 			}

@@ -32,7 +32,7 @@ import (
 
 const host = "webhook.test"
 
-// selfSigned returns a certificate for host that is valid in the time of a bubble, too.
+// selfSigned returns a certificate for host. It is valid at the time of a synctest bubble, too.
 var selfSigned = sync.OnceValue(func() *tls.Certificate {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -53,14 +53,14 @@ var selfSigned = sync.OnceValue(func() *tls.Certificate {
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
 })
 
-// trusting returns what a client needs to trust the certificate.
+// trusting returns the TLS configuration of a client that trusts the certificate.
 func trusting() *tls.Config {
 	roots := x509.NewCertPool()
 	roots.AddCert(selfSigned().Leaf)
 	return &tls.Config{RootCAs: roots, ServerName: host}
 }
 
-// pipes is a net.Listener in memory: synctest knows when its readers wait.
+// pipes is a net.Listener in memory. Unlike sockets, it lets synctest notice that a reader is idle.
 type pipes struct {
 	accepted chan net.Conn
 	broken   chan error
@@ -115,14 +115,13 @@ func (p *pipes) connect(t *testing.T, config *tls.Config) (*tls.Conn, error) {
 	return client, nil
 }
 
-// server is a Serve that runs in a bubble, which does not end before all of its
-// goroutines have.
+// server runs Serve in a synctest bubble. The bubble ends only after all of its goroutines.
 type server struct {
 	*pipes
 	client *http.Client
 	stop   context.CancelFunc
 	ended  chan error
-	asked  atomic.Int64 // how often for a certificate
+	asked  atomic.Int64 // number of calls for a certificate
 }
 
 func serve(t *testing.T, ctx context.Context, handler http.HandlerFunc) *server {
@@ -146,7 +145,7 @@ func serveLingering(t *testing.T, ctx context.Context, handler http.HandlerFunc,
 	return s
 }
 
-// get returns the body of an answer.
+// get sends a GET, and returns the body of the answer.
 func (s *server) get(path string) (string, error) {
 	r, err := s.client.Get("https://" + host + path)
 	if err != nil {
@@ -161,19 +160,19 @@ func fine(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "fine") }
 
 func TestServeNegotiates(t *testing.T) {
 	for name, test := range map[string]struct {
-		versions []uint16 // the least and the greatest
+		versions []uint16 // the lowest and the highest version
 		protocol []string
 		version  uint16
 		chosen   string
 		err      string
 	}{
-		"TLS 1.0":               {[]uint16{tls.VersionTLS10, tls.VersionTLS10}, nil, 0, "", "tls: protocol version not supported"},
-		"TLS 1.1":               {[]uint16{tls.VersionTLS10, tls.VersionTLS11}, nil, 0, "", "tls: protocol version not supported"},
-		"TLS 1.2":               {[]uint16{tls.VersionTLS10, tls.VersionTLS12}, nil, tls.VersionTLS12, "", ""},
-		"TLS 1.3":               {[]uint16{tls.VersionTLS10, tls.VersionTLS13}, nil, tls.VersionTLS13, "", ""},
-		"HTTP/1.1":              {[]uint16{0, 0}, []string{"http/1.1"}, tls.VersionTLS13, "http/1.1", ""},
-		"HTTP/1.1, or rather 2": {[]uint16{0, 0}, []string{"h2", "http/1.1"}, tls.VersionTLS13, "http/1.1", ""},
-		"HTTP/2 alone":          {[]uint16{0, 0}, []string{"h2"}, 0, "", "tls: no application protocol"},
+		"TLS 1.0":            {[]uint16{tls.VersionTLS10, tls.VersionTLS10}, nil, 0, "", "tls: protocol version not supported"},
+		"TLS 1.1":            {[]uint16{tls.VersionTLS10, tls.VersionTLS11}, nil, 0, "", "tls: protocol version not supported"},
+		"TLS 1.2":            {[]uint16{tls.VersionTLS10, tls.VersionTLS12}, nil, tls.VersionTLS12, "", ""},
+		"TLS 1.3":            {[]uint16{tls.VersionTLS10, tls.VersionTLS13}, nil, tls.VersionTLS13, "", ""},
+		"HTTP/1.1":           {[]uint16{0, 0}, []string{"http/1.1"}, tls.VersionTLS13, "http/1.1", ""},
+		"HTTP/2 or HTTP/1.1": {[]uint16{0, 0}, []string{"h2", "http/1.1"}, tls.VersionTLS13, "http/1.1", ""},
+		"HTTP/2 alone":       {[]uint16{0, 0}, []string{"h2"}, 0, "", "tls: no application protocol"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -227,7 +226,7 @@ func TestServeAsksForACertificateWithEachConnection(t *testing.T) {
 				t.Error(err)
 			}
 			if got := s.asked.Load(); got != want {
-				t.Errorf("asked %d times, want %d", got, want)
+				t.Errorf("the server asked for a certificate %d times, want %d", got, want)
 			}
 		}
 		s.stop()
@@ -237,8 +236,8 @@ func TestServeAsksForACertificateWithEachConnection(t *testing.T) {
 	})
 }
 
-// While it lingers, every answer says that the connection is not to be used again: what
-// comes next finds another server, and no connection is closed under a request.
+// TestServeLingers: during the linger time, every answer has Connection: close. The next request opens a new connection, to another server
+// if there is one. So Serve closes no connection during a request.
 func TestServeLingers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const linger = 5 * time.Second
@@ -253,15 +252,15 @@ func TestServeLingers(t *testing.T) {
 			if text, err := s.get("/"); text != "fine" || err != nil {
 				t.Errorf("after %d s: got %q and error %v", second, text, err)
 			}
-			// The first one comes by the connection that there was.
+			// The first request uses the connection from before.
 			if got, want := s.asked.Load(), int64(second+1); got != want {
-				t.Errorf("after %d s there were %d connections, want %d: one for each request", second, got, want)
+				t.Errorf("after %d s, %d connections were opened, want %d: one for each request", second, got, want)
 			}
 			time.Sleep(time.Second)
 		}
-		// It waits a little for connections that have asked for nothing yet.
+		// Serve waits a little for connections without a request.
 		if err := <-s.ended; err != nil || time.Since(stopped) < linger || time.Since(stopped) > linger+shutdownTimeout {
-			t.Errorf("ended %s after it was stopped, error %v, want %s or a little more", time.Since(stopped), err, linger)
+			t.Errorf("Serve returned %s after the stop, error %v, want %s or a little more", time.Since(stopped), err, linger)
 		}
 		if _, err := s.get("/"); err == nil {
 			t.Error("a request was answered after the end")
@@ -269,7 +268,7 @@ func TestServeLingers(t *testing.T) {
 	})
 }
 
-func TestServeAnswersWhatIsUnderWay(t *testing.T) {
+func TestServeAnswersRunningRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began, release := make(chan context.Context), make(chan struct{})
 		s := serve(t, t.Context(), func(w http.ResponseWriter, r *http.Request) {
@@ -297,14 +296,14 @@ func TestServeAnswersWhatIsUnderWay(t *testing.T) {
 		synctest.Wait()
 		select {
 		case err := <-s.ended:
-			t.Errorf("ended too early, with error %v", err)
+			t.Errorf("Serve returned before the answer, with the error %v", err)
 		default:
 		}
 		if ctx.Err() != nil {
 			t.Errorf("the request's context has ended: %v", ctx.Err())
 		}
 		if _, err := s.dial(t.Context(), "", ""); err == nil {
-			t.Error("it still listens")
+			t.Error("the server still listens")
 		}
 
 		close(release)
@@ -317,7 +316,7 @@ func TestServeAnswersWhatIsUnderWay(t *testing.T) {
 	})
 }
 
-func TestServeWaitsForNothingForEver(t *testing.T) {
+func TestServeLimitsTheWaitForRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began, release := make(chan struct{}), make(chan struct{})
 		s := serve(t, t.Context(), func(http.ResponseWriter, *http.Request) {
@@ -337,16 +336,16 @@ func TestServeWaitsForNothingForEver(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 		if waited := time.Since(at); waited != shutdownTimeout {
-			t.Errorf("it waited for %s, want %s", waited, shutdownTimeout)
+			t.Errorf("Serve waited for %s, want %s", waited, shutdownTimeout)
 		}
 		if err := <-failed; err == nil {
-			t.Error("answered without a server")
+			t.Error("a request was answered after the end")
 		}
 		close(release)
 	})
 }
 
-func TestServeClosesWhatItDoesNotUse(t *testing.T) {
+func TestServeClosesTheListener(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -355,13 +354,13 @@ func TestServeClosesWhatItDoesNotUse(t *testing.T) {
 			t.Error(err)
 		}
 		if _, err := s.get("/"); err == nil {
-			t.Error("it listens, though it was to end before it began")
+			t.Error("the server listens although its context had ended before")
 		}
 		s.stop()
 	})
 }
 
-func TestServeTellsOfAListenerThatBreaks(t *testing.T) {
+func TestServeReturnsTheErrorOfAListener(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t, t.Context(), fine)
 		if _, err := s.get("/"); err != nil {
@@ -372,7 +371,7 @@ func TestServeTellsOfAListenerThatBreaks(t *testing.T) {
 		if err := <-s.ended; !errors.Is(err, broken) || err.Error() != "serve at pipes: too many open files" {
 			t.Errorf("error %v", err)
 		}
-		// The connection that is open, of which the client knows, has ended as well.
+		// The open connection of the client has also ended.
 		if text, err := s.get("/"); err == nil {
 			t.Errorf("got %q", text)
 		}
@@ -380,7 +379,7 @@ func TestServeTellsOfAListenerThatBreaks(t *testing.T) {
 	})
 }
 
-// No new connection is possible: there is nothing to linger for.
+// TestServeEndsWhenTheListenerBreaksWhileItLingers: without a listener, no new connection is possible, so that Serve returns at once.
 func TestServeEndsWhenTheListenerBreaksWhileItLingers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serveLingering(t, t.Context(), fine, time.Hour)
@@ -388,7 +387,7 @@ func TestServeEndsWhenTheListenerBreaksWhileItLingers(t *testing.T) {
 		s.stop()
 		s.broken <- errors.New("too many open files")
 		if err := <-s.ended; err != nil || time.Since(stopped) > time.Second {
-			t.Errorf("ended after %s, error %v", time.Since(stopped), err)
+			t.Errorf("Serve returned after %s, error %v", time.Since(stopped), err)
 		}
 	})
 }
@@ -398,11 +397,11 @@ func TestServeEndsSlowConnections(t *testing.T) {
 		sent  string
 		after time.Duration
 	}{
-		"with a connection that says nothing":       {"", readHeaderTimeout},
-		"with half a header":                        {"POST / HTTP/1.1\r\nHost: ", readHeaderTimeout},
-		"with half a body":                          {"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhalf", readTimeout},
-		"with a connection that is used no more":    {"GET / HTTP/1.1\r\nHost: a\r\n\r\n", idleTimeout},
-		"with a header of more than is good for it": {"GET / HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("x", 2*MaxHeaderBytes), 0},
+		"with a connection that sends nothing": {"", readHeaderTimeout},
+		"with half a header":                   {"POST / HTTP/1.1\r\nHost: ", readHeaderTimeout},
+		"with half a body":                     {"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhalf", readTimeout},
+		"with an idle connection":              {"GET / HTTP/1.1\r\nHost: a\r\n\r\n", idleTimeout},
+		"with a header that is too large":      {"GET / HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("x", 2*MaxHeaderBytes), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -416,10 +415,10 @@ func TestServeEndsSlowConnections(t *testing.T) {
 				}
 				at := time.Now()
 				go io.WriteString(conn, test.sent)
-				io.Copy(io.Discard, conn) // The error is unspecified.
+				io.Copy(io.Discard, conn) // The error can be any.
 				took := time.Since(at)
 				if slack := 2 * time.Second; took < test.after || took > test.after+slack {
-					t.Errorf("it ended after %s, want %s", took, test.after)
+					t.Errorf("the connection ended after %s, want %s", took, test.after)
 				}
 				conn.NetConn().Close()
 				s.stop()
@@ -446,9 +445,9 @@ func TestServeGivesUpOnAClientThatDoesNotRead(t *testing.T) {
 		if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: a\r\n\r\n"); err != nil {
 			t.Error(err)
 		}
-		const goodbye = 5 * time.Second // how long crypto/tls tries to say it
+		const goodbye = 5 * time.Second // crypto/tls tries for this time to send its last message
 		if err := <-failed; err == nil || time.Since(began) < writeTimeout || time.Since(began) > writeTimeout+goodbye {
-			t.Errorf("error %v after %s, want one after %s", err, time.Since(began), writeTimeout)
+			t.Errorf("error %v after %s, want an error after %s", err, time.Since(began), writeTimeout)
 		}
 		conn.NetConn().Close()
 		s.stop()
@@ -458,13 +457,13 @@ func TestServeGivesUpOnAClientThatDoesNotRead(t *testing.T) {
 	})
 }
 
-// logged returns a context whose log goes where it says, with all that there is.
+// logged returns a context with a logger of the highest verbosity, and a function that returns the lines of the log.
 func logged(t *testing.T) (context.Context, func() []string) {
 	t.Helper()
 	logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true), ktesting.Verbosity(10)))
 	sink, ok := logger.GetSink().(ktesting.Underlier)
 	if !ok {
-		t.Fatal("no log to look at")
+		t.Fatal("the logger has no buffer")
 	}
 	return klog.NewContext(t.Context(), logger), func() []string {
 		var lines []string
@@ -506,7 +505,7 @@ func TestConnectionsAreLogged(t *testing.T) {
 	}
 }
 
-// It goes by what net/http says, which is nowhere promised.
+// TestServeLogsConnections: the log lines depend on texts of net/http, which no document guarantees.
 func TestServeLogsConnections(t *testing.T) {
 	for name, test := range map[string]struct {
 		do   func(*testing.T, *server)
@@ -519,7 +518,7 @@ func TestServeLogsConnections(t *testing.T) {
 		}, ""},
 		"a client that does not trust the certificate": {func(t *testing.T, s *server) {
 			if _, err := s.connect(t, &tls.Config{ServerName: host, RootCAs: x509.NewCertPool()}); err == nil {
-				t.Error("it trusts anybody")
+				t.Error("the client trusts an unknown certificate")
 			}
 		}, "INFO 0 A client refused the serving certificate: http: TLS handshake error from pipe: remote error: tls: bad certificate"},
 		"a probe of the port": {func(t *testing.T, s *server) {
@@ -540,7 +539,7 @@ func TestServeLogsConnections(t *testing.T) {
 		}, "INFO 4 A connection failed: http: TLS handshake error from pipe: client sent an HTTP request to an HTTPS server"},
 		"a handler that panics": {func(t *testing.T, s *server) {
 			if _, err := s.get("/panic"); err == nil {
-				t.Error("an answer")
+				t.Error("the client got an answer")
 			}
 		}, "ERROR 0 A handler panicked: http: panic serving pipe: a mistake"},
 	} {
@@ -568,7 +567,7 @@ func TestServeLogsConnections(t *testing.T) {
 	}
 }
 
-// A client that sends half of a body is answered when its time is up, and its connection ends.
+// TestHalfABodyIsAnswered: a client sends half of a body. After the timeout, it gets an answer and the connection ends.
 func TestHalfABodyIsAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := NewHandler(nil)
@@ -581,7 +580,7 @@ func TestHalfABodyIsAnswered(t *testing.T) {
 		go fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\nhalf",
 			Path("validate", kindOf(t, "RedisCluster").GroupVersionKind))
 		stuck := time.AfterFunc(10*bodyTimeout, func() { conn.NetConn().Close() })
-		answer, _ := io.ReadAll(conn) // The error is unspecified.
+		answer, _ := io.ReadAll(conn) // The error can be any.
 		stuck.Stop()
 		text := string(answer)
 		if took := time.Since(at); took < bodyTimeout || took > bodyTimeout+2*time.Second ||
@@ -590,7 +589,7 @@ func TestHalfABodyIsAnswered(t *testing.T) {
 			t.Errorf("after %s: %q", took, text)
 		}
 		if h.limits.bodies.left != shippedMemory/5 {
-			t.Errorf("%d bytes are left for bodies", h.limits.bodies.left)
+			t.Errorf("the limit for bodies has only %d bytes left", h.limits.bodies.left)
 		}
 		conn.NetConn().Close()
 		s.stop()

@@ -16,10 +16,10 @@ import (
 	"time"
 )
 
-// peer is the n-th of many addresses.
+// peer returns the address number n.
 func peer(n byte) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, n}) }
 
-// takeAll takes one after the other for an address, until it gets no more.
+// takeAll takes units for an address one by one, until it gets no more. It returns their number.
 func takeAll(s *shares, from netip.Addr) int64 {
 	n := int64(0)
 	for s.take(from, 1) {
@@ -28,35 +28,36 @@ func takeAll(s *shares, from netip.Addr) int64 {
 	return n
 }
 
+// TestAnAddressHoldsNoMoreThanIsLeft: an address can hold at most as much as the rest that is left.
 func TestAnAddressHoldsNoMoreThanIsLeft(t *testing.T) {
 	s := newShares(120)
 	if got := takeAll(s, peer(1)); got != 60 {
-		t.Errorf("one address has %d of 120, want half", got)
+		t.Errorf("the first address got %d of 120, want half", got)
 	}
 	if got := takeAll(s, peer(2)); got != 30 {
-		t.Errorf("a second one has %d, want half of what is left", got)
+		t.Errorf("the second address got %d, want half of the rest", got)
 	}
-	// The first one uses what it has, and gets it back as far as its share still goes.
+	// The first address gives back one unit after the other. It gets a unit again only if its share allows this.
 	for range 60 {
 		s.release(peer(1), 1)
 		takeAll(s, peer(2))
 		takeAll(s, peer(1))
 	}
-	for what, n := range map[string]int64{"the first holds": s.held[peer(1)], "the second holds": s.held[peer(2)], "left are": s.left} {
-		if n < 39 || n > 41 { // It goes by ones.
+	for what, n := range map[string]int64{"address 1 has": s.held[peer(1)], "address 2 has": s.held[peer(2)], "the rest is": s.left} {
+		if n < 39 || n > 41 { // The units are whole, so that a share can differ by one.
 			t.Errorf("%s %d, want a third of 120", what, n)
 		}
 	}
 	for n := range byte(100) {
 		if s.left > 0 && !s.take(peer(3+n), 1) {
-			t.Errorf("nothing is left for address %d, of %d", 3+n, s.left)
+			t.Errorf("address %d gets nothing, although %d are left", 3+n, s.left)
 		}
 	}
 	for address, n := range s.held {
 		s.release(address, n)
 	}
 	if len(s.held) != 0 || s.left != 120 {
-		t.Errorf("%d addresses are known when nothing is held, and %d of 120 are left", len(s.held), s.left)
+		t.Errorf("after all was given back, %d addresses remain in the map, and %d of 120 are left", len(s.held), s.left)
 	}
 }
 
@@ -64,27 +65,27 @@ func TestAcquireWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShares(100)
 		if !s.take(peer(1), 80) {
-			t.Fatal("not taken, of nothing held")
+			t.Fatal("Acquire failed although nothing is held")
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		got := make(chan error)
-		for _, from := range []byte{1, 2, 3} { // The first has its share, and the others need more than is left.
+		for _, from := range []byte{1, 2, 3} { // Address 1 already has its share, and the others need more than is left.
 			go func() { got <- s.acquire(ctx, peer(from), 40) }()
 			synctest.Wait()
 		}
 		s.release(peer(1), 30)
 		if err := <-got; err != nil || s.held[peer(2)] != 40 {
-			t.Errorf("error %v, and the second holds %d", err, s.held[peer(2)])
+			t.Errorf("error %v, and the second address has %d", err, s.held[peer(2)])
 		}
 		s.release(peer(1), 50)
 		if err := <-got; err != nil || s.held[peer(1)] != 40 {
-			t.Errorf("error %v, and the first, which waits for longer, holds %d", err, s.held[peer(1)])
+			t.Errorf("error %v, and the first address, which has waited longer, has %d", err, s.held[peer(1)])
 		}
 		began := time.Now()
 		cancel()
 		if err := <-got; !errors.Is(err, context.Canceled) || time.Since(began) > 0 || len(s.waiting) > 0 {
-			t.Errorf("error %v after %s, and %d wait", err, time.Since(began), len(s.waiting))
+			t.Errorf("error %v after %s, and %d requests wait", err, time.Since(began), len(s.waiting))
 		}
 		if s.left != 20 {
 			t.Errorf("%d are left, want 20", s.left)
@@ -92,7 +93,7 @@ func TestAcquireWaits(t *testing.T) {
 	})
 }
 
-// strangers is a listener whose connections come from the addresses that are sent to it.
+// strangers is a listener. A test sends the addresses of its clients to the channel.
 type strangers struct {
 	*pipes
 	from chan netip.Addr
@@ -158,18 +159,18 @@ func TestBoundedListener(t *testing.T) {
 			dial(2)
 		}
 		if got := open(2); got != 10 {
-			t.Errorf("another one has %d connections beside, want 10", got)
+			t.Errorf("another address has %d connections, want 10", got)
 		}
 		for _, conn := range accepted {
 			conn.Close()
-			conn.Close() // Only once does it give back what it held.
+			conn.Close() // A second Close gives nothing back.
 		}
 		accepted = slices.DeleteFunc(accepted, func(net.Conn) bool { return true })
 		for range 2 * maxConnections {
 			dial(3)
 		}
 		if got := open(3); got != maxConnections/2 {
-			t.Errorf("when all are closed, one address has %d connections, want %d", got, maxConnections/2)
+			t.Errorf("after all were closed, one address has %d connections, want %d", got, maxConnections/2)
 		}
 		in.Close()
 		for _, conn := range accepted {

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 )
 
-// agrees checks that a walk finds in JSON what a decoder finds.
+// agrees checks that a walk finds the same members and elements in JSON as a decoder.
 func agrees(t *testing.T, text []byte) {
 	t.Helper()
 	var object map[string]stdjson.RawMessage
@@ -30,7 +30,7 @@ func agrees(t *testing.T, text []byte) {
 		}
 		for key, value := range object {
 			if string(got[key]) != string(value) || string(find(text, key)) != string(value) {
-				t.Errorf("%q is %s and %s, want %s: %s", key, got[key], find(text, key), value, text)
+				t.Errorf("for %q, fields returns %s and find returns %s, want %s: %s", key, got[key], find(text, key), value, text)
 			}
 			agrees(t, value)
 		}
@@ -48,7 +48,7 @@ func agrees(t *testing.T, text []byte) {
 	}
 }
 
-// FuzzWalk takes anything: a walk ends, and agrees with decoders about what they can read.
+// FuzzWalk walks any text. A walk must end. If a decoder can read the text, the walk must agree with the decoder.
 func FuzzWalk(f *testing.F) {
 	for _, seed := range []string{
 		``, ` `, `{`, `[`, `"`, `"\`, `{"a"`, `{"a":`, `[1`, `[,`, `[}`, `{]`, `{"a" 1}`, `nul`, `]`,
@@ -68,14 +68,14 @@ func FuzzWalk(f *testing.F) {
 	})
 }
 
-// A walk takes time in proportion to the text, whatever is in it. If its time grew with the square, these texts would
-// take hours, and the timeout of go test would end the test.
+// TestWalkTakesTimeInProportion: the time of a walk is proportional to the length of any text. If the time grew with the square, these
+// texts would take hours, and the timeout of go test would end the test.
 func TestWalkTakesTimeInProportion(t *testing.T) {
 	for name, text := range map[string]string{
 		"escapes":           `"` + strings.Repeat(`\\`, 2<<20) + `"`,
 		"quotes":            `"` + strings.Repeat(`\"`, 2<<20) + `"`,
 		"lists in lists":    strings.Repeat(`[`, 2<<20) + strings.Repeat(`]`, 2<<20),
-		"lists that end":    strings.Repeat(`[`, 4<<20),
+		"lists without end": strings.Repeat(`[`, 4<<20),
 		"objects":           `[` + fill(4<<20, `{}`) + `]`,
 		"keys with escapes": `{` + fill(4<<20, `"\\":0`) + `}`,
 	} {
@@ -87,7 +87,7 @@ func TestWalkTakesTimeInProportion(t *testing.T) {
 	}
 }
 
-// memoryOf returns how much a value refers to, in bytes: as little as it can be.
+// memoryOf returns the minimal number of bytes that a value refers to.
 func memoryOf(v reflect.Value) int64 {
 	size := int64(0)
 	switch v.Kind() {
@@ -116,7 +116,7 @@ func memoryOf(v reflect.Value) int64 {
 	return size
 }
 
-// Whatever an object has, no less is counted than it takes.
+// TestMeterCountsAllMemory: the meter counts at least the memory that an object needs, for any object.
 func TestMeterCountsAllMemory(t *testing.T) {
 	for name, kind := range reviewed {
 		t.Run(name, func(t *testing.T) {
@@ -132,18 +132,19 @@ func TestMeterCountsAllMemory(t *testing.T) {
 				m := meter{walk: walk{data: raw}}
 				m.measure(shapeOf(of))
 				if least := memoryOf(object.Elem()); m.size < least {
-					t.Fatalf("with seed %d: %d bytes are counted, of at least %d: %s", seed, m.size, least, raw)
+					t.Fatalf("seed %d: the meter counts %d bytes, want at least %d: %s", seed, m.size, least, raw)
 				}
 				most = max(most, m.size)
 			}
 			if most < 200 {
-				t.Errorf("the largest object takes %d bytes", most)
+				t.Errorf("the largest object needs only %d bytes: the objects are too small", most)
 			}
 		})
 	}
 }
 
-// A review counts with the objects in it, also those that come twice or under another name.
+// TestMeterCountsObjectsInReviews: the meter counts a review together with its objects, even objects that appear twice or with another
+// spelling of the key.
 func TestMeterCountsObjectsInReviews(t *testing.T) {
 	containers := `{"spec":{"jobTemplate":{"spec":{"template":{"spec":{"containers":[{},{}]}}}}}}`
 	object := shapeOf(reflect.TypeOf(reviewed["MyCronJob"].object))
@@ -158,14 +159,14 @@ func TestMeterCountsObjectsInReviews(t *testing.T) {
 		request string
 		want    int64
 	}{
-		"the old object":            {`"oldObject":` + containers, one},
-		"both":                      {`"oldObject":` + containers + `,"object":` + containers, 2*one - around},
-		"one that comes twice":      {`"object":` + containers + `,"object":` + containers, 2*one - around},
-		"a key with escapes":        {`"\u006fbject":` + containers, one},
-		"none":                      {`"object":null,"uid":"1"`, around},
-		"another field":             {`"Object":` + containers, around},
-		"groups of the user":        {`"userInfo":{"groups":["a","b","c"]}`, around + 3*16},
-		"what the type has not got": {`"object":{"spec":{"x":` + containers + `}}`, around + object.size},
+		"the old object":     {`"oldObject":` + containers, one},
+		"both":               {`"oldObject":` + containers + `,"object":` + containers, 2*one - around},
+		"the object twice":   {`"object":` + containers + `,"object":` + containers, 2*one - around},
+		"a key with escapes": {`"\u006fbject":` + containers, one},
+		"none":               {`"object":null,"uid":"1"`, around},
+		"another field":      {`"Object":` + containers, around},
+		"groups of the user": {`"userInfo":{"groups":["a","b","c"]}`, around + 3*16},
+		"an unknown field":   {`"object":{"spec":{"x":` + containers + `}}`, around + object.size},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := size(test.request); got != test.want {

@@ -24,7 +24,7 @@ import (
 	groupav1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
 )
 
-// TestApiExampleA follows one object from its creation to its end.
+// TestApiExampleA follows objects from their creation to their deletion.
 func TestApiExampleA(t *testing.T) {
 	t.Parallel()
 	w := start(t, cluster.Config{})
@@ -72,7 +72,7 @@ func TestApiExampleA(t *testing.T) {
 	o.waitFor(greeting)
 	holds("jimmy", map[string]string{"greeting": greeting})
 
-	// Edited, with a key beside it; deleted; and another greeting.
+	// The test edits the ConfigMap and adds a key, deletes it, and changes the greeting in the spec.
 	_, err := configMaps.Patch(t.Context(), "jimmy-greeting", types.MergePatchType, []byte(`{"data":{"greeting":"Go away","theirs":"stays"}}`),
 		metav1.PatchOptions{})
 	w.must(t, err)
@@ -84,7 +84,7 @@ func TestApiExampleA(t *testing.T) {
 	reports("jimmy", groupav1.StateRunning, "Greetings to John Song", "Greeted")
 	holds("jimmy", map[string]string{"greeting": "Greetings to John Song"})
 
-	// A foreign ConfigMap, which is deleted later.
+	// The name belongs to a foreign ConfigMap first, which the test deletes later.
 	foreign, err := configMaps.Create(t.Context(), &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: "late-greeting"}, Data: map[string]string{"greeting": "mine"},
 	}, metav1.CreateOptions{})
@@ -94,7 +94,7 @@ func TestApiExampleA(t *testing.T) {
 	live, err := configMaps.Get(t.Context(), foreign.Name, metav1.GetOptions{})
 	w.must(t, err)
 	if live.ResourceVersion != foreign.ResourceVersion {
-		t.Errorf("the foreign ConfigMap was touched: %+v", live)
+		t.Errorf("the operator changed the foreign ConfigMap: %+v", live)
 	}
 	w.must(t, configMaps.Delete(t.Context(), foreign.Name, metav1.DeleteOptions{}))
 	reports("late", groupav1.StateRunning, "Greetings to late", "Greeted")
@@ -103,7 +103,7 @@ func TestApiExampleA(t *testing.T) {
 	// The garbage collector looks for new kinds of owners every 30 seconds.
 	eventually(t, 90*time.Second, func(ctx context.Context) error {
 		if _, err := configMaps.Get(ctx, "jimmy-greeting", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("the ConfigMap is still there: %w", err)
+			return fmt.Errorf("the ConfigMap still exists: %w", err)
 		}
 		return nil
 	})

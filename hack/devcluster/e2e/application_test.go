@@ -35,27 +35,26 @@ import (
 	"github.com/glassback/glassback/pkg/apis/glassback"
 )
 
-// TestApplication runs on one cluster with a simulated node, and one namespace for
-// each case.
+// TestApplication runs all cases on one cluster with a simulated node. Each case has its own namespace.
 func TestApplication(t *testing.T) {
 	t.Parallel()
 	w := start(t, cluster.Config{})
 	launch(t, "--kubeconfig", w.Kubeconfig(), "--install-crds", "--controllers=application", "-v=2").waitFor("Started controller")
 	t.Run("cases", func(t *testing.T) {
 		for name, test := range map[string]func(*testing.T, *world, string){
-			"the seed's Application gets its three children":         testApplicationSeed,
-			"children that a user changes or deletes are repaired":   testDrift,
-			"what others set is left alone":                          testOthersFields,
-			"what the spec no longer asks for is deleted":            testPrune,
-			"replicas go to the autoscaler and back without a dip":   testReplicasHandOver,
-			"kubectl scale scales the Application":                   testScale,
-			"a foreign object is named and never touched":            testConflict,
-			"foreign objects of all kinds are named":                 testConflictOfAllKinds,
-			"a child that has lost its label is found again":         testLostLabel,
-			"Pods that cannot be made show as the Deployment's word": testReplicaFailure,
-			"a Deployment that the API server refuses":               testRejectedDeployment,
-			"a paused Application is left alone":                     testPausedApplication,
-			"deleting an Application leaves nothing":                 testApplicationGarbage,
+			"the seed's Application gets its three children":                              testApplicationSeed,
+			"children that a user changes or deletes are repaired":                        testDrift,
+			"fields that other clients set are left alone":                                testOthersFields,
+			"children that the spec no longer asks for are deleted":                       testPrune,
+			"the number of replicas never drops when the autoscaler takes over or leaves": testReplicasHandOver,
+			"kubectl scale scales the Application":                                        testScale,
+			"a condition names a foreign object, which is never changed":                  testConflict,
+			"a condition names foreign objects of all kinds":                              testConflictOfAllKinds,
+			"a child without its label gets the label back":                               testLostLabel,
+			"the status shows the Deployment's message when Pods cannot be created":       testReplicaFailure,
+			"the status shows that the API server rejects the Deployment":                 testRejectedDeployment,
+			"a paused Application is left alone":                                          testPausedApplication,
+			"deleting an Application deletes all of its objects":                          testApplicationGarbage,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -96,8 +95,7 @@ func (w *world) patchDeployment(t *testing.T, ns, name, patch string) {
 	w.must(t, err)
 }
 
-// condition waits until the Application has the condition, for its latest
-// generation, and returns it.
+// condition waits until the Application has the condition with the reason, for its latest generation, and returns the condition.
 func (w *world) condition(t *testing.T, ns, name, kind, reason string) metav1.Condition {
 	t.Helper()
 	var found metav1.Condition
@@ -141,7 +139,7 @@ func testApplicationSeed(t *testing.T, w *world, ns string) {
 	if app.Status.URL != "http://example.foo.com" || len(app.Status.Resources) != 3 {
 		t.Errorf("status: %+v", app.Status)
 	}
-	eventually(t, 20*time.Second, func(ctx context.Context) error { // numbers alone may come later
+	eventually(t, 20*time.Second, func(ctx context.Context) error { // a change of numbers only is written later
 		app, err := w.glassback.AppV1().Applications(ns).Get(ctx, name, metav1.GetOptions{})
 		if err != nil || app.Status.AvailableReplicas != 1 || app.Status.Replicas != 1 || app.Status.UpdatedReplicas != 1 ||
 			app.Status.ReadyReplicas != 1 {
@@ -190,7 +188,7 @@ func testOthersFields(t *testing.T, w *world, ns string) {
 	w.must(t, err)
 	w.patchDeployment(t, ns, "a", `{"spec":{"template":{"metadata":{"annotations":{"kubectl.kubernetes.io/restartedAt":"now"}},`+
 		`"spec":{"containers":[{"name":"app","env":[{"name":"THEIRS","value":"2"}]},{"name":"sidecar","image":"s"}]}}}}`)
-	// The image changes, and OWN is replaced by NEW: no variable, annotation or container of another client may disappear.
+	// The image changes, and the variable NEW replaces OWN. The variables, annotations and containers of other clients must stay.
 	w.patchApp(t, ns, "a", `{"spec":{"image":"nginx:2","env":[{"name":"NEW","value":"3"}]}}`)
 	w.ready(t, ns, "a")
 	d := w.deployment(t, ns, "a")
@@ -207,7 +205,7 @@ func testOthersFields(t *testing.T, w *world, ns string) {
 		containers["app"].Image != "nginx:2" {
 		t.Errorf("Deployment: labels %v, annotations %v, containers %+v", d.Labels, d.Annotations, d.Spec.Template.Spec.Containers)
 	}
-	// Two containers' worth of sidecar: it is theirs, and counts for nothing here.
+	// The resources in the status leave out the sidecar: it belongs to another client.
 	app, err := w.glassback.AppV1().Applications(ns).Get(t.Context(), "a", metav1.GetOptions{})
 	w.must(t, err)
 	if app.Status.Resources[0].Kind != "Deployment" {
@@ -215,7 +213,7 @@ func testOthersFields(t *testing.T, w *world, ns string) {
 	}
 }
 
-// children returns the UIDs of the objects of that name, by kind.
+// children returns the UIDs of the objects with the name, by kind.
 func (w *world) children(ctx context.Context, ns, name string) (map[string]types.UID, error) {
 	uids := map[string]types.UID{}
 	var failed []error
@@ -245,7 +243,7 @@ func (w *world) wantKinds(t *testing.T, patience time.Duration, ns, name string,
 		uids, err := w.children(ctx, ns, name)
 		there := slices.Sorted(maps.Keys(uids))
 		if err != nil || !slices.Equal(there, want) {
-			return fmt.Errorf("there are %v, want %v: %w", there, want, err)
+			return fmt.Errorf("the kinds of the children are %v, want %v: %w", there, want, err)
 		}
 		return nil
 	})
@@ -285,14 +283,14 @@ func testReplicasHandOver(t *testing.T, w *world, ns string) {
 	w.ready(t, ns, "a")
 	scale, err := w.kube.AppsV1().Deployments(ns).GetScale(t.Context(), "a", metav1.GetOptions{})
 	w.must(t, err)
-	scale.Spec.Replicas = 5 // as the autoscaler does it
+	scale.Spec.Replicas = 5 // The autoscaler writes the same field.
 	_, err = w.kube.AppsV1().Deployments(ns).UpdateScale(t.Context(), "a", scale,
 		metav1.UpdateOptions{FieldManager: "kube-controller-manager"})
 	w.must(t, err)
 	w.patchApp(t, ns, "a", `{"spec":{"image":"nginx:3"}}`)
 	w.ready(t, ns, "a")
 	if d := w.deployment(t, ns, "a"); *d.Spec.Replicas != 5 || d.Spec.Template.Spec.Containers[0].Image != "nginx:3" {
-		t.Errorf("%d replicas of %s, want the autoscaler's 5 of nginx:3", *d.Spec.Replicas, d.Spec.Template.Spec.Containers[0].Image)
+		t.Errorf("%d replicas of the image %s, want the autoscaler's 5 of nginx:3", *d.Spec.Replicas, d.Spec.Template.Spec.Containers[0].Image)
 	}
 	w.patchApp(t, ns, "a", `{"spec":{"autoscaling":null}}`)
 	w.ready(t, ns, "a")
@@ -301,7 +299,7 @@ func testReplicasHandOver(t *testing.T, w *world, ns string) {
 	}
 	watching.Stop()
 	if lowest := <-least; lowest != 3 {
-		t.Errorf("there were %d replicas in between, want never less than 3", lowest)
+		t.Errorf("the lowest number of replicas in this time was %d, want 3 or more", lowest)
 	}
 }
 
@@ -337,14 +335,14 @@ func testConflict(t *testing.T, w *world, ns string) {
 		t.Errorf("condition Conflict does not name the object: %s", c.Message)
 	}
 	w.condition(t, ns, "a", glassback.ConditionReady, "Conflict")
-	w.condition(t, ns, "a", appv1.ConditionAvailable, "MinimumReplicasAvailable") // the rest converges
+	w.condition(t, ns, "a", appv1.ConditionAvailable, "MinimumReplicasAvailable") // the other children are created
 	w.wantKinds(t, 10*time.Second, ns, "a", "Deployment", "Ingress", "Service")
 	w.patchApp(t, ns, "a", `{"spec":{"service":{"type":"NodePort"}}}`)
 	w.condition(t, ns, "a", appv1.ConditionConflict, "Conflict")
 	live, err := w.kube.CoreV1().Services(ns).Get(t.Context(), "a", metav1.GetOptions{})
 	w.must(t, err)
 	if live.ResourceVersion != foreign.ResourceVersion {
-		t.Errorf("the foreign Service was touched: %+v", live)
+		t.Errorf("the operator changed the foreign Service: %+v", live)
 	}
 	w.must(t, w.kube.CoreV1().Services(ns).Delete(t.Context(), "a", metav1.DeleteOptions{}))
 	w.ready(t, ns, "a")
@@ -384,7 +382,7 @@ func testConflictOfAllKinds(t *testing.T, w *world, ns string) {
 			t.Errorf("condition Conflict does not name the %s: %s", kind, c.Message)
 		}
 	}
-	w.condition(t, ns, "a", appv1.ConditionAvailable, "MinimumReplicasAvailable") // the rest converges
+	w.condition(t, ns, "a", appv1.ConditionAvailable, "MinimumReplicasAvailable") // the other children are created
 	after, err := w.children(t.Context(), ns, "a")
 	w.must(t, err)
 	for kind, uid := range before {
@@ -415,7 +413,7 @@ func testReplicaFailure(t *testing.T, w *world, ns string) {
 		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"pods": resource.MustParse("0")}},
 	}, metav1.CreateOptions{})
 	w.must(t, err)
-	eventually(t, 20*time.Second, func(ctx context.Context) error { // the quota limits nothing before its first count
+	eventually(t, 20*time.Second, func(ctx context.Context) error { // the quota limits nothing before its status has a count
 		q, err := w.kube.CoreV1().ResourceQuotas(ns).Get(ctx, quota.Name, metav1.GetOptions{})
 		if err != nil || len(q.Status.Hard) == 0 {
 			return fmt.Errorf("quota: %+v, %w", q, err)
@@ -429,7 +427,7 @@ func testReplicaFailure(t *testing.T, w *world, ns string) {
 	}
 	w.condition(t, ns, "a", glassback.ConditionReady, "FailedCreate")
 	w.must(t, w.kube.CoreV1().ResourceQuotas(ns).Delete(t.Context(), "none", metav1.DeleteOptions{}))
-	w.patchApp(t, ns, "a", `{"spec":{"image":"nginx:2"}}`) // a new ReplicaSet is tried at once
+	w.patchApp(t, ns, "a", `{"spec":{"image":"nginx:2"}}`) // The Deployment creates a new ReplicaSet at once.
 	w.ready(t, ns, "a")
 	w.condition(t, ns, "a", glassback.ConditionDegraded, "AsExpected")
 }
@@ -442,13 +440,12 @@ func testRejectedDeployment(t *testing.T, w *world, ns string) {
 	if !strings.Contains(c.Message, "by policy") {
 		t.Errorf("condition Degraded: %+v", c)
 	}
-	w.wantKinds(t, 10*time.Second, ns, "a", "Ingress", "Service") // the rest is there
+	w.wantKinds(t, 10*time.Second, ns, "a", "Ingress", "Service") // the other children exist
 	w.patchApp(t, ns, "a", `{"spec":{"image":"nginx"}}`)
 	w.ready(t, ns, "a")
 }
 
-// forbidImage has the API server refuse Deployments with the image, in one
-// namespace, and returns once it does.
+// forbidImage makes the API server reject Deployments with the image in one namespace. It returns when this works.
 func (w *world) forbidImage(t *testing.T, ns, image string) {
 	t.Helper()
 	admission := w.kube.AdmissionregistrationV1()
@@ -497,7 +494,7 @@ func (w *world) forbidImage(t *testing.T, ns, image string) {
 
 func testPausedApplication(t *testing.T, w *world, ns string) {
 	w.createApp(t, ns, "a", func(a *appv1.Application) { a.Annotations = map[string]string{glassback.AnnotationPaused: "true"} })
-	w.createApp(t, ns, "b") // comes after it
+	w.createApp(t, ns, "b") // The operator syncs it after a.
 	w.ready(t, ns, "b")
 	w.wantKinds(t, 10*time.Second, ns, "a")
 	w.patchApp(t, ns, "a", `{"metadata":{"annotations":{"glassback.dev/paused":null}}}`)
@@ -517,14 +514,14 @@ func testApplicationGarbage(t *testing.T, w *world, ns string) {
 	eventually(t, 60*time.Second, func(ctx context.Context) error {
 		pods, err := w.kube.CoreV1().Pods(ns).List(ctx, metav1.ListOptions{})
 		if err != nil || len(pods.Items) > 0 {
-			return fmt.Errorf("%d Pods are left: %w", len(pods.Items), err)
+			return fmt.Errorf("%d Pods still exist: %w", len(pods.Items), err)
 		}
 		return nil
 	})
 }
 
-// TestApplicationsAreQuiet counts the operator's requests: for one Application, three creates and at most three statuses until it is
-// Ready; for a hundred settled ones, no request, also after a restart.
+// TestApplicationsAreQuiet counts the operator's requests. Until one Application is Ready, the operator makes three creates and at most
+// three status writes. For a hundred settled Applications it makes no request, also after a restart.
 func TestApplicationsAreQuiet(t *testing.T) {
 	t.Parallel()
 	w := start(t, cluster.Config{})
@@ -542,7 +539,7 @@ func TestApplicationsAreQuiet(t *testing.T) {
 		}
 		return nil
 	})
-	settled(t, patience, 2*time.Second, spy.requests) // in which there could be more
+	settled(t, patience, 2*time.Second, spy.requests) // further events could follow
 	got := spy.requests()
 	statuses, events := got["PUT applications/status"], got["POST events"]+got["PATCH events"]
 	for _, request := range []string{"PUT applications/status", "POST events", "PATCH events"} {
@@ -563,10 +560,10 @@ func TestApplicationsAreQuiet(t *testing.T) {
 	for i := range objects {
 		w.ready(t, ns, appName(i))
 	}
-	// Numbers alone are written after 10 s; events in the background.
+	// The operator writes a change of numbers only after 10 s, and sends events in the background.
 	settled(t, 2*time.Minute, 12*time.Second, spy.requests)
 	spy.forget()
-	time.Sleep(60 * time.Second) // the time that is checked
+	time.Sleep(60 * time.Second) // the time without requests
 	if got := spy.requests(); len(got) > 0 {
 		t.Errorf("requests in 60 s: %v", got)
 	}
@@ -575,10 +572,10 @@ func TestApplicationsAreQuiet(t *testing.T) {
 	}
 	spy.forget()
 	o = launch(t, "--kubeconfig", spy.kubeconfig, "-v=2")
-	for i := range objects { // Each was looked at, and not only watched.
+	for i := range objects { // Each object has been synced, and not only watched.
 		o.waitFor(fmt.Sprintf(`"Synced" controller="application" object="%s/%s"`, ns, appName(i)))
 	}
-	time.Sleep(20 * time.Second) // the time that is checked
+	time.Sleep(20 * time.Second) // the time without requests
 	for request, n := range spy.requests() {
 		if verb, resource, _ := strings.Cut(request, " "); verb != "GET" && verb != "LIST" && resource != "selfsubjectaccessreviews" {
 			t.Errorf("after a restart: %d times %s", n, request)
@@ -633,14 +630,14 @@ var variants = []func(*appv1.Application){
 	},
 }
 
-// TestApplicationSurvivesACrashAfterAnyWrite kills the operator after each of its
-// writes, in turn, before it has the answer: the next start makes nothing twice.
+// TestApplicationSurvivesACrashAfterAnyWrite kills the operator after each of its writes in turn, before the operator gets the answer. The
+// next operator creates no object again.
 func TestApplicationSurvivesACrashAfterAnyWrite(t *testing.T) {
 	t.Parallel()
 	w := start(t, cluster.Config{})
 	spy := w.spy(t, w.shippedAccount(t))
 	ns := w.namespace(t)
-	const writes = 7 // five creates and two statuses, with events in between
+	const writes = 7 // five creates and two status writes, with events in between
 	for n := 1; n <= writes; n++ {
 		name := appName(n)
 		o := launch(t, "--kubeconfig", spy.kubeconfig, "-v=2", "--controllers=application")
@@ -650,7 +647,7 @@ func TestApplicationSurvivesACrashAfterAnyWrite(t *testing.T) {
 		select {
 		case <-o.exited:
 		case <-time.After(30 * time.Second):
-			t.Fatalf("after 30 s the operator has not made %d writes: %v", n, spy.requests())
+			t.Fatalf("the operator has not made %d writes within 30 s: %v", n, spy.requests())
 		}
 		before, err := w.children(t.Context(), ns, name)
 		w.must(t, err)
@@ -664,11 +661,11 @@ func TestApplicationSurvivesACrashAfterAnyWrite(t *testing.T) {
 		after, err := w.children(t.Context(), ns, name)
 		w.must(t, err)
 		if len(after) != 5 {
-			t.Errorf("after write %d: there are %v", n, after)
+			t.Errorf("after write %d: the children are %v", n, after)
 		}
 		for kind, uid := range before {
 			if after[kind] != uid {
-				t.Errorf("after write %d: the %s was made anew", n, kind)
+				t.Errorf("after write %d: the %s was created again", n, kind)
 			}
 		}
 		if code := o.stop(); code != 0 {
@@ -679,7 +676,7 @@ func TestApplicationSurvivesACrashAfterAnyWrite(t *testing.T) {
 
 func appName(n int) string { return fmt.Sprintf("app-%d", n) }
 
-// application is the seed's Application.
+// application returns the Application of the seed.
 func application(name string) *appv1.Application {
 	return &appv1.Application{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: appv1.ApplicationSpec{Image: "nginx"}}
 }

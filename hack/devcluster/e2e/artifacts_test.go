@@ -29,19 +29,19 @@ import (
 )
 
 const (
-	keepTimeout = 30 * time.Second // for all that is kept of a failure
-	requestTime = 10 * time.Second // for each request that takes no context
-	keptBytes   = 4 << 20          // of each log, its end
-	shownEvents = 20               // in the test's own log
+	keepTimeout = 30 * time.Second // limit for all of keep
+	requestTime = 10 * time.Second // limit for each request without a context
+	keptBytes   = 4 << 20          // kept from the end of each log
+	shownEvents = 20               // number of events in the test's own log
 )
 
-// keptKinds are the resources of which objects are kept, beside all of Glassback's.
+// keptKinds are the resources whose objects are kept, in addition to all resources of Glassback.
 var keptKinds = []string{
 	"configmaps", "deployments", "endpointslices", "ingresses", "jobs", "networkpolicies", "persistentvolumeclaims", "poddisruptionbudgets",
 	"pods", "replicasets", "services", "statefulsets",
 }
 
-// glassbackCategory is that of all of Glassback's own resources.
+// glassbackCategory is the category of all resources of Glassback.
 const glassbackCategory = "glassback"
 
 // keeper writes the state of a failed test to files.
@@ -52,13 +52,13 @@ type keeper struct {
 	written int
 }
 
-// keep writes the state of a failed test to dir, and logs the last part of it. It also logs its own errors, and returns none: the test
-// has failed already.
+// keep writes the state of a failed test to dir, and logs the last events. It logs its own errors instead of returning them, since the
+// test has failed already.
 func (n *node) keep(t *testing.T, dir string) {
 	ctx, cancel := context.WithTimeout(context.Background(), keepTimeout)
 	defer cancel()
 	k := &keeper{node: n, dir: dir}
-	k.componentLogs() // first, for these are there also when the API server is not
+	k.componentLogs() // These come first: they exist even if the API server does not answer.
 	events := k.events(ctx)
 	k.describe(ctx)
 	k.containerLogs(ctx)
@@ -66,7 +66,7 @@ func (n *node) keep(t *testing.T, dir string) {
 	t.Logf("namespace %s: %d files of objects, events and logs are in %s (go test -artifacts keeps them); the last events:\n%s",
 		n.ns, k.written, dir, strings.Join(events[max(0, len(events)-shownEvents):], "\n"))
 	if err := errors.Join(k.failed...); err != nil {
-		t.Logf("not all could be kept: %v", err)
+		t.Logf("some of the state could not be kept: %v", err)
 	}
 }
 
@@ -98,7 +98,7 @@ func (k *keeper) events(ctx context.Context) []string {
 	list, err := k.kube.CoreV1().Events(k.ns).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		k.save("events.txt", nil, err)
-		return []string{"none could be had"}
+		return []string{"the events could not be read"}
 	}
 	slices.SortFunc(list.Items, func(a, b corev1.Event) int { return earlier(&a, &b) })
 	lines := make([]string, 0, len(list.Items))
@@ -109,8 +109,8 @@ func (k *keeper) events(ctx context.Context) []string {
 	return lines
 }
 
-// earlier compares when two events were seen. Most of them say so to the second; of
-// one second, the API server knows the order.
+// earlier compares the times of two events. Most events have their time in seconds only. Within a second, the resourceVersion gives the
+// order.
 func earlier(a, b *corev1.Event) int {
 	return cmp.Or(last(a).Truncate(time.Second).Compare(last(b).Truncate(time.Second)),
 		cmp.Compare(len(a.ResourceVersion), len(b.ResourceVersion)), strings.Compare(a.ResourceVersion, b.ResourceVersion))
@@ -146,8 +146,7 @@ func (k *keeper) describe(ctx context.Context) {
 	k.save("describe.txt", nil, err)
 }
 
-// containerLogs keeps the logs of every container, and of the one before it if it was
-// restarted.
+// containerLogs keeps the log of every container. If a container was restarted, containerLogs also keeps the log of the previous one.
 func (k *keeper) containerLogs(ctx context.Context) {
 	pods, err := k.kube.CoreV1().Pods(k.ns).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -180,7 +179,7 @@ func (k *keeper) containerLog(ctx context.Context, pod, container string, previo
 // objects keeps the objects of the namespace as YAML, a file for each kind.
 func (k *keeper) objects(ctx context.Context) {
 	config := rest.CopyConfig(k.config)
-	config.Timeout = requestTime // discovery takes no context
+	config.Timeout = requestTime // Discovery accepts no context.
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		k.save("objects", nil, err)
@@ -192,7 +191,7 @@ func (k *keeper) objects(ctx context.Context) {
 		return
 	}
 	lists, err := finder.ServerPreferredNamespacedResources()
-	k.save("objects", nil, err) // and yet there may be lists of some groups
+	k.save("objects", nil, err) // After an error, discovery still returns the lists of some groups.
 	for _, list := range lists {
 		for _, resource := range list.APIResources {
 			if !slices.Contains(keptKinds, resource.Name) && !slices.Contains(resource.Categories, glassbackCategory) {

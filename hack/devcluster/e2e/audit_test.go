@@ -56,7 +56,7 @@ func audited(config cluster.Config) (cluster.Config, func() error, error) {
 	if err != nil {
 		return config, nil, err
 	}
-	config.Dir = dir // A real node sees it, wherever it is.
+	config.Dir = dir // A real node can read this directory.
 	policy := filepath.Join(dir, "audit.json")
 	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
 		return config, nil, errors.Join(err, os.RemoveAll(dir))
@@ -70,11 +70,11 @@ func audited(config cluster.Config) (cluster.Config, func() error, error) {
 	return config, func() error { return errors.Join(verbs.read(dir), os.RemoveAll(dir)) }, nil
 }
 
-// asked is one thing that an API server was asked for.
+// asked is one kind of request to an API server.
 type asked struct {
 	verb, group string
 	resource    string // with its subresource; for other requests, the path
-	name        string // if some role is about this name alone
+	name        string // set if a role restricts the request to this name
 	dryRun      bool
 }
 
@@ -116,12 +116,12 @@ type auditEvent struct {
 
 // reader reads audit logs.
 type reader struct {
-	names  sets.Set[asked]           // what roles are about: a resource and a name, without a verb
-	owners map[metav1.TypeMeta]asked // what may own: its resource
-	into   func(asked)               // is given all that the operator has asked for and was allowed
+	names  sets.Set[asked]           // the resources and names in roles, without a verb
+	owners map[metav1.TypeMeta]asked // the resources of the kinds that can be owners
+	into   func(asked)               // gets each allowed request of the operator
 }
 
-// read reads one. A line that an API server was writing when it was killed is left out.
+// read reads an audit log. It leaves out an incomplete last line: a killed API server can leave one.
 func (r reader) read(log io.Reader) error {
 	lines := bufio.NewReader(log)
 	for {
@@ -140,7 +140,7 @@ func (r reader) read(log io.Reader) error {
 }
 
 func (r reader) event(e *auditEvent) {
-	// It is not the status that says whether it was allowed: admission forbids too.
+	// The status does not say whether RBAC allowed the request: admission can forbid an allowed request.
 	if !strings.HasPrefix(e.UserAgent, "glassback/") || e.Annotations["authorization.k8s.io/decision"] != "allow" {
 		return
 	}
@@ -151,7 +151,7 @@ func (r reader) event(e *auditEvent) {
 	a := asked{verb: e.Verb, resource: uri.Path}
 	if e.ObjectRef == nil {
 		if strings.HasPrefix(a.resource, "/apis/") {
-			a.resource = "/apis/*" // discovery, as its role has it
+			a.resource = "/apis/*" // The role for discovery has this path.
 		}
 		r.into(a)
 		return
@@ -161,14 +161,14 @@ func (r reader) event(e *auditEvent) {
 		a.resource += "/" + e.ObjectRef.Subresource
 	}
 	named := asked{group: a.group, resource: a.resource, name: e.ObjectRef.Name}
-	if e.Verb != "create" && r.names.Has(named) { // The permission to create is checked without the name.
+	if e.Verb != "create" && r.names.Has(named) { // RBAC checks the permission to create without the name.
 		a.name = e.ObjectRef.Name
 	}
 	r.into(a)
 	if e.ResponseStatus.Code != http.StatusCreated {
 		return
 	}
-	a.verb, a.name = "create", "" // An apply may create, too: the permission to patch is not enough for an object that does not exist.
+	a.verb, a.name = "create", "" // An apply can create an object: that needs the permission to create, and not only to patch.
 	r.into(a)
 	for _, owner := range r.held(e.RequestObject) {
 		owner.dryRun = a.dryRun
@@ -181,7 +181,7 @@ func (r reader) event(e *auditEvent) {
 func (r reader) held(object []byte) []asked {
 	var dependent metav1.PartialObjectMetadata
 	if json.Unmarshal(object, &dependent) != nil {
-		return nil // None was written down.
+		return nil // The audit log has no object.
 	}
 	var all []asked
 	for _, ref := range dependent.OwnerReferences {
@@ -194,7 +194,7 @@ func (r reader) held(object []byte) []asked {
 	return all
 }
 
-func TestWhatAnAuditLogSaysOfTheOperator(t *testing.T) {
+func TestReadAuditLog(t *testing.T) {
 	const (
 		allowed   = `"userAgent":"glassback/v1.0.0","annotations":{"authorization.k8s.io/decision":"allow"}`
 		ownerless = `"requestObject":{"metadata":{"name":"a"}}`
@@ -206,7 +206,7 @@ func TestWhatAnAuditLogSaysOfTheOperator(t *testing.T) {
 		log  string
 		want []string
 	}{
-		"nothing was asked": {"", nil},
+		"no request": {"", nil},
 		"a resource": {
 			`{` + allowed + `,"verb":"list","requestURI":"/apis/apps/v1/deployments?limit=5",` +
 				`"objectRef":{"apiGroup":"apps","resource":"deployments"}}`,
@@ -219,32 +219,32 @@ func TestWhatAnAuditLogSaysOfTheOperator(t *testing.T) {
 		},
 		"a path":    {`{` + allowed + `,"verb":"get","requestURI":"/version?timeout=5s"}`, []string{"get /version"}},
 		"discovery": {`{` + allowed + `,"verb":"get","requestURI":"/apis/g.io/v1"}`, []string{"get /apis/*"}},
-		"a name that a role is about, and another one": {
+		"a name in a role, and another name": {
 			`{` + allowed + `,"verb":"get","requestURI":"/x","objectRef":{"resource":"secrets","name":"ours"}}
 			 {` + allowed + `,"verb":"get","requestURI":"/x","objectRef":{"resource":"secrets","name":"another"}}
 			 {` + allowed + `,"verb":"get","requestURI":"/x","objectRef":{"resource":"pods","name":"ours"}}`,
 			[]string{"get pods", "get secrets", "get secrets ours"},
 		},
-		"who creates is not asked for the name": {
+		"a create counts without the name": {
 			`{` + allowed + `,"verb":"create","requestURI":"/x","objectRef":{"resource":"secrets","name":"ours"},"responseStatus":{"code":201}}`,
 			[]string{"create secrets"},
 		},
-		"an apply that makes something": {
+		"an apply that creates an object": {
 			`{` + allowed + `,"verb":"patch","requestURI":"/x","objectRef":{"resource":"pods","name":"a"},"responseStatus":{"code":201},` +
 				ownerless + `}`,
 			[]string{"create pods", "patch pods"},
 		},
-		"an apply to what is there": {
+		"an apply to an existing object": {
 			`{` + allowed + `,"verb":"patch","requestURI":"/x","objectRef":{"resource":"pods","name":"a"},` +
 				`"responseStatus":{"code":200},` + owned + `}`,
 			[]string{"patch pods"},
 		},
-		"something that holds up its owner": {
+		"an object with blockOwnerDeletion": {
 			`{` + allowed + `,"verb":"create","requestURI":"/x","objectRef":{"resource":"pods","name":"a"},` +
 				`"responseStatus":{"code":201},` + owned + `}`,
 			[]string{"create pods", "update things.g.io/finalizers"},
 		},
-		"something that does not hold up its owner": {
+		"an object with an owner, without blockOwnerDeletion": {
 			`{` + allowed + `,"verb":"create","requestURI":"/x","objectRef":{"resource":"pods","name":"a"},"responseStatus":{"code":201},` +
 				unblocked + `}`,
 			[]string{"create pods"},
@@ -253,22 +253,22 @@ func TestWhatAnAuditLogSaysOfTheOperator(t *testing.T) {
 			`{` + allowed + `,"verb":"create","requestURI":"/x?dryRun=All","objectRef":{"resource":"pods"},"responseStatus":{"code":201}}`,
 			[]string{"create pods (dry run)"},
 		},
-		"what admission forbids was allowed": {
+		"a request that admission forbids was allowed by RBAC": {
 			`{` + allowed + `,"verb":"create","requestURI":"/x","objectRef":{"resource":"pods"},"responseStatus":{"code":403}}`,
 			[]string{"create pods"},
 		},
-		"what was not allowed": {
+		"a request that RBAC forbids": {
 			`{"userAgent":"glassback/v1.0.0","annotations":{"authorization.k8s.io/decision":"forbid"},"verb":"list","requestURI":"/x",` +
 				`"objectRef":{"resource":"pods"},"responseStatus":{"code":403}}`, nil,
 		},
-		"who was not known": {
+		"a request without a known user": {
 			`{"userAgent":"glassback/v1.0.0","verb":"list","requestURI":"/x","objectRef":{"resource":"pods"},"responseStatus":{"code":401}}`, nil,
 		},
 		"another user": {
 			`{"userAgent":"kubectl/v1.37.0","annotations":{"authorization.k8s.io/decision":"allow"},"verb":"list","requestURI":"/x",` +
 				`"objectRef":{"resource":"pods"}}`, nil,
 		},
-		"a server that was killed while it wrote": {
+		"an API server that was killed in the middle of a line": {
 			`{` + allowed + `,"verb":"get","requestURI":"/ver{` + allowed + `,"verb":"get","requestURI":"/healthz"}
 			 {` + allowed + `,"verb":"get","requestURI":"/readyz"}
 			 {` + allowed[:5],
@@ -283,11 +283,11 @@ func TestWhatAnAuditLogSaysOfTheOperator(t *testing.T) {
 				into:   func(a asked) { got.Insert(a.String()) },
 			}
 			log := test.log
-			if !strings.Contains(name, "while it wrote") {
+			if !strings.Contains(name, "in the middle of a line") {
 				log += "\n"
 			}
 			if err := r.read(strings.NewReader(log)); err != nil || !slices.Equal(sets.List(got), test.want) && len(got)+len(test.want) > 0 {
-				t.Errorf("it says %q, want %q; error %v", sets.List(got), test.want, err)
+				t.Errorf("the requests are %q, want %q; error %v", sets.List(got), test.want, err)
 			}
 		})
 	}

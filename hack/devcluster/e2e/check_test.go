@@ -54,7 +54,7 @@ func check(t *testing.T, args ...string) checked {
 	return checkWith(t, nil, args...)
 }
 
-// checkWith is check with variables of the environment.
+// checkWith does the same as check, with environment variables.
 func checkWith(t *testing.T, env []string, args ...string) checked {
 	t.Helper()
 	cmd := exec.Command(binary(t), append([]string{"check", "-o", "json"}, args...)...)
@@ -65,13 +65,12 @@ func checkWith(t *testing.T, env []string, args ...string) checked {
 		t.Fatalf("check %s: %v, exit code %d, on stderr %q:\n%s", strings.Join(args, " "), err, code, stderr, stdout)
 	}
 	if (code == 0) != (is.State != "failed") || code > 1 {
-		t.Errorf("check %s: exit code %d, though it is %s", strings.Join(args, " "), code, is.State)
+		t.Errorf("check %s: exit code %d, but the state is %s", strings.Join(args, " "), code, is.State)
 	}
 	return is
 }
 
-// withoutCloud is the environment without credentials of a cloud, and without asking this machine
-// whether it is in one.
+// withoutCloud returns the environment without cloud credentials. The program also does not ask the metadata service of the machine.
 func withoutCloud() []string {
 	env := slices.DeleteFunc(os.Environ(), func(variable string) bool { return strings.HasPrefix(variable, "ALIBABA_CLOUD_") })
 	return append(env, "ALIBABA_CLOUD_ECS_METADATA_DISABLED=true")
@@ -89,7 +88,7 @@ func run(t *testing.T, cmd *exec.Cmd) (code int, stdout, stderr string) {
 	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
 }
 
-// expect fails the test unless the check id is in a state, for a reason with this in it.
+// expect fails the test unless the check with the ID has the state, and its reason contains the text.
 func (c checked) expect(id, state, reason string) {
 	c.t.Helper()
 	for _, s := range c.Sections {
@@ -102,10 +101,10 @@ func (c checked) expect(id, state, reason string) {
 			}
 		}
 	}
-	c.t.Errorf("there is no check %s", id)
+	c.t.Errorf("the output has no check %s", id)
 }
 
-// only fails the test unless the checks that have failed are these.
+// only fails the test unless exactly these checks have failed.
 func (c checked) only(failed ...string) {
 	c.t.Helper()
 	want := map[string]bool{}
@@ -126,7 +125,7 @@ const (
 	crdRedisClusters = "crds/redisclusters.bytewang123-redis.wzj.kubebuilder.io"
 )
 
-// TestCheck runs glassback check at each step of an installation, from an empty cluster on.
+// TestCheck runs glassback check at each step of an installation. The first step is an empty cluster.
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	w := start(t, cluster.Config{Components: []string{cluster.Etcd, cluster.APIServer}})
@@ -140,7 +139,7 @@ func TestCheck(t *testing.T) {
 	pre.expect(crdMyCronJobs, "ok", "not there yet; the API server would take it")
 	pre.expect("permissions/grant", "ok", "")
 	if list, err := crds.List(t.Context(), metav1.ListOptions{}); err != nil || len(list.Items) > 0 {
-		t.Errorf("a check has made CRDs: %d, %v", len(list.Items), err)
+		t.Errorf("glassback check created %d CRDs (error %v)", len(list.Items), err)
 	}
 	account := w.account(t, "manager")
 	powerless := check(t, "--pre", "--kubeconfig", account)
@@ -161,7 +160,7 @@ func TestCheck(t *testing.T) {
 		installed.expect(id, "ok", "")
 	}
 	if list, err := w.glassback.RedisV1().RedisClusters("").List(t.Context(), metav1.ListOptions{}); err != nil || len(list.Items) > 0 {
-		t.Errorf("a check has made RedisClusters: %d, %v", len(list.Items), err)
+		t.Errorf("glassback check created %d RedisClusters (error %v)", len(list.Items), err)
 	}
 	people := exec.Command(binary(t), append([]string{"check"}, admin...)...)
 	people.Env = withoutCloud()
@@ -190,7 +189,7 @@ func TestCheck(t *testing.T) {
 	w.must(t, crds.Delete(t.Context(), strings.TrimPrefix(crdRedisClusters, "crds/"), metav1.DeleteOptions{}))
 	eventually(t, soon, func(ctx context.Context) error {
 		if _, err := crds.Get(ctx, strings.TrimPrefix(crdRedisClusters, "crds/"), metav1.GetOptions{}); err == nil {
-			return errors.New("the CRD is still there")
+			return errors.New("the CRD still exists")
 		}
 		return nil
 	})
@@ -200,7 +199,7 @@ func TestCheck(t *testing.T) {
 	without.expect("permissions/*/jobs.batch", "failed", "not allowed to create,delete,get,list,watch; needed by mycronjob")
 	without.expect(crdMyCronJobs, "ok", "this account may not see its revision")
 	w.grantShippedRole(t)
-	eventually(t, soon, func(context.Context) error { // An API server notices a binding a moment later.
+	eventually(t, soon, func(context.Context) error { // The API server applies a new binding after a moment.
 		if is := check(t, "--kubeconfig", account); strings.Contains(is.said, "not allowed") {
 			return fmt.Errorf("exit code %d:\n%s", is.code, is.said)
 		}
@@ -209,7 +208,7 @@ func TestCheck(t *testing.T) {
 	check(t, "--kubeconfig", account).only(crdRedisClusters)
 }
 
-// checkUnreachable runs checks with configurations that lead to no API server.
+// checkUnreachable runs glassback check with kubeconfigs by which it cannot reach an API server.
 func checkUnreachable(t *testing.T, w *world) {
 	forged := check(t, "--kubeconfig", w.forged(t))
 	forged.only("cluster/credentials")
@@ -226,13 +225,13 @@ func checkUnreachable(t *testing.T, w *world) {
 	untrusted.only("cluster/reachable")
 	untrusted.expect("cluster/reachable", "failed", "certificate signed by unknown authority")
 
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // It takes connections, and says nothing.
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // It accepts connections, and sends nothing.
 	w.must(t, err)
 	defer silent.Close()
 	began := time.Now()
 	check(t, "--timeout", "1s", "--master", "http://"+silent.Addr().String()).only("cluster/reachable")
 	if took := time.Since(began); took > 20*time.Second {
-		t.Errorf("it took %s", took)
+		t.Errorf("glassback check took %s", took)
 	}
 	o := launch(t, "check", "--timeout", "10m", "--master", "http://"+silent.Addr().String())
 	o.waitFor("√ which cluster")
@@ -246,7 +245,7 @@ func checkUnreachable(t *testing.T, w *world) {
 	}
 }
 
-// checkLeases checks with a Lease that is held, and one that is not any more.
+// checkLeases runs glassback check with a Lease that is held, and with one that has expired.
 func checkLeases(t *testing.T, w *world, admin []string) {
 	ns := w.bareNamespace(t)
 	renewed := time.Now()
@@ -266,7 +265,7 @@ func checkLeases(t *testing.T, w *world, admin []string) {
 	check(t, args...).expect("lease/holder", "warning", "no replica leads: the last leader, pod-1, has not renewed it for")
 }
 
-// checkCloud checks access keys with the simulator of ECS. No secret is printed.
+// checkCloud checks access keys with the ECS simulator. The output has no secret.
 func checkCloud(t *testing.T, w *world, admin []string) {
 	const wrong = "e2e-another-secret"
 	c := simulate(t, w, w.Kubeconfig())
@@ -287,7 +286,7 @@ func checkCloud(t *testing.T, w *world, admin []string) {
 		ecs.Spec.CredentialsSecretRef = &ecsv1alpha1.SecretReference{Name: name}
 		_, err := w.glassback.AlibabacloudV1alpha1().ECSInstances(c.ns).Create(t.Context(), ecs, metav1.CreateOptions{})
 		w.must(t, err)
-		t.Cleanup(func() { // No check that comes after it asks the cloud itself.
+		t.Cleanup(func() { // Later checks must not call the real cloud.
 			if err := w.glassback.AlibabacloudV1alpha1().ECSInstances(c.ns).Delete(context.WithoutCancel(t.Context()), name,
 				metav1.DeleteOptions{}); err != nil {
 				t.Error(err)
@@ -302,7 +301,7 @@ func checkCloud(t *testing.T, w *world, admin []string) {
 	is.expect("cloud/"+c.ns+"/missing/cn-beijing", "failed", "there is no such Secret")
 	for _, secret := range []string{cloudKeySecret, wrong, cloudKeyID} {
 		if strings.Contains(is.said, secret) {
-			t.Errorf("it has printed %s", secret)
+			t.Errorf("the output has the secret %s", secret)
 		}
 	}
 }

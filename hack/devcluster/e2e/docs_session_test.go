@@ -25,29 +25,29 @@ import (
 	"github.com/glassback/glassback/hack/devcluster/cluster"
 )
 
-// root is the repository.
+// root is the root directory of the repository.
 var root = filepath.Join("..", "..", "..")
 
 // documentedImage is the name that documents give to an image in a registry.
 const documentedImage = "registry.example.com/glassback:v0.2.0"
 
 const (
-	commandTimeout  = 4 * time.Minute  // of one command; some of them build programs
-	notFoundTimeout = 20 * time.Second // until an object exists that a command needs
-	outputTimeout   = 3 * time.Minute  // until a command prints the documented output
+	commandTimeout  = 4 * time.Minute  // limit for one command; some commands build programs
+	notFoundTimeout = 20 * time.Second // limit until an object exists that a command needs
+	outputTimeout   = 3 * time.Minute  // limit until a command prints the documented output
 )
 
-// session runs the commands of a document, as in the terminals of a reader.
+// session runs the commands of a document, as a reader does in terminals.
 type session struct {
 	*world // nil without a cluster
 
 	t         *testing.T
 	clone     string   // the directory of the cloned repository
-	files     string   // a directory
+	files     string   // a directory for output and variables
 	values    []string // placeholders of all documents, each with its value
 	env       []string
-	operators []*operator // in the background
-	groups    []int       // process groups of the block
+	operators []*operator // programs in the background
+	groups    []int       // process groups that the present block has started
 }
 
 // newSession returns a session. With a cluster, its home directory has the kubeconfig.
@@ -79,10 +79,10 @@ func newSession(t *testing.T, w *world, clone string) *session {
 	return s
 }
 
-// bash returns a command that runs a script in a process group of its own. The next script has the variables that this one sets.
+// bash returns a command that runs a script in a process group of its own. The next script gets the variables that this one sets.
 //
-// For the script, the clone is in the repository's directory: Go's cache has what make built there, and has nothing for other directories.
-// This needs root. Without it, the script builds the packages again.
+// As root, it mounts the clone over the repository's directory for the script. Go's cache has the packages that make has built in that
+// directory, but none for other directories. Without root, the script builds the packages again.
 func (s *session) bash(script string) *exec.Cmd {
 	const frame = `[ ! -e "$STATE" ] || . "$STATE"; trap 'export -p >"$STATE"' EXIT; set -aeo pipefail` + "\n"
 	cmd := exec.Command("bash", "-c", frame+script)
@@ -104,7 +104,7 @@ func (s *session) run(script string) (string, error) {
 	}
 	defer out.Close()
 	cmd := s.bash(script)
-	cmd.Stdout, cmd.Stderr = out, out // A file: Wait does not wait for background processes.
+	cmd.Stdout, cmd.Stderr = out, out // With a file, Wait does not wait for background processes.
 	if err := cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func (s *session) run(script string) (string, error) {
 	return string(printed), errors.Join(err, readErr)
 }
 
-// do runs a command that has to succeed. It retries while an object does not exist yet: the operator may still create it.
+// do runs a command that must succeed. It retries while an object does not exist: the operator may create the object later.
 func (s *session) do(text string) error {
 	s.t.Helper()
 	for began := time.Now(); ; time.Sleep(200 * time.Millisecond) {
@@ -137,7 +137,7 @@ var (
 	watches = regexp.MustCompile(` (-w|--watch)\b`)
 )
 
-// expect runs a command that has to print the documented output. A command that only reads runs again until it does.
+// expect runs a command that must print the documented output. It repeats a command that only reads, until the output is right.
 func (s *session) expect(c commands.Command) error {
 	s.t.Helper()
 	if watches.MatchString(c.Text) {
@@ -159,7 +159,7 @@ func (s *session) expect(c commands.Command) error {
 func (s *session) launch(script string) *operator {
 	s.t.Helper()
 	cmd := s.bash(script)
-	cmd.WaitDelay = time.Second // Processes that it leaves behind can keep its output open.
+	cmd.WaitDelay = time.Second // Processes that outlive the script can keep its output open.
 	o := begin(s.t, "command", cmd, []string{script})
 	s.t.Cleanup(func() { _ = signal(cmd.Process.Pid, syscall.SIGKILL) })
 	return o
@@ -200,10 +200,10 @@ func (s *session) end(o *operator) {
 	status, _ := o.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	interrupted := code == 0 || code == 130 || status.Signal() == syscall.SIGINT
 	if wrapper.MatchString(strings.Join(o.cmd.Args, " ")) {
-		interrupted = true // They always fail after Ctrl-C. If the program itself fails, its output says so.
+		interrupted = true // These wrappers always fail after Ctrl-C. If the program itself fails, the output shows it.
 	}
 	if wrong := unclean.FindString(o.log.String()); !interrupted || wrong != "" {
-		s.t.Errorf("after Ctrl-C it ended with %s, %s\n%s", o.cmd.ProcessState, wrong, tail(o.log.String(), 20))
+		s.t.Errorf("after Ctrl-C, the command ended with %s, %s\n%s", o.cmd.ProcessState, wrong, tail(o.log.String(), 20))
 	}
 }
 
@@ -216,7 +216,7 @@ func (s *session) endAll() {
 	s.operators = nil
 }
 
-// close deletes the document's objects first: their finalizers need the operator, which it ends afterwards.
+// close deletes the document's objects, and then ends the operator: the finalizers of the objects need the operator.
 func (s *session) close() {
 	s.t.Helper()
 	if s.world != nil {
@@ -236,7 +236,7 @@ func (s *session) close() {
 // endGroups ends the processes that a block left running with &.
 func (s *session) endGroups() {
 	for _, group := range s.groups {
-		_ = signal(group, syscall.SIGTERM) // Most groups have ended already.
+		_ = signal(group, syscall.SIGTERM) // An error means that the group has ended.
 	}
 	s.groups = nil
 }
@@ -244,7 +244,7 @@ func (s *session) endGroups() {
 // signal sends a signal to a process group, as a terminal does.
 func signal(group int, s syscall.Signal) error { return syscall.Kill(-group, s) }
 
-// clone copies the repository into a new directory, with the programs that make integration has built. So a command like "make image"
+// clone copies the repository into a new directory, with the programs that make integration has built. A command like "make image" then
 // changes no file of the repository itself.
 func clone(t *testing.T) string {
 	t.Helper()

@@ -26,8 +26,8 @@ type documentRun struct {
 	ecs   string // the URL of an ECS simulator
 }
 
-// TestEveryCommandInTheDocuments runs the commands of README.md and docs in their order, in a clone of the repository. The output has to
-// look like that in the document. docs/commands.yaml says where and how each block runs, and gives a reason for each block that does not.
+// TestEveryCommandInTheDocuments runs the commands of README.md and docs in their order, in a clone of the repository. The output must
+// match the document. docs/commands.yaml says where and how each block runs, and why some blocks do not run.
 //
 // The test replaces the directory of a cluster, NAMESPACE, and the ports that programs listen at on this machine. It does not replace
 // port 8443, which must be free.
@@ -90,7 +90,7 @@ func (r *documentRun) document(t *testing.T, blocks []*commands.Block) {
 	}
 }
 
-// optional matches the programs that a machine can lack. The blocks that use them do not run there.
+// optional matches programs that some machines do not have. Blocks that use them do not run there.
 var optional = regexp.MustCompile(`\b(curl|jq|pkill)\b`)
 
 // missing returns the name of a program that the block needs and this machine does not have.
@@ -105,7 +105,7 @@ func missing(b *commands.Block) string {
 	return ""
 }
 
-// operate starts the operator, if the place has one.
+// operate starts the operator, if the place needs one.
 func (r *documentRun) operate(s *session, place commands.Place) {
 	s.t.Helper()
 	switch {

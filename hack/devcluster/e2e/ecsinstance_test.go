@@ -35,14 +35,13 @@ import (
 	"github.com/glassback/glassback/pkg/leaktest"
 )
 
-// The operator's own access key in these tests. Neither part may appear anywhere.
+// The operator's own access key in these tests. No output may contain its ID or its secret.
 const (
 	cloudKeyID     = "LTAIe2eOwnAccessKey"
 	cloudKeySecret = "e2e-own-secret-of-the-access-key"
 )
 
-// TestECSInstances runs the operator, with the Role that is shipped, on an ECS that is
-// simulated by another process.
+// TestECSInstances runs the operator with the shipped Role. Another process simulates ECS.
 func TestECSInstances(t *testing.T) {
 	t.Parallel()
 	w := start(t, cluster.Config{Components: []string{cluster.Etcd, cluster.APIServer}})
@@ -50,11 +49,11 @@ func TestECSInstances(t *testing.T) {
 	quiet := settledInstances(t, simulate(t, w, account))
 	t.Run("meanwhile", func(t *testing.T) {
 		for name, test := range map[string]func(*testing.T, *cloud){
-			"the seed's sample, from kubectl apply to kubectl delete": testSampleInstance,
-			"one instance each, and none left, whenever it is killed": testKilledOperator,
-			"what ECS does not change is not changed":                 testImmutableFields,
-			"credentials that come late, and wrong ones":              testCredentials,
-			"what is recorded has no credential, and can be replayed": testRecording,
+			"the seed's sample, from kubectl apply to kubectl delete":                                testSampleInstance,
+			"one instance for each object, and none after deletion, whenever the operator is killed": testKilledOperator,
+			"fields that ECS cannot change are immutable":                                            testImmutableFields,
+			"credentials that are created late, and wrong credentials":                               testCredentials,
+			"a recording has no credentials, and can be replayed":                                    testRecording,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -62,7 +61,7 @@ func TestECSInstances(t *testing.T) {
 			})
 		}
 	})
-	t.Run("what is settled costs a look a minute, and no write", quiet)
+	t.Run("a settled instance costs one call a minute, and no write", quiet)
 }
 
 // cloud is a running bin/ecssim, and a namespace whose operators call it.
@@ -84,8 +83,7 @@ func simulate(t *testing.T, w *world, account string) *cloud {
 	return &cloud{world: w, account: account, ns: w.bareNamespace(t), url: url, simulator: simulator}
 }
 
-// operate runs the operator for the namespace of the test, and waits until it works. Its
-// log has all that can be logged.
+// operate runs the operator for the namespace of the test with the highest log level, and waits until its controllers have started.
 func (c *cloud) operate(t *testing.T, args ...string) *operator {
 	t.Helper()
 	args = append([]string{
@@ -99,12 +97,12 @@ func (c *cloud) operate(t *testing.T, args ...string) *operator {
 	return o
 }
 
-// instance is one that the simulator's page shows.
+// instance is an instance on the simulator's page.
 type instance struct{ id, name, region, state, kind, owner string }
 
 var instanceRow = regexp.MustCompile(`<tr(?: class="gone")?>` + strings.Repeat(`<td>([^<]*)</td>`, 6) + `</tr>`)
 
-// instances are those that are not released, by owner. It fails if two have the same.
+// instances returns the instances that are not released, by owner. It returns an error if an owner has two instances.
 func (c *cloud) instances(ctx context.Context) (map[string]instance, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url+"/", http.NoBody)
 	if err != nil {
@@ -147,7 +145,7 @@ func (c *cloud) calls() []string {
 	return calls
 }
 
-// made are the instances that were ever made.
+// made returns the IDs of all instances that ECS has ever created.
 func (c *cloud) made() []string {
 	ids := map[string]bool{}
 	for _, call := range c.calls() {
@@ -162,7 +160,7 @@ func (c *cloud) get(ctx context.Context, name string) (*v1alpha1.ECSInstance, er
 	return c.glassback.AlibabacloudV1alpha1().ECSInstances(c.ns).Get(ctx, name, metav1.GetOptions{})
 }
 
-// make makes an ECSInstance like the seed's sample.
+// make creates an ECSInstance like the seed's sample.
 func (c *cloud) make(t *testing.T, name string, change ...func(*v1alpha1.ECSInstanceSpec)) {
 	t.Helper()
 	ecs := artifact[v1alpha1.ECSInstance](t, "examples/ecsinstance.yaml")
@@ -179,8 +177,7 @@ func (c *cloud) delete(t *testing.T, name string) {
 	c.must(t, c.glassback.AlibabacloudV1alpha1().ECSInstances(c.ns).Delete(t.Context(), name, metav1.DeleteOptions{}))
 }
 
-// is returns an error unless an ECSInstance has a condition for that reason, about its
-// present generation.
+// is returns an error unless an ECSInstance has a condition with the reason, for its present generation.
 func (c *cloud) is(ctx context.Context, name, condition, reason string) error {
 	ecs, err := c.get(ctx, name)
 	if err != nil {
@@ -200,19 +197,18 @@ func (c *cloud) becomes(t *testing.T, patience time.Duration, name, condition, r
 	t.Logf("%s is %s %s after %s", name, condition, reason, time.Since(begun).Round(10*time.Millisecond))
 }
 
-// released waits until an ECSInstance is no longer there.
+// released waits until an ECSInstance no longer exists.
 func (c *cloud) released(t *testing.T, patience time.Duration, name string) {
 	t.Helper()
 	eventually(t, patience, func(ctx context.Context) error {
 		if ecs, err := c.get(ctx, name); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("ECSInstance %s is still there (%w): %+v", name, err, ecs)
+			return fmt.Errorf("ECSInstance %s still exists (%w): %+v", name, err, ecs)
 		}
 		return nil
 	})
 }
 
-// one fails the test unless an ECSInstance has exactly one instance, and its status is
-// right about that.
+// one fails the test unless an ECSInstance has exactly one instance, and its status describes this instance.
 func (c *cloud) one(t *testing.T, name string) *v1alpha1.ECSInstance {
 	t.Helper()
 	ecs, err := c.get(t.Context(), name)
@@ -240,7 +236,7 @@ func testSampleInstance(t *testing.T, c *cloud) {
 	}
 	const name = "ecsinstance-sample"
 	if out := kubectl("apply", "-f", examples+"ecsinstance.yaml"); !strings.HasSuffix(out, "/"+name+" created\n") {
-		t.Errorf("kubectl says %s", out)
+		t.Errorf("kubectl printed %s", out)
 	}
 	c.becomes(t, time.Minute, name, glassback.ConditionReady, "Running")
 	s := c.one(t, name).Status
@@ -249,7 +245,7 @@ func testSampleInstance(t *testing.T, c *cloud) {
 	}
 	want := []string{name, s.InstanceID, "Running", "ecs.g6.large", "cn-beijing", s.IP, "True", "Running"}
 	if row := strings.Fields(kubectl("get", "ecs", "--no-headers")); len(row) != len(want)+1 || !slices.Equal(row[:len(want)], want) {
-		t.Errorf("kubectl get ecs shows %q, want %q and the age", row, want)
+		t.Errorf("kubectl get ecs printed %q, want %q and the age", row, want)
 	}
 
 	kubectl("patch", "ecs", name, "--type=merge", "-p", `{"spec":{"powerState":"Stopped"}}`)
@@ -260,25 +256,25 @@ func testSampleInstance(t *testing.T, c *cloud) {
 	c.released(t, time.Second, name)
 	c.none(t)
 	if made := c.made(); !slices.Equal(made, []string{s.InstanceID}) {
-		t.Errorf("ECS has made %q, want %q alone", made, s.InstanceID)
+		t.Errorf("ECS has created %q, want only %q", made, s.InstanceID)
 	}
-	if code := o.stop(); code != 0 { // It sends the last spans.
+	if code := o.stop(); code != 0 { // The operator sends the last spans when it stops.
 		t.Errorf("SIGTERM: exit code %d, want 0", code)
 	}
 	traces.check(t, name)
 }
 
-// testKilledOperator kills the operator every second or so, while objects are made, and
-// half of them are deleted as soon as their instance shows; and then while the others are.
+// testKilledOperator kills the operator about once a second. Meanwhile it creates objects, deletes half of them as soon as their instance
+// exists, and at last deletes the others.
 func testKilledOperator(t *testing.T, c *cloud) {
 	const objects = 20
 	name := func(i int) string { return fmt.Sprintf("sample-%d", i) }
 	c.watch(t)
 	kills := 0
 	o := c.operate(t)
-	// while does something that the operator only learns of when it is started again.
+	// while calls do while no operator runs.
 	while := func(do func()) {
-		time.Sleep(rand.N(time.Second)) // any moment
+		time.Sleep(rand.N(time.Second)) // The operator dies at a random moment.
 		o.kill()
 		kills++
 		do()
@@ -321,12 +317,12 @@ func testKilledOperator(t *testing.T, c *cloud) {
 	}
 	c.none(t)
 	if made := c.made(); len(made) != objects {
-		t.Errorf("ECS has made %d instances for %d objects: %q", len(made), objects, made)
+		t.Errorf("ECS has created %d instances for %d objects: %q", len(made), objects, made)
 	}
 	t.Logf("the operator was killed %d times", kills)
 }
 
-// watch looks all the time whether an object has two instances, until the test ends.
+// watch fails the test if an object ever has two instances. It checks again and again until the test ends.
 func (c *cloud) watch(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -381,23 +377,23 @@ func testImmutableFields(t *testing.T, c *cloud) {
 		"adoptInstanceID":         `"` + before.Status.InstanceID + `"`,
 	} {
 		if got, want := patch(`"`+field+`":`+value), fmt.Sprintf(refusal, field); got != want {
-			t.Errorf("kubectl says\n%swant\n%s", got, want)
+			t.Errorf("kubectl printed\n%swant\n%s", got, want)
 		}
 	}
 	if got, want := patch(`"powerState":"Paused"`),
 		`spec.powerState: Unsupported value: "Paused": supported values: "Running", "Stopped"`; !strings.Contains(got, want) {
-		t.Errorf("kubectl says\n%swant\n%s", got, want)
+		t.Errorf("kubectl printed\n%swant\n%s", got, want)
 	}
 	patch(`"instanceName":"renamed","tags":{"team":"web"}`)
 	eventually(t, 30*time.Second, func(ctx context.Context) error {
 		all, err := c.instances(ctx)
 		if err != nil || all[c.ns+"/"+name].name != "renamed" {
-			return fmt.Errorf("it is not renamed: %+v (%w)", all, err)
+			return fmt.Errorf("the instance is not renamed: %+v (%w)", all, err)
 		}
 		return c.is(ctx, name, glassback.ConditionReady, "Running")
 	})
 	if after := c.one(t, name); after.Status.InstanceID != before.Status.InstanceID {
-		t.Errorf("it is another instance: %+v", after.Status)
+		t.Errorf("the object has another instance: %+v", after.Status)
 	}
 }
 
@@ -418,7 +414,7 @@ func testCredentials(t *testing.T, c *cloud) {
 		c.must(t, c.is(t.Context(), name, v1alpha1.ConditionStalled, reason))
 	}
 	degraded("SecretMissing")
-	// Before there is an instance, all can be changed.
+	// Before the instance exists, all fields are mutable.
 	_, err := c.glassback.AlibabacloudV1alpha1().ECSInstances(c.ns).Patch(t.Context(), name, types.MergePatchType,
 		[]byte(`{"spec":{"regionID":"cn-hangzhou"}}`), metav1.PatchOptions{})
 	c.must(t, err)
@@ -426,10 +422,10 @@ func testCredentials(t *testing.T, c *cloud) {
 	c.secret(t, "account", map[string]string{v1alpha1.KeyAccessKeyID: cloudKeyID, v1alpha1.KeyAccessKeySecret: wrong})
 	degraded("CredentialsRefused")
 	c.secret(t, "account", map[string]string{v1alpha1.KeyAccessKeyID: "LTAIe2eNobodysKey", v1alpha1.KeyAccessKeySecret: cloudKeySecret})
-	c.simulator.waitFor(" InvalidAccessKeyId.NotFound") // The operator tries it at once.
+	c.simulator.waitFor(" InvalidAccessKeyId.NotFound") // The operator uses the new key at once.
 	degraded("CredentialsRefused")
 	if made := c.made(); len(made) > 0 {
-		t.Errorf("ECS has made %q", made)
+		t.Errorf("ECS has created %q", made)
 	}
 	c.secret(t, "account", map[string]string{v1alpha1.KeyAccessKeyID: cloudKeyID, v1alpha1.KeyAccessKeySecret: cloudKeySecret})
 	c.becomes(t, 30*time.Second, name, glassback.ConditionReady, "Running")
@@ -452,15 +448,15 @@ func testCredentials(t *testing.T, c *cloud) {
 	}
 	for where, text := range said {
 		if !strings.Contains(text, c.ns+"/"+name) && !strings.Contains(text, "CredentialsRefused") {
-			t.Errorf("%s says nothing: the test does not test", where)
+			t.Errorf("%s is empty: the test has checked nothing of it", where)
 		}
 		for _, found := range secrets.In(text) {
-			t.Errorf("%s holds %s", where, found)
+			t.Errorf("%s contains %s", where, found)
 		}
 	}
 }
 
-// secret makes a Secret, or has it say something else.
+// secret creates a Secret, or changes its data.
 func (c *cloud) secret(t *testing.T, name string, data map[string]string) {
 	t.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: data}
@@ -472,7 +468,7 @@ func (c *cloud) secret(t *testing.T, name string, data map[string]string) {
 	c.must(t, err)
 }
 
-// said returns the parts of an ECSInstance that every user can read.
+// said returns the texts about an ECSInstance that every user can read: its status and its events.
 func (c *cloud) said(t *testing.T, name string) map[string]string {
 	t.Helper()
 	ecs, err := c.get(t.Context(), name)
@@ -488,12 +484,12 @@ func (c *cloud) said(t *testing.T, name string) map[string]string {
 	return map[string]string{"the status": string(status), "an event": strings.Join(lines, "\n")}
 }
 
-// settledInstances makes instances, waits until they are settled, and returns a test of the requests from then on.
+// settledInstances creates instances and waits until they are settled. It returns a test of all requests from then on.
 func settledInstances(t *testing.T, c *cloud) func(*testing.T) {
 	t.Helper()
 	const (
 		objects = 20
-		lasting = 67 * time.Second // a little longer than the longest time from one look to the next
+		lasting = 67 * time.Second // a little longer than the longest interval between two calls
 	)
 	spy := c.spy(t, c.account)
 	c.operate(t, "--kubeconfig", spy.kubeconfig)
@@ -508,27 +504,27 @@ func settledInstances(t *testing.T, c *cloud) func(*testing.T) {
 		}
 		return nil
 	})
-	settled(t, 30*time.Second, 3*time.Second, spy.requests) // events, in the background
+	settled(t, 30*time.Second, 3*time.Second, spy.requests) // The operator sends events in the background.
 	spy.forget()
 	before, begun := len(c.calls()), time.Now()
 	return func(t *testing.T) {
 		time.Sleep(time.Until(begun.Add(lasting))) // the time that is checked
 		requests, looks, lasted := spy.requests(), c.calls()[before:], time.Since(begun)
 		if len(requests) > 0 {
-			t.Errorf("the API server was asked for %v", requests)
+			t.Errorf("the operator sent these requests to the API server: %v", requests)
 		}
 		for _, call := range looks {
-			if !strings.HasPrefix(call, "DescribeInstances cn-beijing i-") { // The first of all that it is about.
-				t.Errorf("ECS was asked for %s", call)
+			if !strings.HasPrefix(call, "DescribeInstances cn-beijing i-") { // A line names only the first instance of the call.
+				t.Errorf("the operator called ECS: %s", call)
 			}
 		}
-		// The time between two looks is a minute, with a tenth more or less. Other tests may run for minutes before this one continues.
+		// The interval between two calls is a minute plus or minus a tenth. Other tests may run for minutes before this one continues.
 		least, most := int(lasted/lasting), int(lasted/(54*time.Second))+1
 		if len(looks) < least || len(looks) > most {
-			t.Errorf("in %s ECS was asked %d times about %d instances, expected %d to %d", lasted, len(looks), objects, least, most)
+			t.Errorf("in %s, the operator made %d calls about %d instances, want %d to %d", lasted, len(looks), objects, least, most)
 		}
 		if made := c.made(); len(made) != objects {
-			t.Errorf("ECS has made %d instances for %d objects", len(made), objects)
+			t.Errorf("ECS has created %d instances for %d objects", len(made), objects)
 		}
 	}
 }

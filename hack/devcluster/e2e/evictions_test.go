@@ -27,8 +27,8 @@ import (
 	"github.com/glassback/glassback/pkg/apis/glassback"
 )
 
-// watchBudget looks at every version of the PodDisruptionBudget of a RedisCluster until the
-// test ends: it never allows more than one eviction, and none while a Pod is not ready.
+// watchBudget watches the PodDisruptionBudget of a RedisCluster until the test ends. No version of it may allow more than one eviction, or
+// an eviction while a Pod is not ready.
 func (c *realRedis) watchBudget(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -48,7 +48,7 @@ func (c *realRedis) watchBudget(t *testing.T) {
 				}
 				return
 			}
-			for event := range events.ResultChan() { // The watch ends with ctx, or when the API server ends it.
+			for event := range events.ResultChan() { // The watch ends with ctx, or when the API server closes it.
 				b, ok := event.Object.(*policyv1.PodDisruptionBudget)
 				if !ok {
 					continue
@@ -64,7 +64,7 @@ func (c *realRedis) watchBudget(t *testing.T) {
 	})
 }
 
-// evict asks for an eviction as the controller of RedisClusters does.
+// evict evicts a Pod as the RedisCluster controller does.
 func (n *node) evict(ctx context.Context, pod string, uid types.UID) error {
 	return n.kube.CoreV1().RESTClient().Post().MaxRetries(0).Namespace(n.ns).Resource("pods").Name(pod).SubResource("eviction").
 		Body(&policyv1.Eviction{
@@ -73,7 +73,7 @@ func (n *node) evict(ctx context.Context, pod string, uid types.UID) error {
 		}).Do(ctx).Error()
 }
 
-// readyPod makes a Pod that no kubelet runs, and says that it is ready.
+// readyPod creates a Pod without a kubelet, and sets its status to ready.
 func (n *node) readyPod(t *testing.T, name string, labels map[string]string) *corev1.Pod {
 	t.Helper()
 	spec := shell("busybox", "true")
@@ -89,8 +89,8 @@ func (n *node) readyPod(t *testing.T, name string, labels map[string]string) *co
 	return pod
 }
 
-// TestEvictionAnswers checks the API server's answers to evictions. The fake of pkg/controller/rediscluster (eviction_test.go) answers
-// the same.
+// TestEvictionAnswers checks the API server's answers to evictions. The fake API server in eviction_test.go of pkg/controller/rediscluster
+// gives the same answers.
 func TestEvictionAnswers(t *testing.T) {
 	t.Parallel()
 	n := onNode(t)
@@ -103,11 +103,11 @@ func TestEvictionAnswers(t *testing.T) {
 		}
 	}
 	if err := n.evict(t.Context(), a.Name, "another"); !apierrors.IsConflict(err) {
-		t.Errorf("a Pod with another UID: %v, want a conflict", err)
+		t.Errorf("eviction with another UID: error %v, want a conflict", err)
 	}
 	exists("a Pod with another UID")
 
-	// As a version of the operator before this one has it, and then as this one does.
+	// An earlier version of the operator applied this budget. This version applies the second one.
 	budget := policyv1ac.PodDisruptionBudget("a", n.ns).WithSpec(policyv1ac.PodDisruptionBudgetSpec().
 		WithMaxUnavailable(intstr.FromInt32(1)).WithSelector(metav1ac.LabelSelector().WithMatchLabels(labels)))
 	owner := metav1.ApplyOptions{FieldManager: glassback.Name, Force: true}
@@ -125,7 +125,7 @@ func TestEvictionAnswers(t *testing.T) {
 	cause, ok := apierrors.StatusCause(err, policyv1.DisruptionBudgetCause)
 	if _, delay := apierrors.SuggestsClientDelay(err); !apierrors.IsTooManyRequests(err) || !ok || delay ||
 		!strings.Contains(cause.Message, "needs 2 healthy pods and has 2 currently") {
-		t.Errorf("the budget does not allow it: %v, %+v", err, cause)
+		t.Errorf("eviction that the budget does not allow: error %v, %+v", err, cause)
 	}
 	exists("the budget does not allow it")
 
@@ -142,7 +142,7 @@ func TestEvictionAnswers(t *testing.T) {
 	var status apierrors.APIStatus
 	if err = n.evict(t.Context(), a.Name, a.UID); !errors.As(err, &status) || status.Status().Code != http.StatusInternalServerError ||
 		!strings.Contains(status.Status().Message, "more than one PodDisruptionBudget") {
-		t.Errorf("two budgets: %v, want code 500", err)
+		t.Errorf("eviction with two budgets: error %v, want code 500", err)
 	}
 	exists("two budgets")
 
@@ -150,14 +150,14 @@ func TestEvictionAnswers(t *testing.T) {
 	n.processed(t, is.Name, 1)
 	n.must(t, n.evict(t.Context(), a.Name, a.UID))
 	if _, err := n.kube.CoreV1().Pods(n.ns).Get(t.Context(), a.Name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("the budget allows it, and Pod %s: %v", a.Name, err)
+		t.Errorf("eviction that the budget allows: Pod %s, error %v", a.Name, err)
 	}
 	if err := n.evict(t.Context(), b.Name, b.UID); !apierrors.IsTooManyRequests(err) {
-		t.Errorf("the budget is used up: %v", err)
+		t.Errorf("eviction after the budget is used: error %v", err)
 	}
 }
 
-// processed waits until a PodDisruptionBudget's controller has seen it as it is.
+// processed waits until the controller has processed the present generation of a PodDisruptionBudget.
 func (n *node) processed(t *testing.T, budget string, allowed int32) {
 	t.Helper()
 	eventually(t, patience, func(ctx context.Context) error {

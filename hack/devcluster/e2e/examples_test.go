@@ -17,10 +17,9 @@ import (
 	"github.com/glassback/glassback/hack/devcluster/cluster"
 )
 
-// TestWhatKubectlSaysToTheExamples applies every example with kubectl. Of each bad one it
-// complains once, as the example says. What the operator makes of the good ones is in
-// testdata/examples.yaml.
-func TestWhatKubectlSaysToTheExamples(t *testing.T) {
+// TestExamples applies every example with kubectl. For each bad example, kubectl prints exactly one error, which the example quotes. The
+// objects that the operator creates for the good examples are in testdata/examples.yaml.
+func TestExamples(t *testing.T) {
 	t.Parallel()
 	w := start(t, cluster.Config{Components: []string{cluster.Etcd, cluster.APIServer}})
 	launch(t, "--kubeconfig", w.Kubeconfig(), "--install-crds").waitFor("Started controller")
@@ -28,7 +27,7 @@ func TestWhatKubectlSaysToTheExamples(t *testing.T) {
 	if out, err := w.kubectl(t, "apply", "--dry-run=server", "-f", dir); err != nil {
 		t.Errorf("the good examples: %v\n%s", err, out)
 	}
-	t.Run("the good examples are written as before", func(t *testing.T) { testExamplesAreWrittenAsBefore(t, w) })
+	t.Run("the objects for the good examples are as before", func(t *testing.T) { testExamplesAreWrittenAsBefore(t, w) })
 	files, err := filepath.Glob(filepath.Join(dir, "bad", "*.yaml"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no bad examples: %v", err)
@@ -41,21 +40,21 @@ func TestWhatKubectlSaysToTheExamples(t *testing.T) {
 			first, _, _ := strings.Cut(string(data), "\n")
 			want, ok := strings.CutPrefix(first, "# want: ")
 			if !ok {
-				t.Fatalf("it begins with %q", first)
+				t.Fatalf("the first line is %q, want one that begins with \"# want: \"", first)
 			}
 			out, err := w.kubectl(t, "apply", "-f", file)
 			if _, refused := errors.AsType[*exec.ExitError](err); !refused {
 				t.Fatalf("kubectl: %v\n%s", err, out)
 			}
 			if complaints := complaints(out); len(complaints) != 1 || !strings.Contains(complaints[0], want) {
-				t.Errorf("kubectl says\n%swant one complaint, with\n%s", out, want)
+				t.Errorf("kubectl printed\n%swant one error, with\n%s", out, want)
 			}
 		})
 	}
 }
 
-// complaints returns the errors that kubectl prints for an object: its single line, or the lines below a headline. It leaves out the API
-// server's remark that it has stopped validation early.
+// complaints returns the errors that kubectl prints for an object: a single line, or the lines below a headline. It leaves out the API
+// server's message that it has skipped some validation rules.
 func complaints(out string) []string {
 	lines := strings.Split(strings.TrimSpace(out), "\n")
 	if len(lines) == 1 {

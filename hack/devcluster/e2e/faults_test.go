@@ -18,8 +18,8 @@ import (
 	v1 "github.com/glassback/glassback/pkg/apis/batch/v1"
 )
 
-// TestFaults kills processes while MyCronJobs of each missedRunPolicy work: at
-// most one Job a slot, and every slot has run or is counted.
+// TestFaults kills processes while MyCronJobs with each missedRunPolicy run. Each slot has at most one Job. Every slot has run, or is
+// counted as missed.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	w := start(t, cluster.Config{})
@@ -31,7 +31,7 @@ func TestFaults(t *testing.T) {
 	for i, policy := range policies {
 		m := w.create(t, ns, fmt.Sprintf("sample%d", i), func(m *v1.MyCronJob) {
 			m.Spec.MissedRunPolicy = policy
-			// There is no history: an object that no guard protects is deleted at once.
+			// Without a history, the operator deletes a finished Job at once, unless a guard keeps it.
 			m.Spec.SuccessfulJobsHistoryLimit = ptr.To[int32](0)
 		})
 		names[i] = m.Name
@@ -44,32 +44,32 @@ func TestFaults(t *testing.T) {
 			audit.check(t, name)
 		}
 	}
-	check("from the start")
+	check("before any fault")
 
 	first.kill()
-	time.Sleep(12 * time.Second) // the outage itself
+	time.Sleep(12 * time.Second) // length of the outage
 	second := w.operate(t)
-	check("the operator was dead for 12 s")
+	check("after 12 s without an operator")
 
-	// The API server goes away for longer than an interval, under a running operator.
+	// The API server is down for longer than an interval, while the operator runs.
 	w.must(t, w.Kill(t.Context(), cluster.APIServer))
-	time.Sleep(7 * time.Second) // the outage itself
+	time.Sleep(7 * time.Second) // length of the outage
 	w.must(t, w.Restart(t.Context(), cluster.APIServer))
-	check("the API server was dead for 7 s")
+	check("after 7 s without an API server")
 
 	third := w.operate(t)
-	check("two operators at the same time")
-	for range 4 { // each in turn, in the middle of their work
+	check("with two operators at the same time")
+	for range 4 { // The test kills each operator in turn while it works.
 		second.kill()
 		second = w.operate(t)
 		third.kill()
 		third = w.operate(t)
 	}
-	check("two operators, killed in turn")
+	check("after two operators were killed in turn")
 	if code := second.stop(); code != 0 {
 		t.Errorf("SIGTERM: exit code %d, want 0", code)
 	}
-	check("one of them was stopped")
+	check("after one operator was stopped")
 }
 
 func (w *world) must(t *testing.T, err error) {
@@ -79,7 +79,7 @@ func (w *world) must(t *testing.T, err error) {
 	}
 }
 
-// runs waits until each of the MyCronJobs has made two more Jobs.
+// runs waits until each of the MyCronJobs has created two more Jobs.
 func (w *world) runs(t *testing.T, audit *audit, names []string) {
 	t.Helper()
 	before := map[string]int{}
@@ -89,7 +89,7 @@ func (w *world) runs(t *testing.T, audit *audit, names []string) {
 	eventually(t, 60*time.Second, func(context.Context) error {
 		for _, name := range names {
 			if len(audit.of(name)) < before[name]+2 {
-				return errors.New(name + " makes no Jobs")
+				return errors.New(name + " has not created two more Jobs")
 			}
 		}
 		return nil

@@ -38,7 +38,7 @@ const (
 `
 )
 
-// goldenKinds are the kinds in the namespaces of the examples. ECSInstances have no children: for them see pkg/controller/golden.
+// goldenKinds are the kinds in the namespaces of the examples. ECSInstances have no children: pkg/controller/golden has their golden files.
 var goldenKinds = []schema.GroupVersionResource{
 	{Group: "groupa.k8s.zhuang.com", Version: "v1", Resource: "apiexampleas"},
 	{Group: "app.aiops.org", Version: "v1", Resource: "applications"},
@@ -56,9 +56,8 @@ var goldenKinds = []schema.GroupVersionResource{
 	{Group: "policy", Version: "v1", Resource: "poddisruptionbudgets"},
 }
 
-// testExamplesAreWrittenAsBefore applies the examples, on a cluster whose API server has no other
-// client: no Pod runs and no Deployment makes progress, so that all of it is the operator's work.
-// Every MyCronJob gets a Job by run-now, and makes no other: it is suspended.
+// testExamplesAreWrittenAsBefore applies the examples. The cluster has no kubelet and no other controllers, so that the operator has
+// written all objects. Every MyCronJob is suspended, and creates one Job by run-now.
 func testExamplesAreWrittenAsBefore(t *testing.T, w *world) {
 	ns := w.bareNamespace(t)
 	_, err := w.kube.CoreV1().ServiceAccounts(ns).Create(t.Context(), serviceAccount("default"), metav1.CreateOptions{})
@@ -81,7 +80,7 @@ func testExamplesAreWrittenAsBefore(t *testing.T, w *world) {
 				last, since = now, time.Now()
 			}
 			if time.Since(since) < 10*time.Second {
-				return fmt.Errorf("it still changes: %w", err)
+				return fmt.Errorf("the objects still change: %w", err)
 			}
 			return err
 		})
@@ -125,7 +124,7 @@ func asStored(ctx context.Context, client dynamic.Interface, ns string) ([]byte,
 			return nil, err
 		}
 		for i := range list.Items { // The API server sorts them by name.
-			// Pods and claims differ in their numbers: those that pkg/controller/golden shows.
+			// Pods and claims differ only in their ordinals. pkg/controller/golden shows them.
 			object := &list.Items[i]
 			if numbered := regexp.MustCompile(`-[1-9]\d*$`); numbered.MatchString(object.GetName()) {
 				fmt.Fprintf(all, "---\n# %s %s\n", object.GetKind(), object.GetName())
@@ -206,5 +205,5 @@ func differs(file string, want, got []byte) error {
 	around := func(lines []string) string {
 		return strings.Join(lines[min(max(0, at-8), len(lines)):min(at+8, len(lines))], "\n")
 	}
-	return fmt.Errorf("%s differs from what is stored, first in line %d\nthe file:\n%s\nstored:\n%s", file, at+1, around(was), around(is))
+	return fmt.Errorf("%s differs from the objects, first in line %d\nthe file:\n%s\nthe objects:\n%s", file, at+1, around(was), around(is))
 }

@@ -43,7 +43,7 @@ const (
 	examplesDir = "../../../artifacts/examples/"
 )
 
-// The images of an upgrade. Except in TestUpgrade, they hold the same program.
+// The images of an upgrade. Except in TestUpgrade, both contain the same program.
 const (
 	imageBefore = "glassback.test/glassback:before"
 	imageAfter  = "glassback.test/glassback:after"
@@ -58,7 +58,7 @@ type installation struct {
 	// Only with the files of a release:
 	user  *user
 	first release
-	// next waits until the next release is made, and the node has its image.
+	// next waits until the next release is built and the node has its image.
 	next func(t *testing.T) release
 	// install installs a release, or upgrades to it.
 	install func(t *testing.T, r release)
@@ -66,9 +66,9 @@ type installation struct {
 	check func(t *testing.T)
 }
 
-// TestInstallation has nothing but the files of two releases, and follows the documents with them. It installs the chart, runs the
-// examples, upgrades to the next release and uninstalls the chart. The definitions and the objects stay. It installs install.yaml, which
-// adopts them, upgrades, disturbs the operator, and deletes everything. Then the cluster has the same objects as before.
+// TestInstallation follows the documents with only the files of two releases. First it installs the chart, runs the examples, upgrades to
+// the next release and uninstalls the chart. The definitions and the objects stay. Then it installs install.yaml, which adopts them. It
+// upgrades, disturbs the operator, and deletes everything. At the end, the cluster has the same objects as before.
 func TestInstallation(t *testing.T) {
 	needRealNode(t)
 	t.Parallel()
@@ -79,7 +79,7 @@ func TestInstallation(t *testing.T) {
 	r := first.made(t)
 	in.first = r
 	in.user.imports(t, r)
-	next, imported := makeRelease(t, nextCheckout(t)), false // while the first release is used
+	next, imported := makeRelease(t, nextCheckout(t)), false // This runs while the test uses the first release.
 	in.next = func(t *testing.T) release {
 		if !imported {
 			in.user.imports(t, next.made(t))
@@ -109,7 +109,7 @@ func TestInstallation(t *testing.T) {
 		in.installed(t)
 		began := time.Now()
 		in.create(t, ns, name, func(m *v1.MyCronJob) {
-			m.Spec.IntervalSeconds = ptr.To[int32](2) // The test often waits for two slots.
+			m.Spec.IntervalSeconds = ptr.To[int32](2) // The test often waits for two slots: a short interval saves time.
 			m.Spec.MissedRunPolicy = v1.AllMissed
 			m.Spec.SuccessfulJobsHistoryLimit = ptr.To[int32](0)
 		})
@@ -122,7 +122,7 @@ func TestInstallation(t *testing.T) {
 	}
 	workloads := in.workloads(t)
 	in.install, in.check = in.applyRelease, in.checked
-	t.Run("install.yaml", func(t *testing.T) { // The Deployment is the same: see TestTheChartInstallsWhatKustomizeDoes.
+	t.Run("install.yaml", func(t *testing.T) { // The Deployment is the same as the chart's: see TestTheChartInstallsWhatKustomizeDoes.
 		in.installed(t)
 		began := time.Now()
 		in.used(t)
@@ -138,20 +138,20 @@ func TestInstallation(t *testing.T) {
 			t.Errorf("%d slots were missed: %v", got.Status.MissedTotal, err)
 		}
 		in.deleteAll(t)
-		eventually(t, time.Minute, func(context.Context) error { // Owners are gone before their last dependents.
+		eventually(t, time.Minute, func(context.Context) error { // The garbage collector deletes the last dependents after their owners.
 			after, err := in.user.everything(t, r, "")
 			if err != nil {
 				return err
 			}
 			if left := slices.DeleteFunc(after, func(object string) bool { return slices.Contains(before, object) }); len(left) > 0 {
-				return fmt.Errorf("these are left:\n%s", strings.Join(left, "\n"))
+				return fmt.Errorf("these objects still exist:\n%s", strings.Join(left, "\n"))
 			}
 			return nil
 		})
 	})
 }
 
-// prepare starts an ECS simulator, and makes the Secret by which the samples use it. Nothing is installed yet.
+// prepare starts an ECS simulator, and creates the Secret with which the samples use it. It installs nothing.
 func (w *world) prepare(t *testing.T) (*installation, *cloud) {
 	t.Helper()
 	simulated := w.simulateInside(t)
@@ -160,13 +160,13 @@ func (w *world) prepare(t *testing.T) (*installation, *cloud) {
 	return in, simulated
 }
 
-// load gives the node an image of the operator, under this name.
+// load gives the node an image of the operator with the name.
 func (w *world) load(t *testing.T, name string) {
 	t.Helper()
 	w.loadProgram(t, name, built(t, "GLASSBACK_LINUX", "bin/linux/glassback", "make image"))
 }
 
-// loadProgram gives the node an image of a static program, under this name.
+// loadProgram gives the node an image of a static program with the name.
 func (w *world) loadProgram(t *testing.T, name, program string) {
 	t.Helper()
 	mkimage := built(t, "MKIMAGE_BIN", "bin/tools/mkimage", "make image")
@@ -179,7 +179,7 @@ func (w *world) loadProgram(t *testing.T, name, program string) {
 	w.must(t, err)
 }
 
-// simulateInside starts an ECS simulator, with more arguments, at an address that Pods can reach.
+// simulateInside starts an ECS simulator at an address that Pods can reach. It adds the arguments.
 func (w *world) simulateInside(t *testing.T, args ...string) *cloud {
 	t.Helper()
 	nodes, err := w.kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
@@ -193,19 +193,19 @@ func (w *world) simulateInside(t *testing.T, args ...string) *cloud {
 	return &cloud{world: w, url: "http://" + address, simulator: simulator}
 }
 
-// apply installs the operator as in docs/install.md, except for the endpoint of ECS.
+// apply installs the operator as in docs/install.md, but with another endpoint of ECS.
 func (in *installation) apply(t *testing.T, image string) {
 	t.Helper()
 	in.applyFrom(t, root, image)
 }
 
-// applyFrom is apply with the manifests of a checkout.
+// applyFrom does the same as apply, with the manifests of a checkout.
 func (in *installation) applyFrom(t *testing.T, checkout, image string) {
 	t.Helper()
 	in.applyManifests(t, renderFrom(t, checkout, "default", image))
 }
 
-// applyManifests is apply with these manifests.
+// applyManifests does the same as apply, with other manifests.
 func (in *installation) applyManifests(t *testing.T, manifests []byte) {
 	t.Helper()
 	file := filepath.Join(in.Dir(), "install.yaml")
@@ -224,7 +224,7 @@ func (in *installation) simulating(t *testing.T, manifests []byte) []byte {
 	return manifests
 }
 
-// applyRelease installs install.yaml of a release as docs/install.md says, but for the endpoint of ECS.
+// applyRelease installs install.yaml of a release as docs/install.md says, but with another endpoint of ECS.
 func (in *installation) applyRelease(t *testing.T, r release) {
 	t.Helper()
 	file := filepath.Join(r.dir, "install.yaml")
@@ -241,12 +241,12 @@ func (in *installation) deleteAll(t *testing.T) {
 	r := in.next(t)
 	in.user.shell(t, r, "kubectl delete apiexampleas,applications,ecsinstances,mycronjobs,redisclusters --all --all-namespaces")
 	if out := in.user.shell(t, r, "kubectl get glassback --all-namespaces"); out != "" {
-		t.Errorf("there are still objects:\n%s", out)
+		t.Errorf("these objects still exist:\n%s", out)
 	}
 	in.user.shell(t, r, "kubectl delete -f install.yaml")
 }
 
-// helmInstall installs, or upgrades to, the chart of a release, but for the endpoint of ECS.
+// helmInstall installs the chart of a release, or upgrades to it, with another endpoint of ECS.
 func (in *installation) helmInstall(t *testing.T, r release) {
 	t.Helper()
 	command := "upgrade"
@@ -256,7 +256,7 @@ func (in *installation) helmInstall(t *testing.T, r release) {
 	in.user.shell(t, r, "helm "+command+" glassback "+r.chart()+" -n glassback-system --wait --set ecsEndpoint="+in.ecs)
 }
 
-// helmUninstall uninstalls the chart as its README says. The definitions with all of their objects stay, and nothing else.
+// helmUninstall uninstalls the chart as its README says. Only the definitions and their objects stay.
 func (in *installation) helmUninstall(t *testing.T) {
 	t.Helper()
 	in.user.shell(t, in.next(t), "helm uninstall glassback --namespace glassback-system --wait")
@@ -264,12 +264,12 @@ func (in *installation) helmUninstall(t *testing.T) {
 	left, err := in.user.everything(t, in.next(t), nameLabel+"=glassback")
 	in.must(t, err)
 	if len(left) != 5 || slices.ContainsFunc(left, func(o string) bool { return !strings.Contains(o, "/CustomResourceDefinition/") }) {
-		t.Errorf("these are left, want the five definitions:\n%s", strings.Join(left, "\n"))
+		t.Errorf("these objects still exist, want only the five definitions:\n%s", strings.Join(left, "\n"))
 	}
 }
 
-// helmTest is checked, and the same in the Pod of "helm test" and with the plugin of kubectl. There are no ECSInstances yet: a plugin does
-// not reach the simulator.
+// helmTest runs glassback check in three places: in the operator's Pod, in the Pod of "helm test", and as the plugin of kubectl. It must
+// run before ECSInstances exist, since the plugin cannot reach the simulator.
 func (in *installation) helmTest(t *testing.T) {
 	t.Helper()
 	in.checked(t)
@@ -300,7 +300,7 @@ func (in *installation) installed(t *testing.T) {
 	in.check(t)
 }
 
-// used applies the examples, and asks for what the operator serves.
+// used applies the examples, and sends requests to the operator's endpoints.
 func (in *installation) used(t *testing.T) {
 	t.Helper()
 	in.samples(t, filepath.Join(in.first.dir, "artifacts", "examples"))
@@ -309,36 +309,36 @@ func (in *installation) used(t *testing.T) {
 	in.metrics(t)
 }
 
-// ran waits until a MyCronJob has made two Jobs for slots after a time.
+// ran waits until a MyCronJob has created two Jobs for slots after a time.
 func (in *installation) ran(t *testing.T, audit *audit, name string, since time.Time) {
 	t.Helper()
 	eventually(t, time.Minute, func(context.Context) error {
 		jobs := slices.DeleteFunc(audit.of(name), func(job string) bool { return slotOf(t, job) <= since.Unix() })
 		if len(jobs) < 2 {
-			return fmt.Errorf("%s has made the Jobs %q since %s", name, jobs, since)
+			return fmt.Errorf("%s has created the Jobs %q since %s", name, jobs, since)
 		}
 		return nil
 	})
 }
 
-// ready waits until the operator is, both replicas.
+// ready waits until both replicas of the operator are ready.
 func (in *installation) ready(t *testing.T) {
 	t.Helper()
 	in.run(t, "rollout", "status", "--namespace", operatorNamespace, "deployment/glassback-manager", "--timeout=3m")
 	pods := in.replicas(t)
 	if len(pods) != 2 {
-		t.Errorf("there are %d replicas that stay", len(pods))
+		t.Errorf("the operator has %d replicas, want 2", len(pods))
 	}
 	for _, pod := range pods {
 		for _, c := range pod.Status.ContainerStatuses {
 			if c.RestartCount > 0 {
-				t.Errorf("%s was started %d times again", pod.Name, c.RestartCount)
+				t.Errorf("%s was restarted %d times", pod.Name, c.RestartCount)
 			}
 		}
 	}
 }
 
-// replicas are the Pods of the operator that are not on their way out.
+// replicas returns the Pods of the operator that are not being deleted.
 func (in *installation) replicas(t *testing.T) []corev1.Pod {
 	t.Helper()
 	pods, err := in.kube.CoreV1().Pods(operatorNamespace).List(t.Context(), metav1.ListOptions{LabelSelector: managers})
@@ -346,7 +346,7 @@ func (in *installation) replicas(t *testing.T) []corev1.Pod {
 	return slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })
 }
 
-// checked has the operator check itself, in its Pod.
+// checked runs glassback check in a Pod of the operator.
 func (in *installation) checked(t *testing.T) {
 	t.Helper()
 	out, err := in.kubectl(t, "exec", "--namespace", operatorNamespace, "deployment/glassback-manager", "--", "/glassback", "check")
@@ -380,14 +380,14 @@ func (in *installation) samples(t *testing.T, dir string) {
 	t.Logf("the samples of the seeds were Ready after %s", time.Since(began).Round(time.Second))
 }
 
-// status lists the samples with the plugin of kubectl: an object of each kind, all of them ready.
+// status lists the samples with the plugin of kubectl. One object of each kind must be ready.
 func (in *installation) status(t *testing.T) {
 	t.Helper()
 	out := in.user.shell(t, in.first, `kubectl apply -f artifacts/examples/apiexamplea-jimmy.yaml >&2
 		kubectl glassback status -A`)
 	for _, kind := range []string{"aea/apiexamplea", "app/application", "mcj/mycronjob", "rdc/rediscluster", "ecs/ecsinstance"} {
 		if !regexp.MustCompile(`(?m)^default +` + kind + `-sample +True `).MatchString(out) {
-			t.Errorf("kubectl glassback status has no %s-sample that is ready:\n%s", kind, out)
+			t.Errorf("kubectl glassback status does not list a ready %s-sample:\n%s", kind, out)
 		}
 	}
 }
@@ -397,12 +397,11 @@ func (in *installation) webhooks(t *testing.T) {
 	t.Helper()
 	out := in.run(t, "scale", "rdc/rediscluster-sample", "--replicas=5")
 	if !strings.Contains(out, "Warning: spec.replicas: 5 is stored as 6") {
-		t.Errorf("a RedisCluster is scaled to 5 Pods, and kubectl says\n%s", out)
+		t.Errorf("after a scale of a RedisCluster to 5 Pods, kubectl printed\n%s", out)
 	}
 }
 
-// metrics scrapes as Prometheus does: by the Service's name, which the certificate is for, with
-// the token of a ServiceAccount.
+// metrics scrapes as Prometheus does: by the name of the Service, which the certificate contains, and with the token of a ServiceAccount.
 func (in *installation) metrics(t *testing.T) {
 	t.Helper()
 	ns := in.namespace(t)
@@ -410,10 +409,10 @@ func (in *installation) metrics(t *testing.T) {
 	for name, want := range map[string]int{"prometheus": http.StatusOK, "default": http.StatusForbidden, "": http.StatusUnauthorized} {
 		code, body := in.scrape(t, in.token(t, ns, name))
 		if code != want {
-			t.Errorf("ServiceAccount %q gets %d, want %d: %s", name, code, want, body)
+			t.Errorf("ServiceAccount %q gets the code %d, want %d: %s", name, code, want, body)
 		}
 		if want == http.StatusOK && !strings.Contains(body, "\ncontroller_runtime_reconcile_total{") {
-			t.Errorf("the metrics are %d bytes, and do not count reconciles", len(body))
+			t.Errorf("the metrics (%d bytes) have no count of reconciles", len(body))
 		}
 	}
 	in.must(t, in.kube.RbacV1().ClusterRoleBindings().Delete(t.Context(), ns+"-metrics", metav1.DeleteOptions{}))
@@ -433,7 +432,7 @@ func (in *installation) grantMetrics(t *testing.T, ns, name string) {
 	in.must(t, err)
 }
 
-// token returns one of a ServiceAccount; none for no name.
+// token returns a token of a ServiceAccount, or "" if the name is empty.
 func (in *installation) token(t *testing.T, ns, name string) string {
 	t.Helper()
 	if name == "" {
@@ -473,12 +472,12 @@ func (in *installation) scrape(t *testing.T, token string) (int, string) {
 	return answer.StatusCode, string(body)
 }
 
-// dialInside connects to an address of the cluster's network. The connection stays there.
+// dialInside connects to an address in the cluster's network. The connection stays in that network.
 func (w *world) dialInside(ctx context.Context, network, address string) (net.Conn, error) {
 	var conn net.Conn
 	failed := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // The thread ends with the goroutine, and no other goroutine gets it.
+		runtime.LockOSThread() // No other goroutine uses this thread: it ends with the goroutine.
 		err := w.Enter()
 		if err == nil {
 			conn, err = (&net.Dialer{}).DialContext(ctx, network, address)
@@ -488,7 +487,7 @@ func (w *world) dialInside(ctx context.Context, network, address string) (net.Co
 	return conn, <-failed
 }
 
-// upgrade upgrades to the next release. The samples stay Ready. It returns a time at which a new Pod led.
+// upgrade upgrades to the next release. The samples stay Ready. It returns a time at which a new Pod was the leader.
 func (in *installation) upgrade(t *testing.T) time.Time {
 	t.Helper()
 	next := in.next(t)
@@ -521,7 +520,7 @@ func (in *installation) leader(ctx context.Context) (pod, identity string, err e
 	return pod, identity, nil
 }
 
-// followed waits until another Pod leads, and returns how long that took.
+// followed waits until another Pod is the leader, and returns how long that took.
 func (in *installation) followed(t *testing.T, before string, patience time.Duration) time.Duration {
 	t.Helper()
 	began := time.Now()
@@ -537,8 +536,8 @@ func (in *installation) followed(t *testing.T, before string, patience time.Dura
 	return time.Since(began)
 }
 
-// restartLeader kills the leader's process: the kubelet starts it again, and it continues as the
-// leader that it was. Like the other disturbances, it returns a time at which there was a leader again.
+// restartLeader kills the leader's process. The kubelet starts the process again, and it stays the leader. Like the other disturbances,
+// restartLeader returns a time at which there was a leader again.
 func (in *installation) restartLeader(t *testing.T) time.Time {
 	t.Helper()
 	pod, identity, err := in.leader(t.Context())
@@ -548,20 +547,19 @@ func (in *installation) restartLeader(t *testing.T) time.Time {
 	eventually(t, leaseDuration, func(ctx context.Context) error {
 		lease, err := in.kube.CoordinationV1().Leases(operatorNamespace).Get(ctx, "glassback", metav1.GetOptions{})
 		if err == nil && lease.Spec.RenewTime.Before(&metav1.MicroTime{Time: began}) {
-			err = fmt.Errorf("it was last renewed at %s", lease.Spec.RenewTime)
+			err = fmt.Errorf("the Lease was last renewed at %s", lease.Spec.RenewTime)
 		}
 		return err
 	})
 	led := time.Now()
 	_, now, err := in.leader(t.Context())
 	in.must(t, err)
-	t.Logf("a leader whose process was killed led again after %s (the same Pod: %t)", led.Sub(began), now == identity)
+	t.Logf("%s after the leader's process was killed, there was a leader again (the same Pod: %t)", led.Sub(began), now == identity)
 	in.run(t, "rollout", "status", "--namespace", operatorNamespace, "deployment/glassback-manager", "--timeout=2m")
 	return led
 }
 
-// killLeader ends the leader's Pod without any notice, as a node that fails does: the leader
-// does not release the Lease.
+// killLeader ends the leader's Pod without a signal, as a failed node does. The leader does not release the Lease.
 func (in *installation) killLeader(t *testing.T) time.Time {
 	t.Helper()
 	pod, identity, err := in.leader(t.Context())
@@ -572,9 +570,9 @@ func (in *installation) killLeader(t *testing.T) time.Time {
 	in.followed(t, identity, 2*leaseDuration)
 	led := time.Now()
 	took := led.Sub(began)
-	t.Logf("a leader whose Pod was killed was followed after %s", took)
+	t.Logf("%s after the leader's Pod was killed, another Pod was the leader", took)
 	if took > leaseDuration+time.Second {
-		t.Errorf("the next leader came after %s, and the lease is for %s", took, leaseDuration)
+		t.Errorf("the handover took %s, but the lease lasts %s", took, leaseDuration)
 	}
 	in.run(t, "rollout", "status", "--namespace", operatorNamespace, "deployment/glassback-manager", "--timeout=2m")
 	return led
@@ -595,16 +593,16 @@ func (in *installation) killProcess(t *testing.T, pod string) {
 		if errors.Join(err1, err2, err3) != nil || !bytes.HasPrefix(line, []byte("/glassback\x00")) {
 			continue // This Pod is not the leader, or has ended.
 		}
-		// systemd's names of control groups have no hyphens.
+		// systemd's names of control groups have underscores instead of hyphens.
 		if bytes.Contains(bytes.ReplaceAll(group, []byte("_"), []byte("-")), []byte("pod"+object.UID)) {
 			in.must(t, syscall.Kill(pid, syscall.SIGKILL))
 			return
 		}
 	}
-	t.Fatalf("Pod %s has no process", pod)
+	t.Fatalf("Pod %s has no running process", pod)
 }
 
-// evictLeader has the leader's Pod evicted, as kubectl drain does.
+// evictLeader evicts the leader's Pod, as kubectl drain does.
 func (in *installation) evictLeader(t *testing.T) time.Time {
 	t.Helper()
 	pod, identity, err := in.leader(t.Context())
@@ -612,7 +610,7 @@ func (in *installation) evictLeader(t *testing.T) time.Time {
 	eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: operatorNamespace, Name: pod}}
 	in.must(t, in.kube.PolicyV1().Evictions(operatorNamespace).Evict(t.Context(), eviction))
 	took, led := in.followed(t, identity, leaseDuration), time.Now()
-	t.Logf("a leader whose Pod was evicted was followed after %s", took)
+	t.Logf("%s after the leader's Pod was evicted, another Pod was the leader", took)
 	if took > 2*time.Second {
 		t.Errorf("a planned handover took %s", took)
 	}

@@ -62,12 +62,12 @@ func fetch(ctx context.Context, url string) (string, error) {
 	defer answer.Body.Close()
 	body, err := io.ReadAll(answer.Body)
 	if err == nil && answer.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s answers %d: %s", url, answer.StatusCode, body)
+		err = fmt.Errorf("%s answered with the code %d: %s", url, answer.StatusCode, body)
 	}
 	return string(body), err
 }
 
-// added returns how many keys were put into the queue of MyCronJobs, and how many wait there.
+// added returns the number of keys that were ever added to the queue of MyCronJobs, and the number that wait in it.
 func (c *candidate) added(t *testing.T) (added, waiting string) {
 	t.Helper()
 	text, err := fetch(t.Context(), "http://"+c.metrics+"/metrics")
@@ -88,7 +88,7 @@ func (c *candidate) added(t *testing.T) (added, waiting string) {
 
 func (c *candidate) leads() bool { return strings.Contains(c.log.String(), leading) }
 
-// follows waits until one of the replicas leads, and returns which, and how long that took.
+// follows waits until one of the replicas is the leader. It returns that replica, and how long this took.
 func follows(t *testing.T, replicas []*candidate, since time.Time, patience time.Duration) (*candidate, time.Duration) {
 	t.Helper()
 	for time.Since(since) < patience {
@@ -97,12 +97,11 @@ func follows(t *testing.T, replicas []*candidate, since time.Time, patience time
 		}
 		time.Sleep(time.Millisecond)
 	}
-	t.Fatalf("no operator leads after %s", patience)
+	t.Fatalf("no operator is the leader after %s", patience)
 	return nil, 0
 }
 
-// TestLeaderElection has replicas follow one another. No slot of a MyCronJob runs twice, and
-// none is lost.
+// TestLeaderElection ends one leader after the other in different ways. No slot of a MyCronJob runs twice, and none is lost.
 func TestLeaderElection(t *testing.T) {
 	t.Parallel()
 	w := start(t, cluster.Config{})
@@ -128,14 +127,14 @@ func TestLeaderElection(t *testing.T) {
 	}
 
 	if slices.ContainsFunc(standby, (*candidate).leads) {
-		t.Fatal("two lead at once")
+		t.Fatal("two operators are leaders at once")
 	}
 	began := time.Now()
 	if code := leader.stop(); code != 0 {
 		t.Errorf("SIGTERM: exit code %d, want 0", code)
 	}
 	_, took := follows(t, standby, began, leaseDuration)
-	t.Logf("a leader that was told to stop was followed after %s", took)
+	t.Logf("%s after the leader got SIGTERM, another operator was the leader", took)
 	if took > 2*time.Second {
 		t.Errorf("a planned handover took %s", took)
 	}
@@ -144,33 +143,33 @@ func TestLeaderElection(t *testing.T) {
 	began = time.Now()
 	leader.kill()
 	_, took = follows(t, standby, began, 2*leaseDuration)
-	t.Logf("a leader that was killed was followed after %s", took)
+	t.Logf("%s after the leader was killed, another operator was the leader", took)
 	if took > leaseDuration+time.Second {
-		t.Errorf("the next leader came %s after the death of the last, and the lease is for %s", took, leaseDuration)
+		t.Errorf("the handover took %s, but the lease lasts %s", took, leaseDuration)
 	}
 	replace()
 
-	// Jobs have come and gone, and only the leader's queue has had keys.
+	// Jobs were created and deleted, but only the leader's queue got keys.
 	for _, c := range standby {
 		if added, waiting := c.added(t); added != "0" || waiting != "0" {
-			t.Errorf("%s keys were put into the queue of a standby, and %s wait", added, waiting)
+			t.Errorf("a standby added %s keys to its queue, and %s wait", added, waiting)
 		}
 	}
 	if added, _ := leader.added(t); added == "0" {
-		t.Error("no key was put into the queue of the leader")
+		t.Error("the leader added no key to its queue")
 	}
 
-	// It sleeps for longer than its lease, and then does not know that it has lost it.
+	// The leader sleeps for longer than its lease. When it wakes, it does not know at first that it has lost the Lease.
 	w.must(t, leader.cmd.Process.Signal(syscall.SIGSTOP))
 	follows(t, standby, time.Now(), 2*leaseDuration)
 	sleeper := leader
 	w.must(t, sleeper.cmd.Process.Signal(syscall.SIGCONT))
 	replace()
 	if code := sleeper.wait(leaseDuration); code != 1 || !strings.Contains(sleeper.log.String(), "lost the Lease: ") {
-		t.Errorf("a leader that has lost its Lease ended with %d:\n%s", code, tail(sleeper.log.String(), 5))
+		t.Errorf("a leader that lost its Lease ended with the code %d:\n%s", code, tail(sleeper.log.String(), 5))
 	}
 
-	// An administrator deletes the Lease: the leader makes it again, and leads on.
+	// An administrator deletes the Lease. The leader creates it again, and stays the leader.
 	leases := w.kube.CoordinationV1().Leases(operatorNamespace)
 	held, err := leases.Get(t.Context(), "glassback", metav1.GetOptions{})
 	w.must(t, err)
@@ -180,11 +179,11 @@ func TestLeaderElection(t *testing.T) {
 	again, err := leases.Get(t.Context(), "glassback", metav1.GetOptions{})
 	w.must(t, err)
 	if *again.Spec.HolderIdentity != *held.Spec.HolderIdentity || slices.ContainsFunc(standby, (*candidate).leads) || !leader.running() {
-		t.Errorf("after the Lease was deleted %s leads, and no more %s", *again.Spec.HolderIdentity, *held.Spec.HolderIdentity)
+		t.Errorf("after the Lease was deleted, the leader is %s, want %s", *again.Spec.HolderIdentity, *held.Spec.HolderIdentity)
 	}
 }
 
-// createNamespace makes a namespace of that very name.
+// createNamespace creates a namespace with exactly this name.
 func (w *world) createNamespace(t *testing.T, name string) {
 	t.Helper()
 	ns := namespaceObject()

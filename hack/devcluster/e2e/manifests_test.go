@@ -35,30 +35,30 @@ import (
 
 const (
 	operatorNamespace = "glassback-system"
-	nameLabel         = "app.kubernetes.io/name" // of all that is shipped
+	nameLabel         = "app.kubernetes.io/name" // label of all shipped objects
 )
 
-// installs are the directories of artifacts that are all of an installation, and the
-// namespaces beside the operator's own that they have objects in.
+// installs are the directories of artifacts that are complete installations. Each has a list of further namespaces in which it has objects,
+// beside the operator's own namespace.
 var installs = map[string][]string{"default": nil, "default-certmanager": nil, "namespaced": {"default"}}
 
 // rendered is the output of kustomize for a directory of artifacts.
 type rendered []*unstructured.Unstructured
 
-// render has hack/render.sh print it, with an image.
+// render returns the output of hack/render.sh with these arguments: a directory and an image.
 func render(t *testing.T, args ...string) []byte {
 	t.Helper()
 	return renderFrom(t, root, args...)
 }
 
-// renderFrom is render in a checkout.
+// renderFrom does the same as render, in a checkout.
 func renderFrom(t *testing.T, checkout string, args ...string) []byte {
 	t.Helper()
 	binary, err := cluster.FindBinary()
 	if err != nil {
 		t.Fatal(err)
 	}
-	kubectl := filepath.Join(t.TempDir(), "kubectl") // By this name, it is one.
+	kubectl := filepath.Join(t.TempDir(), "kubectl") // With this name, the program works as kubectl.
 	if err := os.Symlink(binary, kubectl); err != nil {
 		t.Fatal(err)
 	}
@@ -82,14 +82,14 @@ func objects(t *testing.T, manifests []byte) rendered {
 			t.Fatal(err)
 		}
 		if object.GetKind() == "" || object.GetName() == "" {
-			t.Fatalf("this is no object:\n%s", document)
+			t.Fatalf("a document is not an object:\n%s", document)
 		}
 		all = append(all, object)
 	}
 	return all
 }
 
-// of returns the objects of a kind, decoded into their type. A field that the type does not have fails the test.
+// of returns the objects of a kind, decoded into their type. It fails the test if an object has a field that the type does not have.
 func of[T any](t *testing.T, all rendered, kind string) []*T {
 	t.Helper()
 	var found []*T
@@ -112,7 +112,7 @@ func TestManifests(t *testing.T) {
 			all := objects(t, render(t, directory, "registry.example:5000/glassback:v1"))
 			deployments := of[appsv1.Deployment](t, all, "Deployment")
 			if len(deployments) != 1 {
-				t.Fatalf("there are %d Deployments", len(deployments))
+				t.Fatalf("the manifests have %d Deployments, want 1", len(deployments))
 			}
 			if image := deployments[0].Spec.Template.Spec.Containers[0].Image; image != "registry.example:5000/glassback:v1" {
 				t.Errorf("the image is %s", image)
@@ -120,7 +120,7 @@ func TestManifests(t *testing.T) {
 			checkObjects(t, all, append(slices.Clone(namespaces), operatorNamespace))
 			checkBindings(t, all)
 			checkPod(t, deployments[0])
-			checkWhoFindsThePod(t, all, deployments[0])
+			checkSelectors(t, all, deployments[0])
 		})
 	}
 }
@@ -132,7 +132,7 @@ func checkObjects(t *testing.T, all rendered, namespaces []string) {
 	for _, object := range all {
 		id := fmt.Sprintf("%s %s/%s", object.GroupVersionKind().GroupKind(), object.GetNamespace(), object.GetName())
 		if seen[id] {
-			t.Errorf("%s is there twice", id)
+			t.Errorf("the manifests have %s twice", id)
 		}
 		seen[id] = true
 		switch kind := object.GetKind(); kind {
@@ -148,7 +148,7 @@ func checkObjects(t *testing.T, all rendered, namespaces []string) {
 			}
 		}
 		if object.GetLabels()[nameLabel] != "glassback" {
-			t.Errorf("%s has no label %s=glassback, by which it can be found and deleted", id, nameLabel)
+			t.Errorf("%s has no label %s=glassback: users find and delete objects by it", id, nameLabel)
 		}
 	}
 }
@@ -156,7 +156,7 @@ func checkObjects(t *testing.T, all rendered, namespaces []string) {
 // checkBindings checks that the roles and the subjects of bindings exist.
 func checkBindings(t *testing.T, all rendered) {
 	t.Helper()
-	there := func(kind, namespace, name string) bool {
+	exists := func(kind, namespace, name string) bool {
 		return slices.ContainsFunc(all, func(o *unstructured.Unstructured) bool {
 			return o.GetKind() == kind && o.GetNamespace() == namespace && o.GetName() == name
 		})
@@ -164,37 +164,38 @@ func checkBindings(t *testing.T, all rendered) {
 	bindings := of[rbacv1.RoleBinding](t, all, "RoleBinding")
 	bindings = append(bindings, of[rbacv1.RoleBinding](t, all, "ClusterRoleBinding")...)
 	if len(bindings) == 0 {
-		t.Error("there are no bindings")
+		t.Error("the manifests have no bindings")
 	}
 	for _, b := range bindings {
 		namespace := b.Namespace
 		if b.RoleRef.Kind == "ClusterRole" {
 			namespace = ""
 		}
-		if !there(b.RoleRef.Kind, namespace, b.RoleRef.Name) {
-			t.Errorf("%s %s/%s binds %v, which is not there", b.Kind, b.Namespace, b.Name, b.RoleRef)
+		if !exists(b.RoleRef.Kind, namespace, b.RoleRef.Name) {
+			t.Errorf("%s %s/%s refers to %v, which does not exist", b.Kind, b.Namespace, b.Name, b.RoleRef)
 		}
 		for _, s := range b.Subjects {
-			if !there(s.Kind, s.Namespace, s.Name) {
-				t.Errorf("%s %s/%s is for %v, which is not there", b.Kind, b.Namespace, b.Name, s)
+			if !exists(s.Kind, s.Namespace, s.Name) {
+				t.Errorf("%s %s/%s has the subject %v, which does not exist", b.Kind, b.Namespace, b.Name, s)
 			}
 		}
 	}
 }
 
-// checkPod checks the template of a Pod, whose rules the API server checks only for Pods. TestManifestsAreAccepted creates Pods, too.
+// checkPod checks the Pod template of the Deployment. The API server checks some rules only for Pods: TestManifestsAreAccepted creates
+// Pods.
 func checkPod(t *testing.T, d *appsv1.Deployment) {
 	t.Helper()
 	pod := d.Spec.Template.Spec
 	if !labels.SelectorFromSet(d.Spec.Selector.MatchLabels).Matches(labels.Set(d.Spec.Template.Labels)) {
-		t.Errorf("the Deployment selects %v, and its Pods have %v", d.Spec.Selector.MatchLabels, d.Spec.Template.Labels)
+		t.Errorf("the Deployment selects %v, but its Pods have the labels %v", d.Spec.Selector.MatchLabels, d.Spec.Template.Labels)
 	}
 	if s := d.Spec.Strategy.RollingUpdate; *d.Spec.Replicas != 2 || s.MaxUnavailable.IntValue() != 0 || s.MaxSurge.IntValue() != 1 {
-		t.Errorf("%d replicas are rolled out by %+v", *d.Spec.Replicas, s)
+		t.Errorf("the strategy for %d replicas is %+v", *d.Spec.Replicas, s)
 	}
 	container := pod.Containers[0]
 	for name, ok := range map[string]bool{
-		"a root file system to write to": *container.SecurityContext.ReadOnlyRootFilesystem,
+		"a writable root file system":    *container.SecurityContext.ReadOnlyRootFilesystem,
 		"no memory limit":                !container.Resources.Limits.Memory().IsZero(),
 		"no CPU request":                 !container.Resources.Requests.Cpu().IsZero(),
 		"a CPU limit":                    container.Resources.Limits.Cpu().IsZero(),
@@ -216,21 +217,20 @@ func checkPod(t *testing.T, d *appsv1.Deployment) {
 	for _, c := range pod.TopologySpreadConstraints {
 		if !labels.SelectorFromSet(c.LabelSelector.MatchLabels).Matches(labels.Set(d.Spec.Template.Labels)) ||
 			c.WhenUnsatisfiable != corev1.ScheduleAnyway {
-			t.Errorf("the Pods are spread by %v", c)
+			t.Errorf("the topology spread constraint of the Pods is %v", c)
 		}
 	}
 }
 
-// has reports whether the container has the port, by its name or number.
+// has reports whether the container has the port with this name or number.
 func has(c corev1.Container, port intstr.IntOrString) bool {
 	return slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool {
 		return port == intstr.FromString(p.Name) || port == intstr.FromInt32(p.ContainerPort)
 	})
 }
 
-// checkWhoFindsThePod checks those that select the Pods: whether they do, and whether the
-// ports that they name are the Pod's.
-func checkWhoFindsThePod(t *testing.T, all rendered, d *appsv1.Deployment) {
+// checkSelectors checks the objects that select the Pods. Their selectors must match the Pods, and their ports must be the Pod's ports.
+func checkSelectors(t *testing.T, all rendered, d *appsv1.Deployment) {
 	t.Helper()
 	pod := labels.Set(d.Spec.Template.Labels)
 	container := d.Spec.Template.Spec.Containers[0]
@@ -238,7 +238,7 @@ func checkWhoFindsThePod(t *testing.T, all rendered, d *appsv1.Deployment) {
 	for _, s := range services {
 		for _, port := range s.Spec.Ports {
 			if !labels.SelectorFromSet(s.Spec.Selector).Matches(pod) || !has(container, port.TargetPort) {
-				t.Errorf("Service %s: port %v of %v, and the Pod has %v and %v", s.Name, port, s.Spec.Selector, pod, container.Ports)
+				t.Errorf("Service %s: port %v, selector %v; the Pod has labels %v, ports %v", s.Name, port, s.Spec.Selector, pod, container.Ports)
 			}
 		}
 	}
@@ -246,19 +246,19 @@ func checkWhoFindsThePod(t *testing.T, all rendered, d *appsv1.Deployment) {
 	var open []intstr.IntOrString
 	for _, p := range policies {
 		if !labels.SelectorFromSet(p.Spec.PodSelector.MatchLabels).Matches(pod) || len(p.Spec.PodSelector.MatchLabels) == 0 {
-			t.Errorf("NetworkPolicy %s is about %v, and the Pod has %v", p.Name, p.Spec.PodSelector, pod)
+			t.Errorf("NetworkPolicy %s selects %v, but the Pod has the labels %v", p.Name, p.Spec.PodSelector, pod)
 		}
 		for _, rule := range p.Spec.Ingress {
 			for _, port := range rule.Ports {
 				open = append(open, *port.Port)
 				if !has(container, *port.Port) {
-					t.Errorf("NetworkPolicy %s lets in %v, and the Pod has %v", p.Name, port, container.Ports)
+					t.Errorf("NetworkPolicy %s allows the port %v, but the Pod has the ports %v", p.Name, port, container.Ports)
 				}
 			}
 		}
 	}
 	if len(open) != len(container.Ports) {
-		t.Errorf("network policies let in %v, and the Pod has %v", open, container.Ports)
+		t.Errorf("network policies allow the ports %v, but the Pod has the ports %v", open, container.Ports)
 	}
 	budgets := of[policyv1.PodDisruptionBudget](t, all, "PodDisruptionBudget")
 	for _, b := range budgets {
@@ -271,8 +271,8 @@ func checkWhoFindsThePod(t *testing.T, all rendered, d *appsv1.Deployment) {
 	}
 }
 
-// The three places that namespaces are named in agree.
-func TestTheNamespacedVariantIsForTheNamespacesThatItNames(t *testing.T) {
+// TestTheNamespacedVariantAgrees: the arguments, the roles and the webhooks name the same namespaces.
+func TestTheNamespacedVariantAgrees(t *testing.T) {
 	all := objects(t, render(t, "namespaced", "glassback:v1"))
 	deployment := of[appsv1.Deployment](t, all, "Deployment")[0]
 	var named []string
@@ -282,7 +282,7 @@ func TestTheNamespacedVariantIsForTheNamespacesThatItNames(t *testing.T) {
 		}
 	}
 	if len(named) == 0 {
-		t.Fatal("the operator is to work in all namespaces")
+		t.Fatal("the arguments do not restrict the operator to namespaces")
 	}
 	var granted []string
 	for _, role := range of[rbacv1.Role](t, all, "Role") {
@@ -291,7 +291,7 @@ func TestTheNamespacedVariantIsForTheNamespacesThatItNames(t *testing.T) {
 		}
 	}
 	if !slices.Equal(granted, named) {
-		t.Errorf("it works in %v, and has rights in %v", named, granted)
+		t.Errorf("the operator works in %v, but has permissions in %v", named, granted)
 	}
 	asked := 0
 	for _, object := range all {
@@ -308,20 +308,21 @@ func TestTheNamespacedVariantIsForTheNamespacesThatItNames(t *testing.T) {
 			expression := expressions[0].(map[string]any)
 			values, _, err := unstructured.NestedStringSlice(expression, "values")
 			if err != nil || expression["key"] != corev1.LabelMetadataName || expression["operator"] != "In" || !slices.Equal(values, named) {
-				t.Errorf("it works in %v, and a webhook is for %v", named, expression)
+				t.Errorf("the operator works in %v, but a webhook is for %v", named, expression)
 			}
 		}
 	}
 	if asked < 2 {
-		t.Errorf("there are %d webhooks", asked)
+		t.Errorf("the configurations have %d webhooks", asked)
 	}
 	if out, err := exec.Command("grep", "-c", "NAMESPACES[:,]",
 		"../../../artifacts/namespaced/kustomization.yaml").CombinedOutput(); err != nil || strings.TrimSpace(string(out)) != "3" {
-		t.Errorf("the places that say NAMESPACES: %s", out)
+		t.Errorf("the lines with NAMESPACES are: %s", out)
 	}
 }
 
-// With cert-manager, the operator is given the certificate, and has no right to a CA.
+// TestTheCertManagerVariantMountsTheCertificate: with cert-manager, the operator uses cert-manager's certificate, and has no permissions
+// for a CA of its own.
 func TestTheCertManagerVariantMountsTheCertificate(t *testing.T) {
 	all := objects(t, render(t, "default-certmanager", "glassback:v1"))
 	pod := of[appsv1.Deployment](t, all, "Deployment")[0].Spec.Template.Spec
@@ -341,18 +342,18 @@ func TestTheCertManagerVariantMountsTheCertificate(t *testing.T) {
 			}
 		}
 		if strings.HasSuffix(object.GetKind(), "WebhookConfiguration") && object.GetAnnotations()["cert-manager.io/inject-ca-from"] == "" {
-			t.Errorf("the caBundle of the %s is empty and stays so", object.GetKind())
+			t.Errorf("the caBundle of the %s stays empty: the object has no annotation of cert-manager", object.GetKind())
 		}
 	}
 	for _, service := range of[corev1.Service](t, all, "Service") {
 		if name := service.Name + "." + service.Namespace + ".svc"; !slices.Contains(names, name) {
-			t.Errorf("the certificate is for %v, and not for %s", names, name)
+			t.Errorf("the certificate has the names %v, but not %s", names, name)
 		}
 	}
 	roles := of[rbacv1.Role](t, all, "Role")
 	for _, role := range append(roles, of[rbacv1.Role](t, all, "ClusterRole")...) {
 		if role.Name == "glassback-webhook" {
-			t.Errorf("there is the %s of a CA", role.Kind)
+			t.Errorf("the manifests have the %s for a CA", role.Kind)
 		}
 		for _, rule := range role.Rules {
 			if slices.Contains(rule.APIGroups, "admissionregistration.k8s.io") {
@@ -389,7 +390,7 @@ func TestUndeployDeletesAllButTheDefinitions(t *testing.T) {
 	}
 	for _, object := range rest {
 		if object.GetKind() == "CustomResourceDefinition" {
-			t.Errorf("%s would be deleted, and all objects of it", object.GetName())
+			t.Errorf("undeploy would delete the definition %s, and all of its objects", object.GetName())
 		}
 	}
 	files, err := filepath.Glob("../../../artifacts/crd/*.yaml")
@@ -412,20 +413,20 @@ func TestManifestsAreAccepted(t *testing.T) {
 			all.WriteString("---\n")
 			all.Write(data)
 		}
-		file := filepath.Join(t.TempDir(), "install.yaml") // kubectl takes a comma for the end of a name
+		file := filepath.Join(t.TempDir(), "install.yaml") // kubectl splits a file name at a comma
 		w.must(t, os.WriteFile(file, all.Bytes(), 0o600))
 		out, err := w.kubectl(t, append([]string{"apply", "-f", file}, args...)...)
 		if err != nil || strings.Contains(out, "Warning") {
 			t.Fatalf("apply %v: %v\n%s", args, err, out)
 		}
 	}
-	t.Run("by a client's apply whose annotation they fit in", func(t *testing.T) {
+	t.Run("by a client-side apply: the objects fit into its annotation", func(t *testing.T) {
 		apply(t, objects(t, render(t, "default", "glassback:v1")))
 	})
-	t.Run("by a server-side apply again", func(t *testing.T) {
+	t.Run("by a server-side apply after that", func(t *testing.T) {
 		apply(t, objects(t, render(t, "default", "glassback:v2")), "--server-side", "--force-conflicts")
 	})
-	t.Run("with the security that the namespace demands of each Pod", func(t *testing.T) {
+	t.Run("with the Pod security that the namespace demands", func(t *testing.T) {
 		eventually(t, time.Minute, func(ctx context.Context) error {
 			d, err := w.kube.AppsV1().Deployments(operatorNamespace).Get(ctx, "glassback-manager", metav1.GetOptions{})
 			if err != nil || d.Status.ObservedGeneration < d.Generation || d.Status.AvailableReplicas != 2 || d.Status.UpdatedReplicas != 2 {
@@ -441,16 +442,16 @@ func TestManifestsAreAccepted(t *testing.T) {
 			}
 		}
 	})
-	t.Run("with built-in roles for users who may then do what they say", func(t *testing.T) { testUserRoles(t, w) })
+	t.Run("with permissions added to the built-in roles for users", func(t *testing.T) { testUserRoles(t, w) })
 	for directory := range installs {
 		t.Run(directory+" by a dry run", func(t *testing.T) {
 			known := slices.DeleteFunc(objects(t, render(t, directory, "glassback:v1")), func(o *unstructured.Unstructured) bool {
-				return o.GroupVersionKind().Group == "cert-manager.io" // which is not there
+				return o.GroupVersionKind().Group == "cert-manager.io" // This API group is not installed.
 			})
 			apply(t, known, "--server-side", "--force-conflicts", "--dry-run=server")
 		})
 	}
-	t.Run("namespaced where the operator has rights in that namespace alone", func(t *testing.T) {
+	t.Run("namespaced: the operator has permissions in that namespace only", func(t *testing.T) {
 		apply(t, objects(t, render(t, "namespaced", "glassback:v1")), "--server-side", "--force-conflicts")
 		user := "system:serviceaccount:" + operatorNamespace + ":glassback"
 		w.may(t, user, "default", "create", "batch", "jobs", "", true)
@@ -464,7 +465,7 @@ func TestManifestsAreAccepted(t *testing.T) {
 	})
 }
 
-// testUserRoles binds users to the built-in roles, which the shipped ones extend.
+// testUserRoles binds users to the built-in roles. The shipped roles extend these.
 func testUserRoles(t *testing.T, w *world) {
 	ns := w.namespace(t)
 	for _, role := range []string{"admin", "edit", "view"} {
@@ -496,7 +497,7 @@ func testUserRoles(t *testing.T, w *world) {
 	}
 }
 
-// may checks whether a user may do something, once the API server's caches have it.
+// may waits until the API server allows a request of a user, or forbids it if want is false.
 func (w *world) may(t *testing.T, user, ns, verb, group, resource, subresource string, want bool) {
 	t.Helper()
 	eventually(t, 10*time.Second, func(ctx context.Context) error {
@@ -512,8 +513,8 @@ func (w *world) may(t *testing.T, user, ns, verb, group, resource, subresource s
 	})
 }
 
-// What the ServiceMonitor names is in the Service, and in the Secret that package certificate
-// keeps.
+// TestTheServiceMonitorFindsTheMetrics: the labels and the port in the ServiceMonitor are those of the Service. The Secret of package
+// certificate has the key that the ServiceMonitor names.
 func TestTheServiceMonitorFindsTheMetrics(t *testing.T) {
 	monitor := *artifact[struct {
 		metav1.TypeMeta   `json:",inline"`
@@ -538,15 +539,15 @@ func TestTheServiceMonitorFindsTheMetrics(t *testing.T) {
 	other := artifact[corev1.Service](t, "webhook/service.yaml")
 	selector := labels.SelectorFromSet(monitor.Spec.Selector.MatchLabels)
 	if !selector.Matches(labels.Set(service.Labels)) || selector.Matches(labels.Set(other.Labels)) {
-		t.Errorf("it selects %s, and there are %v and %v", selector, service.Labels, other.Labels)
+		t.Errorf("the ServiceMonitor selects %s, but the Services have the labels %v and %v", selector, service.Labels, other.Labels)
 	}
 	if monitor.Namespace != service.Namespace || len(monitor.Spec.Endpoints) != 1 {
-		t.Fatalf("it is in %s, and has %d endpoints", monitor.Namespace, len(monitor.Spec.Endpoints))
+		t.Fatalf("the ServiceMonitor is in %s and has %d endpoints", monitor.Namespace, len(monitor.Spec.Endpoints))
 	}
 	endpoint := monitor.Spec.Endpoints[0]
 	if endpoint.Port != service.Spec.Ports[0].Name || endpoint.Scheme != "https" || endpoint.BearerTokenFile == "" ||
 		endpoint.TLSConfig.ServerName != service.Name+"."+service.Namespace+".svc" ||
 		endpoint.TLSConfig.CA.Secret.Name != "glassback-webhook-ca" || endpoint.TLSConfig.CA.Secret.Key != "ca.crt" {
-		t.Errorf("it scrapes %+v", endpoint)
+		t.Errorf("the endpoint of the ServiceMonitor is %+v", endpoint)
 	}
 }

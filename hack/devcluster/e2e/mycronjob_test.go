@@ -31,24 +31,23 @@ import (
 	"github.com/glassback/glassback/pkg/apis/glassback"
 )
 
-// TestMyCronJob runs on one cluster with a simulated node, and one namespace for
-// each case.
+// TestMyCronJob runs all cases on one cluster with a simulated node. Each case has its own namespace.
 func TestMyCronJob(t *testing.T) {
 	t.Parallel()
 	w := start(t, cluster.Config{})
 	launch(t, "--kubeconfig", w.Kubeconfig(), "--install-crds", "--controllers=mycronjob").waitFor("Started controller")
 	t.Run("cases", func(t *testing.T) {
 		for name, test := range map[string]func(*testing.T, *world, string){
-			"the seed's manifest makes a Job every 5 seconds":    testSeed,
-			"a schedule with seconds, in a time zone":            testSchedule,
-			"a foreign Job on a slot's name stalls nothing":      testForeignJob,
-			"history keeps what the limits say":                  testHistory,
-			"Forbid and Replace":                                 testConcurrency,
-			"suspend, run-now, and on again":                     testSuspendAndRunNow,
-			"a Job that the API server refuses":                  testRejectedJob,
-			"deleting the object deletes its Jobs":               testGarbage,
-			"an object that is paused is left alone":             testPaused,
-			"the API server refuses bad objects with what to do": testBadInput,
+			"the seed's manifest makes a Job every 5 seconds":        testSeed,
+			"a schedule with seconds, in a time zone":                testSchedule,
+			"a foreign Job with a slot's name stops no other slot":   testForeignJob,
+			"the history limits are the number of Jobs kept":         testHistory,
+			"Forbid and Replace":                                     testConcurrency,
+			"suspend, run-now, and resume":                           testSuspendAndRunNow,
+			"a Job that the API server rejects":                      testRejectedJob,
+			"deleting the object deletes its Jobs":                   testGarbage,
+			"a paused object is left alone":                          testPaused,
+			"the API server rejects bad objects and says what to do": testBadInput,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -58,7 +57,7 @@ func TestMyCronJob(t *testing.T) {
 	})
 }
 
-// namespace makes a namespace with a service account, and returns its name.
+// namespace creates a namespace with a service account, and returns its name.
 func (w *world) namespace(t *testing.T) string {
 	t.Helper()
 	ns, err := w.kube.CoreV1().Namespaces().Create(t.Context(), namespaceObject(), metav1.CreateOptions{})
@@ -98,7 +97,7 @@ func (w *world) patch(t *testing.T, ns, name, patch string) {
 	}
 }
 
-// jobsOf returns the Jobs of a MyCronJob, oldest slot first.
+// jobsOf returns the Jobs of a MyCronJob, sorted by slot.
 func (w *world) jobsOf(ctx context.Context, ns, name string) ([]batchv1.Job, error) {
 	list, err := w.kube.BatchV1().Jobs(ns).List(ctx, metav1.ListOptions{LabelSelector: v1.LabelMyCronJob + "=" + name})
 	if err != nil {
@@ -112,7 +111,7 @@ func slotOf(t testing.TB, job string) int64 {
 	t.Helper()
 	second, err := strconv.ParseInt(job[strings.LastIndex(job, "-")+1:], 10, 64)
 	if err != nil {
-		t.Fatalf("Job %s is not named after a slot", job)
+		t.Fatalf("the name of Job %s does not end with a slot", job)
 	}
 	return second
 }
@@ -198,7 +197,7 @@ func testForeignJob(t *testing.T, w *world, ns string) {
 	})
 	left, err := w.kube.BatchV1().Jobs(ns).Get(t.Context(), foreign.Name, metav1.GetOptions{})
 	if err != nil || left.OwnerReferences != nil {
-		t.Errorf("the foreign Job was touched: %v, error %v", left.OwnerReferences, err)
+		t.Errorf("the operator changed the foreign Job: owners %v, error %v", left.OwnerReferences, err)
 	}
 	events, err := w.kube.CoreV1().Events(ns).List(t.Context(), metav1.ListOptions{FieldSelector: "reason=SlotTaken"})
 	if err != nil || len(events.Items) != 1 {
@@ -220,7 +219,7 @@ func testHistory(t *testing.T, w *world, ns string) {
 		return nil
 	})
 	jobs, err := w.jobsOf(t.Context(), ns, "sample")
-	if err != nil || len(jobs) > 4 { // one kept, those of the last ten seconds, and one that runs
+	if err != nil || len(jobs) > 4 { // one in the history, those of the last ten seconds, and one that runs
 		t.Errorf("%d Jobs are kept (error %v)", len(jobs), err)
 	}
 	for _, job := range jobs {
@@ -255,16 +254,16 @@ func testConcurrency(t *testing.T, w *world, ns string) {
 			return err
 		}
 		if jobs := audit.of("replace"); len(jobs) < 3 || r.Status.MissedTotal != 0 {
-			return fmt.Errorf("replace: %d Jobs were made, %d missed", len(jobs), r.Status.MissedTotal)
+			return fmt.Errorf("replace: %d Jobs were created, %d slots missed", len(jobs), r.Status.MissedTotal)
 		}
 		return nil
 	})
 	if jobs := audit.of("forbid"); len(jobs) != 1 {
-		t.Errorf("forbid made Jobs %v, want one", jobs)
+		t.Errorf("forbid created the Jobs %v, want one", jobs)
 	}
 	jobs, err := w.jobsOf(t.Context(), ns, "replace")
 	if err != nil || len(jobs) > 1 {
-		t.Errorf("replace left %d Jobs running (error %v)", len(jobs), err)
+		t.Errorf("with replace, %d Jobs run (error %v)", len(jobs), err)
 	}
 }
 
@@ -298,7 +297,7 @@ func testSuspendAndRunNow(t *testing.T, w *world, ns string) {
 	jobs := audit.of("sample")
 	slices.Sort(jobs)
 	if len(jobs) != 3 || !strings.HasPrefix(jobs[0], "sample-r") || !slices.Equal(jobs[1:], []string{"sample-run2", "sample-run3"}) {
-		t.Errorf("Jobs %v, want three that were run by hand", jobs)
+		t.Errorf("the Jobs are %v, want three by run-now", jobs)
 	}
 	w.patch(t, ns, "sample", `{"spec":{"suspend":false}}`)
 	ready(metav1.ConditionTrue, "Scheduled")
@@ -355,7 +354,7 @@ func testGarbage(t *testing.T, w *world, ns string) {
 	eventually(t, 90*time.Second, func(ctx context.Context) error {
 		jobs, err := w.jobsOf(ctx, ns, "sample")
 		if err != nil || len(jobs) > 0 {
-			return errors.Join(err, fmt.Errorf("%d Jobs are left", len(jobs)))
+			return errors.Join(err, fmt.Errorf("%d Jobs still exist", len(jobs)))
 		}
 		return nil
 	})
@@ -370,13 +369,13 @@ func testPaused(t *testing.T, w *world, ns string) {
 	audit := w.audit(t, ns)
 	eventually(t, 20*time.Second, func(context.Context) error {
 		if len(audit.of(other.Name)) < 3 {
-			return errors.New("the one that is not paused has no Jobs yet")
+			return errors.New("the object that is not paused has no Jobs yet")
 		}
 		return nil
 	})
 	m, err := w.get(t.Context(), ns, "sample")
 	if err != nil || m.Status.ObservedGeneration != 0 || len(audit.of("sample")) > 0 {
-		t.Errorf("a paused object was touched: %+v, Jobs %v, error %v", m.Status, audit.of("sample"), err)
+		t.Errorf("the operator worked for a paused object: status %+v, Jobs %v, error %v", m.Status, audit.of("sample"), err)
 	}
 }
 
@@ -390,8 +389,8 @@ func testBadInput(t *testing.T, w *world, ns string) {
 		"interval and schedule": {
 			func(m *v1.MyCronJob) { m.Spec.IntervalSeconds, m.Spec.Schedule = ptr.To[int32](5), ptr.To("* * * * *") }, "exclude each other",
 		},
-		"a bad schedule":        {func(m *v1.MyCronJob) { m.Spec.Schedule = ptr.To("every day") }, "must be a cron expression of five fields"},
-		"a minute that is none": {func(m *v1.MyCronJob) { m.Spec.Schedule = ptr.To("61 * * * *") }, "must be a cron expression of five fields"},
+		"a bad schedule":    {func(m *v1.MyCronJob) { m.Spec.Schedule = ptr.To("every day") }, "must be a cron expression of five fields"},
+		"a minute above 59": {func(m *v1.MyCronJob) { m.Spec.Schedule = ptr.To("61 * * * *") }, "must be a cron expression of five fields"},
 		"an unknown time zone": {
 			func(m *v1.MyCronJob) { m.Spec.Schedule, m.Spec.TimeZone = ptr.To("@daily"), ptr.To("Mars/Base") }, "IANA time zone",
 		},
@@ -410,8 +409,7 @@ func testBadInput(t *testing.T, w *world, ns string) {
 	}
 }
 
-// audit watches the Jobs of a namespace from its start on, and remembers every one
-// that was ever made.
+// audit watches the Jobs of a namespace from its start. It keeps the UID of every Job that has ever existed.
 type audit struct {
 	w    *world
 	ns   string
@@ -426,8 +424,7 @@ func (w *world) audit(t testing.TB, ns string) *audit {
 	began, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		// No backoff as a reflector has: a Job that is made when the API server has
-		// just come back may be gone in ten seconds.
+		// A reflector would back off. But a Job that is created when the API server has just returned can be deleted within ten seconds.
 		first := sync.OnceFunc(func() { close(began) })
 		wait.UntilWithContext(ctx, func(ctx context.Context) { a.follow(ctx, first) }, 100*time.Millisecond)
 	}()
@@ -435,12 +432,12 @@ func (w *world) audit(t testing.TB, ns string) *audit {
 	select {
 	case <-began:
 	case <-time.After(20 * time.Second):
-		t.Fatal("the audit's own watch has not begun")
+		t.Fatal("the watch of the audit has not started")
 	}
 	return a
 }
 
-// follow notes the Jobs that are there, and those that come, until the watch ends.
+// follow notes the existing Jobs, and then the new ones until the watch ends.
 func (a *audit) follow(ctx context.Context, began func()) {
 	list, err := a.w.kube.BatchV1().Jobs(a.ns).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -473,7 +470,7 @@ func (a *audit) note(job *batchv1.Job) {
 	}
 }
 
-// of returns the names of all Jobs that were made for a MyCronJob.
+// of returns the names of all Jobs that a MyCronJob has ever had.
 func (a *audit) of(name string) []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -486,7 +483,7 @@ func (a *audit) of(name string) []string {
 	return jobs
 }
 
-// slots returns all slots that Jobs were made for.
+// slots returns the slots of all Jobs.
 func (a *audit) slots() []int64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -509,11 +506,11 @@ func (a *audit) owner(t testing.TB) *v1.MyCronJob {
 	return m
 }
 
-// check fails the test unless, for a MyCronJob with an interval, no slot has run
-// twice, and every slot since it was made has run or is counted.
+// check checks the slots of a MyCronJob with an interval. No slot may run twice. Every slot since the creation has run, or is counted as
+// missed.
 func (a *audit) check(t testing.TB, name string) {
 	t.Helper()
-	// A Job that was just made is recorded a moment later: ask until both agree.
+	// The status shows a new Job only after a moment: check until both agree.
 	eventually(t, 10*time.Second, func(ctx context.Context) error {
 		m, err := a.w.get(ctx, a.ns, name)
 		if err != nil {
@@ -524,7 +521,7 @@ func (a *audit) check(t testing.TB, name string) {
 		ran := int64(0)
 		for job, uids := range a.uids {
 			if len(uids) > 1 {
-				t.Fatalf("Job %s was made %d times", job, len(uids))
+				t.Fatalf("Job %s was created %d times", job, len(uids))
 			}
 			if strings.HasPrefix(job, name+"-") && slotOf(t, job) <= m.Status.AccountedTime.Unix() {
 				ran++

@@ -20,13 +20,13 @@ import (
 )
 
 const (
-	// insiders is how many connections can be begun at a time.
+	// insiders is the maximal number of connections that are being opened at a time.
 	insiders = 8
-	// dialTimeout is long enough for one machine. A Pod that is gone resets no connection.
+	// dialTimeout is long enough within one machine. The IP of a deleted Pod does not answer at all.
 	dialTimeout = 300 * time.Millisecond
 )
 
-// network makes connections in the cluster's network: it reaches Pods by their IPs, and resolves names by the cluster's DNS. Any
+// network opens connections in the cluster's network. It reaches Pods by their IPs, and resolves names with the cluster's DNS. Any
 // goroutine can use the connections.
 type network struct {
 	work  chan func()
@@ -34,7 +34,7 @@ type network struct {
 	dns   string
 }
 
-// enter returns the cluster's network, until the test ends.
+// enter returns the cluster's network. It is closed when the test ends.
 func (n *node) enter(t *testing.T) *network {
 	t.Helper()
 	resolv, err := os.ReadFile(filepath.Join(n.Dir(), "node", "etc", "resolv.conf"))
@@ -49,7 +49,7 @@ func (n *node) enter(t *testing.T) *network {
 	entered := make(chan error, insiders)
 	for range insiders {
 		working.Go(func() {
-			// Never unlocked: a thread that was moved ends with its goroutine.
+			// The goroutine never unlocks its thread, so that the moved thread ends with the goroutine.
 			runtime.LockOSThread()
 			entered <- n.Enter()
 			for {
@@ -86,7 +86,7 @@ func (in *network) do(f func()) error {
 	}
 }
 
-// connect connects to an IP. It is made by the calling thread: there is nothing to look up.
+// connect connects to an IP on the calling thread. It needs no DNS.
 func (in *network) connect(ctx context.Context, network, address string) (conn net.Conn, err error) {
 	if ended := in.do(func() { conn, err = (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, network, address) }); ended != nil {
 		return nil, ended
@@ -106,12 +106,11 @@ func (in *network) dial(ctx context.Context, network, address string) (net.Conn,
 	resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return in.connect(ctx, network, in.dns)
 	}}
-	ips, err := resolver.LookupHost(ctx, host+".") // The resolv.conf of this machine must not be used.
+	ips, err := resolver.LookupHost(ctx, host+".") // With the dot, the resolver does not use the search domains of this machine.
 	if err != nil {
 		return nil, err
 	}
-	// It was sorted. A client is not to come to the same Pod each time: that may be the one
-	// that takes connections, and does not answer.
+	// The resolver sorts the IPs. A client must not always get the same Pod: that Pod could accept connections and not answer.
 	rand.Shuffle(len(ips), func(i, j int) { ips[i], ips[j] = ips[j], ips[i] })
 	var failed []error
 	for _, ip := range ips {

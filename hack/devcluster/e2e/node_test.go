@@ -38,7 +38,7 @@ import (
 )
 
 const (
-	// patience is for one step of a Pod's life, while others begin and end beside it.
+	// patience limits one step of a Pod, while other Pods start and end on the same machine.
 	patience = 90 * time.Second
 	// page is a part of nginx' default page.
 	page = "Welcome to nginx!"
@@ -66,7 +66,7 @@ func TestNodeRunsJobs(t *testing.T) {
 		return err
 	})
 	if !date.MatchString(log) || !strings.HasSuffix(log, "\nhello\n") {
-		t.Errorf("the Job has written %q, want the date and hello", log)
+		t.Errorf("the log of the Job is %q, want the date and hello", log)
 	}
 }
 
@@ -87,11 +87,11 @@ func TestNodeLogsAndExec(t *testing.T) {
 	}
 	out, err := run("exit 3")
 	if failed, ok := errors.AsType[*exec.ExitError](err); !ok || failed.ExitCode() != 3 {
-		t.Errorf("kubectl exec of what ends with code 3: %q, %v", out, err)
+		t.Errorf("kubectl exec of a command that exits with 3: %q, %v", out, err)
 	}
 }
 
-// TestNodeServes asks for a page at a Service's names, and at a port of the node.
+// TestNodeServes fetches a page by the names of a Service, and from a port of the node.
 func TestNodeServes(t *testing.T) {
 	t.Parallel()
 	n := onNode(t)
@@ -125,8 +125,7 @@ func TestNodeServes(t *testing.T) {
 	}
 }
 
-// TestNodeKeepsVolumes writes to a claim of the default StorageClass as one user, and
-// reads from it in another Pod as another one.
+// TestNodeKeepsVolumes writes to a claim of the default StorageClass as one user. Another Pod reads from it as another user.
 func TestNodeKeepsVolumes(t *testing.T) {
 	t.Parallel()
 	n := onNode(t)
@@ -154,7 +153,7 @@ func TestNodeKeepsVolumes(t *testing.T) {
 		}}}
 		n.createPod(t, use.pod, spec)
 		if got := n.outcome(t, use.pod); got != use.want {
-			t.Errorf("%s has printed %q, want %q", use.pod, got, use.want)
+			t.Errorf("%s printed %q, want %q", use.pod, got, use.want)
 		}
 		n.deletePod(t, use.pod)
 	}
@@ -169,12 +168,12 @@ func TestNodeKeepsVolumes(t *testing.T) {
 	n.must(t, claims.Delete(t.Context(), "data", metav1.DeleteOptions{}))
 	eventually(t, patience, func(ctx context.Context) error {
 		if left, err := volumes.Get(ctx, volume.Name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("volume %s is still %s, %w", volume.Name, left.Status.Phase, err)
+			return fmt.Errorf("volume %s still exists in phase %s, %w", volume.Name, left.Status.Phase, err)
 		}
 		return nil
 	})
 	if _, err := os.Lstat(volume.Spec.HostPath.Path); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the volume's directory is still there: %v", err)
+		t.Errorf("the volume's directory still exists: %v", err)
 	}
 }
 
@@ -196,14 +195,14 @@ func (n *node) runsSeed(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		for _, job := range slices.Backward(jobs) { // the latest first: it is kept the longest
+		for _, job := range slices.Backward(jobs) { // The latest Job comes first: the operator deletes it last.
 			if job.Status.Succeeded == 0 {
 				continue
 			}
 			log, err := n.logOfJob(ctx, job.Name)
-			// Perhaps it is no longer kept: there will be others.
+			// If the operator has deleted the Job, a later one will do.
 			if err != nil || !date.MatchString(log) || !strings.Contains(log, "Hello from the Kubernetes cluster\n") {
-				return fmt.Errorf("Job %s has written %q, want the date and Hello from the Kubernetes cluster (%w)", job.Name, log, err)
+				return fmt.Errorf("the log of Job %s is %q, want the date and Hello from the Kubernetes cluster (%w)", job.Name, log, err)
 			}
 			return nil
 		}
@@ -218,7 +217,7 @@ func (n *node) runsSeed(t *testing.T) {
 	})
 }
 
-// TestNodeRunsApplications makes the seed's Application, and fetches its page.
+// TestNodeRunsApplications creates the seed's Application, and fetches its page.
 func TestNodeRunsApplications(t *testing.T) {
 	n := onNode(t)
 	n.operate(t, "--controllers=application")
@@ -231,13 +230,13 @@ func TestNodeRunsApplications(t *testing.T) {
 	n.ready(t, n.ns, app.Name)
 	n.wantKinds(t, 10*time.Second, n.ns, app.Name, "Deployment", "Ingress", "Service")
 	if d := n.deployment(t, n.ns, app.Name); d.Status.AvailableReplicas != 1 {
-		t.Errorf("it is ready with %d available Pods, want 1", d.Status.AvailableReplicas)
+		t.Errorf("the Application is Ready with %d available Pods, want 1", d.Status.AvailableReplicas)
 	}
 	n.fetch(t, "client", "http://"+app.Name+":8080", page)
 }
 
-// TestNodeRestartsWhatHangs has a container that is alive for a while, and then hangs.
-func TestNodeRestartsWhatHangs(t *testing.T) {
+// TestNodeRestartsAHungContainer runs a container that is alive for a while, and then hangs.
+func TestNodeRestartsAHungContainer(t *testing.T) {
 	n := onNode(t)
 	spec := shell("busybox", "echo begun; touch /tmp/alive; sleep 2; rm /tmp/alive; exec sleep 3600")
 	spec.RestartPolicy = corev1.RestartPolicyAlways
@@ -262,7 +261,7 @@ func TestNodeRestartsWhatHangs(t *testing.T) {
 	if err != nil || string(log) != "begun\n" {
 		t.Errorf("log of the container that was killed: %q, %v", log, err)
 	}
-	eventually(t, patience, func(ctx context.Context) error { // events are sent in the background
+	eventually(t, patience, func(ctx context.Context) error { // The kubelet sends events in the background.
 		events, err := n.kube.CoreV1().Events(n.ns).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=hanging,reason=Unhealthy"})
 		if err != nil {
 			return err
@@ -276,9 +275,8 @@ func TestNodeRestartsWhatHangs(t *testing.T) {
 	})
 }
 
-// TestNodeRunsTheOperator runs two replicas of the operator as Pods of its own image, with
-// no kubeconfig, with the rights that are shipped, and with webhooks behind the Service
-// that is shipped.
+// TestNodeRunsTheOperator runs two replicas of the operator in Pods with its own image. They have no kubeconfig, the shipped permissions,
+// and webhooks behind the shipped Service.
 func TestNodeRunsTheOperator(t *testing.T) {
 	n := onNode(t)
 	n.installShipped(t, 2, nil, "-v=2")
@@ -294,8 +292,7 @@ func TestNodeRunsTheOperator(t *testing.T) {
 	n.neverRestarted(t)
 }
 
-// installShipped runs replicas of the operator as Pods, for the test's namespace alone, and waits until they serve
-// webhooks.
+// installShipped runs replicas of the operator in Pods, for the test's namespace only, and waits until they serve webhooks.
 func (n *node) installShipped(t *testing.T, replicas int32, env []corev1.EnvVar, args ...string) {
 	t.Helper()
 	archive := filepath.Join(filepath.Dir(binary(t)), "glassback.tar")
@@ -306,7 +303,7 @@ func (n *node) installShipped(t *testing.T, replicas int32, env []corev1.EnvVar,
 	if err != nil || len(images) == 0 {
 		t.Fatalf("load %s: %v, %v", archive, images, err)
 	}
-	n.operate(t).stop() // the CRDs: the Pods may not install them
+	n.operate(t).stop() // This operator installs the CRDs: the Pods have no permission for that.
 	n.grantShipped(t, "glassback")
 	service := n.registerShipped(t)
 	d := deployment("glassback", corev1.PodSpec{
@@ -316,8 +313,8 @@ func (n *node) installShipped(t *testing.T, replicas int32, env []corev1.EnvVar,
 		},
 		Containers: []corev1.Container{{
 			Name: "glassback", Image: images[0], ImagePullPolicy: corev1.PullIfNotPresent, Env: env,
-			Args: append([]string{"--namespace", n.ns}, args...), // the namespaces of other tests have operators of their own
-			ReadinessProbe: &corev1.Probe{ // until then the Service leads to the others
+			Args: append([]string{"--namespace", n.ns}, args...), // Other tests have operators for their own namespaces.
+			ReadinessProbe: &corev1.Probe{ // The Service leads only to ready Pods.
 				ProbeHandler:  corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(9443)}},
 				PeriodSeconds: 1,
 			},
@@ -334,7 +331,7 @@ func (n *node) installShipped(t *testing.T, replicas int32, env []corev1.EnvVar,
 	n.available(t, "glassback")
 }
 
-// neverRestarted fails the test if a container of the operator has ended by itself.
+// neverRestarted fails the test if a container of the operator was restarted.
 func (n *node) neverRestarted(t *testing.T) {
 	t.Helper()
 	pods, err := n.kube.CoreV1().Pods(n.ns).List(t.Context(), metav1.ListOptions{LabelSelector: "app=glassback"})
@@ -348,8 +345,8 @@ func (n *node) neverRestarted(t *testing.T) {
 	}
 }
 
-// grantShipped makes a ServiceAccount with the roles that are shipped. The ClusterRole and
-// its binding are of the whole cluster, so that they end with the test.
+// grantShipped creates a ServiceAccount with the shipped roles. The ClusterRole and its binding belong to no namespace: they are deleted
+// when the test ends.
 func (n *node) grantShipped(t *testing.T, account string) {
 	t.Helper()
 	_, err := n.kube.CoreV1().ServiceAccounts(n.ns).Create(t.Context(), serviceAccount(account), metav1.CreateOptions{})
@@ -367,7 +364,7 @@ func (n *node) grantShipped(t *testing.T, account string) {
 	}, metav1.CreateOptions{})
 	n.must(t, err)
 	role := n.shippedRole(t)
-	role.Name += "-" + n.ns // other tests may have theirs
+	role.Name += "-" + n.ns // Other tests use other names.
 	_, err = rbac.ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{})
 	n.must(t, err)
 	_, err = rbac.ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
@@ -387,9 +384,8 @@ func (n *node) grantShipped(t *testing.T, account string) {
 	})
 }
 
-// registerShipped makes the Service and the webhook configurations that are shipped, and
-// returns the Service. The configurations are of the whole cluster, and must have the name
-// that they have: they end with the test, and are for its namespace alone.
+// registerShipped creates the shipped Service and webhook configurations, and returns the Service. The configurations belong to no
+// namespace and need their fixed name. They apply to the test's namespace only, and are deleted when the test ends.
 func (n *node) registerShipped(t *testing.T) *corev1.Service {
 	t.Helper()
 	service := artifact[corev1.Service](t, "webhook/service.yaml")
@@ -414,7 +410,7 @@ func (n *node) registerShipped(t *testing.T) *corev1.Service {
 	return service
 }
 
-// artifact reads a file of artifacts that holds one object.
+// artifact reads a file of artifacts with one object.
 func artifact[T any](t *testing.T, file string) *T {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("../../../artifacts", file))
@@ -428,8 +424,7 @@ func artifact[T any](t *testing.T, file string) *T {
 	return object
 }
 
-// trusted waits until every webhook has the caBundle that the Secret holds, and returns
-// the Secret.
+// trusted waits until every webhook has the caBundle of the Secret, and returns the Secret.
 func (n *node) trusted(t *testing.T) *corev1.Secret {
 	t.Helper()
 	var secret *corev1.Secret
@@ -443,7 +438,7 @@ func (n *node) trusted(t *testing.T) *corev1.Secret {
 		}
 		for _, bundle := range c.bundles() {
 			if len(bundle) == 0 || !bytes.Equal(bundle, secret.Data["ca.crt"]) {
-				return fmt.Errorf("a caBundle is\n%sand in the Secret is\n%s", bundle, secret.Data["ca.crt"])
+				return fmt.Errorf("a caBundle is\n%sbut the Secret has\n%s", bundle, secret.Data["ca.crt"])
 			}
 		}
 		return nil
@@ -451,8 +446,7 @@ func (n *node) trusted(t *testing.T) *corev1.Secret {
 	return secret
 }
 
-// rollsOut replaces the operator's Pods one after the other, while requests go on. None
-// fails, for whatever reason.
+// rollsOut replaces the operator's Pods one after the other during requests. No request may fail.
 func (n *node) rollsOut(t *testing.T) {
 	t.Helper()
 	answers := n.ask(t, n.ns, 2)
@@ -466,19 +460,19 @@ func (n *node) rollsOut(t *testing.T) {
 	eventually(t, patience, func(ctx context.Context) error {
 		pods, err := n.kube.CoreV1().Pods(n.ns).List(ctx, metav1.ListOptions{LabelSelector: "app=glassback"})
 		if err != nil || len(pods.Items) != 2 {
-			return fmt.Errorf("there are %d Pods of the operator, %w", len(pods.Items), err)
+			return fmt.Errorf("the operator has %d Pods, %w", len(pods.Items), err)
 		}
 		return nil
 	})
 	got := answers.end()
-	t.Logf("%d requests in %s of a rollout: %v", got.asked, time.Since(begun).Round(time.Millisecond), got.sizes)
+	t.Logf("%d requests during a rollout of %s: %v", got.asked, time.Since(begun).Round(time.Millisecond), got.sizes)
 	got.check(t)
 	if got.sizes[3] > 0 || got.sizes[6] == 0 {
 		t.Errorf("sizes of 3 are stored as %v, want 6", got.sizes)
 	}
 }
 
-// losesCA deletes the Secret of the CA while requests go on.
+// losesCA deletes the Secret of the CA during requests.
 func (n *node) losesCA(t *testing.T) {
 	t.Helper()
 	before := n.trusted(t)
@@ -490,15 +484,14 @@ func (n *node) losesCA(t *testing.T) {
 	t.Logf("%d requests after the CA was lost: %v", got.asked, got.sizes)
 	got.check(t)
 	if after.UID == before.UID || bytes.Equal(after.Data["tls.crt"], before.Data["tls.crt"]) {
-		t.Error("there is no other CA")
+		t.Error("the Secret has the old CA")
 	}
 	if !bytes.Contains(after.Data["ca.crt"], before.Data["tls.crt"]) {
-		t.Error("the CA before is no longer trusted, of which every leaf still is")
+		t.Error("the caBundle lacks the old CA, but the old CA has signed all present leaves")
 	}
 }
 
-// shell is a Pod that runs a shell script once. It is killed soon after it is deleted: a
-// script is process 1 of its container, and SIGTERM does nothing to that.
+// shell is a Pod that runs a shell script once. Its grace period is short: the script is process 1 of its container, which ignores SIGTERM.
 func shell(image, script string) corev1.PodSpec {
 	return corev1.PodSpec{
 		RestartPolicy:                 corev1.RestartPolicyNever,
@@ -507,10 +500,9 @@ func shell(image, script string) corev1.PodSpec {
 	}
 }
 
-// fetching is a Pod that fetches a page, and tries for a while: a Service leads to a Pod
-// some time after the Pod is ready.
+// fetching is a Pod that fetches a page. It retries for a while, since a Service leads to a Pod only some time after the Pod is ready.
 func fetching(url string) corev1.PodSpec {
-	// Not wget -T, which crashes in Debian's busybox.
+	// The script does not use wget -T, which crashes in Debian's busybox.
 	return shell("busybox", fmt.Sprintf(`for i in $(seq 30); do wget -q -O- "%s" && exit; sleep 1; done; exit 1`, url))
 }
 
@@ -529,13 +521,13 @@ func (n *node) createPod(t *testing.T, name string, spec corev1.PodSpec) {
 	n.must(t, err)
 }
 
-// deletePod deletes a Pod, and waits until it is gone.
+// deletePod deletes a Pod, and waits until the Pod no longer exists.
 func (n *node) deletePod(t *testing.T, name string) {
 	t.Helper()
 	n.must(t, n.kube.CoreV1().Pods(n.ns).Delete(t.Context(), name, metav1.DeleteOptions{}))
 	eventually(t, patience, func(ctx context.Context) error {
 		if _, err := n.kube.CoreV1().Pods(n.ns).Get(ctx, name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("Pod %s is still there: %w", name, err)
+			return fmt.Errorf("Pod %s still exists: %w", name, err)
 		}
 		return nil
 	})
@@ -569,7 +561,7 @@ func (n *node) outcome(t *testing.T, name string) string {
 	})
 	log, err := n.logOf(t.Context(), name)
 	if err != nil || phase != corev1.PodSucceeded {
-		t.Fatalf("Pod %s has %s: %q, %v", name, phase, log, err)
+		t.Fatalf("Pod %s has the phase %s: log %q, error %v", name, phase, log, err)
 	}
 	return log
 }
@@ -579,11 +571,11 @@ func (n *node) fetch(t *testing.T, pod, url, want string) {
 	t.Helper()
 	n.createPod(t, pod, fetching(url))
 	if got := n.outcome(t, pod); !strings.Contains(got, want) {
-		t.Errorf("%s has served %q, want %s", url, got, want)
+		t.Errorf("%s served %q, want %s", url, got, want)
 	}
 }
 
-// available waits until a Deployment has its Pods.
+// available waits until all Pods of a Deployment are available.
 func (n *node) available(t *testing.T, name string) {
 	t.Helper()
 	eventually(t, patience, func(ctx context.Context) error {

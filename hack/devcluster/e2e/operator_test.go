@@ -38,14 +38,14 @@ type world struct {
 	config    *rest.Config
 }
 
-// start starts a cluster that ends with the test.
+// start starts a cluster, which stops when the test ends.
 func start(t testing.TB, config cluster.Config) *world {
 	t.Helper()
 	if _, measures := t.(*testing.B); !measures {
 		var ended func() error
 		var err error
 		if config, ended, err = audited(config); err != nil {
-			t.Fatalf("have the API server write an audit log: %v", err)
+			t.Fatalf("configure the audit log of the API server: %v", err)
 		}
 		t.Cleanup(func() {
 			if err := ended(); err != nil {
@@ -68,7 +68,7 @@ func start(t testing.TB, config cluster.Config) *world {
 func newWorld(c *cluster.Cluster) *world {
 	json := c.RESTConfig()
 	json.QPS = -1
-	json.WarningHandler = rest.NoWarnings{} // They are kubectl's to show, and there are thousands.
+	json.WarningHandler = rest.NoWarnings{} // The API server sends thousands of warnings, which only kubectl should show.
 	binary := rest.CopyConfig(json)
 	binary.ContentType = runtime.ContentTypeProtobuf
 	return &world{c, kubernetes.NewForConfigOrDie(binary), versioned.NewForConfigOrDie(json), json}
@@ -81,15 +81,15 @@ type operator struct {
 	cmd     *exec.Cmd
 	log     *logBuffer
 	exited  chan struct{}
-	waitErr error // valid once exited is closed
+	waitErr error // valid after exited is closed
 }
 
-// logBuffer holds the output of a process.
+// logBuffer keeps the output of a process.
 type logBuffer struct {
 	mu   sync.Mutex
 	b    bytes.Buffer
-	wait []string // then waits for one of these texts
-	then func()   // nil: no wait is under way
+	wait []string // texts to wait for; one of them is enough
+	then func()   // called when one of the texts is in the log; nil if nothing waits
 }
 
 func (l *logBuffer) Write(p []byte) (int, error) {
@@ -100,7 +100,7 @@ func (l *logBuffer) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// when calls then, once, as soon as one of the texts is there.
+// when calls then once, as soon as the log contains one of the texts.
 func (l *logBuffer) when(texts []string, then func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -142,23 +142,23 @@ func built(t testing.TB, env, file, how string) string {
 	return path
 }
 
-// launch runs the operator with the given arguments. It is killed when the test
-// ends, if it still runs then, and its log is shown if the test has failed.
+// launch runs the operator with the arguments. The end of the test kills the operator if it still runs. If the test has failed, it prints
+// the operator's log.
 func launch(t testing.TB, args ...string) *operator {
 	t.Helper()
 	return follow(t, exec.Command(binary(t), args...), args)
 }
 
-// follow starts the operator with the given arguments: see launch.
+// follow does the same as launch, with a given command.
 func follow(t testing.TB, cmd *exec.Cmd, args []string) *operator {
 	t.Helper()
 	return begin(t, "glassback", cmd, args)
 }
 
-// begin is follow for any program.
+// begin does the same as follow, for any program.
 func begin(t testing.TB, name string, cmd *exec.Cmd, args []string) *operator {
 	t.Helper()
-	artifacts := t.ArtifactDir() // made now: not in a cleanup
+	artifacts := t.ArtifactDir() // A cleanup cannot call this.
 	o := &operator{t: t, name: name, cmd: cmd, log: &logBuffer{}, exited: make(chan struct{})}
 	o.cmd.Stdout, o.cmd.Stderr = o.log, o.log
 	if err := o.cmd.Start(); err != nil {
@@ -175,14 +175,14 @@ func begin(t testing.TB, name string, cmd *exec.Cmd, args []string) *operator {
 			if err := os.WriteFile(file, []byte(o.log.String()), 0o644); err != nil {
 				t.Error(err)
 			}
-			t.Logf("log of %s %s is in %s (go test -artifacts keeps it); it ends:\n%s",
+			t.Logf("the log of %s %s is in %s (go test -artifacts keeps it); its end:\n%s",
 				name, strings.Join(args, " "), file, tail(o.log.String(), 10))
 		}
 	})
 	return o
 }
 
-// operate runs the operator on w and waits until its controllers work.
+// operate runs the operator on w and waits until its controllers have started.
 func (w *world) operate(t testing.TB, args ...string) *operator {
 	t.Helper()
 	o := launch(t, append([]string{"--kubeconfig", w.Kubeconfig(), "-v=2"}, args...)...)
@@ -214,12 +214,11 @@ func (o *operator) running() bool {
 
 // kill ends the process with SIGKILL, and returns when it has ended.
 func (o *operator) kill() {
-	_ = o.cmd.Process.Kill() // It fails only if the process has ended.
+	_ = o.cmd.Process.Kill() // An error means that the process has ended.
 	<-o.exited
 }
 
-// killAt ends the process with SIGKILL as soon as it logs one of the lines. After the process has ended, killAt returns the lines that are
-// not in the log.
+// killAt ends the process with SIGKILL as soon as the process logs one of the lines. It returns the lines that are not in the log.
 func (o *operator) killAt(patience time.Duration, lines ...string) (missing []string) {
 	o.t.Helper()
 	o.log.when(lines, func() { _ = o.cmd.Process.Kill() }) // As in kill.
@@ -270,7 +269,7 @@ func eventually(t testing.TB, patience time.Duration, check func(context.Context
 			return
 		}
 		if ctx.Err() == nil || last == nil {
-			last = err // not the error of a request that the end of patience cut short
+			last = err // This leaves out the error of a request that the timeout canceled.
 		}
 		select {
 		case <-ctx.Done():
@@ -280,8 +279,8 @@ func eventually(t testing.TB, patience time.Duration, check func(context.Context
 	}
 }
 
-// settled waits until the result of count has not changed for a while: then work in the background has ended. It fails the test if that
-// takes longer than patience.
+// settled waits until the result of count has not changed for a while: then all background work has ended. It fails the test if this takes
+// longer than patience.
 func settled[K, V comparable](t testing.TB, patience, while time.Duration, count func() map[K]V) {
 	t.Helper()
 	var before map[K]V

@@ -37,7 +37,7 @@ var chromiums = []string{"chromium", "chromium-browser", "google-chrome", "googl
 // pagePatience is the longest time that a page may take to show the present state, on a busy machine.
 const pagePatience = 20 * time.Second
 
-// browser is a Chromium without a window.
+// browser is a headless Chromium.
 type browser struct{ ctx context.Context }
 
 // browse starts a browser that ends with the test. Without a browser, it skips the test.
@@ -64,7 +64,7 @@ func browse(t *testing.T) *browser {
 		options = append(options, chromedp.Flag(flag, true))
 	}
 	if os.Geteuid() == 0 {
-		options = append(options, chromedp.NoSandbox) // It does not start as root with one.
+		options = append(options, chromedp.NoSandbox) // As root, Chromium does not start with a sandbox.
 	}
 	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, end := chromedp.NewContext(allocator)
@@ -78,11 +78,10 @@ func browse(t *testing.T) *browser {
 	return &browser{ctx}
 }
 
-// step is one thing that a browser does.
+// step is one action of a browser.
 type step = chromedp.Action[chromedp.Void]
 
-// tell is the step of sending one of the commands of the DevTools, of which the answer is of no
-// interest.
+// tell is the step that sends a command of the DevTools and ignores the answer.
 func tell[P, R any](command cdp.Command[P, R], params P) step {
 	return func(ctx context.Context, target *chromedp.Target) (chromedp.Void, error) {
 		_, err := cdp.Call(ctx, target, command, params)
@@ -90,7 +89,7 @@ func tell[P, R any](command cdp.Command[P, R], params P) step {
 	}
 }
 
-// tab is one page in the browser. A request to another host, a request that is refused, or an error in its scripts fails the test.
+// tab is one page in the browser. A request to another host, a refused request, or an error in a script fails the test.
 type tab struct {
 	t         *testing.T
 	ctx       context.Context
@@ -103,8 +102,8 @@ type tab struct {
 	expected   func(complaint string) bool
 }
 
-// open opens an address in a tab that ends with the test. It has a profile of its own. Before
-// that, it does the steps.
+// open opens an address in a new tab with its own profile. It does the steps before it opens the address. The tab is closed when the test
+// ends.
 func (b *browser) open(t *testing.T, address string, before ...step) *tab {
 	t.Helper()
 	at, err := url.Parse(address)
@@ -129,7 +128,7 @@ func (b *browser) open(t *testing.T, address string, before ...step) *tab {
 	return p
 }
 
-// hear records everything that a page should not do.
+// hear records all events of a page that are errors.
 func (p *tab) hear(event any) {
 	complaint := ""
 	switch e := event.(type) {
@@ -147,7 +146,7 @@ func (p *tab) hear(event any) {
 			e.Type == cdpruntime.ConsoleAPICalledTypeAssert {
 			complaint = "says " + said(e.Args)
 		}
-	case *cdplog.EventEntryAdded: // Violations of the Content-Security-Policy are among them.
+	case *cdplog.EventEntryAdded: // These include violations of the Content-Security-Policy.
 		if e.Entry.Level == cdplog.EntryLevelError || e.Entry.Level == cdplog.EntryLevelWarning {
 			complaint = fmt.Sprintf("%s: %s (%s)", e.Entry.Source, e.Entry.Text, e.Entry.URL)
 		}
@@ -174,7 +173,7 @@ func said(args []*cdpruntime.RemoteObject) string {
 	return strings.Join(all, " ")
 }
 
-// heard returns the records that were not expected, and clears them.
+// heard returns the unexpected records, and clears all records.
 func (p *tab) heard() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -186,7 +185,7 @@ func (p *tab) heard() []string {
 	return all
 }
 
-// do has the browser do this.
+// do runs the steps, and fails the test at an error.
 func (p *tab) do(steps ...step) {
 	p.t.Helper()
 	if err := p.try(steps...); err != nil {
@@ -210,7 +209,7 @@ func ask[T any](p *tab, expression string) T {
 	return answer
 }
 
-// run runs statements.
+// run runs JavaScript statements.
 func (p *tab) run(statements string) {
 	p.t.Helper()
 	ask[bool](p, "{"+statements+"}; true")
@@ -222,7 +221,7 @@ func answer[T any](p *tab, action chromedp.Action[T]) (T, error) {
 	return chromedp.Run(ctx, action)
 }
 
-// until waits for an expression to be true. If it does not become true, until prints the values of the other expressions.
+// until waits until an expression is true. If this takes too long, until prints the values of the other expressions.
 func (p *tab) until(patience time.Duration, expression string, instead ...string) {
 	p.t.Helper()
 	eventually(p.t, patience, func(context.Context) error {
@@ -233,7 +232,7 @@ func (p *tab) until(patience time.Duration, expression string, instead ...string
 		if is {
 			return nil
 		}
-		problem := expression + " is not so"
+		problem := expression + " is not true"
 		for _, other := range instead {
 			text, err := answer(p, chromedp.Evaluate[string]("JSON.stringify("+other+") ?? 'undefined'"))
 			problem += fmt.Sprintf("; %s is %s", other, cmp.Or(text, fmt.Sprint(err)))
@@ -242,12 +241,12 @@ func (p *tab) until(patience time.Duration, expression string, instead ...string
 	})
 }
 
-// textOf is the expression for the text of the first element that a selector finds.
+// textOf returns the expression for the text of the first element that matches a selector.
 func textOf(selector string) string {
 	return fmt.Sprintf("document.querySelector(%s)?.innerText", literal(selector))
 }
 
-// visible is the expression for whether there is an element that can be seen.
+// visible returns the expression for whether a visible element matches a selector.
 func visible(selector string) string {
 	return fmt.Sprintf("document.querySelector(%s)?.checkVisibility()", literal(selector))
 }
@@ -255,7 +254,7 @@ func visible(selector string) string {
 func literal(s string) string {
 	data, err := json.Marshal(s)
 	if err != nil {
-		panic(err) // Every string can be.
+		panic(err) // Marshal encodes every string.
 	}
 	return string(data)
 }
@@ -266,8 +265,8 @@ func (p *tab) click(selector string) {
 	p.do(chromedp.Click(chromedp.CSS(selector)))
 }
 
-// press presses keys one after the other, like a user: the element with the focus gets the text, unless the page handles a key. kb.Tab
-// and others are keys, too.
+// press presses keys one after the other, as a user does. The element with the focus gets the text, unless the page handles a key. Special
+// keys, such as kb.Tab, are allowed.
 func (p *tab) press(keys string) {
 	p.t.Helper()
 	for _, r := range keys {
@@ -277,7 +276,7 @@ func (p *tab) press(keys string) {
 	}
 }
 
-// oneStroke is a key that goes down, with the text that it writes, and up.
+// oneStroke returns the events of one key: the key goes down, enters its text, and goes up.
 func oneStroke(r rune) []*input.DispatchKeyEventParams {
 	events := kb.Encode(r)
 	for n, e := range events {
@@ -292,7 +291,7 @@ func oneStroke(r rune) []*input.DispatchKeyEventParams {
 // shoot saves a screenshot of the window.
 func (p *tab) shoot(name string) { p.keep(name, chromedp.CaptureScreenshot()) }
 
-// shootAll keeps a picture of all of the page.
+// shootAll saves a screenshot of the whole page.
 func (p *tab) shootAll(name string) { p.keep(name, chromedp.FullScreenshot(100)) }
 
 func (p *tab) keep(name string, shot chromedp.Action[[]byte]) {
@@ -301,18 +300,18 @@ func (p *tab) keep(name string, shot chromedp.Action[[]byte]) {
 		err = os.WriteFile(filepath.Join(p.artifacts, name+".png"), data, 0o644)
 	}
 	if err != nil {
-		p.t.Errorf("keep the picture %s: %v", name, err)
+		p.t.Errorf("save the screenshot %s: %v", name, err)
 	}
 }
 
-// theme is the setting of the user's system: light or dark.
+// theme sets the color scheme of the user's system: light or dark.
 func theme(name string) step {
 	return tell(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
 		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}},
 	})
 }
 
-// phone makes it the window of a phone.
+// phone gives the window the size of a phone.
 func phone(width, height int64) step {
 	return chromedp.Steps(
 		tell(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{

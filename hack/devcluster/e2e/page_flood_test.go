@@ -41,19 +41,19 @@ import (
 	groupav1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
 )
 
-// flooded is the informer whose WATCH a flood fills.
+// flooded is the informer whose WATCH gets the added updates.
 const flooded = "configmaps(apiexamplea)"
 
-// flood is a proxy between one operator and the API server. It passes on the WATCH of ApiExampleAs' ConfigMaps. While rate is not 0, it
-// adds updates of these ConfigMaps to the WATCH: more than an API server can make that shares its cores with an operator and a browser.
-// Only an annotation changes, which has no effect.
+// flood is a proxy between one operator and the API server. While rate is not 0, it adds updates of ConfigMaps to the WATCH of
+// ApiExampleAs' ConfigMaps. It sends more updates than an API server could on a machine that also runs an operator and a browser. Only an
+// annotation changes, which has no effect.
 type flood struct {
 	kubeconfig string
 	rate       atomic.Int64 // changes a second
-	changes    atomic.Int64 // that were sent
+	changes    atomic.Int64 // number of changes sent
 }
 
-// flood returns one for the account of a kubeconfig.
+// flood returns a flood for the account of a kubeconfig.
 func (w *world) flood(t *testing.T, account string) *flood {
 	t.Helper()
 	config, err := clientcmd.LoadFromFile(account)
@@ -93,17 +93,17 @@ func (w *world) flood(t *testing.T, account string) *flood {
 	return f
 }
 
-// fills says whether a request is the WATCH that is filled.
+// fills returns whether a request is the WATCH that gets the added updates.
 func (f *flood) fills(r *http.Request) bool {
 	query := r.URL.Query()
 	return strings.HasSuffix(r.URL.Path, "/api/v1/configmaps") && query.Get("watch") != "" &&
 		query.Get("labelSelector") == groupav1.LabelApiExampleA
 }
 
-// pour is the interval at which flood adds the updates that are due.
+// pour is the interval between two additions of updates.
 const pour = 5 * time.Millisecond
 
-// fill returns the stream that the operator reads: the events of the API server, and the added updates.
+// fill returns the stream for the operator: the events of the API server and the added updates.
 func (f *flood) fill(ctx context.Context, upstream io.ReadCloser) io.ReadCloser {
 	downstream, out := io.Pipe()
 	lines := make(chan []byte)
@@ -158,22 +158,22 @@ func (f *flood) fill(ctx context.Context, upstream io.ReadCloser) io.ReadCloser 
 	return downstream
 }
 
-// changing are the objects in the events of the API server.
+// changing keeps the objects in the events of the API server.
 type changing struct {
 	objects []template
 	at      map[string]int
 }
 
-// template is an event without its resourceVersion, which is inserted twice: the annotation has it, too.
+// template is an event without its resourceVersion. The resourceVersion is inserted twice: the annotation has the same value.
 type template struct{ begin, middle, end []byte }
 
-// placeholder is nothing else's value.
+// placeholder is a value that no other field has.
 const placeholder = "4104104104104104104"
 
-// beyond the API server's own resourceVersions are those of the changes.
+// beyondOwn is above all resourceVersions of the API server. The added changes have resourceVersions above it.
 const beyondOwn = 1_000_000_000
 
-// note takes in an event of the API server. A deleted ConfigMap would keep changing, but none is deleted here.
+// note keeps the object of an event of the API server. It ignores deletions: this test deletes no ConfigMap.
 func (c *changing) note(line []byte) {
 	var event struct {
 		Type   string                     `json:"type"`
@@ -229,17 +229,17 @@ const (
 	idleTime     = 3 * time.Second
 )
 
-// What is left to the page and to the operator, on a machine that has all to do at once.
+// The limits for the page and for the operator. Both run on one machine together with the API server and the browser.
 const (
-	slowestFrames = 250 * time.Millisecond // 95 % take less, or three times of what they take without changes
-	maxBehind     = floodRate              // changes, in the delta queue
-	maxLag        = 1.0                    // seconds, from the wire into the index
-	heaviestHeap  = 32 << 20               // bytes
-	maxGrowth     = 8 << 20                // bytes, in the last 15 seconds
-	maxNodes      = 6000                   // of the DOM
+	slowestFrames = 250 * time.Millisecond // 95 % of the frames take less than this, or less than three times as long as without changes
+	maxBehind     = floodRate              // changes in the delta queue
+	maxLag        = 1.0                    // seconds from the arrival of an event until it is in the index
+	maxHeap       = 32 << 20               // bytes
+	maxGrowth     = 8 << 20                // bytes in the last 15 seconds
+	maxNodes      = 6000                   // nodes of the DOM
 )
 
-// watchFrames makes the page record the durations of its frames, and its messages.
+// watchFrames is a script that records the durations of the page's frames, and its messages.
 const watchFrames = `window.frames = { gaps: [], behind: 0, dots: 0, notices: [] }; let last = performance.now();
 	const frame = (now) => {
 		frames.gaps.push(now - last);
@@ -255,16 +255,16 @@ const watchFrames = `window.frames = { gaps: [], behind: 0, dots: 0, notices: []
 // frames are the records of the page.
 type frames struct {
 	Gaps    []float64 `json:"gaps"`    // milliseconds
-	Behind  int       `json:"behind"`  // frames in which the picture was so late that the page offered to skip
-	Dots    int       `json:"dots"`    // at most at a time
-	Notices []string  `json:"notices"` // that there were
+	Behind  int       `json:"behind"`  // number of frames so late that the page offered to skip changes
+	Dots    int       `json:"dots"`    // maximal number at a time
+	Notices []string  `json:"notices"` // all notices of the page
 }
 
-// within is the time that so many percent of the frames took at most.
+// within returns the duration of the slowest frame among the given percentage of the fastest frames.
 func (f frames) within(percent int) time.Duration {
 	sorted := slices.Sorted(slices.Values(f.Gaps))
 	if len(sorted) == 0 {
-		return time.Hour // There was none.
+		return time.Hour // The page recorded no frame.
 	}
 	return time.Duration(sorted[(len(sorted)-1)*percent/100] * float64(time.Millisecond)).Round(time.Millisecond)
 }
@@ -274,7 +274,7 @@ func (f frames) String() string {
 		len(f.Gaps), f.within(50), f.within(95), f.within(100), f.Behind, f.Dots)
 }
 
-// during returns the records of a time that begins now. It calls look every second.
+// during clears the records, waits, and returns the records of this time. It calls look every second.
 func (p *tab) during(passes time.Duration, look func(second int)) frames {
 	p.t.Helper()
 	p.run("Object.assign(frames, { gaps: [], behind: 0, dots: 0, notices: [] })")
@@ -285,10 +285,10 @@ func (p *tab) during(passes time.Duration, look func(second int)) frames {
 	return ask[frames](p, "frames")
 }
 
-// weight is the memory of the page after a garbage collection.
+// weight is the memory use of the page after a garbage collection.
 type weight struct {
-	heap  float64 // bytes, of JavaScript
-	nodes int64   // of the DOM, and such as scripts still hold
+	heap  float64 // bytes of the JavaScript heap
+	nodes int64   // nodes of the DOM, and removed nodes that scripts still refer to
 }
 
 func (p *tab) weigh() weight {
@@ -315,7 +315,7 @@ func testFlood(t *testing.T, s *shown) {
 	p.click("#ideas-read")
 	objects := "Number(" + textOf(gear("index", flooded)+" .gear-value") + ")"
 	p.until(pagePatience, fmt.Sprintf("%s >= %d", objects, floodObjects), objects)
-	p.do(tell(dom.Disable, cdp.Empty{})) // Else the browser tells chromedp of every node that comes and goes.
+	p.do(tell(dom.Disable, cdp.Empty{})) // Without this, the browser notifies chromedp of every added and removed node.
 	p.run(watchFrames)
 	idle := p.during(idleTime, func(int) {})
 	t.Logf("idle: %s", idle)
@@ -338,13 +338,13 @@ func testFlood(t *testing.T, s *shown) {
 	s.flood.rate.Store(0)
 	t.Logf("the operator: %s", &seen)
 	t.Logf("the page: %s", busy)
-	t.Logf("the page: %+v after 5 seconds, %+v after 20; it said last %q", early, late, busy.Notices[max(0, len(busy.Notices)-1):])
+	t.Logf("the page: %+v after 5 seconds, %+v after 20; its last notice was %q", early, late, busy.Notices[max(0, len(busy.Notices)-1):])
 	seen.check(t)
 	checkPage(t, idle, busy, early, late)
 	s.calm(t, p)
 }
 
-// samples are the figures that the operator reported.
+// samples are the figures in the operator's overview.
 type samples struct {
 	times           []time.Time
 	arrived, failed []uint64 // changes; syncs
@@ -384,18 +384,18 @@ func (a *samples) take(t *testing.T, s *shown) {
 
 func (a *samples) check(t *testing.T) {
 	t.Helper()
-	if a.rate() < 0.9*floodRate { // The test may have been held up, too.
-		t.Errorf("the operator was told of %.0f changes a second, want %d", a.rate(), floodRate)
+	if a.rate() < 0.9*floodRate { // The test itself may have been slow.
+		t.Errorf("the operator read %.0f changes a second, want %d", a.rate(), floodRate)
 	}
 	if slices.Max(a.queued) > maxBehind || slices.Max(a.lag) > maxLag || a.failed[0] != slices.Max(a.failed) {
-		t.Errorf("the operator falls behind: %s; failed syncs %v", a, a.failed)
+		t.Errorf("the operator is too slow: %s; failed syncs %v", a, a.failed)
 	}
 	if slices.Max(a.oneIn) == 1 {
-		t.Error("all changes were recorded: what that costs was not bounded")
+		t.Error("the operator recorded all changes: it did not limit the cost of records")
 	}
 }
 
-// checkPage checks that the page was as it is without changes, nearly.
+// checkPage checks that the page was nearly as fast as without changes.
 func checkPage(t *testing.T, idle, busy frames, early, late weight) {
 	t.Helper()
 	if limit := max(slowestFrames, 3*idle.within(95)); busy.within(95) > limit {
@@ -404,16 +404,15 @@ func checkPage(t *testing.T, idle, busy frames, early, late weight) {
 	if busy.Behind*20 > len(busy.Gaps) {
 		t.Errorf("%s, want less than 5%% behind", busy)
 	}
-	if late.heap > heaviestHeap || late.heap-early.heap > maxGrowth || late.nodes > maxNodes {
+	if late.heap > maxHeap || late.heap-early.heap > maxGrowth || late.nodes > maxNodes {
 		t.Errorf("the page has grown from %+v to %+v", early, late)
 	}
 	if busy.Dots == 0 || !slices.ContainsFunc(busy.Notices, func(n string) bool { return strings.Contains(n, "changes is shown") }) {
-		t.Errorf("the page showed %d dots, and said %q: want some, and that not all are shown", busy.Dots, busy.Notices)
+		t.Errorf("the page showed %d dots and the notices %q; want dots, and a notice that some changes are not shown", busy.Dots, busy.Notices)
 	}
 }
 
-// calm waits until the operator has done all that there was to do after the flood, and the page
-// shows it.
+// calm waits until the operator has processed all changes of the flood, and the page shows it.
 func (s *shown) calm(t *testing.T, p *tab) {
 	t.Helper()
 	began := time.Now()
@@ -425,7 +424,7 @@ func (s *shown) calm(t *testing.T, p *tab) {
 		}
 		for _, c := range o.Controllers {
 			if c.ID == "apiexamplea" && c.Waiting+c.Processing > 0 {
-				return fmt.Errorf("the controller is at %+v", c)
+				return fmt.Errorf("the state of the controller is %+v", c)
 			}
 		}
 		for _, i := range o.Informers {
@@ -433,14 +432,14 @@ func (s *shown) calm(t *testing.T, p *tab) {
 				continue
 			}
 			if i.Queued > 0 || i.Arrived != i.Applied {
-				return fmt.Errorf("the informer is at %+v", i)
+				return fmt.Errorf("the state of the informer is %+v", i)
 			}
 			if text := ask[string](p, shows); !strings.Contains(text, "rv "+i.ResourceVersion) {
-				return fmt.Errorf("the page shows %q, and the operator is at %s", text, i.ResourceVersion)
+				return fmt.Errorf("the page shows %q, but the operator has read the resourceVersion %s", text, i.ResourceVersion)
 			}
 		}
 		return nil
 	})
 	p.until(pagePatience, "document.getElementById('notice').hidden && document.getElementById('live').hidden", textOf("#bar"))
-	t.Logf("all was done, shown and calm %s after the last change", time.Since(began).Round(time.Millisecond))
+	t.Logf("%s after the last change, all changes were processed and shown", time.Since(began).Round(time.Millisecond))
 }

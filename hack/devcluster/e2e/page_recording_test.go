@@ -30,7 +30,7 @@ func TestPageOfARecording(t *testing.T) {
 	}
 	t.Cleanup(func() {
 		cancel()
-		_ = command.Wait() // The test has ended it.
+		_ = command.Wait() // The error says that the test has killed the command.
 	})
 	line, err := bufio.NewReader(stdout).ReadString('\n')
 	if err != nil {
@@ -38,20 +38,20 @@ func TestPageOfARecording(t *testing.T) {
 	}
 	_, address, _ := strings.Cut(strings.TrimSpace(line), "The page is at ")
 	p := b.open(t, address+"#/object/ApiExampleA/default/apiexamplea-jimmy")
-	p.expected = func(complaint string) bool { // The object does not exist yet at the start.
+	p.expected = func(complaint string) bool { // At the start of the recording, the object does not exist.
 		return strings.Contains(complaint, "status of 404") && strings.Contains(complaint, "/api/life?")
 	}
 
-	// It plays from the start. The slider has a name, and says the moment.
+	// The recording plays from the start. The slider has a label, and its text is the moment.
 	const moment = `document.getElementById('moment')`
 	p.until(pagePatience, visible("#moment")+` && `+textOf("#connection")+` === 'Recording'`, textOf("#connection"))
 	p.until(pagePatience, `Number(`+moment+`.value) > 0 && `+moment+`.labels[0].innerText.length > 0`)
 	p.until(pagePatience, moment+`.getAttribute('aria-valuetext').endsWith('after the start')`)
 	if !ask[bool](p, `document.getElementById('live').hidden && document.getElementById('offer').hidden`) {
-		t.Error("the page of a recording offers what only a running operator has")
+		t.Error("the page of a recording shows controls that need a running operator")
 	}
 
-	// The time stands, and the keyboard moves it: to the end, where the last first name is Jimmy again, and back to where it was none yet.
+	// The playback pauses. The keyboard moves to the end, where the first name is Jimmy again, and back to a moment before the first greeting.
 	p.click("#pause")
 	p.run(moment + `.focus()`)
 	p.press(kb.End)

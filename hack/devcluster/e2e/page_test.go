@@ -27,24 +27,23 @@ import (
 	"github.com/glassback/glassback/pkg/inspect"
 )
 
-// TestPage opens the page of an operator with all five resources in a browser. It leaves
-// screenshots in bin/artifacts.
+// TestPage opens the page of an operator with all five resources in a browser. It saves screenshots in bin/artifacts.
 func TestPage(t *testing.T) {
 	b := browse(t)
 	s := show(t, b)
 	s.applyExamples(t)
-	// They run one after the other: they hold and measure the same operator.
+	// The cases run one after the other: they hold and measure the same operator.
 	for _, test := range []struct {
 		name string
 		run  func(*testing.T, *shown)
 	}{
-		{"all five resources are shown, and their counts live", testSections},
-		{"an Application is followed from apply to Ready", testFollowed},
-		{"a delta queue that is held fills, and drains", testHeldQueue},
-		{"all can be reached with the keyboard alone", testKeyboard},
-		{"on a phone nothing is cut off", testPhone},
-		{"in light and in dark, all text can be read", testThemes},
-		{"on a laptop nothing overlaps, and one controller fits beside a life", testLaptop},
+		{"the page shows all five resources, and updates their counts", testSections},
+		{"the page follows an Application from apply to Ready", testFollowed},
+		{"a held delta queue fills, and drains after its release", testHeldQueue},
+		{"the keyboard alone is enough to use the page", testKeyboard},
+		{"on a phone, the page cuts nothing off", testPhone},
+		{"all text is readable in the light and in the dark theme", testThemes},
+		{"on a laptop, nothing overlaps, and a controller fits beside the life of an object", testLaptop},
 		{"the offered command makes a dot move", testOffer},
 		{"axe-core finds no violation", testAxe},
 		{"2,000 changes a second", testFlood},
@@ -53,16 +52,16 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// shown is an operator whose page is shown.
+// shown is an operator with its page.
 type shown struct {
 	*world
 	b     *browser
 	flood *flood
 	ns    string
-	url   string // of the page
+	url   string // URL of the page
 }
 
-// show starts a cluster, an ECS and an operator that lets itself be held.
+// show starts a cluster, an ECS simulator and an operator whose queues users can hold.
 func show(t *testing.T, b *browser) *shown {
 	t.Helper()
 	w := start(t, cluster.Config{})
@@ -78,7 +77,7 @@ func show(t *testing.T, b *browser) *shown {
 	return &shown{world: w, b: b, flood: f, ns: w.namespace(t), url: "http://" + address + "/inspect/"}
 }
 
-// resources are the five, by controller.
+// resources are the five resources, by controller.
 var resources = map[string]struct{ informer, file string }{
 	"apiexamplea":  {"apiexampleas.groupa.k8s.zhuang.com", "apiexamplea.yaml"},
 	"application":  {"applications.app.aiops.org", "application-tls.yaml"},
@@ -87,8 +86,7 @@ var resources = map[string]struct{ informer, file string }{
 	"ecsinstance":  {"ecsinstances.alibabacloud.zhouzhengxi.com", "ecsinstance.yaml"},
 }
 
-// applyExamples applies one of each resource. The RedisCluster is paused: the addresses of
-// simulated Pods do not answer.
+// applyExamples applies one object of each resource. It pauses the RedisCluster, since simulated Pods do not answer.
 func (s *shown) applyExamples(t *testing.T) {
 	t.Helper()
 	for controller, r := range resources {
@@ -118,7 +116,7 @@ func (s *shown) open(t *testing.T, place string) *tab {
 	return s.b.open(t, s.url+"#"+place)
 }
 
-// overview reads the overview of the operator, like the page.
+// overview reads the overview of the operator as the page does.
 func (s *shown) overview(ctx context.Context) (*inspect.Overview, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"api/overview", http.NoBody)
 	if err != nil {
@@ -140,12 +138,12 @@ func (s *shown) informer(t *testing.T, id string) inspect.Informer {
 	s.must(t, err)
 	n := slices.IndexFunc(o.Informers, func(i inspect.Informer) bool { return i.ID == id })
 	if n < 0 {
-		t.Fatalf("there is no informer %s", id)
+		t.Fatalf("the overview has no informer %s", id)
 	}
 	return o.Informers[n]
 }
 
-// gear is the selector for a gear of the picture.
+// gear returns the selector for a gear of the picture.
 func gear(name, id string) string { return fmt.Sprintf("[data-gear=%q][data-id=%q]", name, id) }
 
 func testSections(t *testing.T, s *shown) {
@@ -165,13 +163,13 @@ func testSections(t *testing.T, s *shown) {
 	o, err := s.overview(t.Context())
 	s.must(t, err)
 	if got, want := ask[int](p, "document.querySelectorAll('[data-section] [data-gear=index]').length"), len(o.Informers); got != want {
-		t.Errorf("the page shows %d indexes, and the operator has %d", got, want)
+		t.Errorf("the page shows %d indexes, but the operator has %d", got, want)
 	}
 	p.shoot("first-visit")
 	p.click("#ideas-read")
 	p.shootAll("all-five")
 
-	// Another one comes along its lane.
+	// Another object appears as a dot in its lane.
 	p.run(`window.dots = 0;
 		new MutationObserver((all) => { dots += all.flatMap((m) => [...m.addedNodes]).filter((n) => n.matches?.('.dot')).length; })
 			.observe(document.querySelector('[data-section=apiexamplea]'), { childList: true, subtree: true })`)
@@ -210,22 +208,22 @@ func testFollowed(t *testing.T, s *shown) {
 	p.until(pagePatience, visible(because("Deployment/"+name)), textOf("#life"))
 	p.shoot("life-of-an-application")
 
-	// The causes of a MyCronJob's syncs are its Jobs, which have lives of their own.
+	// The causes of a MyCronJob's syncs are its Jobs. The page shows the life of a Job too.
 	p.run("location.hash = " + literal("#/object/MyCronJob/"+s.ns+"/mycronjob-sample"))
 	cause := because("Job/" + s.ns + "/mycronjob-sample-")
-	p.until(2*pagePatience, visible(cause), textOf("#life")) // It makes one every 5 seconds.
+	p.until(2*pagePatience, visible(cause), textOf("#life")) // The MyCronJob creates a Job every 5 seconds.
 	p.shoot("life-of-a-mycronjob")
 	job := ask[string](p, fmt.Sprintf("(() => { const a = document.querySelector(%s); a.click(); return a.hash; })()", literal(cause)))
 	p.until(pagePatience, "location.hash === "+literal(job)+" && "+visible("#life .pass-change .current"), "location.hash", textOf("#panel"))
 	p.shoot("life-of-a-job")
 }
 
-// because is the selector for a link to the object that has caused a sync.
+// because returns the selector for a link to the object that has caused a sync.
 func because(object string) string {
 	return fmt.Sprintf("#life .pass-sync :is(.why, .causes) a[href^='#/object/%s']", object)
 }
 
-// jobs is the informer whose queue is held.
+// jobs is the informer whose queue the test holds.
 const jobs = "jobs.batch"
 
 func testHeldQueue(t *testing.T, s *shown) {
@@ -242,7 +240,7 @@ func testHeldQueue(t *testing.T, s *shown) {
 	p.until(pagePatience, state+" === 'held'", state)
 	before := s.informer(t, jobs)
 
-	// The queue fills, since the API server continues to send events. None of them reaches the index.
+	// The API server continues to send events, so that the queue fills. No event reaches the index.
 	kept := "Number(" + textOf(gear("queue", jobs)+" .gear-value") + ")"
 	p.until(pagePatience, kept+" >= 5", kept, textOf("#panel"))
 	some := ask[int](p, kept)
@@ -251,7 +249,7 @@ func testHeldQueue(t *testing.T, s *shown) {
 	p.shoot("held")
 	during := s.informer(t, jobs)
 	if during.Applied != before.Applied || during.Objects != before.Objects || during.QueueHeld == nil || during.QueueHeld.Kept < some {
-		t.Errorf("while it is held, the informer went from %+v to %+v", before, during)
+		t.Errorf("while the queue was held, the informer changed from %+v to %+v", before, during)
 	}
 
 	p.click("#panel [data-action=release]")
@@ -260,8 +258,8 @@ func testHeldQueue(t *testing.T, s *shown) {
 	s.caughtUp(t, audit, often)
 }
 
-// caughtUp waits until a MyCronJob with a Job every second has run each of its slots once: also the slots that were due while the
-// operator could not see the results of its Jobs.
+// caughtUp waits until a MyCronJob with a Job every second has run each of its slots once. This includes slots that were due while the
+// operator did not get the events of its Jobs.
 func (s *shown) caughtUp(t *testing.T, audit *audit, name string) {
 	t.Helper()
 	s.patch(t, s.ns, name, `{"spec":{"suspend":true}}`)
@@ -283,7 +281,7 @@ func (s *shown) caughtUp(t *testing.T, audit *audit, name string) {
 	defer audit.mu.Unlock()
 	for job, uids := range audit.uids {
 		if len(uids) > 1 {
-			t.Errorf("Job %s was made %d times", job, len(uids))
+			t.Errorf("Job %s was created %d times", job, len(uids))
 		}
 	}
 }
@@ -298,7 +296,7 @@ func testKeyboard(t *testing.T, s *shown) {
 	const onGear = "document.activeElement.matches('button.gear:focus-visible')"
 	for n := 0; !ask[bool](p, onGear); n++ {
 		if n == 30 {
-			t.Fatalf("after 30 times Tab the focus is on %s", ask[string](p, focused))
+			t.Fatalf("after 30 presses of Tab, the focus is on %s", ask[string](p, focused))
 		}
 		p.press(kb.Tab)
 	}
@@ -312,7 +310,7 @@ func testKeyboard(t *testing.T, s *shown) {
 	p.press(kb.Enter)
 	p.until(pagePatience, visible("#panel")+" && document.getElementById('panel').contains(document.activeElement)", focused, "location.hash")
 	if hash := ask[string](p, "location.hash"); !strings.HasPrefix(hash, "#/gear/") {
-		t.Errorf("Enter on %s leads to %s", at, hash)
+		t.Errorf("Enter on %s opens %s", at, hash)
 	}
 	p.press(kb.Escape)
 	p.until(pagePatience, "!"+visible("#panel")+" && "+focused+" === "+literal(at), focused)
@@ -344,7 +342,7 @@ const beyondEdges = `[...document.body.querySelectorAll('*')].filter((e) => {
 const cutOff = `[...document.querySelectorAll('button')].filter((e) => e.checkVisibility() && e.scrollWidth > e.clientWidth + 1).map((e) ` +
 	`=> e.title || e.innerText)`
 
-// overlaps finds parts of gears that are drawn over others.
+// overlaps finds parts of gears that overlap other parts.
 const overlaps = `[...new Set([...document.querySelectorAll('button.gear')].flatMap((gear) => {
 	const boxes = [...gear.querySelectorAll('.cog, .gear-title, .gear-value, .gear-unit, .gear-extra, .pips')]
 		.filter((e) => e.checkVisibility({ visibilityProperty: true }))
@@ -359,7 +357,7 @@ const overlaps = `[...new Set([...document.querySelectorAll('button.gear')].flat
 		a.r.top + 4 < b.r.bottom && b.r.top + 4 < a.r.bottom).map((b) => gear.dataset.gear + ': ' + a.name + ' and ' + b.name));
 }))]`
 
-// places are addresses with the texts that they show.
+// places are addresses of the page with the texts that it shows there.
 func (s *shown) places() map[string]string {
 	return map[string]string{
 		"picture":   "/",
@@ -392,10 +390,10 @@ func testPhone(t *testing.T, s *shown) {
 			t.Errorf("%s: the window is %d wide and the page %d, want %d", name, got[0], got[1], width)
 		}
 		if beyond := ask[[]string](p, beyondEdges); len(beyond) > 0 {
-			t.Errorf("%s: beyond the edges are %q", name, beyond)
+			t.Errorf("%s: these elements are beyond the edges: %q", name, beyond)
 		}
 		if cut := ask[[]string](p, cutOff); len(cut) > 0 {
-			t.Errorf("%s: cut off are %q", name, cut)
+			t.Errorf("%s: the texts of these buttons are cut off: %q", name, cut)
 		}
 		if over := ask[[]string](p, overlaps); len(over) > 0 {
 			t.Errorf("%s: parts overlap in %q", name, over)
@@ -423,10 +421,10 @@ func testThemes(t *testing.T, s *shown) {
 		grounds[name] = ask[string](p, ground)
 	}
 	if grounds["light"] == grounds["dark"] {
-		t.Errorf("light and dark have the same ground %s", grounds["light"])
+		t.Errorf("the light and the dark theme have the same background %s", grounds["light"])
 	}
 
-	// Who wants another one than the system's has a button.
+	// A button changes to another theme than the system's.
 	p := s.b.open(t, s.url, theme("light"))
 	p.until(pagePatience, visible(gear("index", jobs)))
 	for range 2 {
@@ -480,7 +478,7 @@ const faint = `(() => {
 		if ([...e.childNodes].some((n) => n.nodeType === Node.TEXT_NODE && n.data.trim())) color = getComputedStyle(e)[svg ? 'fill' : 'color'];
 		else if (e.placeholder && !e.value) color = getComputedStyle(e, '::placeholder').color;
 		if (!color) continue;
-		if (svg && opacity(e) < 1) continue; // It fades.
+		if (svg && opacity(e) < 1) continue; // The text is fading.
 		looked++;
 		const ratio = contrast(e, color);
 		if (ratio < 4.5) found.set(e.tagName + '.' + (e.className.baseVal ?? e.className),
@@ -489,7 +487,7 @@ const faint = `(() => {
 	return { looked, found: [...found].map(([what, ratio]) => what + ' ' + ratio) };
 })()`
 
-// readable checks that all text that can be seen is.
+// readable fails the test if a visible text has too little contrast.
 func (p *tab) readable(t *testing.T, where string) {
 	t.Helper()
 	got := ask[struct {
@@ -497,6 +495,6 @@ func (p *tab) readable(t *testing.T, where string) {
 		Found  []string `json:"found"`
 	}](p, faint)
 	if got.Looked < 20 || len(got.Found) > 0 {
-		t.Errorf("%s: of %d texts, too faint are %q", where, got.Looked, got.Found)
+		t.Errorf("%s: of %d texts, these have too little contrast: %q", where, got.Looked, got.Found)
 	}
 }

@@ -27,7 +27,7 @@ import (
 	"github.com/glassback/glassback/pkg/trace"
 )
 
-// inspectHere serves the page of an informer in this process, of a ConfigMap in no cluster.
+// inspectHere serves the page in this process. It shows an informer with one ConfigMap, without a cluster.
 func inspectHere(t *testing.T, guard func(http.Handler) http.Handler) string {
 	t.Helper()
 	source, recorder := cachetesting.NewFakeControllerSource(), trace.NewRecorder(1024)
@@ -87,7 +87,7 @@ func TestPageAsksForToken(t *testing.T) {
 	p.until(pagePatience, textOf("#panel")+".includes('default/here')", textOf("#panel"))
 	p.shoot("token-works")
 
-	// It is in no place that outlives the page, and in no log of addresses.
+	// The browser stores the token nowhere after the page is closed, and no address contains it.
 	kept := ask[string](p, `JSON.stringify([location.href, document.cookie, { ...localStorage }, { ...sessionStorage }, history.state,
 		document.getElementById('token').value, document.documentElement.outerHTML])`)
 	if strings.Contains(kept, token) {
@@ -99,11 +99,11 @@ func TestPageAsksForToken(t *testing.T) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.asked) == 0 || slices.ContainsFunc(p.asked, func(url string) bool { return strings.Contains(url, token) }) {
-		t.Errorf("the page asked for %q", p.asked)
+		t.Errorf("the page requested %q", p.asked)
 	}
 }
 
-// TestBrowserComplains lets a page do forbidden things, and expects a record of each.
+// TestBrowserComplains makes a page do forbidden things, and expects a record of each.
 func TestBrowserComplains(t *testing.T) {
 	p := browse(t).open(t, inspectHere(t, nil))
 	for statement, want := range map[string]string{
@@ -119,7 +119,7 @@ func TestBrowserComplains(t *testing.T) {
 		var all []string
 		eventually(t, pagePatience, func(ctx context.Context) error {
 			if all = append(all, p.heard()...); !slices.ContainsFunc(all, func(c string) bool { return strings.Contains(c, want) }) {
-				return fmt.Errorf("%s: noted was %q, want %q", statement, all, want)
+				return fmt.Errorf("%s: the records are %q, want %q", statement, all, want)
 			}
 			return nil
 		})

@@ -27,7 +27,7 @@ func laptop(size [2]int64) step {
 	})
 }
 
-// hidden finds texts of informers, such as kinds, that are cut or outside of their gears.
+// hidden finds texts of informers, such as kinds, that are cut off or outside of their gears.
 const hidden = `[...document.querySelectorAll('button.gear')].flatMap((gear) => {
 	const box = gear.getBoundingClientRect();
 	return [...gear.querySelectorAll('.gear-value, .gear-wire .gear-unit')].filter((e) => e.checkVisibility()).filter((e) => {
@@ -60,10 +60,10 @@ const layered = `(() => {
 	return [...new Set(found)];
 })()`
 
-// scrolled is the height of the page, and of the window.
+// scrolled is the expression for the heights of the page and of the window.
 const scrolled = "[document.documentElement.scrollHeight, innerHeight]"
 
-// testLaptop looks at the page in the window of a laptop.
+// testLaptop checks the page in a window of a laptop's size.
 func testLaptop(t *testing.T, s *shown) {
 	life := s.places()["life"]
 	for name, size := range laptops {
@@ -72,13 +72,13 @@ func testLaptop(t *testing.T, s *shown) {
 		check := func(what string) {
 			t.Helper()
 			if found := ask[[]string](p, layered); len(found) > 0 {
-				t.Errorf("%s, %s: overlaps %q", name, what, found)
+				t.Errorf("%s, %s: these parts of the page overlap: %q", name, what, found)
 			}
 			if found := ask[[]string](p, hidden); len(found) > 0 {
-				t.Errorf("%s, %s: cut are %q", name, what, found)
+				t.Errorf("%s, %s: these texts are cut off: %q", name, what, found)
 			}
 			if found := ask[[]string](p, overlaps); len(found) > 0 {
-				t.Errorf("%s, %s: parts overlap in %q", name, what, found)
+				t.Errorf("%s, %s: these gears have parts that overlap: %q", name, what, found)
 			}
 		}
 		check("a first visit")
@@ -89,7 +89,7 @@ func testLaptop(t *testing.T, s *shown) {
 		p.click("#ideas-read")
 		check("without hints")
 
-		// Each controller alone, with a life beside it, needs no scrolling.
+		// The page with one controller and the life of an object fits into the window without scrolling.
 		for controller := range resources {
 			p.run("location.hash = '#/'")
 			section := fmt.Sprintf("[data-section=%q] ", controller)
@@ -115,7 +115,7 @@ func testLaptop(t *testing.T, s *shown) {
 	p.until(pagePatience, "document.querySelectorAll('[data-section]').length === 1 && "+visible(gear("sync", "mycronjob")), "location.hash")
 }
 
-// testOffer runs the command that the page offers, and expects that a dot moves.
+// testOffer runs the command that the page offers, and waits until a dot moves.
 func testOffer(t *testing.T, s *shown) {
 	p := s.open(t, "/controller/application")
 	const command = "#offer-command"
@@ -136,18 +136,18 @@ func testOffer(t *testing.T, s *shown) {
 	p.until(pagePatience, "dots > 0", "dots")
 }
 
-// axe returns the source of axe-core, which hack/axe.sh installs; or it skips the test.
+// axe returns the source of axe-core, which hack/axe.sh installs. Without axe-core, it skips the test.
 func axe(t *testing.T) string {
 	t.Helper()
 	path := cmp.Or(os.Getenv("AXE_JS"), filepath.Join("..", "..", "..", "bin", "tools", "axe", "node_modules", "axe-core", "axe.min.js"))
 	source, err := os.ReadFile(path)
 	if err != nil {
-		t.Skipf("SKIPPED, accessibility was not checked: there is no axe-core: %v", err)
+		t.Skipf("SKIPPED, accessibility was not checked: axe-core is not installed: %v", err)
 	}
 	return string(source)
 }
 
-// violations runs axe-core. A violation is a rule, and the first elements that break it.
+// violations is a script that runs axe-core. A violation is a rule, with the first elements that break the rule.
 const violations = `axe.run({ resultTypes: ['violations'] }).then(({ violations }) => violations.map((v) =>
 	v.id + ' (' + v.impact + '), ' + v.help + ': ' + v.nodes.slice(0, 3).map((n) => n.target.join(' ') + ' ' + n.failureSummary).join('; ')))`
 

@@ -29,11 +29,9 @@ import (
 	v1 "github.com/glassback/glassback/pkg/apis/batch/v1"
 )
 
-// BenchmarkPunctuality measures how late Jobs come when many MyCronJobs have the
-// same slots, every 5 seconds: the time from the slot (and its jitter, if there is
-// any) to the arrival of the Job's watch event here, so that all of the API
-// server's work is in it. The operator, with the account and Role that it is
-// shipped with, the control plane and this process share the machine.
+// BenchmarkPunctuality measures how late Jobs are created when many MyCronJobs have the same slots, every 5 seconds. The measured time
+// begins at the slot, plus its jitter if there is any. It ends when the watch event of the Job arrives here, so that it includes all of the
+// API server's work. The operator uses the shipped account and Role. The operator, the control plane and this process share the machine.
 //
 //	go test -run '^$' -bench 'Punctuality|BareClient' -benchtime 1x ./e2e
 func BenchmarkPunctuality(b *testing.B) {
@@ -44,8 +42,8 @@ func BenchmarkPunctuality(b *testing.B) {
 		jitter  int32
 		config  cluster.Config
 	}{
-		{"500 on etcd and the API server alone and all at once", 500, 0, alone},
-		{"500 on etcd and the API server alone with jitterSeconds 4", 500, 4, alone},
+		{"500 on etcd and the API server only and all at once", 500, 0, alone},
+		{"500 on etcd and the API server only with jitterSeconds 4", 500, 4, alone},
 		{"50 on the whole simulated node and all at once", 50, 0, cluster.Config{}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
@@ -59,7 +57,7 @@ func BenchmarkPunctuality(b *testing.B) {
 	}
 }
 
-// shippedAccount installs the CRDs, and an account with the shipped Role.
+// shippedAccount installs the CRDs, and creates an account with the shipped Role.
 func (w *world) shippedAccount(t testing.TB) string {
 	t.Helper()
 	o := launch(t, "--kubeconfig", w.Kubeconfig(), "--install-crds")
@@ -70,19 +68,18 @@ func (w *world) shippedAccount(t testing.TB) string {
 	return config
 }
 
-// offset is how long after its slots an object's Jobs start: its share of
-// jitterSeconds, as pkg/controller/mycronjob has it.
+// offset returns how long after a slot an object's Job starts: its share of jitterSeconds. It is the same as in pkg/controller/mycronjob.
 func offset(uid string, jitterSeconds int32) time.Duration {
 	if jitterSeconds == 0 {
 		return 0
 	}
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(uid)) // never fails, says hash.Hash
+	_, _ = h.Write([]byte(uid)) // hash.Hash never returns an error
 	return time.Duration(h.Sum64()%uint64(jitterSeconds*1000)) * time.Millisecond
 }
 
-// BenchmarkBareClient is the comparison for BenchmarkPunctuality: the time that the API server takes for 500 Jobs, created at once by as
-// many writers that do nothing else.
+// BenchmarkBareClient is the comparison for BenchmarkPunctuality: the time that the API server takes to create 500 Jobs at once. Some
+// number of writers create them, and do nothing else.
 func BenchmarkBareClient(b *testing.B) {
 	w := start(b, cluster.Config{Components: []string{cluster.Etcd, cluster.APIServer}})
 	for _, writers := range []int{8, 16, 32} {
@@ -117,7 +114,7 @@ func BenchmarkBareClient(b *testing.B) {
 	}
 }
 
-// report gives the percentiles of how late something was.
+// report reports the percentiles of delays.
 func report(b *testing.B, late []time.Duration) {
 	slices.Sort(late)
 	b.ReportMetric(0, "ns/op")
@@ -127,7 +124,7 @@ func report(b *testing.B, late []time.Duration) {
 	b.ReportMetric(float64(len(late)), "jobs")
 }
 
-// punctuality watches the Jobs of so many objects for so many slots.
+// punctuality watches the Jobs of a number of objects for a number of slots, and reports their delays.
 func (w *world) punctuality(b *testing.B, objects, slots int, jitter int32) {
 	w.createSamples(b, objects, jitter)
 	eventually(b, time.Minute, func(ctx context.Context) error { return w.allScheduled(ctx, objects) })
@@ -147,7 +144,7 @@ func (w *world) punctuality(b *testing.B, objects, slots int, jitter int32) {
 		b.Fatal(err)
 	}
 	defer watching.Stop()
-	first := time.Now().Unix()/5*5 + 10 // the slot after the next one: nothing of the start is left
+	first := time.Now().Unix()/5*5 + 10 // The slot after the next one: by then, all work of the start has ended.
 	last := first + int64(slots-1)*5
 	var late, sent []time.Duration
 	deadline := time.After(time.Until(time.Unix(last+int64(jitter)+20, 0)))
@@ -174,7 +171,7 @@ func (w *world) punctuality(b *testing.B, objects, slots int, jitter int32) {
 				}
 			}
 		case <-deadline:
-			b.Fatalf("%d of %d Jobs came", len(late), objects*slots)
+			b.Fatalf("%d of %d Jobs were created", len(late), objects*slots)
 		}
 	}
 	report(b, late)
@@ -182,7 +179,7 @@ func (w *world) punctuality(b *testing.B, objects, slots int, jitter int32) {
 	b.ReportMetric(float64(sent[len(sent)*99/100].Milliseconds()), "p99-sent-ms")
 }
 
-// createSamples creates so many copies of the seed's MyCronJob.
+// createSamples creates a number of copies of the seed's MyCronJob.
 func (w *world) createSamples(t testing.TB, objects int, jitter int32) {
 	t.Helper()
 	var creating sync.WaitGroup

@@ -19,8 +19,8 @@ import (
 	"github.com/glassback/glassback/pkg/pipeline"
 )
 
-// TestBothQueues runs an operator with each delta queue, each in a namespace of its own. The operator creates, repairs, changes and
-// deletes children of several kinds, and finds changes from a time without an operator.
+// TestBothQueues runs one operator for each delta queue, in a namespace of its own. The operator creates, repairs, changes and deletes
+// children of several kinds. It also processes changes from a time without an operator.
 func TestBothQueues(t *testing.T) {
 	t.Parallel()
 	w := start(t, cluster.Config{})
@@ -52,7 +52,7 @@ func testQueue(t *testing.T, w *world, ns, queue string) {
 		eventually(t, 60*time.Second, func(ctx context.Context) error {
 			m, err := configMaps.Get(ctx, name+"-greeting", metav1.GetOptions{})
 			if err != nil || m.Data["greeting"] != "Greetings to "+firstName {
-				return fmt.Errorf("the ConfigMap holds %v, want a greeting to %s: %w", m.Data, firstName, err)
+				return fmt.Errorf("the ConfigMap has %v, want a greeting to %s: %w", m.Data, firstName, err)
 			}
 			d, err := w.kube.AppsV1().Deployments(ns).Get(ctx, name, metav1.GetOptions{})
 			if err != nil || d.Spec.Replicas == nil || *d.Spec.Replicas != replicas {
@@ -89,7 +89,7 @@ func testQueue(t *testing.T, w *world, ns, queue string) {
 	settles("Barbara", 1)
 	eventually(t, 60*time.Second, func(ctx context.Context) error {
 		if jobs, err := w.jobsOf(ctx, ns, name); err != nil || len(jobs) == 0 {
-			return fmt.Errorf("the MyCronJob has made no Job: %w", err)
+			return fmt.Errorf("the MyCronJob has no Job: %w", err)
 		}
 		return nil
 	})
@@ -104,12 +104,12 @@ func testQueue(t *testing.T, w *world, ns, queue string) {
 		}
 		for _, i := range overview.Informers {
 			if i.Queue != queue {
-				t.Errorf("the informer of %s has a %s", i.Resource, i.Queue)
+				t.Errorf("the informer of %s has the queue %s", i.Resource, i.Queue)
 			}
 			own := i.Resource == resources["apiexamplea"].informer || i.Resource == resources["application"].informer ||
 				i.Resource == resources["mycronjob"].informer
 			if own && i.Objects > 0 {
-				return fmt.Errorf("the index of %s still holds %d objects", i.Resource, i.Objects)
+				return fmt.Errorf("the index of %s still has %d objects", i.Resource, i.Objects)
 			}
 		}
 		return nil

@@ -23,7 +23,7 @@ import (
 	v1 "github.com/glassback/glassback/pkg/apis/batch/v1"
 )
 
-// TestQuietBetweenSlots counts the operator's requests between two slots: there are none but its open watches.
+// TestQuietBetweenSlots counts the operator's requests between two slots. There are none except its open watches.
 func TestQuietBetweenSlots(t *testing.T) {
 	t.Parallel()
 	w := start(t, cluster.Config{Components: []string{cluster.Etcd, cluster.APIServer}})
@@ -35,7 +35,7 @@ func TestQuietBetweenSlots(t *testing.T) {
 	audit := w.audit(t, "default")
 	eventually(t, 2*interval*time.Second, func(context.Context) error {
 		if n := len(audit.slots()); n < 20 {
-			return fmt.Errorf("%d of 20 Jobs were made", n)
+			return fmt.Errorf("%d of 20 Jobs were created", n)
 		}
 		return nil
 	})
@@ -51,7 +51,7 @@ func TestQuietBetweenSlots(t *testing.T) {
 		}
 		return nil
 	})
-	// Events are sent in the background.
+	// The operator sends events in the background.
 	settled(t, interval*time.Second, 2*time.Second, func() map[string]string { return w.requests(t) })
 	before := w.requests(t)
 	untilNext := interval - time.Now().Unix()%interval
@@ -62,14 +62,14 @@ func TestQuietBetweenSlots(t *testing.T) {
 		t.Errorf("requests in %d s between two slots: %v", untilNext-2, after)
 	}
 	if untilNext < 15 || len(before) == 0 {
-		t.Errorf("looked for %d s at %d kinds of requests: the test does not test", untilNext-2, len(before))
+		t.Errorf("the test checked only %d kinds of requests for %d s: this proves nothing", len(before), untilNext-2)
 	}
 }
 
 var requestTotal = regexp.MustCompile(`^apiserver_request_total\{(.*)\} (\S+)$`)
 
-// requests returns how often the API server was asked for each thing that is this
-// project's business, watches aside, which are counted when they end.
+// requests returns the API server's counts of requests for the resources of this project. It leaves out watches, which the API server
+// counts only when they end.
 func (w *world) requests(t *testing.T) map[string]string {
 	t.Helper()
 	raw, err := w.kube.Discovery().RESTClient().Get().AbsPath("/metrics").Do(t.Context()).Raw()
@@ -91,8 +91,7 @@ func (w *world) requests(t *testing.T) map[string]string {
 	return counts
 }
 
-// TestSecondSignalEndsAtOnce stops the operator while a sync hangs: it waits for it,
-// until a second signal.
+// TestSecondSignalEndsAtOnce stops the operator while a sync hangs. The operator waits for the sync until it gets a second signal.
 func TestSecondSignalEndsAtOnce(t *testing.T) {
 	t.Parallel()
 	w := start(t, cluster.Config{Components: []string{cluster.Etcd, cluster.APIServer}})
@@ -102,12 +101,12 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	pid := w.pid(t, cluster.APIServer)
 	w.must(t, syscall.Kill(pid, syscall.SIGSTOP))
 	defer func() { w.must(t, syscall.Kill(pid, syscall.SIGCONT)) }()
-	time.Sleep(1500 * time.Millisecond) // until a slot has come, whose create hangs
+	time.Sleep(1500 * time.Millisecond) // In this time a slot is due, and the create of its Job hangs.
 	w.must(t, o.cmd.Process.Signal(syscall.SIGTERM))
 	o.waitFor("Stopping")
-	time.Sleep(500 * time.Millisecond) // it must still be there after that
+	time.Sleep(500 * time.Millisecond) // The operator must still run after this time.
 	if !o.running() {
-		t.Fatal("it did not wait for the sync that is under way")
+		t.Fatal("the operator did not wait for the running sync")
 	}
 	begun := time.Now()
 	w.must(t, o.cmd.Process.Signal(syscall.SIGTERM))

@@ -30,8 +30,8 @@ import (
 	"github.com/glassback/glassback/pkg/recording"
 )
 
-// testRecording records objects of all kinds with credentials in every place, and kills the operator. The recording has a decision of each
-// kind and no credential, and the same program decides the same.
+// testRecording records objects of all kinds with credentials in every place, and kills the operator. The recording has decisions of each
+// kind and no credential. When the same program replays it, the decisions are the same.
 func testRecording(t *testing.T, c *cloud) {
 	secrets := leaktest.Secrets{
 		"the operator's access key ID": cloudKeyID, "the operator's access secret": cloudKeySecret,
@@ -83,13 +83,13 @@ func testRecording(t *testing.T, c *cloud) {
 	operator.kill()
 
 	text := recordedText(t, dir)
-	for _, line := range []string{`"stage":{`, `"overview":{`} { // for the page
+	for _, line := range []string{`"stage":{`, `"overview":{`} { // the page needs these
 		if !strings.Contains(text, line) {
 			t.Errorf("the recording has no line with %s", line)
 		}
 	}
 	for _, leak := range secrets.In(text) {
-		t.Errorf("the recording holds %s", leak)
+		t.Errorf("the recording contains %s", leak)
 	}
 	out, err := exec.Command(binary(t), "replay", dir).CombinedOutput()
 	if err != nil {
@@ -112,7 +112,7 @@ func hasDecisions(dir string) error {
 	}
 	for _, kind := range []string{"ApiExampleA", "Application", "MyCronJob", "RedisCluster", "ECSInstance"} {
 		if decisions[kind] < 2 {
-			err = errors.Join(err, fmt.Errorf("there are %d decisions of the kind %s", decisions[kind], kind))
+			err = errors.Join(err, fmt.Errorf("the recording has %d decisions of the kind %s", decisions[kind], kind))
 		}
 	}
 	return err

@@ -40,20 +40,20 @@ import (
 )
 
 const (
-	// formedWithin is how long the seed's sample may take to be a Redis Cluster.
+	// formedWithin limits the time until the seed's sample is a Redis Cluster.
 	formedWithin = 30 * time.Second
-	// onlyRedis has the operator leave all else alone.
+	// onlyRedis makes the operator run no other controller.
 	onlyRedis = "--controllers=rediscluster"
 
 	withStorage = "rediscluster-storage.yaml"
 	seedSample  = "rediscluster.yaml"
 )
 
-// TestNodeRunsRedisCluster makes a Redis Cluster of the sample, with the shipped permissions. It checks every node, a client and the API
-// server. Then it checks the operator's requests while the cluster is settled.
+// TestNodeRunsRedisCluster creates the sample RedisCluster, with the shipped permissions. It checks every node, a client and the objects.
+// Then it checks the operator's requests while the cluster is settled.
 func TestNodeRunsRedisCluster(t *testing.T) {
 	n := onNode(t)
-	n.operate(t, onlyRedis).stop() // The CRDs: the account may not install them.
+	n.operate(t, onlyRedis).stop() // This operator installs the CRDs: the account has no permission for that.
 	n.grantShipped(t, "manager")
 	token, err := n.kube.CoreV1().ServiceAccounts(n.ns).CreateToken(t.Context(), "manager", &authenticationv1.TokenRequest{},
 		metav1.CreateOptions{})
@@ -75,7 +75,7 @@ func TestNodeRunsRedisCluster(t *testing.T) {
 	took := time.Since(begun)
 	t.Logf("Ready %s after kubectl apply", took.Round(100*time.Millisecond))
 	if took > formedWithin {
-		t.Errorf("that is more than %s", formedWithin)
+		t.Errorf("the RedisCluster took longer than %s to be Ready", formedWithin)
 	}
 	c.sixReady(t)
 	c.askedByCLI(t)
@@ -102,11 +102,11 @@ func (c *realRedis) sixReady(t *testing.T) {
 		}
 	}
 	if len(lines) != 6 {
-		t.Errorf("kubectl get pod -l app=redis shows %d Pods, want 6:\n%s", len(lines), out)
+		t.Errorf("kubectl get pod -l app=redis printed %d Pods, want 6:\n%s", len(lines), out)
 	}
 }
 
-// askedByCLI asks every node with redis-cli, in its own Pod.
+// askedByCLI runs redis-cli in every Pod, and checks the answers of its node.
 func (c *realRedis) askedByCLI(t *testing.T) {
 	t.Helper()
 	pods, err := c.pods(t.Context())
@@ -130,7 +130,7 @@ func (c *realRedis) askedByCLI(t *testing.T) {
 		}
 		for _, line := range append(want, "\n6\n") {
 			if !strings.Contains(out, line) {
-				t.Errorf("%s does not say %q:\n%s", pod.Name, line, out)
+				t.Errorf("the answer of %s lacks %q:\n%s", pod.Name, line, out)
 			}
 		}
 	}
@@ -145,7 +145,7 @@ func (n *node) exec(t *testing.T, pod, script string) (string, error) {
 	return n.kubectl(t, "exec", "--namespace", n.ns, pod, "--", "sh", "-c", script)
 }
 
-// usedByCLI sets and gets keys with redis-cli, in another Pod, by the Service's name.
+// usedByCLI sets and gets keys with redis-cli from another Pod, by the name of the Service.
 func (c *realRedis) usedByCLI(t *testing.T) {
 	t.Helper()
 	const keys = 30
@@ -159,11 +159,11 @@ func (c *realRedis) usedByCLI(t *testing.T) {
 		fmt.Fprintf(&want, "v%d\n", i+1)
 	}
 	if out != want.String() {
-		t.Errorf("redis-cli -c in another Pod has printed\n%s", out)
+		t.Errorf("redis-cli -c in another Pod printed\n%s", out)
 	}
 }
 
-// described looks at the status, and at the children.
+// described checks the status and the children.
 func (c *realRedis) described(t *testing.T) {
 	t.Helper()
 	rdc, err := c.get(t.Context())
@@ -203,7 +203,7 @@ func (c *realRedis) described(t *testing.T) {
 	c.must(t, err)
 	for _, child := range []string{"service/" + c.name, "poddisruptionbudget.policy/" + c.name, "configmap/" + c.name + "-"} {
 		if !strings.Contains(out, child) {
-			t.Errorf("there is no %s:\n%s", child, out)
+			t.Errorf("the child %s does not exist:\n%s", child, out)
 		}
 	}
 	if out, err = c.kubectl(t, "get", "rediscluster", "--namespace", c.ns); err != nil {
@@ -215,7 +215,7 @@ func (c *realRedis) described(t *testing.T) {
 // metricsInside is the address of the metrics in the cluster's network.
 const metricsInside = "127.0.0.1:9441"
 
-// measured reads the metrics of the nodes.
+// measured checks the metrics of the nodes.
 func (c *realRedis) measured(t *testing.T) {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{DialContext: c.dialInside, DisableKeepAlives: true}, Timeout: 10 * time.Second}
@@ -233,7 +233,7 @@ func (c *realRedis) measured(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		for name, want := range map[string]int{ // the nodes that have it, and not as 0
+		for name, want := range map[string]int{ // number of nodes whose metric is not 0
 			"up": 6, "master": 3, "link_up": 3, "slots": 3, "keys": 6, "memory_used_bytes": 6, "clients": 6, "commands_total": 6,
 			"replication_offset_bytes": 6, "last_save_timestamp_seconds": 6,
 		} {
@@ -250,19 +250,19 @@ func (c *realRedis) measured(t *testing.T) {
 // commandCalls is a line of INFO commandstats.
 var commandCalls = regexp.MustCompile(`(?m)^cmdstat_(\S+?):calls=(\d+),`)
 
-// quiet checks a settled cluster for a while: the operator sends no request to the API server, and at most one poll to each node in 10 s.
+// quiet checks a settled cluster for a while. The operator sends no request to the API server, and at most one poll to each node in 10 s.
 //
-// A poll is six commands. Only the operator sends four of them: the probes (scripts/*.sh) send PING, CLUSTER INFO and INFO, and the nodes
-// send each other PING and REPLCONF.
+// A poll is six commands. Only the operator sends four of these. The probes (scripts/*.sh) send PING, CLUSTER INFO and INFO. The nodes send
+// PING and REPLCONF to each other.
 func (c *realRedis) quiet(t *testing.T, spy *spy) {
 	t.Helper()
 	const while = 20 * time.Second
 	before, began := c.calls(t), time.Now()
 	spy.forget()
-	time.Sleep(while) // the time that is checked
+	time.Sleep(while) // the time without requests
 	requests := spy.requests()
 	after := c.calls(t)
-	most := int(time.Since(began)/(10*time.Second)) + 1 // the first poll may be at the very beginning
+	most := int(time.Since(began)/(10*time.Second)) + 1 // The first poll can be at the beginning.
 	if len(requests) > 0 {
 		t.Errorf("requests in %s: %v", while, requests)
 	}
@@ -272,10 +272,10 @@ func (c *realRedis) quiet(t *testing.T, spy *spy) {
 				delete(calls, command)
 			}
 		}
-		t.Logf("%s was sent in %s: %v", pod, while, calls)
+		t.Logf("%s got these commands in %s: %v", pod, while, calls)
 		for _, command := range []string{"cluster|myid", "cluster|nodes", "dbsize", "function|list"} {
 			if n := calls[command]; n < 1 || n > most {
-				t.Errorf("%s was sent %s %d times in %s, want 1 to %d", pod, command, n, while, most)
+				t.Errorf("%s got the command %s %d times in %s, want 1 to %d", pod, command, n, while, most)
 			}
 			delete(calls, command)
 		}
@@ -283,12 +283,12 @@ func (c *realRedis) quiet(t *testing.T, spy *spy) {
 			delete(calls, command)
 		}
 		if len(calls) > 0 {
-			t.Errorf("%s was also sent %v", pod, calls)
+			t.Errorf("%s also got the commands %v", pod, calls)
 		}
 	}
 }
 
-// calls are how often each node was sent each command, by Pod.
+// calls returns how often each node got each command, by Pod.
 func (c *realRedis) calls(t *testing.T) map[string]map[string]int {
 	t.Helper()
 	pods, err := c.pods(t.Context())
@@ -307,8 +307,8 @@ func (c *realRedis) calls(t *testing.T) map[string]map[string]int {
 	return all
 }
 
-// TestNodeRedisKeepsWrites scales and rolls a Redis Cluster while a client writes, and kills
-// the operator in the middle of each. No write is lost that was acknowledged.
+// TestNodeRedisKeepsWrites scales and rolls a Redis Cluster while a client writes. It kills the operator in the middle of each operation.
+// No acknowledged write is lost.
 func TestNodeRedisKeepsWrites(t *testing.T) {
 	n := onNode(t)
 	o := n.operate(t, onlyRedis)
@@ -323,7 +323,7 @@ func TestNodeRedisKeepsWrites(t *testing.T) {
 	for _, change := range []struct {
 		what  string
 		begin func()
-		at    string // the step before which the operator is killed
+		at    string // the test kills the operator before this step
 	}{
 		{"scale to 8", func() { c.scale(t, 8) }, "move slots"},
 		{"scale to 6", func() { c.scale(t, 6) }, "move slots"},
@@ -334,7 +334,7 @@ func TestNodeRedisKeepsWrites(t *testing.T) {
 				"containers": [{"name": "beside", "image": "busybox:1.35.0", "command": ["sh", "-c", "trap exit TERM; sleep 1000 & wait"]}]
 			}}}`)
 		}, "failover"},
-		// It has the same in it: to replace all Pods, a name is enough.
+		// This image has the same content: another name is enough to replace all Pods.
 		{"another image, and no podTemplate", func() {
 			c.patch(t, `{"spec": {"image": "redis:7.0.15", "podTemplate": null}}`)
 		}, "evict Pod"},
@@ -349,8 +349,8 @@ func TestNodeRedisKeepsWrites(t *testing.T) {
 	c.configured(t, "redis:7.0.15", "noeviction")
 }
 
-// TestNodeRedisUsers adds users to a cluster that has none, closes it for all others, changes a password, and takes all of it back, while a
-// client writes. The operator is killed while the Pods are replaced.
+// TestNodeRedisUsers changes the users of a cluster while a client writes. It adds users, turns the default user off, changes a password,
+// and reverts all of this. It kills the operator during the replacement of the Pods.
 func TestNodeRedisUsers(t *testing.T) {
 	n := onNode(t)
 	o := n.operate(t, onlyRedis)
@@ -414,7 +414,7 @@ func TestNodeRedisUsers(t *testing.T) {
 	users(open)
 	c.ready(t, "an open cluster")
 	if after := c.uids(t); !maps.Equal(before, after) {
-		t.Errorf("the Pods are %v, and were %v", after, before)
+		t.Errorf("the Pods are %v, before %v", after, before)
 	}
 	w.end()
 
@@ -424,8 +424,8 @@ func TestNodeRedisUsers(t *testing.T) {
 	killed("no users", w)
 }
 
-// setWhileRunning changes directives that redis-server can set while it runs: one of redis.conf, and one that is not there. No Pod is
-// replaced, also if a value is wrong. After a container restarts, they are set again.
+// setWhileRunning changes directives that redis-server can set while it runs. One is in redis.conf, the other is not. The operator replaces
+// no Pod, even if a value is wrong. After the restart of a container, it sets the directives again.
 func (c *realRedis) setWhileRunning(t *testing.T) {
 	t.Helper()
 	before := c.uids(t)
@@ -440,7 +440,7 @@ func (c *realRedis) setWhileRunning(t *testing.T) {
 			}
 		}
 		if after := c.uids(t); !maps.Equal(before, after) {
-			t.Errorf("%s: the Pods are %v, and were %v", what, after, before)
+			t.Errorf("%s: the Pods are %v, before %v", what, after, before)
 		}
 	}
 	c.patch(t, `{"spec": {"config": {"maxmemory-policy": "allkeys-lfu", "slowlog-max-len": "64"}}}`)
@@ -453,11 +453,11 @@ func (c *realRedis) setWhileRunning(t *testing.T) {
 	eventually(t, redisPatience, func(ctx context.Context) error {
 		pod, err := c.kube.CoreV1().Pods(c.ns).Get(ctx, replica.Name, metav1.GetOptions{})
 		if err != nil || pod.Status.ContainerStatuses[0].RestartCount == replica.Status.ContainerStatuses[0].RestartCount {
-			return fmt.Errorf("the container of %s has not started again (%w)", replica.Name, err)
+			return fmt.Errorf("the container of %s has not restarted (%w)", replica.Name, err)
 		}
 		out, err := c.exec(t, replica.Name, "redis-cli -p $PORT CONFIG GET slowlog-max-len")
 		if err != nil || !strings.Contains(out, "64") {
-			return fmt.Errorf("%s does not have the directive again: %q (%w)", replica.Name, out, err)
+			return fmt.Errorf("%s does not have the directive after the restart: %q (%w)", replica.Name, out, err)
 		}
 		return nil
 	})
@@ -468,7 +468,8 @@ func (c *realRedis) setWhileRunning(t *testing.T) {
 	has("the spec is right", "allkeys-lru", "128")
 }
 
-// limited gives the cluster a NetworkPolicy, whose name another one has at first, and takes it away. The real node enforces none.
+// limited gives the cluster a NetworkPolicy, and removes it again. At first a foreign NetworkPolicy has the name. The real node enforces no
+// NetworkPolicies.
 func (c *realRedis) limited(t *testing.T) {
 	t.Helper()
 	policies, before := c.kube.NetworkingV1().NetworkPolicies(c.ns), c.uids(t)
@@ -491,7 +492,7 @@ func (c *realRedis) limited(t *testing.T) {
 	policy, err := policies.Get(t.Context(), c.name, metav1.GetOptions{})
 	c.must(t, err)
 	if policy.Spec.PodSelector.MatchLabels["app"] != "none" || len(policy.OwnerReferences) > 0 {
-		t.Errorf("the NetworkPolicy of another was changed: %+v", policy)
+		t.Errorf("the operator changed the foreign NetworkPolicy: %+v", policy)
 	}
 	c.must(t, policies.Delete(t.Context(), c.name, metav1.DeleteOptions{}))
 	eventually(t, patience, func(ctx context.Context) error {
@@ -513,17 +514,17 @@ func (c *realRedis) limited(t *testing.T) {
 	c.patch(t, `{"spec": {"networkPolicy": null}}`)
 	eventually(t, patience, func(ctx context.Context) error {
 		if _, err := policies.Get(ctx, c.name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("the NetworkPolicy is still there (%w)", err)
+			return fmt.Errorf("the NetworkPolicy still exists (%w)", err)
 		}
 		return nil
 	})
 	c.ready(t, "no NetworkPolicy")
 	if after := c.uids(t); !maps.Equal(before, after) {
-		t.Errorf("the Pods are %v, and were %v", after, before)
+		t.Errorf("the Pods are %v, before %v", after, before)
 	}
 }
 
-// onEach runs a shell script in every Pod, and returns what it printed, by Pod.
+// onEach runs a shell script in every Pod, and returns the outputs by Pod.
 func (c *realRedis) onEach(t *testing.T, script string) map[string]string {
 	t.Helper()
 	all, err := c.tryEach(t, script)
@@ -531,7 +532,7 @@ func (c *realRedis) onEach(t *testing.T, script string) map[string]string {
 	return all
 }
 
-// tryEach does what onEach does. It returns an error if the container of a Pod does not run.
+// tryEach does the same as onEach, but returns an error if the container of a Pod does not run.
 func (c *realRedis) tryEach(t *testing.T, script string) (map[string]string, error) {
 	t.Helper()
 	pods, err := c.pods(t.Context())
@@ -563,7 +564,7 @@ func (c *realRedis) templated(t *testing.T, what string) {
 // acting matches the operator's log line before a step.
 func acting(verb string) string { return ` command="` + verb + " " }
 
-// configured looks whether all Pods have the image, and the maxmemory-policy.
+// configured checks that all Pods have the image and the maxmemory-policy.
 func (c *realRedis) configured(t *testing.T, image, policy string) {
 	t.Helper()
 	pods, err := c.pods(t.Context())
@@ -572,12 +573,12 @@ func (c *realRedis) configured(t *testing.T, image, policy string) {
 		out, err := c.exec(t, pod.Name, "redis-cli -p $PORT CONFIG GET maxmemory-policy")
 		c.must(t, err)
 		if got := pod.Spec.Containers[0].Image; got != image || !strings.Contains(out, policy) {
-			t.Errorf("%s has image %s and %q, want %s and %s", pod.Name, got, out, image, policy)
+			t.Errorf("%s has the image %s and the policy %q, want %s and %s", pod.Name, got, out, image, policy)
 		}
 	}
 }
 
-// TestNodeRedisHeals takes Pods and a process away while a client writes.
+// TestNodeRedisHeals deletes Pods and kills a process while a client writes.
 func TestNodeRedisHeals(t *testing.T) {
 	n := onNode(t)
 	n.operate(t, onlyRedis)
@@ -596,28 +597,28 @@ func TestNodeRedisHeals(t *testing.T) {
 	c.heals(t, "all Pods were deleted at once")
 	w.kept("all Pods were deleted at once")
 	if lag := lagging(); t.Failed() {
-		t.Logf("what the masters said about replicas when they ended: %q", lag)
+		t.Logf("log lines of the masters about replicas when they ended: %q", lag)
 	}
 	if after := c.ids(t); !maps.Equal(before, after) {
-		t.Errorf("the nodes are %v, and were %v", after, before)
+		t.Errorf("the IDs of the nodes are %v, before %v", after, before)
 	}
 
 	// A killed master has saved all acknowledged writes, except at most 2 s of them if the disk is slow
 	// (https://redis.io/docs/latest/operate/oss_and_stack/management/persistence/). Usually it returns before the other nodes notice.
-	// Otherwise its replica takes over, and the writes that it had not received are lost: fewer.
+	// Otherwise its replica takes over. Then the writes that the replica had not received are lost, which are fewer.
 	master := c.master(t)
 	c.signal(t, master, syscall.SIGKILL)
 	eventually(t, patience, func(ctx context.Context) error {
 		pod, err := pods.Get(ctx, master.Name, metav1.GetOptions{})
 		if err != nil || pod.Status.ContainerStatuses[0].RestartCount == 0 {
-			return fmt.Errorf("the container of %s was not restarted: %w", master.Name, err)
+			return fmt.Errorf("the container of %s has not restarted: %w", master.Name, err)
 		}
 		return nil
 	})
 	c.heals(t, "a master's container was killed")
 	f := w.check("a master's container was killed")
 	if most := int64(2 * float64(f.acknowledged) / f.took.Seconds() / 3); f.lost > most {
-		t.Errorf("%d acknowledged writes are lost, want at most what one of three masters gets in 2 s: %d", f.lost, most)
+		t.Errorf("%d acknowledged writes are lost, want at most %d: the writes of one of three masters in 2 s", f.lost, most)
 	}
 }
 
@@ -633,11 +634,11 @@ func (c *realRedis) master(t *testing.T) *corev1.Pod {
 			return &pod
 		}
 	}
-	t.Fatal("there is no master")
+	t.Fatal("no Pod has the role of a master")
 	return nil
 }
 
-// ids are those of the nodes, by Pod.
+// ids returns the IDs of the nodes, by Pod.
 func (c *realRedis) ids(t *testing.T) map[string]string {
 	t.Helper()
 	all, err := c.all(t.Context())
@@ -649,7 +650,7 @@ func (c *realRedis) ids(t *testing.T) map[string]string {
 	return ids
 }
 
-// deleteAll deletes all Pods at once, and waits until they are gone.
+// deleteAll deletes all Pods at once, and waits until they no longer exist.
 func (c *realRedis) deleteAll(t *testing.T) {
 	t.Helper()
 	before := c.uids(t)
@@ -658,22 +659,22 @@ func (c *realRedis) deleteAll(t *testing.T) {
 	c.replaced(t, before)
 }
 
-// replaced waits until none of these Pods is there.
+// replaced waits until none of these Pods exists.
 func (c *realRedis) replaced(t *testing.T, before map[string]types.UID) {
 	t.Helper()
 	eventually(t, redisPatience, func(ctx context.Context) error {
 		pods, err := c.pods(ctx)
 		for _, pod := range pods {
 			if before[pod.Name] == pod.UID {
-				return fmt.Errorf("%s is still there", pod.Name)
+				return fmt.Errorf("%s still exists", pod.Name)
 			}
 		}
 		return err
 	})
 }
 
-// signal sends a signal to a Pod's redis-server. That is done from outside: within its
-// container, it is process 1, which neither SIGKILL nor SIGSTOP does anything to.
+// signal sends a signal to a Pod's redis-server from outside of the container. Inside, redis-server is process 1, which ignores SIGKILL and
+// SIGSTOP.
 func (c *realRedis) signal(t *testing.T, pod *corev1.Pod, signal syscall.Signal) {
 	t.Helper()
 	processes, err := filepath.Glob("/proc/[0-9]*")
@@ -683,18 +684,18 @@ func (c *realRedis) signal(t *testing.T, pod *corev1.Pod, signal syscall.Signal)
 		cgroups, cgroupErr := os.ReadFile(filepath.Join(process, "cgroup"))
 		if nameErr != nil || cgroupErr != nil || strings.TrimSpace(string(name)) != "redis-server" ||
 			!strings.Contains(string(cgroups), string(pod.UID)) {
-			continue // Or it has ended meanwhile.
+			continue // This is another process, or the process has ended.
 		}
 		pid, err := strconv.Atoi(filepath.Base(process))
 		c.must(t, err)
 		c.must(t, syscall.Kill(pid, signal))
 		return
 	}
-	t.Fatalf("there is no redis-server of Pod %s", pod.Name)
+	t.Fatalf("Pod %s has no redis-server", pod.Name)
 }
 
-// TestNodeRedisOperatorKilledAtEachStep kills the operator in every operation, whenever it is about to do the first step of a kind. The
-// next process completes the operation.
+// TestNodeRedisOperatorKilledAtEachStep kills the operator in every operation, before the first step of each kind. The next process
+// completes the operation.
 func TestNodeRedisOperatorKilledAtEachStep(t *testing.T) {
 	n := onNode(t)
 	o := n.operate(t, onlyRedis)
@@ -706,7 +707,7 @@ func TestNodeRedisOperatorKilledAtEachStep(t *testing.T) {
 		}
 		for kill := 1; len(steps) > 0; kill++ {
 			steps = o.killAt(redisPatience, steps...)
-			t.Logf("%s: kill %d, and still to come: %q", operation, kill, steps)
+			t.Logf("%s: kill %d, remaining steps: %q", operation, kill, steps)
 			o = n.operate(t, onlyRedis)
 		}
 		c.ready(t, operation)
@@ -727,22 +728,21 @@ func TestNodeRedisOperatorKilledAtEachStep(t *testing.T) {
 	c.replaced(t, before)
 }
 
-// claims waits until there are this many.
+// claims waits until the number of claims is as wanted.
 func (c *realRedis) claims(t *testing.T, want int) {
 	t.Helper()
 	eventually(t, patience, func(ctx context.Context) error {
 		list, err := c.kube.CoreV1().PersistentVolumeClaims(c.ns).List(ctx,
 			metav1.ListOptions{LabelSelector: redisv1.LabelRedisCluster + "=" + c.name})
 		if err != nil || len(list.Items) != want {
-			return fmt.Errorf("there are %d claims, want %d (%w)", len(list.Items), want, err)
+			return fmt.Errorf("%d claims exist, want %d (%w)", len(list.Items), want, err)
 		}
 		return nil
 	})
 }
 
-// TestNodeRedisStaysApart deletes all Pods of two Redis Clusters in one namespace at once.
-// Which IPs the next ones get is up to the node: the tests of pkg/controller/rediscluster
-// have those of one cluster pass on to the other. Here it is whatever it is, with passwords.
+// TestNodeRedisStaysApart deletes all Pods of two Redis Clusters in one namespace at once. The clusters have passwords. The node chooses
+// the IPs of the new Pods at random. In the tests of pkg/controller/rediscluster, one cluster gets all IPs of the other.
 func TestNodeRedisStaysApart(t *testing.T) {
 	n := onNode(t)
 	n.operate(t, onlyRedis)
@@ -774,8 +774,8 @@ func TestNodeRedisStaysApart(t *testing.T) {
 	for i, c := range both {
 		c.heals(t, c.name)
 		c.filled(t, c.name)
-		if after := c.ids(t); !maps.Equal(after, ids[i]) { // In heals, each knew these and no more.
-			t.Errorf("the nodes of %s are %v, and were %v", c.name, after, ids[i])
+		if after := c.ids(t); !maps.Equal(after, ids[i]) { // heals has checked that each node knows exactly these nodes.
+			t.Errorf("the nodes of %s are %v, before %v", c.name, after, ids[i])
 		}
 		pods, err := c.pods(t.Context())
 		n.must(t, err)
@@ -785,10 +785,10 @@ func TestNodeRedisStaysApart(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d IPs have passed on from one to the other", passedOn)
+	t.Logf("%d IPs moved from one cluster to the other", passedOn)
 }
 
-// protected makes a RedisCluster with a password of its own.
+// protected creates a RedisCluster with a password of its own.
 func (n *node) protected(t *testing.T, name, example string) *realRedis {
 	t.Helper()
 	password := `of "` + name + `"`
@@ -812,10 +812,9 @@ func (n *node) setPassword(t *testing.T, secret, password string) {
 	n.must(t, err)
 }
 
-// TestNodeRedisTellsOfTrouble has causes of trouble come and go. While they are there, a
-// condition and an event say so, and nothing is destroyed. That a disk is full is shown by
-// the tests of pkg/controller/rediscluster, where it disturbs no other test.
-func TestNodeRedisTellsOfTrouble(t *testing.T) {
+// TestNodeRedisReportsTrouble adds and removes causes of trouble. As long as the cause exists, a condition and an event report it, and the
+// operator deletes no data. The tests of pkg/controller/rediscluster test a full disk, where it disturbs no other test.
+func TestNodeRedisReportsTrouble(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, *node){
 		"another password": testWrongPassword,
 		"bad Pods":         testBadPods,
@@ -826,7 +825,7 @@ func TestNodeRedisTellsOfTrouble(t *testing.T) {
 	}
 }
 
-// testWrongPassword changes the Secret while the nodes have the password that was in it.
+// testWrongPassword changes the Secret while the nodes keep its old password.
 func testWrongPassword(t *testing.T, n *node) {
 	o := n.operate(t, onlyRedis, "-v=10")
 	c := n.protected(t, "protected", seedSample)
@@ -834,24 +833,24 @@ func testWrongPassword(t *testing.T, n *node) {
 	c.fill(t)
 	before := c.uids(t)
 	n.setPassword(t, c.name, "e2e-another-password")
-	// The operator keeps the correct password, and no node has an error: only a new node reads the Secret.
+	// The operator still uses the correct password, and no node reports an error: only a new node uses the Secret.
 	o.kill()
 	logged := o.log.String()
 	o = n.operate(t, onlyRedis, "-v=10")
 	c.wrong(t, "PasswordRefused", "authSecretRef")
 	passwords := leaktest.Secrets{"the password": c.password, "a wrong password": "e2e-another-password"}
 	for _, found := range passwords.In(logged + o.log.String()) {
-		t.Errorf("the log holds %s", found)
+		t.Errorf("the log contains %s", found)
 	}
 	n.setPassword(t, c.name, c.password)
 	c.heals(t, "the password is right again")
 	c.filled(t, "the password is right again")
 	if after := c.uids(t); !maps.Equal(before, after) {
-		t.Errorf("the Pods are %v, and were %v", after, before)
+		t.Errorf("the Pods are %v, before %v", after, before)
 	}
 }
 
-// testBadPods rolls to Pods that cannot start, and back.
+// testBadPods changes the spec so that new Pods cannot start, and then reverts the change.
 func testBadPods(t *testing.T, n *node) {
 	n.operate(t, onlyRedis)
 	c := n.redis(t, seedSample)
@@ -859,7 +858,7 @@ func testBadPods(t *testing.T, n *node) {
 	c.fill(t)
 	for _, bad := range []struct {
 		what, patch, reason, words string
-		replaced                   int // Pods, until the operator stops
+		replaced                   int // number of Pods that the operator replaces before it stops
 		undo                       string
 	}{
 		{
@@ -867,7 +866,7 @@ func testBadPods(t *testing.T, n *node) {
 			`{"spec": {"image": "redis:7"}}`,
 		},
 		{
-			"more than any machine has", `{"spec": {"resources": {"requests": {"cpu": "1k"}}}}`, "PodNotStarting", "Insufficient cpu", 1,
+			"more CPUs than any machine has", `{"spec": {"resources": {"requests": {"cpu": "1k"}}}}`, "PodNotStarting", "Insufficient cpu", 1,
 			`{"spec": {"resources": null}}`,
 		},
 		{
@@ -886,13 +885,13 @@ func testBadPods(t *testing.T, n *node) {
 		}
 		c.filled(t, bad.what)
 		c.patch(t, bad.undo)
-		c.ready(t, bad.what+" no more")
-		c.filled(t, bad.what+" no more")
+		c.ready(t, "without "+bad.what)
+		c.filled(t, "without "+bad.what)
 	}
 }
 
-// testBadConfig sets a directive that redis-server does not know. The condition must contain redis-server's own error. The size is too
-// small, too: without webhooks it stays so in the spec, and the controller alone makes it six.
+// testBadConfig sets a directive that redis-server does not know. The condition must contain redis-server's own error. The size in the spec
+// is also too small. Without webhooks it stays in the spec, and the controller works with six.
 func testBadConfig(t *testing.T, n *node) {
 	n.operate(t, onlyRedis)
 	c := n.redis(t, seedSample, func(rdc *redisv1.RedisCluster) {
@@ -904,8 +903,8 @@ func testBadConfig(t *testing.T, n *node) {
 	c.ready(t, "the directive is right")
 }
 
-// testNoAnswer stops a master for longer than a Pod may be silent, and for less than the
-// liveness probe lets it. Its replica takes its place; its Pod stays.
+// testNoAnswer stops a master. The pause is longer than a Pod may be silent, and shorter than the liveness probe allows. The replica takes
+// over, and the Pod stays.
 func testNoAnswer(t *testing.T, n *node) {
 	n.operate(t, onlyRedis)
 	c := n.redis(t, seedSample)
@@ -913,12 +912,12 @@ func testNoAnswer(t *testing.T, n *node) {
 	c.fill(t)
 	before, master := c.uids(t), c.master(t)
 	c.signal(t, master, syscall.SIGSTOP)
-	eventually(t, patience, c.full) // From its replica: it is asked in vain.
+	eventually(t, patience, c.full) // The replica answers for the silent master.
 	c.wrong(t, "PodNotAnswering", master.Name)
 	c.signal(t, master, syscall.SIGCONT)
 	c.heals(t, "it answers again")
 	c.filled(t, "it answers again")
 	if after := c.uids(t); !maps.Equal(before, after) {
-		t.Errorf("the Pods are %v, and were %v", after, before)
+		t.Errorf("the Pods are %v, before %v", after, before)
 	}
 }

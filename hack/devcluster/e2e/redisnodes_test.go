@@ -36,25 +36,24 @@ import (
 )
 
 const (
-	// redisPatience is for one operation on a RedisCluster, while others go on beside it.
+	// redisPatience limits one operation on a RedisCluster, while other tests run.
 	redisPatience = 5 * time.Minute
-	// redisTimeout is for one answer of a node.
+	// redisTimeout limits the wait for an answer of a node.
 	redisTimeout = 2 * time.Second
 )
 
-// realRedis is a RedisCluster on the real node. Its nodes are asked by this process, in
-// the cluster's network.
+// realRedis is a RedisCluster on the real node. This process sends requests to its Redis nodes in the cluster's network.
 type realRedis struct {
 	*node
 	name     string
-	user     string // "" for the default one
+	user     string // "" for the default user
 	password string
 	port     int
 	tls      *tls.Config // nil for a client without TLS
 	in       *network
 }
 
-// redis makes a RedisCluster from an example, with changes. If the test fails, it prints the cluster's state.
+// redis creates a RedisCluster from an example, with changes. If the test fails, it prints the cluster's state.
 func (n *node) redis(t *testing.T, example string, change ...func(*redisv1.RedisCluster)) *realRedis {
 	t.Helper()
 	rdc := artifact[redisv1.RedisCluster](t, "examples/"+example)
@@ -118,7 +117,7 @@ func (c *realRedis) describe(ctx context.Context) string {
 	return b.String()
 }
 
-// says returns a node's view of all nodes, without the parts that differ between nodes that agree.
+// says returns a node's view of all nodes. It leaves out the parts that differ even between nodes that agree.
 func (s *seen) says() string {
 	var lines []string
 	for _, e := range s.table {
@@ -140,7 +139,7 @@ func (c *realRedis) patch(t *testing.T, patch string) {
 	c.must(t, err)
 }
 
-// scale changes the size, as people do.
+// scale changes the size, as a user does.
 func (c *realRedis) scale(t *testing.T, size int) {
 	t.Helper()
 	if out, err := c.kubectl(t, "scale", "--namespace", c.ns, "rediscluster/"+c.name, "--replicas", strconv.Itoa(size)); err != nil {
@@ -148,7 +147,7 @@ func (c *realRedis) scale(t *testing.T, size int) {
 	}
 }
 
-// pods are those of the RedisCluster, by name.
+// pods returns the Pods of the RedisCluster, sorted by name.
 func (c *realRedis) pods(ctx context.Context) ([]corev1.Pod, error) {
 	list, err := c.kube.CoreV1().Pods(c.ns).List(ctx, metav1.ListOptions{
 		LabelSelector: redisv1.LabelApp + "=" + redisv1.AppRedis + "," + redisv1.LabelRedisCluster + "=" + c.name,
@@ -160,7 +159,7 @@ func (c *realRedis) pods(ctx context.Context) ([]corev1.Pod, error) {
 	return list.Items, nil
 }
 
-// uids are those of the Pods, by name.
+// uids returns the UIDs of the Pods, by name.
 func (c *realRedis) uids(t *testing.T) map[string]types.UID {
 	t.Helper()
 	pods, err := c.pods(t.Context())
@@ -175,8 +174,8 @@ func (c *realRedis) uids(t *testing.T) map[string]types.UID {
 // seen is the view of a Pod's node.
 type seen struct {
 	pod, ip string
-	nodes   string // as it was said
-	master  string // where it asks for its master's data
+	nodes   string // the answer to CLUSTER NODES
+	master  string // the address at which the node asks for its master's data
 	keys    int64
 	stateOK bool
 	linkUp  bool
@@ -189,10 +188,10 @@ type entry struct {
 	id, ip, flags, master string
 	connected             bool
 	slots                 redisnode.Slots
-	open                  bool // whether a slot is on the move
+	open                  bool // whether a slot is migrating or importing
 }
 
-// look asks the node of a Pod.
+// look reads the view of a Pod's node.
 func (c *realRedis) look(ctx context.Context, pod *corev1.Pod) (*seen, error) {
 	client := redis.NewClient(&redis.Options{
 		Addr: net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(c.port)), Username: c.user, Password: c.password, Dialer: c.dial,
@@ -227,7 +226,7 @@ func parseNodes(text string) ([]entry, error) {
 	for line := range strings.Lines(text) {
 		fields := strings.Fields(line)
 		if len(fields) < 8 {
-			return nil, fmt.Errorf("a line of CLUSTER NODES: %q", line)
+			return nil, fmt.Errorf("malformed line of CLUSTER NODES: %q", line)
 		}
 		ip, _, _ := strings.Cut(fields[1], ":")
 		e := entry{id: fields[0], ip: ip, flags: fields[2], master: fields[3], connected: fields[7] == "connected"}
@@ -249,7 +248,7 @@ func parseNodes(text string) ([]entry, error) {
 	return table, nil
 }
 
-// all asks every node.
+// all reads the views of all nodes.
 func (c *realRedis) all(ctx context.Context) ([]*seen, error) {
 	pods, err := c.pods(ctx)
 	if err != nil {
@@ -290,7 +289,7 @@ func (c *realRedis) checkSpec(ctx context.Context) error {
 	rdc.Default()
 	size, masters := int(*rdc.Spec.Size), int(rdc.Spec.Masters())
 	if len(all) != size {
-		return fmt.Errorf("there are %d Pods, want %d", len(all), size)
+		return fmt.Errorf("the cluster has %d Pods, want %d", len(all), size)
 	}
 	for _, s := range all {
 		if err := s.agrees(all); err != nil {
@@ -300,7 +299,7 @@ func (c *realRedis) checkSpec(ctx context.Context) error {
 	return divided(all, masters)
 }
 
-// agrees returns an error if the node has a wrong state, or if its view of another node differs from that node's own.
+// agrees returns an error if the state of the node is wrong, or if its view of another node differs from that node's own view.
 func (s *seen) agrees(all []*seen) error {
 	replica := strings.Contains(s.self.flags, "slave")
 	switch {
@@ -309,20 +308,20 @@ func (s *seen) agrees(all []*seen) error {
 	case replica && !s.linkUp:
 		return errors.New("its link to its master is down")
 	case len(s.table) != len(all):
-		return fmt.Errorf("it knows %d nodes of %d:\n%s", len(s.table), len(all), s.nodes)
+		return fmt.Errorf("its table has %d of %d nodes:\n%s", len(s.table), len(all), s.nodes)
 	}
 	for _, other := range all {
 		i := slices.IndexFunc(s.table, func(e entry) bool { return e.id == other.self.id })
 		if i < 0 {
-			return fmt.Errorf("it does not know %s:\n%s", other.pod, s.nodes)
+			return fmt.Errorf("its table lacks %s:\n%s", other.pod, s.nodes)
 		}
 		e := s.table[i]
 		if flags := strings.TrimPrefix(e.flags, "myself,"); flags != "master" && flags != "slave" {
-			return fmt.Errorf("it says that %s is %s", other.pod, e.flags)
+			return fmt.Errorf("its table has %s with the flags %s", other.pod, e.flags)
 		}
 		if e.ip != other.ip || e.master != other.self.master || e.open || (!e.connected && e.id != s.self.id) ||
 			!e.slots.Equal(other.self.slots) {
-			return fmt.Errorf("it knows of %s, at %s:\n%+v\nwhich says itself:\n%+v", other.pod, other.ip, e, other.self)
+			return fmt.Errorf("its entry for %s, at %s, is\n%+v\nbut the own entry of that node is\n%+v", other.pod, other.ip, e, other.self)
 		}
 	}
 	return nil
@@ -338,7 +337,7 @@ func divided(all []*seen, masters int) error {
 			continue
 		}
 		if both := slots.Intersect(s.self.slots); both.Len() > 0 {
-			return fmt.Errorf("%s has slots of another one: %s", s.pod, both)
+			return fmt.Errorf("%s has slots that another node has too: %s", s.pod, both)
 		}
 		slots = slots.Union(s.self.slots)
 		shares[s.self.id] = s.self.slots.Len()
@@ -370,16 +369,15 @@ func (c *realRedis) reported(ctx context.Context) error {
 	return nil
 }
 
-// ready waits until the RedisCluster is Ready after its spec was changed, and looks whether
-// that is true.
+// ready waits until the RedisCluster is Ready after a change of its spec. Then it checks all nodes.
 func (c *realRedis) ready(t *testing.T, what string) {
 	t.Helper()
 	begun := time.Now()
 	eventually(t, redisPatience, c.reported)
 	if err := c.checkSpec(t.Context()); err != nil {
-		t.Errorf("%s: it is said to be Ready, but: %v", what, err)
+		t.Errorf("%s: the RedisCluster is Ready, but the nodes differ from the spec: %v", what, err)
 	}
-	t.Logf("%s: Ready after %s more", what, time.Since(begun).Round(100*time.Millisecond))
+	t.Logf("%s: Ready after %s", what, time.Since(begun).Round(100*time.Millisecond))
 }
 
 // lagging follows the logs of all Pods. The returned function waits until the Pods have ended. It returns the masters' log lines about
@@ -394,7 +392,7 @@ func (c *realRedis) lagging(t *testing.T) func() string {
 		c.must(t, err)
 		go func() {
 			defer logs.Close()
-			all, _ := io.ReadAll(logs) // A node that ends may break the connection. What came before counts.
+			all, _ := io.ReadAll(logs) // A node that ends can break the connection. The test uses the lines before that.
 			found <- laggingReplica.FindString(string(all))
 		}()
 	}
@@ -410,21 +408,20 @@ func (c *realRedis) lagging(t *testing.T) func() string {
 	}
 }
 
-// laggingReplica matches such a line of a redis-server that ends.
+// laggingReplica matches a line of a redis-server that ends: a replica lacks writes.
 var laggingReplica = regexp.MustCompile(`Lagging replica .*`)
 
-// heals waits until all is well, by the account of the nodes and of the RedisCluster.
+// heals waits until the RedisCluster is Ready and all nodes match the spec.
 func (c *realRedis) heals(t *testing.T, what string) {
 	t.Helper()
 	begun := time.Now()
 	eventually(t, redisPatience, func(ctx context.Context) error {
 		return cmp.Or(c.checkSpec(ctx), c.reported(ctx))
 	})
-	t.Logf("%s: all is well after %s", what, time.Since(begun).Round(100*time.Millisecond))
+	t.Logf("%s: the cluster is healthy after %s", what, time.Since(begun).Round(100*time.Millisecond))
 }
 
-// wrong waits until a condition says that something is wrong, for this reason and in these
-// words, and until an event does.
+// wrong waits until the condition Degraded has the reason and its message contains the words. It also waits for an event with the reason.
 func (c *realRedis) wrong(t *testing.T, reason, words string) {
 	t.Helper()
 	begun := time.Now()
@@ -441,19 +438,19 @@ func (c *realRedis) wrong(t *testing.T, reason, words string) {
 		t.Logf("Degraded after %s, %s: %s", time.Since(begun).Round(100*time.Millisecond), reason, degraded.Message)
 		return nil
 	})
-	eventually(t, patience, func(ctx context.Context) error { // Events are sent in the background.
+	eventually(t, patience, func(ctx context.Context) error { // The operator sends events in the background.
 		events, err := c.events(ctx)
 		if err != nil {
 			return err
 		}
 		if !slices.ContainsFunc(events, func(e corev1.Event) bool { return e.Type == corev1.EventTypeWarning && e.Reason == reason }) {
-			return fmt.Errorf("there is no event %s", reason)
+			return fmt.Errorf("no event has the reason %s", reason)
 		}
 		return nil
 	})
 }
 
-// events are those of the RedisCluster, in their order.
+// events returns the events of the RedisCluster in their order.
 func (c *realRedis) events(ctx context.Context) ([]corev1.Event, error) {
 	list, err := c.kube.CoreV1().Events(c.ns).List(ctx,
 		metav1.ListOptions{FieldSelector: "involvedObject.kind=RedisCluster,involvedObject.name=" + c.name})
@@ -480,18 +477,18 @@ func (c *realRedis) dial(ctx context.Context, protocol, addr string) (net.Conn, 
 // host is the name by which clients find the cluster.
 func (c *realRedis) host() string { return c.name + "." + c.ns + ".svc.cluster.local" }
 
-// client is a client of the cluster, which finds it by the name of its Service.
+// client returns a client of the cluster. It finds the nodes by the name of the Service.
 func (c *realRedis) client() *redis.ClusterClient {
 	return redis.NewClusterClient(&redis.ClusterOptions{
 		Addrs: []string{net.JoinHostPort(c.host(), strconv.Itoa(c.port))}, Username: c.user, Password: c.password, Dialer: c.dial,
-		// The client makes one try, so that only the cluster causes pauses of a writer.
+		// The client does not retry. So only the cluster causes pauses of a writer.
 		Protocol: 2, DisableIdentity: true, DialerRetries: 1, DialTimeout: dialTimeout, ReadTimeout: redisTimeout, WriteTimeout: redisTimeout,
 	})
 }
 
 const fewKeys = 300
 
-// fill writes some keys, whose values have the RedisCluster's name in them.
+// fill writes some keys. The values contain the RedisCluster's name.
 func (c *realRedis) fill(t *testing.T) {
 	t.Helper()
 	client := c.client()
@@ -501,7 +498,7 @@ func (c *realRedis) fill(t *testing.T) {
 	}
 }
 
-// filled looks whether they are all there.
+// filled checks that all keys of fill exist.
 func (c *realRedis) filled(t *testing.T, what string) {
 	t.Helper()
 	if err := c.full(t.Context()); err != nil {
@@ -509,7 +506,7 @@ func (c *realRedis) filled(t *testing.T, what string) {
 	}
 }
 
-// full returns the first key that is wrong.
+// full returns an error about the first key that is missing or has another value.
 func (c *realRedis) full(ctx context.Context) error {
 	client := c.client()
 	defer client.Close()

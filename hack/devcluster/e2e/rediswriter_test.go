@@ -21,19 +21,19 @@ import (
 const (
 	writerKeys    = 8000
 	writerStreams = 4
-	// writerPause leaves the machine to the servers, with which it is shared.
+	// writerPause is the pause between two writes. The servers on the same machine need the CPU.
 	writerPause = 2 * time.Millisecond
-	// clientPatience is the time for which a stream keeps a client whose writes fail. If all Pods have new IPs, go-redis may take most of a
-	// minute to resolve the name again. With a new client, only the cluster causes pauses.
+	// clientPatience is the time after which a stream replaces a client whose writes fail. If all Pods have new IPs, go-redis can take almost
+	// a minute to resolve the name again. With a new client, only the cluster causes pauses.
 	clientPatience = 2 * time.Second
-	// shownLosses is the number of losses that are printed one by one.
+	// shownLosses is the number of losses that the test prints one by one.
 	shownLosses = 5
 )
 
-// writer is a client that writes all the time, and remembers the acknowledged writes.
+// writer is a client that writes all the time. It keeps the acknowledged writes.
 //
-// One stream writes increasing numbers to each key. So a write is lost if its key later has a lower number, or does not exist. Each write
-// checks that, since it returns the old value. check checks all keys.
+// Each key belongs to one stream, which writes increasing numbers to it. So a write is lost if the key later has a lower number, or does
+// not exist. Each write returns the old value and checks it. check checks all keys.
 type writer struct {
 	t    *testing.T
 	c    *realRedis
@@ -44,16 +44,16 @@ type writer struct {
 	total        atomic.Int64
 	failed       atomic.Int64
 	lost         atomic.Int64
-	longest      atomic.Int64                // nanoseconds between two acknowledgements of one stream
-	streams      [writerStreams]atomic.Int64 // how many of each were acknowledged
+	longest      atomic.Int64                // longest time between two acknowledgements of a stream, in nanoseconds
+	streams      [writerStreams]atomic.Int64 // number of acknowledged writes of each stream
 
 	mu    sync.Mutex
-	since time.Time // the last check
-	last  error     // of a write that failed
+	since time.Time // time of the last check
+	last  error     // error of the last failed write
 	shown int
 }
 
-// figures are those of a time between two checks.
+// figures are the results between two checks.
 type figures struct {
 	acknowledged, failed, lost int64
 	took, pause                time.Duration
@@ -85,9 +85,9 @@ func (c *realRedis) write(t *testing.T) *writer {
 // run writes the numbers of one stream.
 func (w *writer) run(ctx context.Context, stream int) {
 	client := w.c.client()
-	defer func() { _ = client.Close() }() // There is nothing left to lose.
-	last := time.Now()                    // acknowledged
-	fresh := last                         // since when the client is there
+	defer func() { _ = client.Close() }() // All writes have ended.
+	last := time.Now()                    // time of the last acknowledgement
+	fresh := last                         // time at which the client was created
 	for number := int64(1); ctx.Err() == nil; number++ {
 		key := stream + writerStreams*int(number%(writerKeys/writerStreams))
 		before, err := number64(client.Do(ctx, "SET", keyName(key), number, "GET"))
@@ -107,7 +107,7 @@ func (w *writer) run(ctx context.Context, stream int) {
 		w.total.Add(1)
 		w.streams[stream].Add(1)
 		if took := int64(time.Since(last)); took > w.longest.Load() {
-			w.longest.Store(took) // Of two equal pauses, either one is correct.
+			w.longest.Store(took) // If two pauses end at the same moment, either one is stored.
 		}
 		last = time.Now()
 		time.Sleep(writerPause)
@@ -116,7 +116,7 @@ func (w *writer) run(ctx context.Context, stream int) {
 
 func keyName(key int) string { return "key:" + strconv.Itoa(key) }
 
-// number64 is a number that was read; 0 if there was none.
+// number64 returns the number in an answer, or 0 if the key did not exist.
 func number64(cmd *redis.Cmd) (int64, error) {
 	number, err := cmd.Int64()
 	if errors.Is(err, redis.Nil) {
@@ -125,7 +125,7 @@ func number64(cmd *redis.Cmd) (int64, error) {
 	return number, err
 }
 
-// compare takes a note of a loss.
+// compare records a loss if the read number is lower than the acknowledged one.
 func (w *writer) compare(key int, got, want int64, when string) {
 	if got >= want {
 		return
@@ -134,7 +134,7 @@ func (w *writer) compare(key int, got, want int64, when string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.shown++; w.shown <= shownLosses {
-		w.t.Logf("%s was %d %s, and %d was acknowledged", keyName(key), got, when, want)
+		w.t.Logf("%s was %d %s, but %d had been acknowledged", keyName(key), got, when, want)
 	}
 }
 
@@ -150,15 +150,15 @@ func (w *writer) lastError() error {
 	return w.last
 }
 
-// check waits until writes succeed again, reads every key with a client of its own, and returns the results since the last check. Then it
-// resets them.
+// check waits until writes succeed again, and reads every key with another client. It returns the results since the last check, and resets
+// them.
 func (w *writer) check(what string) figures {
 	w.t.Helper()
 	for stream := range w.streams {
 		before := w.streams[stream].Load()
 		eventually(w.t, redisPatience, func(context.Context) error {
 			if w.streams[stream].Load() == before {
-				return fmt.Errorf("%s: no write is acknowledged; the last that failed: %w", what, w.lastError())
+				return fmt.Errorf("%s: no write is acknowledged; the last error: %w", what, w.lastError())
 			}
 			return nil
 		})
@@ -167,12 +167,12 @@ func (w *writer) check(what string) figures {
 	for key := range want {
 		want[key] = w.acknowledged[key].Load()
 	}
-	client := w.c.client() // The other one may still know nodes that are gone.
+	client := w.c.client() // The clients of the streams may still know deleted nodes.
 	defer client.Close()
 	for key, number := range want {
 		var got int64
 		var err error
-		for range 3 { // A cluster that was just healed may close a connection.
+		for range 3 { // A cluster can close a connection soon after it is healthy again.
 			if got, err = number64(client.Do(context.Background(), "GET", keyName(key))); err == nil {
 				break
 			}
@@ -191,16 +191,16 @@ func (w *writer) check(what string) figures {
 	w.since, w.shown = time.Now(), 0
 	w.t.Logf("%s: %s", what, f)
 	if f.failed > 0 {
-		w.t.Logf("the last that failed: %v", w.last)
+		w.t.Logf("the last error of a write: %v", w.last)
 	}
 	return f
 }
 
-// kept fails the test if anything was lost.
+// kept fails the test if a write was lost, or if no write was acknowledged.
 func (w *writer) kept(what string) {
 	w.t.Helper()
 	if f := w.check(what); f.lost > 0 || f.acknowledged == 0 {
-		w.t.Errorf("%s: %d of %d acknowledged writes are lost, want none of many", what, f.lost, f.acknowledged)
+		w.t.Errorf("%s: %d of %d acknowledged writes are lost, want 0, and acknowledged writes", what, f.lost, f.acknowledged)
 	}
 }
 

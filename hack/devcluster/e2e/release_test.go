@@ -27,7 +27,7 @@ import (
 // releasedImage is the name of the image in a release.
 const releasedImage = "ghcr.io/glassback/glassback"
 
-// release is the files of a release.
+// release has the files of a release.
 type release struct {
 	dir     string // the directory of the files
 	version string // such as v0.2.0
@@ -36,7 +36,7 @@ type release struct {
 // chart returns the name of the package of the chart.
 func (r release) chart() string { return "glassback-" + strings.TrimPrefix(r.version, "v") + ".tgz" }
 
-// making is a release that another process makes.
+// making is a release that another process is building.
 type making struct {
 	release
 
@@ -45,7 +45,7 @@ type making struct {
 	err  error         // valid once done is closed
 }
 
-// makeRelease begins to make a release of a checkout, for this machine alone.
+// makeRelease starts to build a release of a checkout, for the architecture of this machine only.
 func makeRelease(t *testing.T, checkout string) *making {
 	t.Helper()
 	version := versionOf(t, checkout)
@@ -54,7 +54,7 @@ func makeRelease(t *testing.T, checkout string) *making {
 		"--source", checkout, "--dist", m.dir, "--version", version, "--commit", strings.Repeat("0a", 20), "--date", "2026-01-02T03:04:05Z",
 		"--platforms", "linux/"+runtime.GOARCH)
 	cmd.Stdout, cmd.Stderr = &m.out, &m.out
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // It removes its temporary files.
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // After SIGTERM, the program removes its temporary files.
 	if err := cmd.Start(); err != nil {
 		t.Fatalf("make release %s: %v", version, err)
 	}
@@ -66,7 +66,7 @@ func makeRelease(t *testing.T, checkout string) *making {
 	return m
 }
 
-// made waits until the release is made.
+// made waits until the release is built.
 func (m *making) made(t *testing.T) release {
 	t.Helper()
 	<-m.done
@@ -88,7 +88,7 @@ func versionOf(t *testing.T, checkout string) string {
 	return version
 }
 
-// nextCheckout returns a directory with all that a release is made from. Only its version is another one than here: the next.
+// nextCheckout returns a directory with all files that a release needs. They are the same as in this checkout, but have the next version.
 func nextCheckout(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -116,14 +116,14 @@ func nextCheckout(t *testing.T) string {
 	return dir
 }
 
-// user runs commands with the files of a release, kubectl and helm alone: without a checkout and without Go.
+// user runs commands with only the files of a release, kubectl and helm. A user has no checkout and no Go.
 type user struct {
 	*world
 
-	home string // a directory; programs are in its bin
+	home string // the home directory; programs are in its directory bin
 }
 
-// newUser returns a user whose kubeconfig is that of the cluster.
+// newUser returns a user with the kubeconfig of the cluster.
 func (w *world) newUser(t *testing.T) *user {
 	t.Helper()
 	u := &user{world: w, home: t.TempDir()}
@@ -137,7 +137,7 @@ func (w *world) newUser(t *testing.T) *user {
 	return u
 }
 
-// shell runs a script in the directory of a release. The script has to succeed. shell returns its standard output.
+// shell runs a script in the directory of a release, and returns its standard output. It fails the test if the script fails.
 func (u *user) shell(t *testing.T, r release, script string) string {
 	t.Helper()
 	out, err := u.try(t, r, script)
@@ -147,7 +147,7 @@ func (u *user) shell(t *testing.T, r release, script string) string {
 	return out
 }
 
-// try is shell with a script that may fail.
+// try does the same as shell, but returns the error of the script.
 func (u *user) try(t *testing.T, r release, script string) (string, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), commandTimeout)
@@ -170,7 +170,8 @@ func (u *user) try(t *testing.T, r release, script string) (string, error) {
 	return string(out), nil
 }
 
-// imports has the node's containerd import the image of a release, as docs/install.md says. Where there is no ctr, devcluster loads it.
+// imports imports the image of a release into the node's containerd, as docs/install.md says. On a machine without ctr, devcluster loads
+// the image.
 func (u *user) imports(t *testing.T, r release) {
 	t.Helper()
 	archive := "glassback-" + r.version + "-image.tar"
@@ -185,8 +186,8 @@ func (u *user) imports(t *testing.T, r release) {
 		"--base-name %s %s", record.Sandbox.Init, releasedImage, archive))
 }
 
-// everything returns a line for each object of the cluster that selector finds, of all kinds but events. Objects in namespaces of
-// Kubernetes are not among them: its own components make them at any time.
+// everything returns a line for each object of the cluster that matches the selector, of all kinds except events. It leaves out objects in
+// the namespaces of Kubernetes, whose components create objects at any time.
 func (u *user) everything(t *testing.T, r release, selector string) ([]string, error) {
 	t.Helper()
 	const line = `{.metadata.namespace}/{.apiVersion}/{.kind}/{.metadata.name}{"\n"}`

@@ -47,27 +47,25 @@ import (
 	"github.com/glassback/glassback/pkg/webhook/certificate"
 )
 
-// brief are lifetimes in which a CA follows the other within seconds. Every number has
-// a reason:
+// brief are lifetimes with which a new CA replaces the old one within seconds. Every number has a reason:
 //
-//   - Settle is far longer than the API server's watch takes to bring a caBundle, and
-//     covers what times in whole seconds cut off.
-//   - A third of Leaf is 2.5 s, in which a leaf is renewed; that is looked for once in
-//     every Settle, so that a sync may be a second late.
-//   - A third of Authority is 7.5 s, in which a CA takes over from another; that needs one
-//     Settle, and one more for every replica to serve what it has signed.
+//   - Settle is far longer than the API server needs to get a new caBundle from its watch. It also covers the error of times in whole
+//     seconds.
+//   - A leaf must be renewed in the last third of Leaf, which is 2.5 s. The keeper checks once in every Settle, so that a sync may be a
+//     second late.
+//   - A CA must take over in the last third of Authority, which is 7.5 s. This needs one Settle, and another one until every replica
+//     serves a leaf of the new CA.
 var brief = certificate.Lifetimes{Authority: 22500 * time.Millisecond, Leaf: 7500 * time.Millisecond, Settle: 1250 * time.Millisecond}
 
 const (
 	askers   = 4
-	reviews  = 10_000 // two for every object
+	reviews  = 10_000 // admission requests: two for every object
 	replicas = 3
 )
 
-// TestNoRequestFailsWhileCertificatesRotate asks the API server to create objects, in
-// vain: with dryRun. For each it sends two admission requests to any of three replicas,
-// 10,000 in all, over a new connection each. Meanwhile CAs and leaves follow one another,
-// replicas restart, and a user spoils the Secret. No request may fail.
+// TestNoRequestFailsWhileCertificatesRotate creates objects with dryRun. For each object, the API server sends two admission requests to
+// any of three replicas. In total it sends 10,000 requests, each over a new connection. Meanwhile the replicas renew CAs and leaves and
+// restart, and a user damages the Secret. No request may fail.
 func TestNoRequestFailsWhileCertificatesRotate(t *testing.T) {
 	t.Parallel()
 	w := start(t, cluster.Config{Components: []string{cluster.Etcd, cluster.APIServer}})
@@ -96,7 +94,7 @@ func TestNoRequestFailsWhileCertificatesRotate(t *testing.T) {
 	r.planned(t, 2)
 	eventually(t, 5*time.Minute, func(context.Context) error {
 		if n := r.reviews.Load(); n < reviews {
-			return fmt.Errorf("%d of %d admission requests were made", n, reviews)
+			return fmt.Errorf("the API server has sent %d of %d admission requests", n, reviews)
 		}
 		return nil
 	})
@@ -110,15 +108,14 @@ func TestNoRequestFailsWhileCertificatesRotate(t *testing.T) {
 		r.promotions.Load(), r.leaves(), restarted)
 	got.check(t)
 	if got.sizes[3] > 0 {
-		t.Errorf("for %d objects no webhook was called", got.sizes[3])
+		t.Errorf("the API server called no webhook for %d objects", got.sizes[3])
 	}
 	if r.handshakes.Load() < reviews || restarted < 10 || r.promotions.Load() < 3 || r.authorities() < 7 {
-		t.Error("this shows too little")
+		t.Error("there were too few rotations or restarts")
 	}
 }
 
-// rotation is some replicas of the operator's webhooks, in this process, behind one
-// address.
+// rotation runs replicas of the operator's webhooks in this process, behind one address.
 type rotation struct {
 	*world
 	ns       string
@@ -127,14 +124,14 @@ type rotation struct {
 	logger   klog.Logger
 	running  sync.WaitGroup
 
-	restarting sync.Mutex // held while a replica restarts, or none may
+	restarting sync.Mutex // held while a replica restarts, or while restarts are forbidden
 	replicas   []*replica
-	begun      int // how many ever
+	begun      int // number of replicas that were ever started
 
-	secret     cache.Store // what is in the Secret now
+	secret     cache.Store // has the present Secret
 	reviews    atomic.Int64
 	handshakes atomic.Int64
-	promotions atomic.Int64 // how often a CA that was staged took over
+	promotions atomic.Int64 // how often a staged CA took over
 
 	mu       sync.Mutex
 	seenCAs  map[string]bool
@@ -145,7 +142,7 @@ func newRotation(t *testing.T, w *world) *rotation {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	w.must(t, err)
 	log := &logBuffer{}
-	artifacts := t.ArtifactDir() // made now: not in a cleanup
+	artifacts := t.ArtifactDir() // A cleanup cannot call this.
 	r := &rotation{
 		world: w, ns: w.bareNamespace(t), url: &url.URL{Scheme: "https", Host: listener.Addr().String()},
 		balancer: &balancer{listener: listener, shares: map[*share]bool{}},
@@ -172,7 +169,7 @@ func newRotation(t *testing.T, w *world) *rotation {
 	return r
 }
 
-// watch follows the Secret.
+// watch keeps the present Secret in r.secret, and counts promotions.
 func (r *rotation) watch(t *testing.T) {
 	factory := informers.NewSharedInformerFactoryWithOptions(r.kube, 0, informers.WithNamespace(r.ns),
 		informers.WithTweakListOptions(only(certificate.SecretName)))
@@ -222,7 +219,7 @@ func parse(text []byte) *x509.Certificate {
 	return c
 }
 
-// current returns the CA that signs, or nil, and whether another one is to follow it.
+// current returns the CA that signs, or nil, and whether another CA is staged.
 func (r *rotation) current() (ca *x509.Certificate, staged bool) {
 	obj, exists, _ := r.secret.GetByKey(r.ns + "/" + certificate.SecretName)
 	if !exists {
@@ -235,11 +232,11 @@ func (r *rotation) current() (ca *x509.Certificate, staged bool) {
 // replica is the part of an operator that serves webhooks.
 type replica struct {
 	*share
-	stop func() // ends it after it has answered its requests
+	stop func() // ends the replica after it has answered its requests
 }
 
-// begin starts a replica, which gets connections as soon as it listens, and waits until it
-// has a certificate. The caller holds r.restarting, or no other goroutine runs yet.
+// begin starts a replica, and waits until the replica has a certificate. The replica gets connections as soon as it listens. The caller
+// must hold r.restarting, unless no other goroutine runs yet.
 func (r *rotation) begin(t *testing.T) error {
 	ctx, cancel := context.WithCancel(klog.NewContext(context.WithoutCancel(t.Context()), r.logger.WithValues("replica", r.begun)))
 	r.begun++
@@ -275,8 +272,8 @@ func (r *rotation) begin(t *testing.T) error {
 
 	s := newShare(r.url)
 	handler := webhook.NewHandler(r.glassback)
-	// Every answer is the last one of its connection, so that every request needs a handshake.
-	// And no connection is idle when a replica ends, which the API server could be about to use.
+	// Every connection has only one request, so that every request needs a handshake. Also, no connection is idle when a replica ends: the API
+	// server could be about to use it.
 	once := http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		w.Header().Set("Connection", "close")
 		handler.ServeHTTP(w, request)
@@ -308,7 +305,7 @@ func (r *rotation) begin(t *testing.T) error {
 	return err
 }
 
-// counted counts handshakes and the leaves that they were given.
+// counted counts handshakes, and the different leaves in them.
 func (r *rotation) counted(leaf *certificate.Leaf) func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 		c, err := leaf.GetCertificate(hello)
@@ -332,7 +329,7 @@ func (r *rotation) authorities() int {
 	return len(r.seenCAs)
 }
 
-// leaf returns the leaf that a replica shows, once it has one.
+// leaf waits until the replica has a leaf, and returns the leaf.
 func (s *share) leaf(ctx context.Context) (*x509.Certificate, error) {
 	ctx, cancel := context.WithTimeout(ctx, soon)
 	defer cancel()
@@ -347,9 +344,8 @@ func (s *share) leaf(ctx context.Context) (*x509.Certificate, error) {
 	return conn.ConnectionState().PeerCertificates[0], nil
 }
 
-// restartOften restarts a replica every second or so, any but the first, which lives through
-// it all: it ends, and another one begins, which knows nothing of it. What it returns ends
-// that.
+// restartOften restarts a random replica about once a second, but never the first one. A restart ends a replica, and starts another one
+// without any of its state. The returned function ends the restarts.
 func (r *rotation) restartOften(t *testing.T) (end func() (restarted int)) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var restarting sync.WaitGroup
@@ -387,7 +383,7 @@ func (r *rotation) restart(t *testing.T) error {
 	return r.begin(t)
 }
 
-// force asks for another CA by the annotation, and waits until it signs.
+// force requests another CA by the annotation, and waits until the new CA signs.
 func (r *rotation) force(t *testing.T) {
 	t.Helper()
 	before, _ := r.current()
@@ -398,7 +394,7 @@ func (r *rotation) force(t *testing.T) {
 		}
 		metav1.SetMetaDataAnnotation(&secret.ObjectMeta, certificate.AnnotationRotate, "now")
 		_, err = r.kube.CoreV1().Secrets(r.ns).Update(ctx, secret, metav1.UpdateOptions{})
-		return err // perhaps a conflict with a replica
+		return err // This can be a conflict with a write of a replica.
 	})
 	eventually(t, soon, func(context.Context) error {
 		if now, _ := r.current(); now == nil || now.Equal(before) {
@@ -408,7 +404,7 @@ func (r *rotation) force(t *testing.T) {
 	})
 }
 
-// planned waits until CAs have taken over by schedule, without a request.
+// planned waits until a number of CAs have taken over by schedule, without a request.
 func (r *rotation) planned(t *testing.T, takeovers int64) {
 	t.Helper()
 	before := r.promotions.Load()
@@ -420,13 +416,11 @@ func (r *rotation) planned(t *testing.T, takeovers int64) {
 	})
 }
 
-// spoil does something to the Secret while no rotation is under way: no CA is staged, and
-// every replica serves a leaf of the one that signs.
+// spoil damages the Secret while no rotation runs: no CA is staged, and every replica serves a leaf of the CA that signs.
 //
-// The replicas go on with the leaves that they have, whose CA stays in every caBundle, until
-// the API server trusts the CA that replaces it. A replica that begins before that has no
-// other CA to sign with; and a handshake that waits for its leaf is judged by the caBundle
-// of when it began. So none begins.
+// The replicas keep their leaves, whose CA stays in every caBundle, until the API server trusts the new CA. During this time, spoil forbids
+// restarts. A new replica would have only the new CA to sign with. A handshake that waits for the leaf of such a replica uses the caBundle
+// of its beginning, which can lack the new CA.
 func (r *rotation) spoil(t *testing.T, what string, do func(context.Context) error) {
 	t.Helper()
 	var before *x509.Certificate
@@ -440,7 +434,7 @@ func (r *rotation) spoil(t *testing.T, what string, do func(context.Context) err
 		}
 		if !ready {
 			r.restarting.Unlock()
-			return fmt.Errorf("before the Secret is %s: a rotation is under way", what)
+			return fmt.Errorf("before the Secret is %s: a rotation still runs", what)
 		}
 		before = ca
 		return nil
@@ -472,10 +466,10 @@ func (r *rotation) spoil(t *testing.T, what string, do func(context.Context) err
 		return nil
 	})
 	t.Logf("the Secret was %s: repaired after %s", what, time.Since(begun).Round(time.Millisecond))
-	time.Sleep(brief.Settle) // until the API server is sure to trust the new CA
+	time.Sleep(brief.Settle) // After this, the API server certainly trusts the new CA.
 }
 
-// replace has the Secret hold nothing but data.
+// replace replaces all data of the Secret.
 func (r *rotation) replace(ctx context.Context, data map[string][]byte) error {
 	secret, err := r.kube.CoreV1().Secrets(r.ns).Get(ctx, certificate.SecretName, metav1.GetOptions{})
 	if err != nil {
@@ -486,7 +480,7 @@ func (r *rotation) replace(ctx context.Context, data map[string][]byte) error {
 	return err
 }
 
-// expiredAuthority returns a Secret as from an old backup.
+// expiredAuthority returns the data of a Secret with an expired CA, as from an old backup.
 func expiredAuthority(t *testing.T) map[string][]byte {
 	t.Helper()
 	certificate, key := signed(t, authorityTemplate("expired", -2*time.Hour, -time.Hour), nil, nil)
@@ -536,8 +530,7 @@ func keyPEM(t *testing.T, key *ecdsa.PrivateKey) []byte {
 	return text
 }
 
-// balancer gives every new connection to one of the replicas, any of them, as a Service
-// does.
+// balancer gives every new connection to a random replica, as a Service does.
 type balancer struct {
 	listener net.Listener
 
@@ -545,7 +538,7 @@ type balancer struct {
 	shares map[*share]bool
 }
 
-// run ends when the listener is closed.
+// run accepts connections until the listener is closed.
 func (b *balancer) run() {
 	for {
 		conn, err := b.listener.Accept()
@@ -556,13 +549,13 @@ func (b *balancer) run() {
 	}
 }
 
-// any returns one of the shares, which a connection is about to be handed to.
+// any returns a random share for a new connection.
 func (b *balancer) any() *share {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	all := slices.Collect(maps.Keys(b.shares))
 	s := all[mathrand.IntN(len(all))]
-	s.open.Add(1) // while it is known not to end
+	s.open.Add(1) // The lock is held, so that the share cannot end before this.
 	return s
 }
 
@@ -578,10 +571,10 @@ func (b *balancer) remove(s *share) {
 	delete(b.shares, s)
 }
 
-// share is a net.Listener of the connections that a replica is given.
+// share is the net.Listener of one replica. It accepts the connections that the balancer gives to the replica.
 type share struct {
 	given chan net.Conn
-	open  sync.WaitGroup // for the connections that are not closed
+	open  sync.WaitGroup // counts the open connections
 	ended chan struct{}
 	end   sync.Once
 	addr  net.Addr
@@ -602,7 +595,7 @@ func newShare(u *url.URL) *share {
 	return &share{given: make(chan net.Conn), ended: make(chan struct{}), addr: address(u.Host)}
 }
 
-// hand gives the replica a connection.
+// hand gives a connection to the replica.
 func (s *share) hand(conn net.Conn) {
 	select {
 	case s.given <- &shared{conn, sync.OnceFunc(s.open.Done)}:

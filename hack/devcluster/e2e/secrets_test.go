@@ -45,9 +45,9 @@ var nodeSecrets = leaktest.Secrets{
 	"a token that is no token of any": "e2e-bearer-token-that-is-invalid",
 }
 
-// TestNodeKeepsSecrets runs all controllers in a Pod, with webhooks, metrics and page, and with the highest
-// verbosity, on an API server that does not stream lists. Credentials of every kind are used, refused and replaced.
-// None of them is in what leaves the operator: log, events, objects, metrics, and the API of the page.
+// TestNodeKeepsSecrets runs all controllers in a Pod, with webhooks, metrics and page, and with the highest verbosity. The API server does
+// not stream lists. The test uses and replaces credentials of every kind, valid and invalid ones. The operator's log, events, objects,
+// metrics, and the API of the page must not contain any of them.
 func TestNodeKeepsSecrets(t *testing.T) {
 	n := onNode(t)
 	in := n.enter(t)
@@ -87,7 +87,7 @@ func TestNodeKeepsSecrets(t *testing.T) {
 	n.keysOf(t, "then", secrets)
 	texts := map[string]string{}
 	n.looks(t, in, secrets, texts)
-	// Only an operator that is new reads the Secret while no node complains.
+	// While no node reports an error, only a new operator reads the Secret.
 	n.setPassword(t, c.name, s["a wrong password of Redis"])
 	n.must(t, n.kube.CoreV1().Pods(n.ns).Delete(t.Context(), n.operatorPod(t).Name, metav1.DeleteOptions{}))
 	c.wrong(t, "PasswordRefused", "authSecretRef")
@@ -100,14 +100,14 @@ func TestNodeKeepsSecrets(t *testing.T) {
 
 	for where, text := range texts {
 		if len(text) < 100 {
-			t.Errorf("%s is %q", where, text)
+			t.Errorf("%s: there is too little text to check: %q", where, text)
 		}
 		for _, found := range secrets.In(text) {
-			t.Errorf("%s holds %s", where, found)
+			t.Errorf("%s contains %s", where, found)
 		}
 		t.Logf("%s: %d bytes", where, len(text))
 	}
-	// Each Secret was on its way while that was logged.
+	// The log has the requests that transferred each Secret.
 	for _, request := range []string{
 		"/secrets/protected", "/secrets/users-glassback", "/secrets/app",
 		"/secrets?fieldSelector=metadata.name%3Dright", "/secrets?fieldSelector=metadata.name%3Dscript",
@@ -119,7 +119,7 @@ func TestNodeKeepsSecrets(t *testing.T) {
 	}
 }
 
-// mayReview allows an account to review tokens and accesses. It also makes the ServiceAccount scraper, which may get metrics and the page.
+// mayReview allows an account to review tokens and accesses. It also creates the ServiceAccount scraper with access to metrics and page.
 func (n *node) mayReview(t *testing.T, account string) {
 	t.Helper()
 	name := n.ns + "-scraper"
@@ -168,7 +168,7 @@ func (n *node) account(t *testing.T, name string, secrets leaktest.Secrets) {
 	})
 }
 
-// keysOf adds the private keys that the Secret of the webhooks' CA holds.
+// keysOf adds the private keys in the Secret of the webhooks' CA to the secrets.
 func (n *node) keysOf(t *testing.T, when string, secrets leaktest.Secrets) {
 	t.Helper()
 	found := 0
@@ -179,14 +179,14 @@ func (n *node) keysOf(t *testing.T, when string, secrets leaktest.Secrets) {
 		}
 	}
 	if found == 0 {
-		t.Error("the Secret of the CA holds no key")
+		t.Error("the Secret of the CA has no key")
 	}
 }
 
-// samples makes an object of each kind that needs no credentials.
+// samples creates an object of each kind that needs no credentials.
 func (n *node) samples(t *testing.T) {
 	t.Helper()
-	eventually(t, patience, func(context.Context) error { // The API server notices the webhooks a moment later.
+	eventually(t, patience, func(context.Context) error { // The API server uses new webhooks only after a moment.
 		for _, kind := range []string{"apiexamplea", "application", "mycronjob"} {
 			if out, err := n.kubectl(t, "apply", "--namespace", n.ns, "-f", examplesDir+kind+".yaml"); err != nil {
 				return fmt.Errorf("%w: %s", err, out)
@@ -196,8 +196,8 @@ func (n *node) samples(t *testing.T) {
 	})
 }
 
-// cloudSecrets makes Secrets with access keys, and ECSInstances with these: of the operator itself, right, wrong, and
-// with a security token that no account has.
+// cloudSecrets creates Secrets with access keys, and ECSInstances that use them. One ECSInstance uses the operator's own key. The others
+// use a correct key, a wrong key, and a key with a security token that no account has.
 func (n *node) cloudSecrets(t *testing.T) {
 	t.Helper()
 	s := nodeSecrets
@@ -223,7 +223,7 @@ func (n *node) cloudSecrets(t *testing.T) {
 	}
 }
 
-// instance waits until an ECSInstance has a condition for a reason.
+// instance waits until an ECSInstance has a condition with a reason.
 func (n *node) instance(t *testing.T, name, condition, reason string) {
 	t.Helper()
 	eventually(t, patience, func(ctx context.Context) error {
@@ -238,7 +238,7 @@ func (n *node) instance(t *testing.T, name, condition, reason string) {
 	})
 }
 
-// operatorPod returns the Pod of the operator that is not on its way out.
+// operatorPod returns the Pod of the operator that is not being deleted.
 func (n *node) operatorPod(t *testing.T) *corev1.Pod {
 	t.Helper()
 	var found *corev1.Pod
@@ -258,7 +258,7 @@ func (n *node) operatorPod(t *testing.T) *corev1.Pod {
 	return found
 }
 
-// followOperator keeps all that the operator's Pod writes, until the test ends. The kubelet keeps less.
+// followOperator keeps the whole log of the operator's Pod until the test ends. The kubelet keeps only the end.
 func (n *node) followOperator(t *testing.T) *logBuffer {
 	t.Helper()
 	stream, err := n.kube.CoreV1().Pods(n.ns).GetLogs(n.operatorPod(t).Name, &corev1.PodLogOptions{Follow: true}).Stream(t.Context())
@@ -267,21 +267,20 @@ func (n *node) followOperator(t *testing.T) *logBuffer {
 	go func() {
 		defer close(done)
 		defer stream.Close()
-		_, _ = io.Copy(log, stream) // It ends with the Pod, or with the test.
+		_, _ = io.Copy(log, stream) // The stream ends with the Pod or with the test.
 	}()
 	t.Cleanup(func() { <-done })
 	return log
 }
 
-// looks gets metrics, and all that the API of the page has, with the token of the scraper; and with a wrong one, which
-// gets nothing.
+// looks reads the metrics and the whole API of the page with the scraper's token. It also tries a wrong token, which must get nothing.
 func (n *node) looks(t *testing.T, in *network, secrets leaktest.Secrets, texts map[string]string) {
 	t.Helper()
 	token := (&installation{world: n.world}).token(t, n.ns, "scraper")
 	secrets["the scraper's token "+fmt.Sprint(len(texts))] = token
 	ip := n.operatorPod(t).Status.PodIP
 	client := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{
-		DialContext: in.dial, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // The name in it is that of a Service.
+		DialContext: in.dial, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // The certificate has the name of a Service.
 	}}
 	defer client.CloseIdleConnections()
 	get := func(token, port, path string) (int, string) {
@@ -298,7 +297,7 @@ func (n *node) looks(t *testing.T, in *network, secrets leaktest.Secrets, texts 
 	wrong := nodeSecrets["a token that is no token of any"]
 	for port, path := range map[string]string{"8443": "/metrics", "8444": "/inspect/api/overview"} {
 		if code, body := get(wrong, port, path); code != http.StatusUnauthorized {
-			t.Errorf("a token that is none gets %d: %s", code, body)
+			t.Errorf("an invalid token gets the code %d: %s", code, body)
 		}
 	}
 	_, texts["/metrics"] = get(token, "8443", "/metrics")
@@ -325,7 +324,7 @@ func (n *node) looks(t *testing.T, in *network, secrets leaktest.Secrets, texts 
 	}
 }
 
-// reads returns the objects that the operator has written: events, its own objects, and their children.
+// reads adds the objects that the operator has written to the texts: events, its own objects, and their children.
 func (n *node) reads(t *testing.T, texts map[string]string) {
 	t.Helper()
 	for _, kinds := range []string{
@@ -335,7 +334,7 @@ func (n *node) reads(t *testing.T, texts map[string]string) {
 		n.must(t, err)
 		texts[kinds] = out
 	}
-	// The operator's own Pods and Deployment have its access key.
+	// The operator's own Pods and Deployment are left out: they contain its access key.
 	for kinds, selector := range map[string]string{
 		"pods": "--selector=app!=glassback", "deployments": "--field-selector=metadata.name!=glassback",
 	} {

@@ -45,7 +45,7 @@ func (s *traceService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	request := &coltracepb.ExportTraceServiceRequest{}
 	if r.Method != http.MethodPost || r.URL.Path != "/v1/traces" || err != nil || proto.Unmarshal(body, request) != nil {
-		http.Error(w, "this is no request of OTLP", http.StatusBadRequest)
+		http.Error(w, "this is not a request of OTLP", http.StatusBadRequest)
 		return
 	}
 	s.mu.Lock()
@@ -59,7 +59,7 @@ func (s *traceService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/x-protobuf") // The empty answer accepts all spans.
 }
 
-// syncs returns the spans of a controller's syncs of an object, in the order of their beginnings.
+// syncs returns the spans of a controller's syncs of an object, sorted by start time.
 func (s *traceService) syncs(controller, object string) []*tracepb.Span {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,7 +73,7 @@ func (s *traceService) syncs(controller, object string) []*tracepb.Span {
 	return found
 }
 
-// calls returns the names of the spans below a span. Those that failed are not among them.
+// calls returns the names of the child spans of a span. It leaves out failed ones.
 func (s *traceService) calls(parent *tracepb.Span) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,8 +96,8 @@ func attribute(span *tracepb.Span, key string) string {
 	return ""
 }
 
-// check fails the test unless the traces are those of one ECSInstance's life: some syncs have the calls as children, and a sync that
-// a write caused has a link to the sync that wrote.
+// check checks the traces of one ECSInstance from its creation to its deletion. The spans of syncs have the calls as children. If a write
+// caused a sync, the sync has a link to the sync that wrote.
 func (s *traceService) check(t *testing.T, object string) {
 	t.Helper()
 	syncs := s.syncs("ecsinstance", object)
@@ -110,7 +110,7 @@ func (s *traceService) check(t *testing.T, object string) {
 		for _, link := range sync.GetLinks() {
 			at := slices.IndexFunc(syncs, func(s *tracepb.Span) bool { return string(s.GetSpanId()) == string(link.GetSpanId()) })
 			if at < 0 {
-				t.Errorf("a sync has a link to no sync of %s", object)
+				t.Errorf("a sync has a link to a span that is no sync of %s", object)
 				continue
 			}
 			linked = append(linked, s.calls(syncs[at])...)
@@ -130,7 +130,7 @@ func (s *traceService) check(t *testing.T, object string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, found := range (leaktest.Secrets{"the access key ID": cloudKeyID, "its secret": cloudKeySecret}).In(s.raw.String()) {
-		t.Errorf("the spans hold %s", found)
+		t.Errorf("the spans contain %s", found)
 	}
 	t.Logf("%d spans, of them %d syncs of %s", len(s.spans), len(syncs), object)
 }

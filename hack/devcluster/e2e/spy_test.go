@@ -34,13 +34,13 @@ type spy struct {
 	after  func(request string) error
 }
 
-// spy returns one for the account of a kubeconfig.
+// spy returns a spy for the account of a kubeconfig.
 func (w *world) spy(t testing.TB, account string) *spy {
 	t.Helper()
 	return w.spyAt(t, account, nil)
 }
 
-// spyAt returns one that is asked at the listener; if that is nil, at a port of this machine.
+// spyAt returns a spy that serves at the listener or, if that is nil, at a port of this machine.
 func (w *world) spyAt(t testing.TB, account string, listener net.Listener) *spy {
 	t.Helper()
 	config, err := clientcmd.LoadFromFile(account)
@@ -82,7 +82,7 @@ func (w *world) spyAt(t testing.TB, account string, listener net.Listener) *spy 
 	return s
 }
 
-// count notes a request that the API server has answered, such as
+// count counts a request that the API server has answered, such as
 // "PATCH deployments", "PUT applications/status", "LIST services" or
 // "WATCH services".
 func (s *spy) count(r *http.Request) error {
@@ -138,8 +138,8 @@ func (s *spy) forget() {
 
 var errLost = errors.New("the answer is lost")
 
-// loseAnswer calls dead once the API server has carried out the operator's write
-// number n, counted from 1, whose answer the operator never gets.
+// loseAnswer drops the answer to the operator's write number n, counted from 1. It calls dead after the API server has carried out the
+// write.
 func (s *spy) loseAnswer(n int, dead func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

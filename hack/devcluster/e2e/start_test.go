@@ -29,7 +29,7 @@ import (
 	v1 "github.com/glassback/glassback/pkg/apis/batch/v1"
 )
 
-// TestRefusals starts the operator with invalid settings. Each time it prints one line that says what to do, and ends.
+// TestRefusals starts the operator with invalid settings. The operator prints one line that says what to do, and exits.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	missing := filepath.Join(t.TempDir(), "none")
@@ -42,9 +42,9 @@ func TestRefusals(t *testing.T) {
 		code int
 		want string
 	}{
-		"no cluster is named":      {nil, 1, "--kubeconfig FILE"},
-		"the kubeconfig is not":    {[]string{"--kubeconfig", missing}, 1, "give --kubeconfig a file that is there"},
-		"the kubeconfig is broken": {[]string{"--kubeconfig", broken}, 1, "cannot use the kubeconfig " + broken},
+		"no flag names a cluster":       {nil, 1, "--kubeconfig FILE"},
+		"the kubeconfig does not exist": {[]string{"--kubeconfig", missing}, 1, "give --kubeconfig a file that is there"},
+		"the kubeconfig is broken":      {[]string{"--kubeconfig", broken}, 1, "cannot use the kubeconfig " + broken},
 		"the server does not answer": {
 			[]string{"--master", "http://127.0.0.1:" + freePort(t)}, 1, "cannot reach the API server at http://127.0.0.1:",
 		},
@@ -77,11 +77,11 @@ func expectRefusal(t *testing.T, o *operator, code int, want string) {
 	lines := strings.Split(strings.TrimSpace(o.log.String()), "\n")
 	last := lines[len(lines)-1]
 	if !strings.HasPrefix(last, "glassback: ") || !strings.Contains(last, want) {
-		t.Errorf("it said %q, want glassback: … %s", last, want)
+		t.Errorf("the last line is %q, want glassback: … %s", last, want)
 	}
 	for _, line := range lines[:len(lines)-1] {
 		if strings.HasPrefix(line, "glassback: ") {
-			t.Errorf("it said more than one line: %q", line)
+			t.Errorf("the operator printed another line: %q", line)
 		}
 	}
 }
@@ -100,7 +100,7 @@ func freePort(t *testing.T) string {
 	return port
 }
 
-// TestStart tests the checks of a start one by one, from an empty cluster on.
+// TestStart tests the checks at the start one by one. The first cluster is empty.
 func TestStart(t *testing.T) {
 	t.Parallel()
 	w := start(t, cluster.Config{Components: []string{cluster.Etcd, cluster.APIServer}})
@@ -127,7 +127,7 @@ func TestStart(t *testing.T) {
 	}
 	launch(t, "--kubeconfig", w.Kubeconfig(), "--install-crds").waitFor("Started controller")
 	if crd, err := crds.Get(t.Context(), name, metav1.GetOptions{}); err != nil || crd.Annotations["glassback.dev/crd-revision"] != "99" {
-		t.Errorf("a newer CRD was replaced: revision %s, error %v", crd.Annotations["glassback.dev/crd-revision"], err)
+		t.Errorf("the operator replaced a newer CRD: revision %s, error %v", crd.Annotations["glassback.dev/crd-revision"], err)
 	}
 
 	shipped := w.account(t, "manager")
@@ -152,7 +152,7 @@ func TestStartWaitsForTheServer(t *testing.T) {
 	}
 }
 
-// TestNamespaces runs the operator for two namespaces, with rights in these alone.
+// TestNamespaces runs the operator for two namespaces, with permissions in these only.
 func TestNamespaces(t *testing.T) {
 	t.Parallel()
 	w := start(t, cluster.Config{Components: []string{cluster.Etcd, cluster.APIServer}})
@@ -193,7 +193,7 @@ func TestNamespaces(t *testing.T) {
 	})
 }
 
-// account makes a ServiceAccount, and returns a kubeconfig for it.
+// account creates a ServiceAccount, and returns a kubeconfig for it.
 func (w *world) account(t testing.TB, name string) string {
 	t.Helper()
 	account, err := w.kube.CoreV1().ServiceAccounts("default").Create(t.Context(), serviceAccount(name), metav1.CreateOptions{})
@@ -208,7 +208,7 @@ func (w *world) account(t testing.TB, name string) string {
 	return w.kubeconfig(t, token.Status.Token)
 }
 
-// forged returns a kubeconfig whose token the API server has not issued.
+// forged returns a kubeconfig with a token that the API server did not issue.
 func (w *world) forged(t testing.TB) string { return w.kubeconfig(t, "forged") }
 
 func (w *world) kubeconfig(t testing.TB, token string) string {
@@ -239,7 +239,7 @@ func (w *world) shippedRole(t testing.TB) *rbacv1.ClusterRole {
 	return role
 }
 
-// grantShippedRole gives it to the account manager.
+// grantShippedRole binds the shipped ClusterRole to the account manager.
 func (w *world) grantShippedRole(t testing.TB) {
 	t.Helper()
 	role := w.shippedRole(t)

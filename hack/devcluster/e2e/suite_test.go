@@ -22,13 +22,12 @@ import (
 	"github.com/glassback/glassback/hack/devcluster/cluster"
 )
 
-// nodeEnv says which node tests may have. With "simulated", those that need a real
-// one are skipped, also where there could be one.
+// nodeEnv names an environment variable for the kind of the node. With "simulated", tests that need a real node are skipped, even if the
+// machine could run one.
 const nodeEnv = "GLASSBACK_E2E_NODE"
 
-// realNode is a cluster with a real node, for all tests of this process: a node
-// takes longer to start than most tests take. It starts when a test first asks for
-// it, and TestMain stops it. If the process dies before that, the cluster notices.
+// realNode is one cluster with a real node for all tests of this process, since the start of a node takes longer than most tests. The first
+// test that needs it starts it, and TestMain stops it. If the process dies, the cluster stops by itself.
 var realNode suite
 
 type suite struct {
@@ -39,7 +38,7 @@ type suite struct {
 }
 
 func TestMain(m *testing.M) {
-	redis.SetLogger(mute{}) // It writes of every connection that fails.
+	redis.SetLogger(mute{}) // go-redis logs every failed connection.
 	code := m.Run()
 	if err := realNode.stop(); err != nil {
 		fmt.Fprintln(os.Stderr, "stop the cluster with the real node:", err)
@@ -52,7 +51,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// mute is a logger.
+// mute is a logger that drops all lines.
 type mute struct{}
 
 func (mute) Printf(context.Context, string, ...any) {}
@@ -60,13 +59,13 @@ func (mute) Printf(context.Context, string, ...any) {}
 func (s *suite) world() (*world, error) {
 	s.start.Do(func() {
 		config, ended, err := audited(cluster.Config{
-			Node: cluster.NodeReal, ExtraArgs: map[string][]string{cluster.APIServer: {noStreams}}, // TestInstallation has the other kind
+			Node: cluster.NodeReal, ExtraArgs: map[string][]string{cluster.APIServer: {noStreams}}, // TestInstallation streams lists.
 		})
 		if err != nil {
 			s.err = err
 			return
 		}
-		// Not a test's context: the cluster outlives the test that is the first.
+		// This is not the context of a test: the cluster outlives the first test.
 		c, err := cluster.Start(context.Background(), config)
 		if err != nil {
 			s.err = errors.Join(err, ended())
@@ -84,13 +83,13 @@ func (s *suite) stop() error {
 	return errors.Join(s.w.Stop(), s.ended())
 }
 
-// node is a test's part of the cluster with the real node: a namespace of its own.
+// node is the part of the cluster with the real node that belongs to one test: a namespace.
 type node struct {
 	*world
 	ns string
 }
 
-// needRealNode skips the test where there can be no real node.
+// needRealNode skips the test on a machine that cannot run a real node.
 func needRealNode(t *testing.T) {
 	t.Helper()
 	if os.Getenv(nodeEnv) == cluster.NodeSimulated {
@@ -101,8 +100,8 @@ func needRealNode(t *testing.T) {
 	}
 }
 
-// onNode returns a new namespace on the real node, or skips the test: see needRealNode. The namespace is deleted when the test
-// ends. If the test failed, its objects, events and logs are saved first.
+// onNode returns a new namespace on the real node, or skips the test: see needRealNode. When the test ends, the namespace is deleted. If
+// the test has failed, its objects, events and logs are saved before that.
 func onNode(t *testing.T) *node {
 	t.Helper()
 	needRealNode(t)
@@ -110,7 +109,7 @@ func onNode(t *testing.T) *node {
 	if err != nil {
 		t.Fatalf("start a cluster with a real node: %v", err)
 	}
-	artifacts := t.ArtifactDir() // made now: not in a cleanup
+	artifacts := t.ArtifactDir() // A cleanup cannot call this.
 	n := &node{w, w.namespace(t)}
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -121,8 +120,7 @@ func onNode(t *testing.T) *node {
 	return n
 }
 
-// delete deletes the namespace, and does not wait until it is gone. What its Pods
-// would still do is of no interest.
+// delete deletes the namespace, without a wait for the end of the deletion. It deletes the Pods without a grace period.
 func (n *node) delete(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -135,8 +133,8 @@ func (n *node) delete(t *testing.T) {
 	}
 }
 
-// operate runs the operator in the cluster's network, where it reaches Services and
-// Pods, for the test's namespace alone, and waits until its controllers work.
+// operate runs the operator for the test's namespace only, and waits until its controllers have started. It runs in the cluster's network,
+// and so reaches Services and Pods.
 func (n *node) operate(t testing.TB, args ...string) *operator {
 	t.Helper()
 	args = append([]string{"--kubeconfig", n.Kubeconfig(), "--install-crds", "--namespace", n.ns, "-v=2"}, args...)
@@ -145,8 +143,7 @@ func (n *node) operate(t testing.TB, args ...string) *operator {
 	return o
 }
 
-// inside returns a command that runs in the cluster's network. The caller has to end it: see
-// launch.
+// inside returns a command that runs in the cluster's network. The caller must end it: see launch.
 func (n *node) inside(name string, args ...string) *exec.Cmd {
 	return n.Command(context.Background(), name, args...)
 }

@@ -29,10 +29,10 @@ import (
 // upgradeFrom is the commit that TestUpgrade upgrades from. The golden files of the children are of the same commit.
 const upgradeFrom = "0908c11"
 
-// TestUpgrade installs the operator of an earlier commit, upgrades it to this commit as docs/install.md says, and goes back. Objects of
-// every kind exist. A client writes to the RedisCluster all the time, and MyCronJobs run every 5 seconds. After each step the workloads are
-// the same objects and have not restarted, no slot was missed, no acknowledged write is lost, ECS has got no call that changes anything,
-// and the API server accepts every stored object.
+// TestUpgrade installs the operator of an earlier commit, upgrades it to this commit as docs/install.md says, and downgrades it again.
+// Objects of every kind exist. A client writes to the RedisCluster all the time, and MyCronJobs run every 5 seconds. After each step, the
+// workloads are the same objects and have not restarted. No slot was missed, and no acknowledged write is lost. ECS has got no call that
+// changes anything. The API server accepts every stored object.
 func TestUpgrade(t *testing.T) {
 	needRealNode(t)
 	t.Parallel()
@@ -63,7 +63,7 @@ func TestUpgrade(t *testing.T) {
 
 	workloads, calls := in.workloads(t), ecs.changes()
 	if len(calls) == 0 || strings.Count(workloads, "\nPod/") < 7 {
-		t.Fatalf("the test does not test: ECS got the calls %q, and the workloads are\n%s", calls, workloads)
+		t.Fatalf("before the upgrade, something is missing: ECS got the calls %q, and the workloads are\n%s", calls, workloads)
 	}
 	for _, step := range []struct{ what, checkout, image string }{{"the upgrade", root, imageAfter}, {"the downgrade", old, imageBefore}} {
 		began, reads := time.Now(), len(ecs.calls())
@@ -71,7 +71,7 @@ func TestUpgrade(t *testing.T) {
 		in.ready(t)
 		in.leads(t, step.image)
 		t.Logf("%s took %s", step.what, time.Since(began).Round(time.Second))
-		w.runs(t, audit, names) // Meanwhile the new leader syncs every object.
+		w.runs(t, audit, names) // In this time, the new leader syncs every object.
 		for _, name := range names {
 			audit.check(t, name)
 			if m, err := w.get(t.Context(), ns, name); err != nil || m.Status.MissedTotal > 0 {
@@ -81,13 +81,13 @@ func TestUpgrade(t *testing.T) {
 		writer.kept(step.what)
 		in.run(t, "wait", "--for=condition=Ready", "aea,app,mcj,rdc,ecs", "--all", "--all-namespaces", "--timeout=1m")
 		if now := in.workloads(t); now != workloads {
-			t.Errorf("%s: the workloads were\n%s\nand are\n%s", step.what, workloads, now)
+			t.Errorf("%s: the workloads were\n%s\nand now are\n%s", step.what, workloads, now)
 		}
 		if len(ecs.calls()) == reads {
-			t.Errorf("%s: no operator has looked at the instance", step.what)
+			t.Errorf("%s: no operator has described the instance", step.what)
 		}
 		if now := ecs.changes(); !slices.Equal(now, calls) {
-			t.Errorf("%s: ECS got the calls %q, and before %q", step.what, now, calls)
+			t.Errorf("%s: ECS has got the calls %q, before the step %q", step.what, now, calls)
 		}
 		in.valid(t, step.checkout, ns)
 	}
@@ -123,8 +123,9 @@ func (in *installation) leads(t *testing.T, image string) {
 	})
 }
 
-// workloads returns the identity of each object in the namespace default that runs or serves something, how often its spec was changed, and
-// how often its containers were restarted. Jobs and their Pods come and go. PodDisruptionBudgets run nothing: an upgrade may change them.
+// workloads returns a line for each object in the namespace default that runs or serves something: its UID, its generation, and the
+// restarts of its containers. It leaves out Jobs and their Pods, which are created and deleted all the time, and PodDisruptionBudgets,
+// which an upgrade may change.
 func (in *installation) workloads(t *testing.T) string {
 	t.Helper()
 	const line = `jsonpath={range .items[*]}{.kind}/{.metadata.name} {.metadata.uid} {.metadata.generation} ` +
@@ -147,8 +148,8 @@ func (c *cloud) changes() (calls []string) {
 // resourceVersions matches the versions of objects in YAML.
 var resourceVersions = regexp.MustCompile(`(?m)^ +resourceVersion:.*\n`)
 
-// valid fails the test unless the API server serves the definitions of a checkout, accepts each stored object as it is, and accepts the
-// examples of the earlier commit.
+// valid fails the test unless the API server serves the definitions of a checkout. The API server must also accept each stored object
+// without a change, and the examples of the earlier commit.
 func (in *installation) valid(t *testing.T, checkout, ns string) {
 	t.Helper()
 	in.run(t, "wait", "--for=condition=Established", "crds", "--all", "--timeout=10s")
@@ -160,7 +161,7 @@ func (in *installation) valid(t *testing.T, checkout, ns string) {
 	in.run(t, "create", "--dry-run=server", "--namespace", ns, "-f", filepath.Join(checkout, "artifacts", "examples"))
 	stored := filepath.Join(in.Dir(), "stored.yaml")
 	eventually(t, patience, func(context.Context) error {
-		// Statuses change between the two commands. Without a version, kubectl replaces the present one. That can conflict too, but seldom.
+		// Statuses change between the two commands. Without a resourceVersion, kubectl replaces the present object. This rarely conflicts.
 		all := resourceVersions.ReplaceAllString(in.run(t, "get", "aea,app,mcj,rdc,ecs", "--all-namespaces", "-o", "yaml"), "")
 		in.must(t, os.WriteFile(stored, []byte(all), 0o600))
 		out, err := in.kubectl(t, "replace", "--dry-run=server", "-f", stored)

@@ -27,32 +27,32 @@ import (
 	"github.com/glassback/glassback/hack/devcluster/cluster"
 )
 
-// All tests together show whether the roles in artifacts/rbac grant exactly the requests of the operator: every API server writes an
-// audit log. After the whole suite has passed on a real node, TestMain compares the logs with the roles.
+// All tests together show whether the roles in artifacts/rbac grant exactly the requests of the operator. Every API server writes an audit
+// log. After the whole suite has passed on a real node, TestMain compares the logs with the roles.
 
-// verbsEnv names a file to which the process writes the operator's requests in the tests that ran.
+// verbsEnv names an environment variable with the name of a file. The process writes the operator's requests in all tests to the file.
 const verbsEnv = "GLASSBACK_E2E_VERBS"
 
-// roleFiles hold the operator's permissions. namespaced/ grants the same in parts.
+// roleFiles contain the operator's permissions. The files in namespaced/ grant the same permissions, divided into more roles.
 var roleFiles = []string{"role.yaml", "webhook_role.yaml", "leader_election_role.yaml", "metrics_auth_role.yaml", "webhook_url_role.yaml"}
 
 const crdGroup = "apiextensions.k8s.io"
 
-// ofUsers is the reason for requests that the operator makes with a user's permissions.
-const ofUsers = "Kubernetes grants it to everybody who has logged in"
+// ofUsers is the reason for requests that every logged-in user may make.
+const ofUsers = "Kubernetes grants it to every authenticated user"
 
-// beyond are requests of the operator that no role grants, with the reasons.
+// beyond has the requests of the operator that no role grants, with the reasons.
 var beyond = map[asked]string{
-	{verb: "get", resource: "/readyz"}:  "Kubernetes grants it to everybody",
-	{verb: "get", resource: "/version"}: "Kubernetes grants it to everybody",
+	{verb: "get", resource: "/readyz"}:  "Kubernetes grants it to every client",
+	{verb: "get", resource: "/version"}: "Kubernetes grants it to every client",
 
 	{verb: "get", resource: "/apis/*"}:                                                    ofUsers,
 	{verb: "create", group: "authorization.k8s.io", resource: "selfsubjectaccessreviews"}: ofUsers,
-	{verb: "create", group: crdGroup, resource: "customresourcedefinitions"}:              "--install-crds, which an administrator gives",
-	{verb: "patch", group: crdGroup, resource: "customresourcedefinitions"}:               "--install-crds, which an administrator gives",
+	{verb: "create", group: crdGroup, resource: "customresourcedefinitions"}:              "--install-crds, for administrators only",
+	{verb: "patch", group: crdGroup, resource: "customresourcedefinitions"}:               "--install-crds, for administrators only",
 }
 
-// idle are granted permissions for requests that no test can provoke, with the reasons.
+// idle has granted permissions for requests that no test can cause, with the reasons.
 var idle = map[asked]string{
 	{verb: "patch", resource: "persistentvolumeclaims"}: "the volumes of the real node cannot grow: " +
 		"see the tests of pkg/controller/rediscluster",
@@ -65,7 +65,7 @@ type grant struct {
 	file string
 }
 
-// collector holds the operator's requests in all clusters of this process.
+// collector collects the operator's requests in all clusters of this process.
 type collector struct {
 	mu  sync.Mutex
 	all sets.Set[asked]
@@ -132,7 +132,7 @@ func (c *collector) check(passed bool) error {
 		return err
 	}
 	if wrong := compare(c.all, grants, beyond, idle); len(wrong) > 0 {
-		return fmt.Errorf("the roles in artifacts/rbac are not what the operator used in these tests:\n  %s", strings.Join(wrong, "\n  "))
+		return fmt.Errorf("the roles in artifacts/rbac differ from the operator's requests in these tests:\n  %s", strings.Join(wrong, "\n  "))
 	}
 	return nil
 }
@@ -157,14 +157,14 @@ func compare(used sets.Set[asked], grants []grant, beyond, idle map[asked]string
 		if len(by) == 0 {
 			ungranted.Insert(a)
 		}
-		if !a.dryRun { // Only the command check does that.
+		if !a.dryRun { // Only the command check makes dry runs.
 			busy.Insert(by...)
 		}
 	}
 	for a := range ungranted {
 		if beyond[a] == "" {
-			tell("it used %q, which nothing grants: grant it there and name it among the needs in pkg/app, "+
-				"or say in beyond (verbs_test.go) why not", a)
+			tell("the operator used %q, which no role grants: grant it there and add it to the needs in pkg/app, "+
+				"or give a reason in beyond (verbs_test.go)", a)
 		}
 	}
 	idling := sets.New[asked]()
@@ -174,26 +174,25 @@ func compare(used sets.Set[asked], grants []grant, beyond, idle map[asked]string
 		}
 		idling.Insert(g.asked)
 		if idle[g.asked] == "" {
-			tell("%s grants %q, which was not used: if the code never asks for it, remove it there and from the needs in pkg/app; "+
-				"else test it, or say in idle (verbs_test.go) why not", g.file, g.asked)
+			tell("%s grants %q, which was not used: if the code never uses it, remove it there and from the needs in pkg/app; "+
+				"otherwise test it, or give a reason in idle (verbs_test.go)", g.file, g.asked)
 		}
 	}
 	for a := range beyond {
 		if !ungranted.Has(a) {
-			tell("beyond (verbs_test.go) has %q, which was not used, or is granted: remove it there", a)
+			tell("beyond (verbs_test.go) has %q, which was not used, or which a role grants: remove it there", a)
 		}
 	}
 	for a := range idle {
 		if !idling.Has(a) {
-			tell("idle (verbs_test.go) has %q, which was used, or is not granted: remove it there", a)
+			tell("idle (verbs_test.go) has %q, which was used, or which no role grants: remove it there", a)
 		}
 	}
 	slices.Sort(wrong)
 	return wrong
 }
 
-// narrowest returns the grants by which something is allowed: those for its name alone, if
-// there are any.
+// narrowest returns the grants that allow a request. If some of them are for its name only, it returns only these.
 func narrowest(grants []grant, a asked) []grant {
 	var named, open []grant
 	for _, g := range grants {
@@ -213,13 +212,13 @@ func narrowest(grants []grant, a asked) []grant {
 
 // granted returns the permissions in the roles.
 var granted = sync.OnceValues(func() ([]grant, error) {
-	all := sets.New[grant]() // Two rules may grant the same.
+	all := sets.New[grant]() // This is a set, since two rules can grant the same.
 	for _, file := range roleFiles {
 		data, err := os.ReadFile(filepath.Join("../../../artifacts/rbac", file))
 		if err != nil {
 			return nil, err
 		}
-		role := &rbacv1.ClusterRole{} // A Role has nothing that this has not.
+		role := &rbacv1.ClusterRole{} // This type has all fields of a Role.
 		if err := yaml.UnmarshalStrict(data, role); err != nil {
 			return nil, fmt.Errorf("parse %s: %w", file, err)
 		}
@@ -251,7 +250,7 @@ func grantsOf(file string, rule rbacv1.PolicyRule) []grant {
 	return all
 }
 
-// owners returns the resources that may be owners: the operator's own.
+// owners returns the resources of objects that can be owners: the operator's own kinds.
 func owners() (map[metav1.TypeMeta]asked, error) {
 	definitions, err := crd.All()
 	if err != nil {
@@ -267,13 +266,12 @@ func owners() (map[metav1.TypeMeta]asked, error) {
 	return all, nil
 }
 
-// noStreams has an API server answer as those before Kubernetes 1.34 do: to watch is not
-// enough, informers list first.
+// noStreams makes an API server work as before Kubernetes 1.34: it does not stream lists in a watch, so that informers LIST first.
 const noStreams = "--feature-gates=WatchList=false"
 
-// TestTheRoleIsEnoughForAServerThatAsksForMore runs the operator with its shipped permissions on an API server that does not stream
-// lists, and that runs OwnerReferencesPermissionEnforcement.
-func TestTheRoleIsEnoughForAServerThatAsksForMore(t *testing.T) {
+// TestTheRoleIsEnoughForAStricterServer runs the operator with its shipped permissions on an API server that needs more permissions: it
+// does not stream lists, and runs OwnerReferencesPermissionEnforcement.
+func TestTheRoleIsEnoughForAStricterServer(t *testing.T) {
 	t.Parallel()
 	w := start(t, cluster.Config{
 		Components: []string{cluster.Etcd, cluster.APIServer},
@@ -285,7 +283,7 @@ func TestTheRoleIsEnoughForAServerThatAsksForMore(t *testing.T) {
 	w.createNamespace(t, operatorNamespace)
 	h := w.launchHooked(t, freeURL(t), "--leader-elect", "--leader-elect-resource-namespace="+operatorNamespace)
 	h.waitFor(leading)
-	h.stop() // It runs as an administrator, and must not do the work of the operator under test.
+	h.stop() // This operator runs as an administrator. It must not do the work of the operator under test.
 	w.unregister(t, h.name)
 	launch(t, "--kubeconfig", account, "-v=2", "--ecs-endpoint=http://127.0.0.1:"+freePort(t)).waitFor("Started controller")
 	kubectl := func(args ...string) string {
@@ -298,7 +296,7 @@ func TestTheRoleIsEnoughForAServerThatAsksForMore(t *testing.T) {
 	}
 	kubectl("apply", "-f", sampleFiles(examplesDir))
 	kubectl("patch", "ecs/ecsinstance-sample", "--type=merge", "-p", `{"spec":{"credentialsSecretRef":{"name":"aliyun"}}}`)
-	// The plugin hears of new definitions after half a minute, at the latest.
+	// The plugin learns of new definitions within half a minute.
 	eventually(t, 2*time.Minute, func(context.Context) error {
 		made := kubectl("get", "configmaps,deployments,ingresses,jobs,poddisruptionbudgets,services", "-o",
 			`jsonpath={range .items[*]}{.kind} of {.metadata.ownerReferences[?(@.blockOwnerDeletion)].kind}{"\n"}{end}`)
@@ -307,13 +305,13 @@ func TestTheRoleIsEnoughForAServerThatAsksForMore(t *testing.T) {
 			"ConfigMap of RedisCluster", "Service of RedisCluster", "PodDisruptionBudget of RedisCluster",
 		} {
 			if !strings.Contains(made, want+"\n") {
-				return fmt.Errorf("there is no %s, but:\n%s", want, made)
+				return fmt.Errorf("the children lack %s; they are:\n%s", want, made)
 			}
 		}
 		return nil
 	})
 
-	// And the server does ask.
+	// The API server really enforces the permission.
 	kubectl("create", "clusterrole", "maker", "--verb=create", "--resource=configmaps")
 	kubectl("create", "clusterrolebinding", "maker", "--clusterrole=maker", "--user=maker")
 	uid := kubectl("get", "aea/apiexamplea-sample", "-o", "jsonpath={.metadata.uid}")
@@ -321,17 +319,17 @@ func TestTheRoleIsEnoughForAServerThatAsksForMore(t *testing.T) {
 	w.must(t, os.WriteFile(file, fmt.Appendf(nil, `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "held", "ownerReferences": [
 		{"apiVersion": "groupa.k8s.zhuang.com/v1", "kind": "ApiExampleA", "name": "apiexamplea-sample", "uid": %q,
 		"blockOwnerDeletion": true}]}}`, uid), 0o600))
-	eventually(t, soon, func(context.Context) error { // An API server notices a binding a moment later.
+	eventually(t, soon, func(context.Context) error { // The API server applies a new binding after a moment.
 		out, err := w.kubectl(t, "create", "--as=maker", "-f", file)
 		if err == nil || !strings.Contains(out, "cannot set blockOwnerDeletion") {
-			return fmt.Errorf("who may not update finalizers holds up a deletion: %v\n%s", err, out)
+			return fmt.Errorf("a user without permission for finalizers can set blockOwnerDeletion: %v\n%s", err, out)
 		}
 		return nil
 	})
 }
 
-// spoilsCA damages the Secret of the CA like a user: once in a way that the operator can correct, and once so that it must replace the
-// Secret.
+// spoilsCA damages the Secret of the CA as a user could. The operator can correct the first damage, but must replace the Secret after the
+// second one.
 func (n *node) spoilsCA(t *testing.T) {
 	t.Helper()
 	for _, immutable := range []bool{false, true} {
@@ -351,12 +349,12 @@ func (n *node) spoilsCA(t *testing.T) {
 			return err
 		})
 		if after := n.trusted(t); (after.UID != before.UID) != immutable {
-			t.Errorf("immutable: %t; and it was replaced: %t", immutable, after.UID != before.UID)
+			t.Errorf("immutable %t: the operator replaced the Secret: %t", immutable, after.UID != before.UID)
 		}
 	}
 }
 
-func TestTheRolesAreComparedWithWhatWasUsed(t *testing.T) {
+func TestCompareRolesWithRequests(t *testing.T) {
 	var (
 		get     = asked{verb: "get", resource: "pods"}
 		list    = asked{verb: "list", resource: "pods"}
@@ -375,44 +373,48 @@ func TestTheRolesAreComparedWithWhatWasUsed(t *testing.T) {
 		beyond, idle map[asked]string
 		want         []string // a text of each line, in order
 	}{
-		"all is used and granted": {used: []asked{get, list}, granted: []grant{role, lists}},
-		"something is not granted": {
-			used: []asked{get, list}, granted: []grant{role}, want: []string{`it used "list pods", which nothing grants`},
+		"all requests are granted, and all grants are used": {used: []asked{get, list}, granted: []grant{role, lists}},
+		"a request is not granted": {
+			used: []asked{get, list}, granted: []grant{role}, want: []string{`the operator used "list pods", which no role grants`},
 		},
-		"something is not used": {
+		"a grant is not used": {
 			used: []asked{get}, granted: []grant{role, lists}, want: []string{`role.yaml grants "list pods", which was not used`},
 		},
-		"two roles grant the same":         {used: []asked{get}, granted: []grant{role, another}},
-		"two roles grant the same in vain": {granted: []grant{role, another}, want: []string{"another_role.yaml grants", "role.yaml grants"}},
-		"a path":                           {used: []asked{version}, granted: []grant{{version, "role.yaml"}}},
-		"a role for all names is not used for this one": {
+		"two roles grant the same": {used: []asked{get}, granted: []grant{role, another}},
+		"two roles grant the same, and no request uses it": {
+			granted: []grant{role, another}, want: []string{"another_role.yaml grants", "role.yaml grants"},
+		},
+		"a path": {used: []asked{version}, granted: []grant{{version, "role.yaml"}}},
+		"with a role for the name, the role for all names is not used": {
 			used: []asked{getOurs}, granted: []grant{role, named}, want: []string{`role.yaml grants "get pods", which was not used`},
 		},
-		"a role for all names does for this one":   {used: []asked{getOurs}, granted: []grant{role}},
-		"a role for this name does not for others": {used: []asked{getOurs, get}, granted: []grant{named}, want: []string{`it used "get pods"`}},
-		"a dry run needs the same":                 {used: []asked{dry}, want: []string{`it used "get pods (dry run)"`}},
-		"a dry run is not what a right is for": {
+		"a role for all names grants a request for one name": {used: []asked{getOurs}, granted: []grant{role}},
+		"a role for a name grants no request for other names": {
+			used: []asked{getOurs, get}, granted: []grant{named}, want: []string{`the operator used "get pods"`},
+		},
+		"a dry run needs the same permission": {used: []asked{dry}, want: []string{`the operator used "get pods (dry run)"`}},
+		"a dry run alone does not justify a grant": {
 			used: []asked{dry}, granted: []grant{role}, want: []string{`role.yaml grants "get pods", which was not used`},
 		},
-		"there is a reason that it is not granted": {used: []asked{get}, beyond: reasons(get)},
-		"a reason for what is granted": {
+		"a request is not granted, with a reason": {used: []asked{get}, beyond: reasons(get)},
+		"a reason in beyond for a granted request": {
 			used: []asked{get}, granted: []grant{role}, beyond: reasons(get), want: []string{`beyond (verbs_test.go) has "get pods"`},
 		},
-		"a reason for an unused permission":     {beyond: reasons(get), want: []string{`beyond (verbs_test.go) has "get pods"`}},
-		"there is a reason that it is not used": {granted: []grant{role}, idle: reasons(get)},
-		"a reason for what is used": {
+		"a reason in beyond for an unused permission": {beyond: reasons(get), want: []string{`beyond (verbs_test.go) has "get pods"`}},
+		"a grant is not used, with a reason":          {granted: []grant{role}, idle: reasons(get)},
+		"a reason in idle for a used grant": {
 			used: []asked{get}, granted: []grant{role}, idle: reasons(get), want: []string{`idle (verbs_test.go) has "get pods"`},
 		},
-		"a reason for what nothing grants": {idle: reasons(get), want: []string{`idle (verbs_test.go) has "get pods"`}},
+		"a reason in idle for a permission that no role grants": {idle: reasons(get), want: []string{`idle (verbs_test.go) has "get pods"`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := compare(sets.New(test.used...), test.granted, test.beyond, test.idle)
 			if len(got) != len(test.want) {
-				t.Fatalf("wrong is:\n%s\nwant %q", strings.Join(got, "\n"), test.want)
+				t.Fatalf("the differences are:\n%s\nwant %q", strings.Join(got, "\n"), test.want)
 			}
 			for i, want := range test.want {
 				if !strings.Contains(got[i], want) {
-					t.Errorf("wrong is %q, want %q", got[i], want)
+					t.Errorf("the difference is %q, want %q", got[i], want)
 				}
 			}
 		})

@@ -24,21 +24,20 @@ import (
 
 const imageAttacker = "glassback.test/attacker:test"
 
-// TestWebhooksUnderAttack installs the operator as it is shipped, with its limit of memory, and
-// has a Pod attack its only replica for a minute. The replica is not killed, and the API server
-// gets its answers.
+// TestWebhooksUnderAttack installs the shipped operator with its memory limit. A Pod attacks its only replica for a minute. The kernel does
+// not kill the replica, and the API server gets its answers.
 func TestWebhooksUnderAttack(t *testing.T) {
 	needRealNode(t)
 	w := start(t, cluster.Config{Node: cluster.NodeReal})
 	w.load(t, imageBefore)
 	w.loadProgram(t, imageAttacker, attacker(t))
-	in := &installation{world: w, ecs: "http://127.0.0.1:8099"} // There are no ECSInstances.
+	in := &installation{world: w, ecs: "http://127.0.0.1:8099"} // This test has no ECSInstances.
 	in.apply(t, imageBefore)
 	in.ready(t)
 	in.run(t, "scale", "--namespace", operatorNamespace, "deployment/glassback-manager", "--replicas=1")
 	eventually(t, patience, func(context.Context) error {
 		if n := len(in.replicas(t)); n != 1 {
-			return fmt.Errorf("there are %d replicas", n)
+			return fmt.Errorf("the operator has %d replicas", n)
 		}
 		return nil
 	})
@@ -65,7 +64,7 @@ func TestWebhooksUnderAttack(t *testing.T) {
 	}
 }
 
-// attacker builds the program that attacks, and returns its file.
+// attacker builds the attacking program, and returns its file.
 func attacker(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "attacker")
@@ -77,7 +76,7 @@ func attacker(t *testing.T) string {
 	return file
 }
 
-// attack has a Pod attack an address for a minute.
+// attack runs a Pod that attacks an address for a minute.
 func (in *installation) attack(t *testing.T, ns, target string) {
 	t.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "attacker"}, Spec: corev1.PodSpec{

@@ -40,12 +40,12 @@ import (
 
 const (
 	examples = "../../../artifacts/examples/"
-	// soon is how long it may take until the API server and the operator have noticed a
-	// write, and the latter has written, which it does every few seconds at most.
+	// soon is the limit until the API server and the operator have processed a write. The operator writes to the configurations at most once
+	// in a few seconds.
 	soon = 10 * time.Second
 
-	// withoutOutside keeps the webhooks of RedisClusters and ECSInstances, but not their controllers, which would need systems outside of
-	// the cluster.
+	// withoutOutside turns off the controllers of RedisClusters and ECSInstances, which need systems outside of the cluster. Their webhooks
+	// still run.
 	withoutOutside = "--controllers=*,-rediscluster,-ecsinstance"
 
 	withoutStorage = "Warning: spec.storage: without it a Pod's data is gone with the Pod\n"
@@ -53,21 +53,20 @@ const (
 		"which ECS rejects for most accounts\n"
 )
 
-// TestWebhooks runs the operator out of a cluster, where the API server calls it by a
-// URL.
+// TestWebhooks runs the operator outside of the cluster. The API server calls it by a URL.
 func TestWebhooks(t *testing.T) {
 	t.Parallel()
 	w := start(t, cluster.Config{Components: []string{cluster.Etcd, cluster.APIServer}})
 	w.installCRDs(t)
-	t.Run("what kubectl says", func(t *testing.T) {
+	t.Run("the output of kubectl", func(t *testing.T) {
 		w.hook(t)
 		for name, test := range map[string]func(*testing.T, *world, string){
-			"an addr that is none":                          testAddr,
-			"a size that is too small is raised":            testSize,
-			"a schedule that never comes":                   testNever,
-			"what is unwise is warned of, and no more":      testWarnings,
-			"what is protected is not deleted":              testProtection,
-			"an operator that cannot have webhooks says so": testNoWebhooks,
+			"an invalid addr":                                 testAddr,
+			"a size that is too small is raised":              testSize,
+			"a schedule without any time":                     testNever,
+			"an unwise spec causes a warning, and no error":   testWarnings,
+			"a protected object cannot be deleted":            testProtection,
+			"an operator that cannot serve webhooks says why": testNoWebhooks,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -75,27 +74,27 @@ func TestWebhooks(t *testing.T) {
 			})
 		}
 	})
-	// They run one after the other: the webhooks of one would get the requests of the others.
+	// The cases run one after the other: otherwise the webhooks of one case would get requests of another one.
 	for name, test := range map[string]func(*testing.T, *world){
-		"the configurations are as they should be, and stay so": testRegistrations,
-		"the configurations of others are left alone":           testForeignConfigurations,
-		"a clean stop takes the configurations away":            testCleanStop,
-		"a crash leaves them to the next start":                 testCrash,
-		"without a URL there are none":                          testNoURL,
-		"other namespaces are not touched":                      testOtherNamespaces,
-		"a certificate in files":                                testFiles,
+		"the configurations are as desired, and are repaired":         testRegistrations,
+		"foreign configurations are left alone":                       testForeignConfigurations,
+		"a clean stop deletes the configurations":                     testCleanStop,
+		"after a crash, the next start uses the configurations again": testCrash,
+		"without a URL, no configurations are created":                testNoURL,
+		"objects in other namespaces are not checked":                 testOtherNamespaces,
+		"the certificate comes from files":                            testFiles,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, w) })
 	}
 }
 
-// installCRDs has an operator do it, which then ends.
+// installCRDs runs an operator that installs the CRDs, and ends it.
 func (w *world) installCRDs(t *testing.T) {
 	t.Helper()
 	w.operate(t, "--install-crds").kill()
 }
 
-// bareNamespace creates a namespace that gets no service account.
+// bareNamespace creates a namespace without a service account.
 func (w *world) bareNamespace(t *testing.T) string {
 	t.Helper()
 	ns, err := w.kube.CoreV1().Namespaces().Create(t.Context(), namespaceObject(), metav1.CreateOptions{})
@@ -107,11 +106,11 @@ func (w *world) bareNamespace(t *testing.T) string {
 type hooked struct {
 	*operator
 	url  *url.URL
-	name string // of both configurations
+	name string // name of both configurations
 }
 
-// hook runs the operator with webhooks at a free port, and waits until the API server
-// calls them. What they have registered is gone when the test ends, however it ends.
+// hook runs the operator with webhooks at a free port, and waits until the API server calls them. At the end of the test, it deletes the
+// configurations.
 func (w *world) hook(t *testing.T, args ...string) *hooked {
 	t.Helper()
 	h := w.launchHooked(t, freeURL(t), args...)
@@ -119,16 +118,15 @@ func (w *world) hook(t *testing.T, args ...string) *hooked {
 	return h
 }
 
-// launchHooked is like hook for a URL, and does not wait until the webhooks are called.
-// Unless args say otherwise, nothing comes of the RedisClusters and ECSInstances that are
-// asked about.
+// launchHooked does the same as hook for a URL, but does not wait until the webhooks are called. Unless args say otherwise, it runs no
+// controllers of RedisClusters and ECSInstances.
 func (w *world) launchHooked(t *testing.T, u *url.URL, args ...string) *hooked {
 	t.Helper()
 	name := webhook.NameByURL(u)
 	args = append([]string{"--kubeconfig", w.Kubeconfig(), "-v=2", "--webhook-url", u.String(), withoutOutside}, args...)
 	h := &hooked{launch(t, args...), u, name}
 	t.Cleanup(func() {
-		h.kill() // or it would bring them back
+		h.kill() // A running operator would create the configurations again.
 		w.unregister(t, name)
 	})
 	return h
@@ -139,10 +137,10 @@ func freeURL(t *testing.T) *url.URL {
 	return &url.URL{Scheme: "https", Host: "127.0.0.1:" + freePort(t)}
 }
 
-// unregister deletes the configurations of a name, if they are there.
+// unregister deletes the configurations with a name, if they exist.
 func (w *world) unregister(t *testing.T, name string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), soon) // also for cleanups
+	ctx, cancel := context.WithTimeout(context.Background(), soon) // A cleanup has no context of the test.
 	defer cancel()
 	api := w.kube.AdmissionregistrationV1()
 	for _, err := range []error{
@@ -155,7 +153,7 @@ func (w *world) unregister(t *testing.T, name string) {
 	}
 }
 
-// sizeOf3 returns the size that the API server would store for a new RedisCluster of size 3: it is 6 if the webhooks are called.
+// sizeOf3 returns the size that the API server would store for a new RedisCluster of size 3. It is 6 if the API server calls the webhooks.
 func (w *world) sizeOf3(ctx context.Context, ns string) (int32, error) {
 	r, err := w.glassback.RedisV1().RedisClusters(ns).Create(ctx, redisCluster("dry-run"),
 		metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
@@ -186,11 +184,11 @@ func (w *world) called(t *testing.T, ns string) {
 // answers are the results of repeated calls of sizeOf3.
 type answers struct {
 	asked int
-	sizes map[int32]int      // how often it was which size
-	errs  map[string][]error // by their subject
+	sizes map[int32]int      // number of answers, by size
+	errs  map[string][]error // errors, by class
 }
 
-// asker asks again and again.
+// asker calls sizeOf3 again and again in several goroutines.
 type asker struct {
 	cancel context.CancelFunc
 	asking sync.WaitGroup
@@ -198,7 +196,7 @@ type asker struct {
 	got    answers
 }
 
-// ask starts the goroutines that call sizeOf3, and waits until each has had an answer.
+// ask starts the goroutines that call sizeOf3, and waits until each has got an answer.
 func (w *world) ask(t *testing.T, ns string, askers int) *asker {
 	ctx, cancel := context.WithCancel(t.Context())
 	a := &asker{cancel: cancel, got: answers{sizes: map[int32]int{}, errs: map[string][]error{}}}
@@ -229,7 +227,7 @@ func (a *asker) note(size int32, err error) {
 	}
 }
 
-// more waits until there were n more answers.
+// more waits for n more answers.
 func (a *asker) more(t *testing.T, n int) {
 	t.Helper()
 	asked := func() int {
@@ -240,13 +238,13 @@ func (a *asker) more(t *testing.T, n int) {
 	want := asked() + n
 	eventually(t, patience, func(context.Context) error {
 		if got := asked(); got < want {
-			return fmt.Errorf("there were %d answers, want %d", got, want)
+			return fmt.Errorf("%d answers have arrived, want %d", got, want)
 		}
 		return nil
 	})
 }
 
-// end ends the asking.
+// end ends the goroutines, and returns the answers.
 func (a *asker) end() answers {
 	a.cancel()
 	a.asking.Wait()
@@ -257,11 +255,11 @@ func (a *asker) end() answers {
 func (a answers) check(t *testing.T) {
 	t.Helper()
 	for class, errs := range a.errs {
-		t.Errorf("%d of %d requests have failed for %s, such as: %v", len(errs), a.asked, class, errs[0])
+		t.Errorf("%d of %d requests have failed because of %s, such as: %v", len(errs), a.asked, class, errs[0])
 	}
 }
 
-// about returns the subject of a request's error.
+// about returns the class of a request's error.
 func about(err error) string {
 	for _, class := range []struct {
 		name  string
@@ -283,7 +281,7 @@ func (w *world) apply(t *testing.T, ns, object string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "object.yaml")
 	w.must(t, os.WriteFile(file, []byte(object), 0o600))
-	out, _ := w.kubectl(t, "apply", "--namespace", ns, "-f", file) // its output shows whether it succeeded
+	out, _ := w.kubectl(t, "apply", "--namespace", ns, "-f", file) // The output shows whether kubectl succeeded.
 	return out
 }
 
@@ -300,19 +298,19 @@ func testAddr(t *testing.T, w *world, ns string) {
 	const invalid = `The RedisCluster "rediscluster-sample" is invalid: spec.addr: Invalid value: %q: invalid ip port, ip:port` + "\n"
 	const created = withoutStorage + "rediscluster.bytewang123-redis.wzj.kubebuilder.io/rediscluster-sample created\n"
 	for name, test := range map[string]struct{ rest, want string }{
-		"there is no spec":         {`}`, fmt.Sprintf(invalid, "")},
-		"the spec is empty":        {`, spec: {}}`, fmt.Sprintf(invalid, "")},
-		"it is missing":            {`, spec: {size: 6}}`, fmt.Sprintf(invalid, "")},
-		"it is empty":              {`, spec: {addr: "", size: 6}}`, fmt.Sprintf(invalid, "")},
-		"it is words":              {`, spec: {addr: "foo:bar"}}`, fmt.Sprintf(invalid, "foo:bar")},
-		"it has no port":           {`, spec: {addr: "1.2.3.4"}}`, fmt.Sprintf(invalid, "1.2.3.4")},
-		"its port is 0":            {`, spec: {addr: "1.2.3.4:0"}}`, fmt.Sprintf(invalid, "1.2.3.4:0")},
-		"its port is too high":     {`, spec: {addr: "1.2.3.4:70000"}}`, fmt.Sprintf(invalid, "1.2.3.4:70000")},
-		"it is an address of IPv6": {`, spec: {addr: "[::1]:6379"}}`, created},
+		"no spec":                 {`}`, fmt.Sprintf(invalid, "")},
+		"an empty spec":           {`, spec: {}}`, fmt.Sprintf(invalid, "")},
+		"no addr":                 {`, spec: {size: 6}}`, fmt.Sprintf(invalid, "")},
+		"an empty addr":           {`, spec: {addr: "", size: 6}}`, fmt.Sprintf(invalid, "")},
+		"words":                   {`, spec: {addr: "foo:bar"}}`, fmt.Sprintf(invalid, "foo:bar")},
+		"no port":                 {`, spec: {addr: "1.2.3.4"}}`, fmt.Sprintf(invalid, "1.2.3.4")},
+		"port 0":                  {`, spec: {addr: "1.2.3.4:0"}}`, fmt.Sprintf(invalid, "1.2.3.4:0")},
+		"a port that is too high": {`, spec: {addr: "1.2.3.4:70000"}}`, fmt.Sprintf(invalid, "1.2.3.4:70000")},
+		"an IPv6 address":         {`, spec: {addr: "[::1]:6379"}}`, created},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := w.apply(t, ns, rediscluster+test.rest); got != test.want {
-				t.Errorf("kubectl says\n%swant\n%s", got, test.want)
+				t.Errorf("kubectl printed\n%swant\n%s", got, test.want)
 			}
 			err := w.glassback.RedisV1().RedisClusters(ns).Delete(t.Context(), "rediscluster-sample", metav1.DeleteOptions{})
 			if err != nil && !apierrors.IsNotFound(err) {
@@ -329,7 +327,7 @@ func testSize(t *testing.T, w *world, ns string) {
 		out, _ := w.kubectl(t, "scale", "--namespace", ns, "rdc", name, "--replicas", replicas)
 		return out
 	}
-	for _, step := range []struct { // each begins with the objects of the one before
+	for _, step := range []struct { // Each step starts with the objects of the step before it.
 		what string
 		do   func() string
 		want string
@@ -349,10 +347,10 @@ func testSize(t *testing.T, w *world, ns string) {
 		out := step.do()
 		warning, _, _ := strings.Cut(strings.TrimPrefix(out, "Warning: "), "\n")
 		if step.want == "" && strings.Contains(out, "Warning: ") || step.want != "" && warning != step.want {
-			t.Errorf("%s: kubectl says\n%swant the warning %q", step.what, out, step.want)
+			t.Errorf("%s: kubectl printed\n%swant the warning %q", step.what, out, step.want)
 		}
 		if size := w.size(t, ns, name); size != step.size {
-			t.Errorf("%s: size %d is stored, want %d", step.what, size, step.size)
+			t.Errorf("%s: the stored size is %d, want %d", step.what, size, step.size)
 		}
 	}
 }
@@ -363,7 +361,7 @@ func testNever(t *testing.T, w *world, ns string) {
 	got := w.apply(t, ns, `{apiVersion: batch.wzj.kubebuilder.io/v1, kind: MyCronJob, metadata: {name: never}, spec: {schedule: "0 0 30 2 *",
 		jobTemplate: {spec: {template: {spec: {restartPolicy: OnFailure, containers: [{name: hello, image: busybox}]}}}}}}`)
 	if got != want {
-		t.Errorf("kubectl says\n%swant\n%s", got, want)
+		t.Errorf("kubectl printed\n%swant\n%s", got, want)
 	}
 }
 
@@ -372,14 +370,14 @@ func testWarnings(t *testing.T, w *world, ns string) {
 		"mycronjob.yaml":   "mycronjob.batch.wzj.kubebuilder.io/mycronjob-sample created\n",
 		"application.yaml": "application.app.aiops.org/application-sample created\n",
 		"apiexamplea.yaml": "apiexamplea.groupa.k8s.zhuang.com/apiexamplea-sample created\n",
-		// The operator logs that itself, and logs nothing else.
+		// The operator itself logs the warnings, and nothing else.
 		"rediscluster.yaml":         withoutStorage + "rediscluster.bytewang123-redis.wzj.kubebuilder.io/rediscluster-sample created\n",
 		"rediscluster-storage.yaml": "rediscluster.bytewang123-redis.wzj.kubebuilder.io/rediscluster-storage created\n",
 		"ecsinstance.yaml":          withoutSwitch + "ecsinstance.alibabacloud.zhouzhengxi.com/ecsinstance-sample created\n",
 		"ecsinstance-stopped.yaml":  "ecsinstance.alibabacloud.zhouzhengxi.com/ecsinstance-stopped created\n",
 	} {
 		if got, err := w.kubectl(t, "apply", "--namespace", ns, "-f", examples+file); err != nil || got != want {
-			t.Errorf("of %s kubectl says\n%swant\n%s(%v)", file, got, want, err)
+			t.Errorf("for %s, kubectl printed\n%swant\n%s(%v)", file, got, want, err)
 		}
 	}
 }
@@ -407,28 +405,28 @@ func testProtection(t *testing.T, w *world, ns string) {
 			want := fmt.Sprintf("Error from server (Forbidden): admission webhook \"protect.%s\" denied the request: "+
 				"%s %q is forbidden: it is protected: remove the annotation %s first\n", resource, resource, name, protection)
 			if out, _ := kubectl("delete", resource, name); out != want {
-				t.Errorf("kubectl delete says\n%swant\n%s", out, want)
+				t.Errorf("kubectl delete printed\n%swant\n%s", out, want)
 			}
-			plural, group, _ := strings.Cut(resource, ".") // kubectl delete --all deletes one by one.
+			plural, group, _ := strings.Cut(resource, ".") // kubectl delete --all sends one request for each object.
 			version := "v1"
 			if plural == "ecsinstances" {
 				version = "v1alpha1"
 			}
 			out, err := kubectl("delete", "--raw", "/apis/"+group+"/"+version+"/namespaces/"+ns+"/"+plural)
 			if err == nil || !strings.Contains(out, name) || !strings.Contains(out, "remove the annotation "+protection+" first") {
-				t.Errorf("the deletion of all says\n%s", out)
+				t.Errorf("kubectl delete --all printed\n%s", out)
 			}
 			if out, err := kubectl("annotate", resource, name, protection+"-"); err != nil {
-				t.Fatal(out) // It would be gone.
+				t.Fatal(out) // Otherwise the object would be deleted.
 			}
 			if out, err := kubectl("delete", resource, name); err != nil {
-				t.Errorf("without the annotation kubectl delete says\n%s", out)
+				t.Errorf("without the annotation, kubectl delete printed\n%s", out)
 			}
 		})
 	}
 }
 
-// testNoWebhooks starts operators whose webhooks are unreachable. Each logs one line that says what to do, and ends.
+// testNoWebhooks starts operators that cannot serve webhooks. Each prints one line that says what to do, and exits.
 func testNoWebhooks(t *testing.T, w *world, _ string) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	w.must(t, err)
@@ -446,7 +444,7 @@ func testNoWebhooks(t *testing.T, w *world, _ string) {
 			"cannot serve the webhooks, choose another port with --webhook-port, or leave them out with --webhooks=false: " +
 				"listen tcp " + taken.Addr().String() + ": bind: address already in use",
 		},
-		"there are no files": {
+		"the certificate files do not exist": {
 			w.Kubeconfig(), []string{"--webhook-cert-path", t.TempDir()}, "--webhook-cert-path must be a directory with tls.crt and tls.key: ",
 		},
 		"the account may not register webhooks": {
@@ -468,7 +466,7 @@ func testNoWebhooks(t *testing.T, w *world, _ string) {
 	}
 }
 
-// granted makes an account with a role of its own, and returns a kubeconfig for it.
+// granted creates an account with a role of its own, and returns a kubeconfig for the account.
 func (w *world) granted(t *testing.T, rules ...rbacv1.PolicyRule) string {
 	t.Helper()
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}, Rules: rules}
@@ -484,7 +482,7 @@ func (w *world) granted(t *testing.T, rules ...rbacv1.PolicyRule) string {
 	return config
 }
 
-// testRegistrations spoils both configurations in many ways, and then deletes them.
+// testRegistrations damages both configurations in many ways, and then deletes them. The operator repairs them.
 func testRegistrations(t *testing.T, w *world) {
 	beside := artifact[rbacv1.ClusterRole](t, "rbac/webhook_url_role.yaml").Rules
 	spy := w.spy(t, w.granted(t, append(w.shippedRole(t).Rules, beside...)...))
@@ -508,7 +506,7 @@ func testRegistrations(t *testing.T, w *world) {
 	}
 	w.stays(t, spy, h.name)
 
-	// All at once: the operator does not race another writer, and writes every few seconds.
+	// The test makes all changes at once. The operator writes only every few seconds, so that it does not compete with another writer.
 	other := newPair(t)
 	m, v := &c.mutating.Webhooks[0], c.validating.Webhooks
 	m.ClientConfig.CABundle, m.FailurePolicy = other.certPEM, ptr.To(admissionregistrationv1.Ignore)
@@ -525,7 +523,7 @@ func testRegistrations(t *testing.T, w *world) {
 	w.stays(t, spy, h.name)
 }
 
-// configurations are both webhook configurations of a name.
+// configurations are both webhook configurations with a name.
 type configurations struct {
 	mutating   *admissionregistrationv1.MutatingWebhookConfiguration
 	validating *admissionregistrationv1.ValidatingWebhookConfiguration
@@ -549,15 +547,15 @@ func (c configurations) bundles() [][]byte {
 	return bundles
 }
 
-// differ returns an error unless c equals other, apart from metadata that the API server adds.
+// differ returns an error unless c equals other. It ignores metadata that the API server adds.
 func (c configurations) differ(other configurations) error {
 	if !equality.Semantic.DeepEqual(c.mutating.Webhooks, other.mutating.Webhooks) ||
 		!equality.Semantic.DeepEqual(c.mutating.Labels, other.mutating.Labels) {
-		return fmt.Errorf("stored is %+v, want %+v", c.mutating, other.mutating)
+		return fmt.Errorf("the stored configuration is %+v, want %+v", c.mutating, other.mutating)
 	}
 	if !equality.Semantic.DeepEqual(c.validating.Webhooks, other.validating.Webhooks) ||
 		!equality.Semantic.DeepEqual(c.validating.Labels, other.validating.Labels) {
-		return fmt.Errorf("stored is %+v, want %+v", c.validating, other.validating)
+		return fmt.Errorf("the stored configuration is %+v, want %+v", c.validating, other.validating)
 	}
 	return nil
 }
@@ -606,18 +604,18 @@ func (w *world) update(ctx context.Context, c configurations) error {
 	return errors.Join(mutatingErr, validatingErr)
 }
 
-// none fails the test if there is a configuration of a name.
+// none fails the test if a configuration with the name exists.
 func (w *world) none(t *testing.T, name string) {
 	t.Helper()
 	api := w.kube.AdmissionregistrationV1()
 	_, mutatingErr := api.MutatingWebhookConfigurations().Get(t.Context(), name, metav1.GetOptions{})
 	_, validatingErr := api.ValidatingWebhookConfigurations().Get(t.Context(), name, metav1.GetOptions{})
 	if !apierrors.IsNotFound(mutatingErr) || !apierrors.IsNotFound(validatingErr) {
-		t.Errorf("the configurations called %s are still there: %v, %v", name, mutatingErr, validatingErr)
+		t.Errorf("the configurations %s still exist: %v, %v", name, mutatingErr, validatingErr)
 	}
 }
 
-// repaired waits until the configurations are as wanted and the webhooks are called.
+// repaired waits until the configurations are as wanted and the API server calls the webhooks.
 func (w *world) repaired(t *testing.T, want configurations) {
 	t.Helper()
 	begun := time.Now()
@@ -632,25 +630,23 @@ func (w *world) repaired(t *testing.T, want configurations) {
 	w.called(t, "default")
 }
 
-// stays fails the test if anybody writes to the configurations within some seconds, be
-// it in vain.
+// stays fails the test if the configurations change within some seconds, or if the operator sends a write that changes nothing.
 func (w *world) stays(t *testing.T, spy *spy, name string) {
 	t.Helper()
 	before := w.configurations(t, name).versions()
 	spy.forget()
-	time.Sleep(3 * time.Second) // the time that is checked
+	time.Sleep(3 * time.Second) // the time without writes
 	if after := w.configurations(t, name).versions(); after != before {
-		t.Errorf("the configurations were written: versions %v, before %v", after, before)
+		t.Errorf("the configurations have changed: resourceVersions %v, before %v", after, before)
 	}
 	for request, n := range spy.requests() {
 		if strings.HasSuffix(request, "webhookconfigurations") {
-			t.Errorf("the operator asked %d times for %s", n, request)
+			t.Errorf("the operator sent the request %[2]s %[1]d times", n, request)
 		}
 	}
 }
 
-// testForeignConfigurations starts the operator where foreign configurations have the names that
-// it needs.
+// testForeignConfigurations starts the operator when foreign configurations have the names that the operator needs.
 func testForeignConfigurations(t *testing.T, w *world) {
 	u := freeURL(t)
 	foreign := desired(u, []string{"nowhere"}, nil)
@@ -666,18 +662,18 @@ func testForeignConfigurations(t *testing.T, w *world) {
 		t.Errorf("exit code %d, want 0", code)
 	}
 	if after := w.configurations(t, h.name); after.versions() != before.versions() {
-		t.Errorf("they were touched: %+v and %+v", after.mutating, after.validating)
+		t.Errorf("the operator changed the foreign configurations: %+v and %+v", after.mutating, after.validating)
 	}
 
-	// What it says to do helps.
+	// The advice in the log solves the problem.
 	h = w.launchHooked(t, u)
 	h.waitFor("is not the operator's")
 	w.unregister(t, h.name)
 	w.called(t, "default")
 }
 
-// testCleanStop stops the operator while objects are created. None is refused: as long
-// as the API server calls, it is answered.
+// testCleanStop stops the operator while the test creates objects. No creation fails: the operator answers as long as the API server calls
+// it.
 func testCleanStop(t *testing.T, w *world) {
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		t.Run(signal.String(), func(t *testing.T) {
@@ -693,13 +689,13 @@ func testCleanStop(t *testing.T, w *world) {
 			got := answers.end()
 			got.check(t)
 			if got.sizes[6] == 0 || got.sizes[3] == 0 {
-				t.Errorf("sizes that were asked about would be stored as %v: the test does not test", got.sizes)
+				t.Errorf("the sizes in the answers are %v: the test needs answers with and without the webhooks", got.sizes)
 			}
 		})
 	}
 }
 
-// testCrash kills the operator. Requests that its webhooks do not check still succeed.
+// testCrash kills the operator. Requests that need no webhook still succeed.
 func testCrash(t *testing.T, w *world) {
 	ns := w.bareNamespace(t)
 	h := w.hook(t)
@@ -726,7 +722,7 @@ func testCrash(t *testing.T, w *world) {
 		"set a label":    patch("sample", `{"metadata":{"labels":{"a":"b"}}}`),
 		"set the status": statusErr,
 		"delete":         clusters.Delete(t.Context(), "ending", metav1.DeleteOptions{}),
-		"create one that only the controller would refuse": w.createNever(t.Context(), ns),
+		"create an object that only the controller would reject": w.createNever(t.Context(), ns),
 	} {
 		if err != nil {
 			t.Errorf("%s: %v", what, err)
@@ -734,7 +730,7 @@ func testCrash(t *testing.T, w *world) {
 	}
 	w.must(t, patch("ending", `{"metadata":{"finalizers":null}}`))
 	if _, err := clusters.Get(t.Context(), "ending", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("the one without finalizers is not gone: %v", err)
+		t.Errorf("the object without finalizers still exists: %v", err)
 	}
 
 	refused := regexp.MustCompile(`^Error from server \(InternalError\): .*failed calling webhook ` +
@@ -748,7 +744,7 @@ func testCrash(t *testing.T, w *world) {
 		{"create", "-f", examples + "rediscluster.yaml"},
 	} {
 		if out, err := w.kubectl(t, append([]string{"--namespace", ns}, args...)...); err == nil || !refused.MatchString(out) {
-			t.Errorf("kubectl %s says\n%swant that the webhook could not be called", args[0], out)
+			t.Errorf("kubectl %s printed\n%swant an error: the webhook cannot be called", args[0], out)
 		}
 	}
 
@@ -756,14 +752,14 @@ func testCrash(t *testing.T, w *world) {
 	w.called(t, ns)
 	after := w.configurations(t, h.name)
 	if after.mutating.UID != before.mutating.UID || after.validating.UID != before.validating.UID {
-		t.Error("the configurations were made anew")
+		t.Error("the operator created the configurations again")
 	}
 	if err := patch("sample", `{"spec":{"size":9}}`); err != nil {
 		t.Error(err)
 	}
 }
 
-// createNever creates a MyCronJob that only its controller refuses, if no webhook does.
+// createNever creates a MyCronJob with an invalid schedule. Without webhooks, only the controller rejects it.
 func (w *world) createNever(ctx context.Context, ns string) error {
 	m := sample("never")
 	m.Namespace = ns
@@ -780,13 +776,13 @@ func testNoURL(t *testing.T, w *world) {
 		validating, validatingErr := api.ValidatingWebhookConfigurations().List(t.Context(), metav1.ListOptions{})
 		w.must(t, errors.Join(mutatingErr, validatingErr))
 		if len(mutating.Items)+len(validating.Items) > 0 {
-			t.Errorf("with %q there are %+v and %+v", args, mutating.Items, validating.Items)
+			t.Errorf("with %q, the configurations %+v and %+v exist", args, mutating.Items, validating.Items)
 		}
 		if said := strings.Contains(o.log.String(), "No webhooks: outside of a cluster they need --webhook-url"); said != (args == nil) {
-			t.Errorf("with %q it says why there are none: %t", args, said)
+			t.Errorf("with %q, the log says why there are no webhooks: %t", args, said)
 		}
 		if size, err := w.sizeOf3(t.Context(), "default"); err != nil || size != 3 {
-			t.Errorf("with %q a size of 3 is stored as %d, %v", args, size, err)
+			t.Errorf("with %q, a size of 3 is stored as %d, error %v", args, size, err)
 		}
 		if code := o.stop(); code != 0 {
 			t.Errorf("with %q: exit code %d", args, code)
@@ -803,13 +799,13 @@ func testOtherNamespaces(t *testing.T, w *world) {
 	r.Annotations = map[string]string{glassback.AnnotationDeletionProtection: "true"}
 	r.Spec.Addr = ""
 	if _, err := w.glassback.RedisV1().RedisClusters(own).Create(t.Context(), r, metav1.CreateOptions{}); !apierrors.IsInvalid(err) {
-		t.Errorf("without an addr: %v, want that it is invalid", err)
+		t.Errorf("an object without an addr: error %v, want an invalid object", err)
 	}
 	clusters := w.glassback.RedisV1().RedisClusters(other)
 	got, err := clusters.Create(t.Context(), r, metav1.CreateOptions{})
 	w.must(t, err)
 	if *got.Spec.Size != 3 {
-		t.Errorf("size %d is stored, want 3", *got.Spec.Size)
+		t.Errorf("the stored size is %d, want 3", *got.Spec.Size)
 	}
 	w.must(t, clusters.Delete(t.Context(), r.Name, metav1.DeleteOptions{}))
 	if code := h.stop(); code != 0 {
@@ -817,8 +813,7 @@ func testOtherNamespaces(t *testing.T, w *world) {
 	}
 }
 
-// testFiles runs the operator with a certificate in files, which the test renews, and
-// configurations that the test applies.
+// testFiles runs the operator with a certificate in files. The test renews the files, and applies the configurations itself.
 func testFiles(t *testing.T, w *world) {
 	first, second := newPair(t), newPair(t)
 	u := freeURL(t)
@@ -841,8 +836,8 @@ func testFiles(t *testing.T, w *world) {
 		certPEM, keyPEM []byte
 		want            pair
 	}{
-		{"as it began", first.certPEM, first.keyPEM, first},
-		{"renewed by another CA", second.certPEM, second.keyPEM, second},
+		{"the first certificate", first.certPEM, first.keyPEM, first},
+		{"a certificate of another CA", second.certPEM, second.keyPEM, second},
 		{"a key of another certificate", second.certPEM, first.keyPEM, second},
 		{"garbage", []byte("garbage"), []byte("garbage"), second},
 		{"nothing", nil, nil, second},
@@ -850,15 +845,15 @@ func testFiles(t *testing.T, w *world) {
 	} {
 		put(step.certPEM, step.keyPEM)
 		if shown := showing(t, u.Host); !slices.Equal(shown, step.want.leaf) {
-			t.Errorf("%s: a new connection is shown another certificate", step.what)
+			t.Errorf("%s: a new connection gets another certificate", step.what)
 		}
 		if size, err := w.sizeOf3(t.Context(), "default"); err != nil || size != 6 {
-			t.Errorf("%s: a size of 3 is stored as %d, %v", step.what, size, err)
+			t.Errorf("%s: a size of 3 is stored as %d, error %v", step.what, size, err)
 		}
 	}
-	// Of garbage and of nothing in the same words, and so once.
+	// The operator logs garbage and missing files with the same line, and so only once.
 	if n := strings.Count(o.log.String(), "Serving the last certificate that could be read"); n != 2 {
-		t.Errorf("it complained %d times of what it could not use, want 2", n)
+		t.Errorf("the operator logged %d times that it cannot use the files, want 2", n)
 	}
 }
 
@@ -881,7 +876,7 @@ func newPair(t *testing.T) pair {
 	return pair{certPEM, keyPEM, parsed.Certificate[0]}
 }
 
-// showing returns the certificate that a new connection is shown.
+// showing returns the certificate that a new connection gets.
 func showing(t *testing.T, address string) []byte {
 	t.Helper()
 	conn, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true})

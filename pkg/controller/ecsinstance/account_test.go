@@ -14,8 +14,8 @@ import (
 	"github.com/glassback/glassback/hack/ecssim"
 )
 
-// inAccount has every create in an account go wrong in one way.
-func (w *world) inAccount(account string, fault ecssim.Fault) {
+// failCreates injects a fault into every create in an account.
+func (w *world) failCreates(account string, fault ecssim.Fault) {
 	w.cloud.SetFault(func(call ecssim.Call) ecssim.Fault {
 		if call.Action == "CreateInstance" && call.AccountID == account {
 			return fault
@@ -24,22 +24,22 @@ func (w *world) inAccount(account string, fault ecssim.Fault) {
 	})
 }
 
-// restart ends every life, does something while no operator runs, and starts another life.
+// restart stops every operator, calls meanwhile while no operator runs, and starts another operator.
 func (w *world) restart(meanwhile func()) {
-	for _, l := range w.lives {
+	for _, l := range w.operators {
 		l.end()
 	}
 	meanwhile()
 	w.start()
 }
 
-// toOther gives the Secret an access key of the other account, and back gives it the first again.
-func (w *world) toOther() { w.secret("aliyun", otherID, otherSecret) }
+// useOtherAccount puts an access key of the other account into the Secret. useFirstAccount puts back the key of the first account.
+func (w *world) useOtherAccount() { w.secret("aliyun", otherID, otherSecret) }
 
-func (w *world) back() { w.secret("aliyun", testID, testSecret) }
+func (w *world) useFirstAccount() { w.secret("aliyun", testID, testSecret) }
 
-// madeIn are the instances that there are in an account.
-func (w *world) madeIn(account string) int {
+// instancesIn returns the number of instances of an account that are not released.
+func (w *world) instancesIn(account string) int {
 	n := 0
 	for _, i := range w.alive("") {
 		if i.AccountID == account {
@@ -49,9 +49,8 @@ func (w *world) madeIn(account string) int {
 	return n
 }
 
-// TestAccountAfterARefusedCreate: ECS has said that it made nothing in the first account. So the
-// corrected Secret is used, whether the operator has been restarted since or not, to make an
-// instance and to delete the object.
+// TestAccountAfterARefusedCreate: ECS answers that it created nothing in the first account. Therefore the operator uses the corrected
+// Secret to create the instance, or to delete the object. This does not depend on a restart.
 func TestAccountAfterARefusedCreate(t *testing.T) {
 	for code, reason := range map[string]string{
 		"Forbidden.RAM":             reasonForbidden,
@@ -71,29 +70,29 @@ func TestAccountAfterARefusedCreate(t *testing.T) {
 					t.Run(fmt.Sprintf("%s, after %s, restarted %t, deleted %t", code, after, restarted, deleted), func(t *testing.T) {
 						t.Parallel()
 						inWorld(t, func(w *world) {
-							w.inAccount(testAccount, answered(403, code))
+							w.failCreates(testAccount, answered(403, code))
 							w.apply("vm")
 							w.waitForReason("vm", reason)
 							time.Sleep(after + 2*time.Second) // The status follows the answer.
 							if account := w.get("vm").Status.AccountID; account != "" {
-								t.Errorf("it still is bound to account %s", account)
+								t.Errorf("the object is still bound to account %s", account)
 							}
 							if restarted {
-								w.restart(w.toOther)
+								w.restart(w.useOtherAccount)
 							} else {
-								w.toOther()
+								w.useOtherAccount()
 							}
 							if deleted {
 								w.delete("vm")
 								w.within(time.Minute, "it to be gone", func() bool { return w.get("vm") == nil })
 								if n := len(w.cloud.Instances()); n > 1 || len(w.alive("")) > 0 {
-									t.Errorf("%d instances were made\n%s", n, w.describe())
+									t.Errorf("%d instances were created\n%s", n, w.describe())
 								}
 								return
 							}
 							w.readySoon("vm")
 							if i := w.onlyInstance(); i.AccountID != otherAccount || w.get("vm").Status.AccountID != otherAccount {
-								t.Errorf("it is in account %s\n%s", i.AccountID, w.describe())
+								t.Errorf("the instance is in account %s\n%s", i.AccountID, w.describe())
 							}
 						})
 					})
@@ -103,24 +102,24 @@ func TestAccountAfterARefusedCreate(t *testing.T) {
 	}
 }
 
-// TestAccountOfAnUnansweredCreate: a call without an answer may have created an instance, and a later refusal does not prove the
-// contrary. The object stays bound to the account, also for its deletion, and its condition says what to do. With a key of that account,
-// the lookups find the instance, or prove in the end that there is none.
+// TestAccountOfAnUnansweredCreate: a call without an answer may have created an instance. A later refusal does not prove the contrary.
+// The object stays bound to the account, also while it is deleted, and its condition says what to do. With a key of that account, the
+// lookups find the instance, or prove after a while that it does not exist.
 func TestAccountOfAnUnansweredCreate(t *testing.T) {
 	for sentence, first := range ambiguous {
 		for _, when := range []string{"at once", "after a refusal", "after a refusal, without a restart"} {
 			for _, deleted := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s, %s, deleted %t", sentence, when, deleted), func(t *testing.T) {
 					t.Parallel()
-					inWorld(t, func(w *world) { w.unanswered(first, when, deleted) })
+					inWorld(t, func(w *world) { w.unansweredCreate(first, when, deleted) })
 				})
 			}
 		}
 	}
 }
 
-// unanswered is one run of TestAccountOfAnUnansweredCreate.
-func (w *world) unanswered(first ecssim.Fault, when string, deleted bool) {
+// unansweredCreate is one run of TestAccountOfAnUnansweredCreate.
+func (w *world) unansweredCreate(first ecssim.Fault, when string, deleted bool) {
 	calls := 0
 	w.cloud.SetFault(func(call ecssim.Call) ecssim.Fault {
 		w.mu.Lock()
@@ -139,17 +138,17 @@ func (w *world) unanswered(first ecssim.Fault, when string, deleted bool) {
 		time.Sleep(40 * time.Second)
 	}
 	if when == "after a refusal, without a restart" {
-		w.toOther()
+		w.useOtherAccount()
 	} else {
-		w.restart(w.toOther)
+		w.restart(w.useOtherAccount)
 	}
 	if deleted {
 		w.delete("vm")
 	}
-	time.Sleep(10 * time.Second) // A sync that has begun with the first key ends.
+	time.Sleep(10 * time.Second) // A sync that began with the first key ends in this time.
 	ecs := w.get("vm")
 	if ecs == nil {
-		w.t.Fatalf("it was released\n%s", w.describe())
+		w.t.Fatalf("the object was released\n%s", w.describe())
 	}
 	if ecs.Status.InstanceID == "" {
 		w.waitForAdvice("vm", reasonWrongAccount, true, "may have been made in account "+testAccount, "a key of another account can be used")
@@ -158,11 +157,11 @@ func (w *world) unanswered(first ecssim.Fault, when string, deleted bool) {
 	}
 	w.cloud.Forget()
 	time.Sleep(30 * time.Minute)
-	if w.get("vm") == nil || w.madeIn(otherAccount) != 0 {
-		w.t.Fatalf("it was released, or made again\n%s", w.describe())
+	if w.get("vm") == nil || w.instancesIn(otherAccount) != 0 {
+		w.t.Fatalf("the object was released, or another instance was created\n%s", w.describe())
 	}
 	w.noChanges()
-	w.back()
+	w.useFirstAccount()
 	if deleted {
 		w.within(20*time.Minute, "it to be gone", func() bool { return w.get("vm") == nil })
 		time.Sleep(20 * time.Minute)
@@ -173,17 +172,17 @@ func (w *world) unanswered(first ecssim.Fault, when string, deleted bool) {
 	}
 	w.within(time.Hour, "it to be settled", func() bool { return w.isReady("vm") || w.get("vm").Status.AccountID == "" })
 	if !w.isReady("vm") {
-		w.toOther()
+		w.useOtherAccount()
 		w.within(20*time.Minute, "it to be Ready", func() bool { return w.isReady("vm") })
 	}
 	if i := w.onlyInstance(); i.AccountID != w.get("vm").Status.AccountID {
-		w.t.Errorf("it is in account %s\n%s", i.AccountID, w.describe())
+		w.t.Errorf("the instance is in account %s\n%s", i.AccountID, w.describe())
 	}
 }
 
-// TestDeathAroundARefusedCreate: the operator dies of each of its writes and calls in turn, and
-// the Secret is of the other account when the next one starts. There never are two instances, and
-// none without its object; and with a key of the first account, all is well in the end.
+// TestDeathAroundARefusedCreate: the operator dies with each of its writes and calls in turn. When the next operator starts, the Secret
+// has a key of the other account. Two instances never exist at once, and no instance outlives its object. After the Secret gets a key of
+// the first account, the object becomes Ready or is deleted.
 func TestDeathAroundARefusedCreate(t *testing.T) {
 	for _, deleted := range []bool{false, true} {
 		for what, fault := range map[string]ecssim.Fault{
@@ -197,32 +196,32 @@ func TestDeathAroundARefusedCreate(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						w := newWorld(t, 1)
 						defer w.finish()
-						w.inAccount(testAccount, fault)
+						w.failCreates(testAccount, fault)
 						w.apply("vm")
 						w.start().die(n + 1)
-						time.Sleep(30 * time.Minute) // There are retries meanwhile, if it lives that long.
+						time.Sleep(30 * time.Minute) // The operator retries in this time, unless it is dead.
 						w.restart(func() {
-							w.toOther()
+							w.useOtherAccount()
 							if deleted {
 								w.delete("vm")
 							}
 						})
 						time.Sleep(20 * time.Minute)
 						w.neverTwo()
-						if w.madeIn(testAccount) > 0 && (w.get("vm") == nil || w.madeIn(otherAccount) > 0) {
-							t.Fatalf("the instance in the first account was given up\n%s", w.describe())
+						if w.instancesIn(testAccount) > 0 && (w.get("vm") == nil || w.instancesIn(otherAccount) > 0) {
+							t.Fatalf("the instance in the first account has lost its object\n%s", w.describe())
 						}
-						if ecs := w.get("vm"); ecs != nil && ecs.Status.AccountID != otherAccount { // It is bound to the first account.
-							w.back()
+						if ecs := w.get("vm"); ecs != nil && ecs.Status.AccountID != otherAccount { // The object is bound to the first account.
+							w.useFirstAccount()
 							w.within(time.Hour, "it to be settled", func() bool {
 								ecs := w.get("vm")
 								return ecs == nil || w.isReady("vm") || ecs.Status.AccountID == ""
 							})
 							if !w.isReady("vm") {
-								w.toOther()
+								w.useOtherAccount()
 							}
 						}
-						w.within(time.Hour, "it to be well", func() bool { return w.isReady("vm") || w.get("vm") == nil })
+						w.within(time.Hour, "it to be Ready or gone", func() bool { return w.isReady("vm") || w.get("vm") == nil })
 						if want := map[bool]int{true: 0, false: 1}[deleted]; len(w.alive("")) != want || (w.get("vm") == nil) != deleted {
 							t.Errorf("there are %d instances\n%s", len(w.alive("")), w.describe())
 						}
@@ -234,8 +233,8 @@ func TestDeathAroundARefusedCreate(t *testing.T) {
 	}
 }
 
-// TestRefusalThatWasNone: ECS says no, and has made an instance all the same. The lookup before the
-// finalizer goes finds it, and it is deleted.
+// TestRefusalThatWasNone: ECS answers with a refusal although it has created an instance. The operator looks for instances before it
+// removes the finalizer. It finds this one and deletes it.
 func TestRefusalThatWasNone(t *testing.T) {
 	for _, restarted := range []bool{false, true} {
 		t.Run(fmt.Sprintf("restarted %t", restarted), func(t *testing.T) {
@@ -250,7 +249,7 @@ func TestRefusalThatWasNone(t *testing.T) {
 				w.delete("vm")
 				w.gone("vm")
 				if n := len(w.cloud.Instances()); n != 1 || len(w.alive("")) != 0 {
-					t.Errorf("%d instances were made, and are left: %v\n%s", n, w.alive(""), w.describe())
+					t.Errorf("%d instances were created, and these still exist: %v\n%s", n, w.alive(""), w.describe())
 				}
 			})
 		})

@@ -39,7 +39,7 @@ func TestDeathAfterEveryStep(t *testing.T) {
 				if all := w.cloud.Instances(); len(all) > 1 {
 					t.Errorf("%d instances were made", len(all))
 				}
-				for _, l := range w.lives {
+				for _, l := range w.operators {
 					l.end()
 				}
 				w.delete("vm")

@@ -18,9 +18,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// dice are the random numbers of everything in a world but the test's own goroutine. The n-th roll
-// for a purpose follows from the seed, the purpose and n: it is the same in every run, in
-// whatever order goroutines roll for other purposes.
+// dice is the source of random numbers for all goroutines of a world but the test's own. The n-th roll for a purpose depends only on the
+// seed, the purpose and n. It is the same in every run, in whatever order goroutines roll for other purposes.
 type dice struct {
 	seed uint64
 
@@ -42,8 +41,8 @@ func (d *dice) roll(purpose string) *rand.Rand {
 // maxLines is how many lines a ring of logs keeps.
 const maxLines = 60
 
-// logs is the LogSink of one life. It knows which object is synced, and has text write every
-// line. If text is nil it keeps the last lines, which are formatted only if they are shown.
+// logs is the LogSink of one operator. It keeps the object that is synced, and passes every line to text. If text is nil, it keeps the
+// last lines in the world and formats them only when a test fails.
 type logs struct {
 	world  *world
 	text   logr.LogSink

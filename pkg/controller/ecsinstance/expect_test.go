@@ -17,8 +17,7 @@ import (
 	v1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
 )
 
-// refuse has ECS answer every call of some actions with an error, and all calls if none are
-// named.
+// refuse makes ECS answer every call of the actions with an error. Without actions, it does so for all calls.
 func (w *world) refuse(with *ecssim.Reply, actions ...string) {
 	w.cloud.SetFault(func(call ecssim.Call) ecssim.Fault {
 		if len(actions) == 0 || slices.Contains(actions, call.Action) {
@@ -57,13 +56,13 @@ func (w *world) measureHour() (calls, writes int) {
 	return calls, w.writes() - before
 }
 
-// limitHour fails the test if an hour takes more calls or writes than these.
+// limitHour fails the test if the operator makes more calls or writes than these in an hour.
 func (w *world) limitHour(calls, writes int) {
 	w.t.Helper()
 	c, n := w.measureHour()
-	w.t.Logf("an hour took %d calls and %d writes", c, n)
+	w.t.Logf("in an hour, the operator made %d calls and %d writes", c, n)
 	if c > calls || n > writes {
-		w.t.Errorf("an hour took %d calls and %d writes, want at most %d and %d\n%s", c, n, calls, writes, w.describe())
+		w.t.Errorf("in an hour, the operator made %d calls and %d writes, want at most %d and %d\n%s", c, n, calls, writes, w.describe())
 	}
 }
 
@@ -87,22 +86,22 @@ func (w *world) condition(name, kind string) metav1.Condition {
 	return metav1.Condition{}
 }
 
-// waitForAdvice waits until Ready is False for a reason. It fails the test if the message lacks a part, or Stalled is not
-// as given.
+// waitForAdvice waits until Ready is False with a reason. It fails the test if the message lacks one of the parts, or if the condition
+// Stalled is not as given.
 func (w *world) waitForAdvice(name, reason string, stalled bool, parts ...string) {
 	w.t.Helper()
 	is := w.waitForReason(name, reason)
 	for _, part := range parts {
 		if !strings.Contains(is.Message, part) {
-			w.t.Errorf("%s does not say %q: %s", reason, part, is.Message)
+			w.t.Errorf("the message with %s lacks %q: %s", reason, part, is.Message)
 		}
 	}
 	if s := w.condition(name, v1alpha1.ConditionStalled); (s.Status == metav1.ConditionTrue) != stalled {
-		w.t.Errorf("with %s, Stalled is %s because of %s", reason, s.Status, s.Reason)
+		w.t.Errorf("with %s, Stalled is %s with the reason %s", reason, s.Status, s.Reason)
 	}
 }
 
-// onlyInstance returns the only instance. It fails the test if there is none, or more than one.
+// onlyInstance returns the only instance that is not released. It fails the test if their number is not one.
 func (w *world) onlyInstance() ecssim.Instance {
 	w.t.Helper()
 	alive := w.alive("")
@@ -112,7 +111,7 @@ func (w *world) onlyInstance() ecssim.Instance {
 	return alive[0]
 }
 
-// readySoon waits a minute at most until an object is Ready.
+// readySoon waits until an object is Ready, at most for a minute.
 func (w *world) readySoon(name string) {
 	w.t.Helper()
 	w.within(time.Minute, name+" to be Ready soon", func() bool { return w.isReady(name) })

@@ -17,7 +17,7 @@ import (
 	v1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
 )
 
-// inWorld runs a test in a world, in which an operator lives.
+// inWorld runs a test in a world with a running operator.
 func inWorld(t *testing.T, test func(*world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -26,19 +26,17 @@ var (
 	first = flag.Uint64("ecs.seed", 1, "the seed of the first")
 )
 
-// TestRandomWorlds has everything go wrong that can: ECS fails in every way that is known of,
-// the operator dies after any write or call, caches are far behind, two operators run at once,
-// and people edit, delete, and meddle in the console. When that is over, there is exactly one
-// instance for each object, and none for those that are gone.
+// TestRandomWorlds runs the controller in random worlds. ECS fails in every known way. The operator dies after any write or call. Caches
+// are very stale, and two operators run at once. Users edit and delete objects, and change instances in the console. After the faults
+// end, each object has exactly one instance, and deleted objects have none.
 //
-// A world follows from its seed, so "make test" runs the same worlds each time. "make worlds WORLDS=50000" runs more, and
-// -ecs.runs=1 -ecs.seed=N -ecs.log shows all that happens in one. Run many after each change of
-// the controller: a fault that takes a rare sequence shows in one world of thousands.
+// A world depends only on its seed, so that "make test" runs the same worlds each time. "make worlds WORLDS=50000" runs more of them.
+// -ecs.runs=1 -ecs.seed=N -ecs.log shows the whole log of one. Run many worlds after each change of the controller: a fault that needs a
+// rare sequence appears in one world of thousands.
 //
-// Two runs of a world can still differ. Goroutines that wake at the same nanosecond of the
-// bubble's clock run in any order, and so do three workers that find more than three keys. Maps
-// are read in any order, and select takes any case that is ready. Nothing in a world depends on
-// these on purpose: TestWorldsRepeat compares runs.
+// Two runs of a world can still differ. Goroutines that wake at the same nanosecond of the bubble's clock run in any order. Three workers
+// take more than three keys in any order. The order of maps is random, and select takes any case that is ready. TestWorldsRepeat compares
+// runs: it shows whether a world depends on such an order.
 func TestRandomWorlds(t *testing.T) {
 	many := *runs
 	if testing.Short() {
@@ -49,27 +47,27 @@ func TestRandomWorlds(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				newMayhem(t, seed).run()
+				newFaultyWorld(t, seed).run()
 			})
 		})
 	}
 }
 
-// mayhem is a world in which everything goes wrong.
-type mayhem struct {
+// faultyWorld is a world in which calls to ECS fail, caches are stale, operators die and users change objects, all at random.
+type faultyWorld struct {
 	*world
-	trouble float64 // how many calls fail
+	trouble float64 // share of the calls that fail
 	names   []string
 	others  bool // whether another client changed the state of an instance
 }
 
-func newMayhem(t *testing.T, seed uint64) *mayhem {
-	m := &mayhem{world: newWorld(t, seed)}
+func newFaultyWorld(t *testing.T, seed uint64) *faultyWorld {
+	m := &faultyWorld{world: newWorld(t, seed)}
 	m.trouble = []float64{0, 0.1, 0.3, 0.6}[m.random.IntN(4)]
 	slow := time.Duration(m.random.IntN(3)) * time.Second
 	behind := func(watch string) time.Duration {
 		random := m.dice.roll(watch)
-		late := time.Millisecond + time.Duration(random.Int64N(int64(4*time.Millisecond))) // never at the same moment as the write
+		late := time.Millisecond + time.Duration(random.Int64N(int64(4*time.Millisecond))) // never at the time of the write itself
 		if slow > 0 && random.IntN(3) == 0 {
 			late += time.Duration(random.Int64N(int64(slow)))
 		}
@@ -80,8 +78,8 @@ func newMayhem(t *testing.T, seed uint64) *mayhem {
 	return m
 }
 
-// fault is the fault of a call.
-func (m *mayhem) fault(call ecssim.Call) ecssim.Fault {
+// fault returns the fault to inject into a call.
+func (m *faultyWorld) fault(call ecssim.Call) ecssim.Fault {
 	random := m.dice.roll(strings.Join([]string{
 		"fault", call.Action, call.AccountID, call.RegionID, call.InstanceID,
 		call.Params.Get("ClientToken"), call.Params.Get("Tag.1.Value"),
@@ -137,38 +135,38 @@ func (m *mayhem) fault(call ecssim.Call) ecssim.Fault {
 	return ecssim.Fault{LoseAnswer: true}
 }
 
-// run lets things go wrong for a while, and then right.
-func (m *mayhem) run() {
+// run injects faults for a while, ends them, and checks that all objects and instances become correct.
+func (m *faultyWorld) run() {
 	defer m.finish()
-	life := m.start()
+	current := m.start()
 	for range 10 + m.random.IntN(15) {
-		m.someone()
+		m.actAsUser()
 		m.pause()
-		life = m.fate(life)
+		current = m.disturb(current)
 	}
 	m.mu.Lock()
 	m.trouble = 0
 	m.mu.Unlock()
-	for _, l := range m.lives {
+	for _, l := range m.operators {
 		l.end()
 	}
 	m.secret("aliyun", testID, testSecret)
 	m.secret("other", otherID, otherSecret)
-	m.reconcile()
+	m.useMatchingSecrets()
 	m.start()
-	for deadline := time.Now().Add(3 * time.Hour); len(m.wrong()) > 0 && time.Now().Before(deadline); {
-		m.reconcile()
+	for deadline := time.Now().Add(3 * time.Hour); len(m.problems()) > 0 && time.Now().Before(deadline); {
+		m.useMatchingSecrets()
 		time.Sleep(10 * time.Second)
 	}
 	time.Sleep(10 * time.Minute)
-	if wrong := m.wrong(); len(wrong) > 0 {
-		m.t.Fatalf("all is not well:\n%s\n%s", strings.Join(wrong, "\n"), m.describe())
+	if problems := m.problems(); len(problems) > 0 {
+		m.t.Fatalf("problems remain:\n%s\n%s", strings.Join(problems, "\n"), m.describe())
 	}
 	m.check()
 }
 
-// reconcile gives each object credentials of the account that its instance came to be in.
-func (m *mayhem) reconcile() {
+// useMatchingSecrets gives each object credentials of the account that has its instance.
+func (m *faultyWorld) useMatchingSecrets() {
 	for _, ecs := range m.all() {
 		secret := map[string]string{"": "aliyun", testAccount: "aliyun", otherAccount: "other"}[ecs.Status.AccountID]
 		if ecs.Spec.CredentialsSecretRef.Name != secret {
@@ -177,14 +175,14 @@ func (m *mayhem) reconcile() {
 	}
 }
 
-// turn makes the next actions of users follow from the seed and the number of turns.
-func (m *mayhem) turn() { m.random = m.dice.roll("people") }
+// turn makes the next actions of users depend only on the seed and the number of turns.
+func (m *faultyWorld) turn() { m.random = m.dice.roll("people") }
 
-func (m *mayhem) chance(one, of int) bool { return m.random.IntN(of) < one }
+func (m *faultyWorld) chance(one, of int) bool { return m.random.IntN(of) < one }
 
-func (m *mayhem) pick(n int) int { return m.random.IntN(n) }
+func (m *faultyWorld) pick(n int) int { return m.random.IntN(n) }
 
-func (m *mayhem) pause() {
+func (m *faultyWorld) pause() {
 	m.turn()
 	switch m.pick(4) {
 	case 0:
@@ -196,31 +194,32 @@ func (m *mayhem) pause() {
 	}
 }
 
-// fate is what becomes of a life: it goes on, dies soon, or has another one beside it.
-func (m *mayhem) fate(life *operator) *operator {
+// disturb does one of three things with the operator, at random. The operator runs on, dies and is replaced, or runs for a while beside
+// its successor.
+func (m *faultyWorld) disturb(current *operator) *operator {
 	m.turn()
 	switch m.pick(8) {
 	case 0, 1, 2:
-		life.die(1 + m.pick(12))
+		current.die(1 + m.pick(12))
 		time.Sleep(time.Duration(m.pick(90)) * time.Second)
-		life.die(0)
-		life.end()
+		current.die(0)
+		current.end()
 		return m.start()
 	case 3:
 		m.others = true
-		other := m.start() // while the first one still thinks that it leads
+		other := m.start() // The first operator still runs as the leader.
 		for range m.pick(4) {
-			m.someone()
+			m.actAsUser()
 			time.Sleep(time.Duration(m.pick(8000)) * time.Millisecond)
 		}
-		life.end()
+		current.end()
 		return other
 	}
-	return life
+	return current
 }
 
-// someone does something.
-func (m *mayhem) someone() {
+// actAsUser makes a random change of a user: to an object, a Secret or an instance.
+func (m *faultyWorld) actAsUser() {
 	m.turn()
 	if len(m.names) == 0 || m.chance(1, 5) {
 		m.create()
@@ -241,7 +240,7 @@ func (m *mayhem) someone() {
 	}
 }
 
-func (m *mayhem) create() {
+func (m *faultyWorld) create() {
 	name := fmt.Sprintf("vm-%d", m.pick(5)) // Names are used again.
 	if m.get(name) != nil {
 		return
@@ -267,8 +266,8 @@ func (m *mayhem) create() {
 	})
 }
 
-// editor returns an edit of a spec. What cannot be changed any more is not.
-func (m *mayhem) editor() func(*v1alpha1.ECSInstance) {
+// editor returns an edit of a spec. The edit leaves a field alone that is immutable by now.
+func (m *faultyWorld) editor() func(*v1alpha1.ECSInstance) {
 	n, k := m.pick(9), m.pick(4)
 	return func(e *v1alpha1.ECSInstance) {
 		s := &e.Spec
@@ -297,13 +296,13 @@ func (m *mayhem) editor() func(*v1alpha1.ECSInstance) {
 	}
 }
 
-func (m *mayhem) delete(name string) {
+func (m *faultyWorld) delete(name string) {
 	m.world.delete(name)
 	m.names = slices.DeleteFunc(m.names, func(n string) bool { return n == name })
 }
 
 // console has a user change the instance of an object.
-func (m *mayhem) console(name string) {
+func (m *faultyWorld) console(name string) {
 	ecs := m.get(name)
 	if ecs == nil || ecs.Status.InstanceID == "" || ecs.DeletionTimestamp != nil {
 		return
@@ -331,8 +330,8 @@ func (m *mayhem) console(name string) {
 	})
 }
 
-// wrong returns the differences from the desired final state.
-func (m *mayhem) wrong() []string {
+// problems returns the differences from the desired final state.
+func (m *faultyWorld) problems() []string {
 	var wrong []string
 	live := map[string]bool{}
 	for _, ecs := range m.all() {
@@ -352,7 +351,7 @@ func (m *mayhem) wrong() []string {
 }
 
 // differences returns the differences between the instance of an existing object and its spec.
-func (m *mayhem) differences(ecs *v1alpha1.ECSInstance) []string {
+func (m *faultyWorld) differences(ecs *v1alpha1.ECSInstance) []string {
 	mine := m.alive(string(ecs.UID))
 	if len(mine) != 1 {
 		return []string{fmt.Sprintf("%s has %d instances", ecs.Name, len(mine))}
@@ -367,7 +366,7 @@ func (m *mayhem) differences(ecs *v1alpha1.ECSInstance) []string {
 		{"name", i.Name, s.InstanceName},
 		{"type", i.Type, s.InstanceType},
 		{"state", i.State, string(s.PowerState)},
-		{"region", i.RegionID, ecs.Status.Create.RegionID}, // The spec's may have been changed before the answer came.
+		{"region", i.RegionID, ecs.Status.Create.RegionID}, // The region of the spec may have changed before the answer arrived.
 		{"ready", m.isReady(ecs.Name), true},
 		{"account", i.AccountID, ecs.Status.AccountID},
 	} {
@@ -388,16 +387,16 @@ func (m *mayhem) differences(ecs *v1alpha1.ECSInstance) []string {
 }
 
 // check looks for states that must never occur.
-func (m *mayhem) check() {
+func (m *faultyWorld) check() {
 	if n := m.countEvents("Warning TypeChangeRefused"); n > 0 {
-		m.t.Errorf("ECS refuses no type here, and the operator says so %d times\n%s", n, m.describe())
+		m.t.Errorf("ECS refuses no instance type in this test, but %d events report a refusal\n%s", n, m.describe())
 	}
 	all := m.cloud.Instances()
 	for n, a := range all {
 		for _, b := range all[:n] {
 			uid := a.Tags[v1alpha1.TagUID]
 			if uid != "" && uid == b.Tags[v1alpha1.TagUID] && (b.Released.IsZero() || b.Released.After(a.Created)) {
-				m.t.Errorf("%s and %s were there at the same time for %s\n%s", b.ID, a.ID, uid, m.describe())
+				m.t.Errorf("%s and %s of the object %s existed at the same time\n%s", b.ID, a.ID, uid, m.describe())
 			}
 		}
 	}
@@ -407,12 +406,12 @@ func (m *mayhem) check() {
 		}[c.Action]
 		// Other clients, also a second operator, may have changed more than this operator has observed.
 		if allowed != nil && !m.others && c.State != "" && !slices.Contains(allowed, c.State) {
-			m.t.Errorf("%s was called for %s, which was %s\n%s", c.Action, c.InstanceID, c.State, m.describe())
+			m.t.Errorf("the operator called %s for %s in the state %s\n%s", c.Action, c.InstanceID, c.State, m.describe())
 		}
 	}
 }
 
-// TestWorldsRepeat: the same calls get to ECS at the same moments, with the same answers.
+// TestWorldsRepeat: in two runs of a world, ECS gets the same calls at the same times and answers them in the same way.
 func TestWorldsRepeat(t *testing.T) {
 	for seed := range uint64(5) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -421,7 +420,7 @@ func TestWorldsRepeat(t *testing.T) {
 			for range 2 {
 				var calls []string
 				synctest.Test(t, func(t *testing.T) {
-					m := newMayhem(t, seed)
+					m := newFaultyWorld(t, seed)
 					m.run()
 					for _, c := range m.cloud.Calls() {
 						calls = append(calls, fmt.Sprintln(c.At.Format(time.RFC3339Nano), c.Action, c.InstanceID, c.State, c.Code))
@@ -432,7 +431,7 @@ func TestWorldsRepeat(t *testing.T) {
 				}
 				for n := range calls {
 					if n >= len(first) || calls[n] != first[n] {
-						t.Fatalf("call %d of %d is another one: %s", n, len(calls), calls[n])
+						t.Fatalf("call %d of %d differs from the first run: %s", n, len(calls), calls[n])
 					}
 				}
 			}

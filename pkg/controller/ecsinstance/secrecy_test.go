@@ -29,17 +29,17 @@ import (
 	"github.com/glassback/glassback/pkg/leaktest"
 )
 
-const testToken = "CAIS+tokenOfTheOperator/NobodySees=="
+const testToken = "CAIS+tokenOfTheOperator/NeverLogged=="
 
-// hush is text that must be readable nowhere.
-var hush = leaktest.Secrets{
+// secretTexts are the texts that must not be in any output.
+var secretTexts = leaktest.Secrets{
 	"an access key ID": testID, "its secret": testSecret, "another access key ID": otherID, "the other's secret": otherSecret,
 	"a security token": testToken, "a password in user data": "hunter2IsThePassword", "user data": script,
 }
 
-// leaks returns the parts of a text that must stay secret, and the signs of a request that holds them.
+// leaks returns the secrets in a text, and the parameters of requests that carry secrets.
 func leaks(text string) []string {
-	found := hush.In(text)
+	found := secretTexts.In(text)
 	for _, sign := range []string{"Signature=", "Signature%3D", "AccessKeyId=", "SecurityToken=", "UserData="} {
 		if strings.Contains(text, sign) {
 			found = append(found, sign)
@@ -48,8 +48,8 @@ func leaks(text string) []string {
 	return found
 }
 
-// gossip is every text that got out of the operator.
-func (w *world) gossip() map[string]string {
+// outputs returns all text that the operator has written: its log, its events, and its writes to the API server.
+func (w *world) outputs() map[string]string {
 	texts := map[string]string{}
 	w.mu.Lock()
 	texts["the log"] = w.log.String()
@@ -70,7 +70,7 @@ func (w *world) gossip() map[string]string {
 	return texts
 }
 
-// errorTexts makes all calls with all faults, and returns the texts of the errors in every way of printing.
+// errorTexts makes all calls to ECS with all faults. It returns the errors, printed with every verb of fmt.
 func (w *world) errorTexts(times int) string {
 	cloud, err := aliyun.New(aliyun.Config{Endpoint: "http://ecs.example.com", Transport: w.cloud.Transport()})
 	if err != nil {
@@ -78,7 +78,7 @@ func (w *world) errorTexts(times int) string {
 	}
 	var all strings.Builder
 	name := "renamed"
-	uid := w.get("scripted-0").UID // ECS repeats the script if it is that object's.
+	uid := w.get("hasScript-0").UID // ECS repeats the script in answers about this object.
 	for n := range times {
 		key := &aliyun.AccessKey{ID: testID, Secret: []string{testSecret, otherSecret}[n%2], SecurityToken: testToken}
 		if n/2%2 == 1 {
@@ -104,20 +104,20 @@ func (w *world) errorTexts(times int) string {
 			}
 			e, ok := errors.AsType[*aliyun.Error](err)
 			if !ok {
-				w.t.Errorf("%v is no *aliyun.Error", err)
+				w.t.Errorf("%v is not an *aliyun.Error", err)
 				continue
 			}
 			fmt.Fprintf(&all, "%v\n%+v\n%#v\n%+v\n%v\n%s\n", err, err, *e, problemOf(err, "Secret aliyun"), errors.Unwrap(err), klog.Format(err))
 		}
 		cancel()
-		time.Sleep(time.Minute) // for the limits of calls
+		time.Sleep(time.Minute) // ECS limits the calls per minute.
 	}
 	return all.String()
 }
 
-// newSecretiveMayhem returns a mayhem in which ECS repeats its requests, and one account has a security token.
-func newSecretiveMayhem(t *testing.T, seed uint64) *mayhem {
-	m := newMayhem(t, seed)
+// newRepeatingWorld returns a faultyWorld in which ECS repeats the request in its answer. One account has a security token.
+func newRepeatingWorld(t *testing.T, seed uint64) *faultyWorld {
+	m := newFaultyWorld(t, seed)
 	m.logAll = true
 	m.cloud = ecssim.New(ecssim.Config{Seed: seed, Accounts: []ecssim.Account{
 		{ID: testAccount, AccessKeyID: testID, AccessKeySecret: testSecret, SecurityToken: testToken},
@@ -128,14 +128,14 @@ func newSecretiveMayhem(t *testing.T, seed uint64) *mayhem {
 		m.mu.Lock()
 		trouble := m.trouble
 		m.mu.Unlock()
-		dice := m.dice.roll("secretive " + call.Action + call.AccountID + call.RegionID).Float64()
+		dice := m.dice.roll("setCredentials " + call.Action + call.AccountID + call.RegionID).Float64()
 		id, repeated := otherID, ""
 		if call.AccountID == testAccount {
-			id, repeated = testID, onTheWay(testToken)
+			id, repeated = testID, encodings(testToken)
 		}
-		repeated += onTheWay(id)
-		if slices.ContainsFunc(call.Params["ClientToken"], m.scripted) {
-			repeated += onTheWay(base64.StdEncoding.EncodeToString([]byte(script))) + script
+		repeated += encodings(id)
+		if slices.ContainsFunc(call.Params["ClientToken"], m.hasScript) {
+			repeated += encodings(base64.StdEncoding.EncodeToString([]byte(script))) + script
 		}
 		if dice >= trouble/3 {
 			return m.fault(call)
@@ -151,13 +151,13 @@ func newSecretiveMayhem(t *testing.T, seed uint64) *mayhem {
 	return m
 }
 
-// onTheWay returns the forms in which a server may repeat a parameter: unchanged, as in a URL, or as in the signed string.
-func onTheWay(value string) string {
+// encodings returns the forms in which a server may repeat a parameter: unchanged, as in a URL, and as in the signed string.
+func encodings(value string) string {
 	return " " + value + " " + url.QueryEscape(value) + "&x=" + url.QueryEscape(url.QueryEscape(value)) + " "
 }
 
-// scripted returns whether it is the token of an object with a script.
-func (m *mayhem) scripted(token string) bool {
+// hasScript returns whether a client token belongs to an object with a script.
+func (m *faultyWorld) hasScript(token string) bool {
 	for _, ecs := range m.all() {
 		if strings.HasPrefix(token, string(ecs.UID)) {
 			return ecs.Spec.UserDataSecretRef != nil
@@ -166,8 +166,8 @@ func (m *mayhem) scripted(token string) bool {
 	return false
 }
 
-// secretive changes the Secret of credentials, at once to an access key with its token.
-func (m *mayhem) secretive(id, secret string) {
+// setCredentials changes the Secret of credentials in one write: the access key and its security token.
+func (m *faultyWorld) setCredentials(id, secret string) {
 	m.editSecret("aliyun", func(s *corev1.Secret) {
 		s.Data = map[string][]byte{v1alpha1.KeyAccessKeyID: []byte(id), v1alpha1.KeyAccessKeySecret: []byte(secret)}
 		if id == testID {
@@ -176,8 +176,8 @@ func (m *mayhem) secretive(id, secret string) {
 	})
 }
 
-// meddle changes objects like a user, but leaves the Secrets alone.
-func (m *mayhem) meddle() {
+// changeObject changes objects like a user, but leaves the Secrets alone.
+func (m *faultyWorld) changeObject() {
 	if len(m.names) == 0 || m.chance(1, 3) {
 		m.create()
 		return
@@ -193,86 +193,86 @@ func (m *mayhem) meddle() {
 	}
 }
 
-// doom is fate, in which only the test changes the Secrets.
-func (m *mayhem) doom(life *operator) *operator {
+// disturbOperator does the same as disturb, but leaves the Secrets alone.
+func (m *faultyWorld) disturbOperator(current *operator) *operator {
 	switch m.pick(6) {
 	case 0:
-		life.die(1 + m.pick(12))
+		current.die(1 + m.pick(12))
 		time.Sleep(time.Duration(m.pick(90)) * time.Second)
-		life.die(0)
-		life.end()
+		current.die(0)
+		current.end()
 		return m.start()
 	case 1:
 		other := m.start()
-		m.meddle()
+		m.changeObject()
 		time.Sleep(time.Duration(m.pick(20)) * time.Second)
-		life.end()
+		current.end()
 		return other
 	}
-	return life
+	return current
 }
 
-// TestNothingSecretGetsOut: with all faults, and an ECS that repeats its requests, no secret is in the operator's log, events or writes.
+// TestNothingSecretGetsOut: ECS has all faults, and repeats the requests in its answers. The operator's log, events and writes have no
+// secret.
 func TestNothingSecretGetsOut(t *testing.T) {
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				m := newSecretiveMayhem(t, seed+1)
+				m := newRepeatingWorld(t, seed+1)
 				defer m.finish()
-				m.secretive(testID, testSecret)
+				m.setCredentials(testID, testSecret)
 				m.api.Put(userData("script"))
-				life := m.start()
+				current := m.start()
 				for n := range 4 {
-					m.apply(fmt.Sprintf("scripted-%d", n), func(e *v1alpha1.ECSInstance) {
+					m.apply(fmt.Sprintf("hasScript-%d", n), func(e *v1alpha1.ECSInstance) {
 						e.Spec.UserDataSecretRef = &v1alpha1.SecretKeyReference{Name: "script", Key: "userData"}
 					})
 				}
 				for range 20 {
-					m.meddle()
-					m.secretive([]string{testID, otherID}[m.pick(2)], []string{testSecret, otherSecret}[m.pick(2)])
+					m.changeObject()
+					m.setCredentials([]string{testID, otherID}[m.pick(2)], []string{testSecret, otherSecret}[m.pick(2)])
 					m.pause()
-					m.secretive(testID, testSecret)
+					m.setCredentials(testID, testSecret)
 					m.pause()
-					life = m.doom(life)
+					current = m.disturbOperator(current)
 				}
-				texts := m.gossip()
+				texts := m.outputs()
 				texts["the errors"] = m.errorTexts(32)
 				for where, text := range texts {
 					if len(text) < 1000 {
-						t.Errorf("of %s there are only %d bytes", where, len(text))
+						t.Errorf("%s: only %d bytes", where, len(text))
 					}
 					if found := leaks(text); len(found) > 0 {
-						t.Errorf("%s has %q", where, found)
+						t.Errorf("%s: it has the secrets %q", where, found)
 					}
 				}
 				if log := texts["the log"]; !strings.Contains(log, "Call to ECS failed") || !strings.Contains(log, "Could not describe instances") {
-					t.Error("nothing went wrong")
+					t.Error("the log has no failed call")
 				}
 			})
 		})
 	}
 }
 
-// TestSecretsAreFound proves that the test before this one can fail. Package leaktest shows the same of every
-// form of a secret.
+// TestSecretsAreFound proves that TestNothingSecretGetsOut can fail. The tests of package leaktest prove it for every form of a secret.
 func TestSecretsAreFound(t *testing.T) {
 	texts := []string{"POST /?Signature=abc", "&AccessKeyId=" + url.QueryEscape(otherID)}
-	for _, secret := range hush {
+	for _, secret := range secretTexts {
 		texts = append(texts, "INFO something\n"+secret+"\nINFO something else")
 	}
 	for _, text := range texts {
 		if len(leaks(text)) == 0 {
-			t.Errorf("it is not found in %q", text)
+			t.Errorf("the search found no secret in %q", text)
 		}
 	}
 	if found := leaks("CreateInstance: OperationDenied.NoStock: no stock (request 9D8E)"); len(found) > 0 {
-		t.Errorf("%q is found where nothing is", found)
+		t.Errorf("the search found %q in a text without a secret", found)
 	}
 }
 
-// TestWhatIsLoggedIsSearched proves that the search covers every place where a secret could leak.
-func TestWhatIsLoggedIsSearched(t *testing.T) {
+// TestEveryOutputIsSearched proves that the search covers every output in which a secret could leak.
+func TestEveryOutputIsSearched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
 		logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(10), textlogger.Output(w)))
@@ -281,20 +281,20 @@ func TestWhatIsLoggedIsSearched(t *testing.T) {
 		w.apply("vm")
 		w.edit("vm", func(e *v1alpha1.ECSInstance) { e.Status.State = testToken })
 		w.edit("vm", func(e *v1alpha1.ECSInstance) { e.Status.State = "" })
-		for where, text := range w.gossip() {
+		for where, text := range w.outputs() {
 			if len(leaks(text)) == 0 {
-				t.Errorf("the search does not find what is in %s", where)
+				t.Errorf("the search found no secret in %s", where)
 			}
 		}
 	})
 }
 
-// TestAccessKeysDoNotShow: a fleet's key has one in it, and may be printed some day.
+// TestAccessKeysDoNotShow: a fleetKey contains an access key. If code prints a fleetKey, the output does not show the secret.
 func TestAccessKeysDoNotShow(t *testing.T) {
 	k := fleetKey{key: aliyun.AccessKey{ID: testID, Secret: testSecret, SecurityToken: testToken}, region: "cn-beijing"}
 	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {
 		if found := leaks(fmt.Sprintf(format, k) + fmt.Sprintf(format, &k)); len(found) > 0 {
-			t.Errorf("with %s, %q shows", format, found)
+			t.Errorf("the output with %s has the secrets %q", format, found)
 		}
 	}
 }

@@ -42,39 +42,39 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// client-go's own error handler sleeps by the difference of two clocks, which mixes up
-	// synctest's bubbles.
+	// client-go's error handler compares two clocks and sleeps. One of the clocks is outside of the synctest bubble, so that the handler
+	// would sleep for years.
 	utilruntime.ErrorHandlers = nil
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(400) // Worlds are small, and make much garbage: a third of their time went into its collection.
+		debug.SetGCPercent(400) // A world has a small heap and allocates much: the default spends a third of the time in the garbage collector.
 	}
 	os.Exit(m.Run())
 }
 
 var verbose = flag.Bool("ecs.log", false, "show what the operator logs")
 
-// world is the operator's environment: a fake API server and a simulated ECS. It runs in a bubble of testing/synctest, in which hours
-// take no time.
+// world is the operator's environment: a fake API server and a simulated ECS. It runs in a bubble of testing/synctest, where an hour
+// passes at once.
 type world struct {
-	t      *testing.T
-	random *rand.Rand // of the test's own goroutine
-	dice   *dice      // of all others
-	cloud  *ecssim.Server
-	api    *fakeapi.Server
-	lives  []*operator
+	t         *testing.T
+	random    *rand.Rand // random numbers for the test's own goroutine
+	dice      *dice      // random numbers for all other goroutines
+	cloud     *ecssim.Server
+	api       *fakeapi.Server
+	operators []*operator
 
-	logAll bool // whether the log has every line, as text; otherwise lines has the last ones
+	logAll bool // whether log gets every line, as text; otherwise lines keeps the last ones
 	mu     sync.Mutex
-	log    bytes.Buffer // of all lives
-	lines  []line       // of all lives
-	syncs  int          // of all lives, that returned no error
+	log    bytes.Buffer // of all operators
+	lines  []line       // of all operators
+	syncs  int          // number of syncs without an error, of all operators
 	events []string
-	calls  map[string]int // writes and calls that were let through
+	calls  map[string]int // number of writes to the API server and calls to ECS, by name
 }
 
 const (
-	testID, testSecret   = "LTAI5tTestKeyOfTheOperator", "s3cr3tOfTheOperatorNobodySees"
-	otherID, otherSecret = "LTAI5tTestKeyOfSomebodyElse", "s3cr3tOfSomebodyElseNobodySees"
+	testID, testSecret   = "LTAI5tTestKeyOfTheOperator", "s3cr3tOfTheOperatorNeverLogged"
+	otherID, otherSecret = "LTAI5tTestKeyOfOtherAccount", "s3cr3tOfOtherAccountNeverLogged"
 	testAccount          = "1000000000000001"
 	otherAccount         = "1000000000000002"
 )
@@ -93,15 +93,15 @@ func newWorld(t *testing.T, seed uint64) *world {
 	return w
 }
 
-// requireVersion fails the test if a write can hit a version that the operator has not read.
+// requireVersion fails the test if a write has no resourceVersion: it could overwrite a version that the operator has not read.
 func (w *world) requireVersion(r fakeapi.Request) error {
 	if r.Unguarded() {
-		w.t.Errorf("%s names no version", r)
+		w.t.Errorf("%s has no resourceVersion", r)
 	}
 	return nil
 }
 
-// Write is for the logger of all lives.
+// Write receives the log of all operators.
 func (w *world) Write(line []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -111,24 +111,24 @@ func (w *world) Write(line []byte) (int, error) {
 	return w.log.Write(line)
 }
 
-// operator is one run of the operator, from its start to its end, or its death.
+// operator is one process of the operator, from its start until it stops or dies. A dead operator still runs, but its calls have no effect.
 type operator struct {
 	world *world
-	name  string // such as "life 3"
+	name  string // such as "life 3"; the random numbers of its calls depend on it
 	stop  context.CancelFunc
 	ended chan struct{}
 
 	mu     sync.Mutex
 	dead   bool
-	budget int // of writes and calls, until it dies; negative for any number
+	budget int // number of writes and calls until it dies; negative: it does not die
 }
 
-// errDead is what a life gets to hear once it has ended: nothing that it does has any effect.
+// errDead is the error of every write and call of a dead operator.
 var errDead = fmt.Errorf("dead: %w", context.Canceled)
 
-// mortal does something for a life, unless it is dead: what it is, such as "find", and about
-// which object or instance. What a life dies of has an effect, of which it does not get to hear.
-func mortal[T any](ctx context.Context, l *operator, what, about string, do func() (T, error)) (T, error) {
+// callIfAlive makes a call for an operator, unless the operator is dead. The call has a name, such as "find", and is about an object or
+// an instance. The call with which the operator dies takes effect, but the operator does not get its answer.
+func callIfAlive[T any](ctx context.Context, l *operator, what, about string, do func() (T, error)) (T, error) {
 	var none T
 	if err := ctx.Err(); err != nil {
 		return none, err
@@ -155,13 +155,13 @@ func mortal[T any](ctx context.Context, l *operator, what, about string, do func
 	return result, err
 }
 
-// latency is how long a call takes to get there. No two take the same time, down to the
-// nanosecond, so that calls get there one after the other, and in the same order in every run.
+// latency returns how long a call takes to arrive. Two calls never take the same number of nanoseconds. So the calls arrive one after
+// the other, and in the same order in every run of the test.
 func (w *world) latency(call string) time.Duration {
 	return 10*time.Millisecond + time.Duration(w.dice.roll(call).Int64N(int64(90*time.Millisecond)))
 }
 
-// die has the life end after some more writes and calls.
+// die makes the operator die after a number of further writes and calls; 0 is at once.
 func (l *operator) die(after int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -171,9 +171,9 @@ func (l *operator) die(after int) {
 	l.budget = after
 }
 
-// start begins another life.
+// start starts another operator.
 func (w *world) start() *operator {
-	l := &operator{world: w, name: fmt.Sprintf("life %d", len(w.lives)), budget: -1, ended: make(chan struct{})}
+	l := &operator{world: w, name: fmt.Sprintf("life %d", len(w.operators)), budget: -1, ended: make(chan struct{})}
 	cloud, err := aliyun.New(aliyun.Config{Endpoint: "http://ecs.example.com", Transport: w.cloud.Transport()})
 	if err != nil {
 		w.t.Fatal(err)
@@ -186,7 +186,7 @@ func (w *world) start() *operator {
 		Indexers: cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
 	})
 	controller, err := New(Config{
-		Client:       client{Interface: w.api.Glassback(), life: l},
+		Client:       client{Interface: w.api.Glassback(), operator: l},
 		ECSInstances: source{informer},
 		Secret: func(_, name string) cache.SharedIndexInformer {
 			return pipeline.New(pipeline.Config{
@@ -202,7 +202,7 @@ func (w *world) start() *operator {
 			if key != nil {
 				name += " " + key.ID + " " + key.Secret
 			}
-			return mortalCloud{l, name, cloud.Open(key, region)}
+			return operatorCloud{l, name, cloud.Open(key, region)}
 		},
 		Recorder: recorder{w},
 		Clock:    clock.RealClock{},
@@ -226,24 +226,24 @@ func (w *world) start() *operator {
 		running.Wait()
 		close(l.ended)
 	}()
-	w.lives = append(w.lives, l)
+	w.operators = append(w.operators, l)
 	return l
 }
 
-// end ends a life, and returns when it has.
+// end stops an operator, and returns after it has stopped.
 func (l *operator) end() {
 	l.stop()
 	<-l.ended
 }
 
-// finish ends all lives.
+// finish stops all operators.
 func (w *world) finish() {
-	for _, l := range w.lives {
+	for _, l := range w.operators {
 		l.end()
 	}
 }
 
-// source is a typed informer.
+// source adds the typed lister to an informer.
 type source struct{ cache.SharedIndexInformer }
 
 func (s source) Informer() cache.SharedIndexInformer { return s.SharedIndexInformer }
@@ -251,7 +251,7 @@ func (s source) Lister() listers.ECSInstanceLister {
 	return listers.NewECSInstanceLister(s.GetIndexer())
 }
 
-// recorder keeps events.
+// recorder keeps the events in the world.
 type recorder struct{ w *world }
 
 func (r recorder) Event(_ runtime.Object, kind, reason, message string) {
@@ -270,68 +270,68 @@ func (r recorder) AnnotatedEventf(obj runtime.Object, _ map[string]string, kind,
 
 func (r recorder) WithLogger(klog.Logger) record.EventRecorderLogger { return r }
 
-// mortalCloud is the Cloud of one life.
-type mortalCloud struct {
-	life *operator
-	name string // of the region and the access key
+// operatorCloud is the Cloud of one operator.
+type operatorCloud struct {
+	operator *operator
+	name     string // of the region and the access key
 	Cloud
 }
 
-// mortalCall is mortal, for a call about an instance or, if it names none, the object that is synced.
-func mortalCall[T any](ctx context.Context, m mortalCloud, what, id string, do func() (T, error)) (T, error) {
-	return mortal(ctx, m.life, what, m.name+" "+objectOf(ctx)+" "+id, do)
+// cloudCall is callIfAlive for a call to ECS. The call is about the object that is synced, and about an instance if id is not empty.
+func cloudCall[T any](ctx context.Context, m operatorCloud, what, id string, do func() (T, error)) (T, error) {
+	return callIfAlive(ctx, m.operator, what, m.name+" "+objectOf(ctx)+" "+id, do)
 }
 
-func (m mortalCloud) Account(ctx context.Context) (string, error) {
-	return mortalCall(ctx, m, "account", "", func() (string, error) { return m.Cloud.Account(ctx) })
+func (m operatorCloud) Account(ctx context.Context) (string, error) {
+	return cloudCall(ctx, m, "account", "", func() (string, error) { return m.Cloud.Account(ctx) })
 }
 
-func (m mortalCloud) Create(ctx context.Context, request aliyun.CreateRequest) (string, error) {
-	return mortalCall(ctx, m, "create", request.ClientToken, func() (string, error) { return m.Cloud.Create(ctx, request) })
+func (m operatorCloud) Create(ctx context.Context, request aliyun.CreateRequest) (string, error) {
+	return cloudCall(ctx, m, "create", request.ClientToken, func() (string, error) { return m.Cloud.Create(ctx, request) })
 }
 
-func (m mortalCloud) Describe(ctx context.Context, ids []string) ([]aliyun.Instance, error) {
-	return mortalCall(ctx, m, "describe", "", func() ([]aliyun.Instance, error) { return m.Cloud.Describe(ctx, ids) })
+func (m operatorCloud) Describe(ctx context.Context, ids []string) ([]aliyun.Instance, error) {
+	return cloudCall(ctx, m, "describe", "", func() ([]aliyun.Instance, error) { return m.Cloud.Describe(ctx, ids) })
 }
 
-func (m mortalCloud) Find(ctx context.Context, tags map[string]string) ([]aliyun.Instance, error) {
-	return mortalCall(ctx, m, "find", "", func() ([]aliyun.Instance, error) { return m.Cloud.Find(ctx, tags) })
+func (m operatorCloud) Find(ctx context.Context, tags map[string]string) ([]aliyun.Instance, error) {
+	return cloudCall(ctx, m, "find", "", func() ([]aliyun.Instance, error) { return m.Cloud.Find(ctx, tags) })
 }
 
-func (m mortalCloud) do(ctx context.Context, what, id string, do func() error) error {
-	_, err := mortalCall(ctx, m, what, id, func() (struct{}, error) { return struct{}{}, do() })
+func (m operatorCloud) do(ctx context.Context, what, id string, do func() error) error {
+	_, err := cloudCall(ctx, m, what, id, func() (struct{}, error) { return struct{}{}, do() })
 	return err
 }
 
-func (m mortalCloud) Start(ctx context.Context, id string) error {
+func (m operatorCloud) Start(ctx context.Context, id string) error {
 	return m.do(ctx, "start", id, func() error { return m.Cloud.Start(ctx, id) })
 }
 
-func (m mortalCloud) Stop(ctx context.Context, id string) error {
+func (m operatorCloud) Stop(ctx context.Context, id string) error {
 	return m.do(ctx, "stop", id, func() error { return m.Cloud.Stop(ctx, id) })
 }
 
-func (m mortalCloud) Delete(ctx context.Context, id string, force bool) error {
+func (m operatorCloud) Delete(ctx context.Context, id string, force bool) error {
 	return m.do(ctx, "delete", id, func() error { return m.Cloud.Delete(ctx, id, force) })
 }
 
-func (m mortalCloud) SetType(ctx context.Context, id, instanceType string) error {
+func (m operatorCloud) SetType(ctx context.Context, id, instanceType string) error {
 	return m.do(ctx, "set type", id, func() error { return m.Cloud.SetType(ctx, id, instanceType) })
 }
 
-func (m mortalCloud) Modify(ctx context.Context, id string, change aliyun.Change) error {
+func (m operatorCloud) Modify(ctx context.Context, id string, change aliyun.Change) error {
 	return m.do(ctx, "modify", id, func() error { return m.Cloud.Modify(ctx, id, change) })
 }
 
-func (m mortalCloud) Tag(ctx context.Context, id string, tags map[string]string) error {
+func (m operatorCloud) Tag(ctx context.Context, id string, tags map[string]string) error {
 	return m.do(ctx, "tag", id, func() error { return m.Cloud.Tag(ctx, id, tags) })
 }
 
-func (m mortalCloud) Untag(ctx context.Context, id string, keys []string) error {
+func (m operatorCloud) Untag(ctx context.Context, id string, keys []string) error {
 	return m.do(ctx, "untag", id, func() error { return m.Cloud.Untag(ctx, id, keys) })
 }
 
-// within waits until done, at most for some time.
+// within waits until done returns true. It fails the test after the limit.
 func (w *world) within(limit time.Duration, what string, done func() bool) {
 	w.t.Helper()
 	for deadline := time.Now().Add(limit); !done(); time.Sleep(time.Second) {
@@ -341,7 +341,7 @@ func (w *world) within(limit time.Duration, what string, done func() bool) {
 	}
 }
 
-// ready waits until an object is Ready, for its generation.
+// ready waits until an object is Ready with its present generation, and returns the object.
 func (w *world) ready(name string) *v1alpha1.ECSInstance {
 	w.t.Helper()
 	w.within(5*time.Minute, name+" to be Ready", func() bool { return w.isReady(name) })
@@ -357,7 +357,7 @@ func (w *world) isReady(name string) bool {
 	return is != nil && is.Status == metav1.ConditionTrue && is.ObservedGeneration == ecs.Generation
 }
 
-// waitForReason waits until Ready is False for a reason, and returns Ready.
+// waitForReason waits until the condition Ready is False with the reason, and returns the condition.
 func (w *world) waitForReason(name, reason string) metav1.Condition {
 	w.t.Helper()
 	var is *metav1.Condition
@@ -372,27 +372,27 @@ func (w *world) waitForReason(name, reason string) metav1.Condition {
 	return *is
 }
 
-// gone waits until an object is.
+// gone waits until an object no longer exists.
 func (w *world) gone(name string) {
 	w.t.Helper()
 	w.within(15*time.Minute, name+" to be gone", func() bool { return w.get(name) == nil })
 }
 
-// alive are the instances that there are, with some tag if one is named.
+// alive returns the instances that are not released. If uid is not empty, it returns only those of the object with the UID.
 func (w *world) alive(uid string) []ecssim.Instance {
 	return slices.DeleteFunc(w.cloud.Instances(), func(i ecssim.Instance) bool {
 		return !i.Released.IsZero() || (uid != "" && i.Tags[v1alpha1.TagUID] != uid)
 	})
 }
 
-// count returns how often the operator called, or wrote.
+// count returns the number of calls or writes with a name, such as "create" or "patch".
 func (w *world) count(what string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.calls[what]
 }
 
-// describe returns all that helps to find out why a test failed.
+// describe returns the objects, the instances, the last calls and the last lines of the log, for the message of a failed test.
 func (w *world) describe() string {
 	var b strings.Builder
 	for _, ecs := range w.all() {

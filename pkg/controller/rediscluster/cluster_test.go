@@ -33,17 +33,17 @@ var seenAt = time.Date(2026, 1, 9, 13, 50, 0, 0, time.UTC)
 // part is the role of a member in its cluster.
 type part struct {
 	slots    redisnode.Slots
-	masterOf int  // the ordinal of its master, -1 if it is one
-	lone     bool // it knows no other node
+	masterOf int  // the ordinal of its master; -1 if it is a master itself
+	lone     bool // whether it knows no other node
 }
 
-// master is a master with these slots, such as "0-5460".
+// master is the part of a master with slots such as "0-5460".
 func master(slots string) part { return part{slots: slotsOf(slots), masterOf: -1} }
 
-// replica is a replica of the member with the ordinal.
+// replica is the part of a replica of the member with the ordinal.
 func replica(of int) part { return part{masterOf: of} }
 
-// newcomer is a node that has just started.
+// newcomer is the part of a node that has just started and is not in the cluster.
 func newcomer() part { return part{masterOf: -1, lone: true} }
 
 func slotsOf(text string) redisnode.Slots {
@@ -54,26 +54,26 @@ func slotsOf(text string) redisnode.Slots {
 	return slots
 }
 
-// sixOf are three masters, and then their replicas.
+// sixOf returns three masters, and then their replicas.
 func sixOf() []part {
 	return []part{master("0-5460"), master("5461-10922"), master("10923-16383"), replica(0), replica(1), replica(2)}
 }
 
-// six is a cluster as it is by default.
+// six is a formed cluster of the default size.
 func six() *observed { return cluster(sixOf()...) }
 
 // sixAnd is six with more members.
 func sixAnd(more ...part) *observed { return cluster(append(sixOf(), more...)...) }
 
-// cluster is a formed cluster of these members, by ordinal, of which none is missing, and
-// all say the same: but for newcomers.
+// cluster is a formed cluster of these members, by ordinal. Every member has a Pod and answers. The tables of all members agree, except
+// those of newcomers.
 func cluster(parts ...part) *observed {
 	rdc := &v1.RedisCluster{
 		ObjectMeta: metav1.ObjectMeta{Name: "demo", Namespace: "default", UID: "demo-uid", Generation: 1},
 		Spec:       v1.RedisClusterSpec{Addr: "10.0.0.1:6379", Size: ptr.To(int32(len(parts)))},
 	}
 	rdc.Default()
-	rdc.Spec.Size = ptr.To(int32(len(parts))) // Three are enough for a test.
+	rdc.Spec.Size = ptr.To(int32(len(parts))) // Default may raise the size, but tests use as few as three members.
 	o := &observed{rdc: rdc, now: seenAt, formed: true}
 	for ordinal, p := range parts {
 		m := &member{name: podName(rdc, ordinal), ordinal: ordinal, pod: podAt(rdc, ordinal)}
@@ -116,7 +116,7 @@ func entryFor(p part, ordinal int, myself bool) redisnode.Entry {
 	return e
 }
 
-// podAt is a Pod that runs, and is ready.
+// podAt is a Pod that is running and ready.
 func podAt(rdc *v1.RedisCluster, ordinal int) *corev1.Pod {
 	p := pod(rdc, ordinal)
 	p.UID = types.UID("uid-" + p.Name)
@@ -128,10 +128,10 @@ func podAt(rdc *v1.RedisCluster, ordinal int) *corev1.Pod {
 	return p
 }
 
-// alter changes a cluster.
+// alter is a change of the observation of a cluster.
 type alter func(*observed)
 
-// see returns what a sync would observe of the altered cluster. Nodes without a Pod have been without one for an hour.
+// see returns the observation of a cluster after changes. Nodes without a Pod have been without one for an hour.
 func see(o *observed, alters ...alter) *observed {
 	for _, a := range alters {
 		a(o)
@@ -147,7 +147,7 @@ func see(o *observed, alters ...alter) *observed {
 	return o
 }
 
-// since makes the nodes be without a Pod for this long.
+// since sets how long nodes have been without a Pod.
 func since(suspect time.Duration, o *observed) *observed {
 	for _, n := range o.unknownNodes() {
 		n.unknownFor = suspect
@@ -155,7 +155,7 @@ func since(suspect time.Duration, o *observed) *observed {
 	return o
 }
 
-// unwitnessed makes the operator start after the nodes without a Pod were lost.
+// unwitnessed is an observation of an operator that started after the nodes had lost their Pods.
 func unwitnessed(o *observed) *observed {
 	for _, n := range o.unknownNodes() {
 		n.unknownFor, n.unreachableFor, n.lossSeen = minPatience, minPatience, false
@@ -163,7 +163,7 @@ func unwitnessed(o *observed) *observed {
 	return o
 }
 
-// each calls f with what every other node reports of a node.
+// each calls f with the entry for a node in the table of every other node.
 func each(o *observed, id string, f func(e *redisnode.Entry)) {
 	for _, m := range o.members {
 		if m.view == nil || m.view.ID == id {
@@ -177,18 +177,18 @@ func each(o *observed, id string, f func(e *redisnode.Entry)) {
 	}
 }
 
-// saidBy returns what a member says of a node; itself included.
+// saidBy returns the entry for a node in the table of a member. The node can be the member itself.
 func saidBy(o *observed, ordinal int, id string) *redisnode.Entry {
 	table := o.members[ordinal].view.Table
 	return &table[slices.IndexFunc(table, func(e redisnode.Entry) bool { return e.ID == id })]
 }
 
-// failedByAll makes all other nodes report that a node has failed.
+// failedByAll marks a node as failed in the tables of all other nodes.
 func failedByAll(o *observed, id string) {
 	each(o, id, func(e *redisnode.Entry) { e.Connected, e.Failed = false, true })
 }
 
-// silenced makes members not answer for this long, unnoticed by the other nodes.
+// silenced makes members silent for this long. The other nodes have not noticed it.
 func silenced(lasts time.Duration, ordinals ...int) alter {
 	return func(o *observed) {
 		for _, i := range ordinals {
@@ -198,7 +198,7 @@ func silenced(lasts time.Duration, ordinals ...int) alter {
 	}
 }
 
-// noPod removes Pods, and all nodes have noticed. The volumes keep their data.
+// noPod removes Pods. All other nodes report them as failed. The volumes keep their data.
 func noPod(ordinals ...int) alter {
 	return func(o *observed) {
 		for _, i := range ordinals {
@@ -242,7 +242,7 @@ func takenOver(was, by int) alter {
 	}
 }
 
-// known makes members know a node that belongs to no Pod.
+// known adds a node without a Pod to the tables of members.
 func known(id string, alive bool, slots string, ordinals ...int) alter {
 	return func(o *observed) {
 		for _, i := range ordinals {
@@ -255,7 +255,7 @@ func known(id string, alive bool, slots string, ordinals ...int) alter {
 	}
 }
 
-// elsewhere makes some members report an earlier address of a member.
+// elsewhere puts an earlier address of a member into the tables of other members.
 func elsewhere(ordinal int, by ...int) alter {
 	return func(o *observed) {
 		for _, i := range by {
@@ -264,7 +264,7 @@ func elsewhere(ordinal int, by ...int) alter {
 	}
 }
 
-// greeted puts a member into a handshake with another one.
+// greeted starts a handshake between two members.
 func greeted(by, ordinal int) alter {
 	return func(o *observed) {
 		v := o.members[by].view
@@ -272,7 +272,7 @@ func greeted(by, ordinal int) alter {
 	}
 }
 
-// forgotten makes members forget a node.
+// forgotten removes a node from the tables of members.
 func forgotten(id string, by ...int) alter {
 	return func(o *observed) {
 		for _, i := range by {
@@ -282,7 +282,7 @@ func forgotten(id string, by ...int) alter {
 	}
 }
 
-// missed makes one member report that it does not reach another one.
+// missed makes one member report that another one is not connected.
 func missed(ordinal, by int) alter {
 	return func(o *observed) { saidBy(o, by, idOf(ordinal)).Connected = false }
 }
@@ -291,18 +291,17 @@ func linkDown(ordinals ...int) alter {
 	return viewed(func(v *redisnode.View) { v.LinkUp = false }, ordinals...)
 }
 
-// asks has replicas without a link ask for their masters' data at an IP.
+// asks takes the link away from replicas. They ask for the data of their masters at an IP.
 func asks(ip string, ordinals ...int) alter {
 	return viewed(func(v *redisnode.View) { v.LinkUp, v.MasterIP = false, ip }, ordinals...)
 }
 
-// unlinked has replicas not have been linked to their masters for this long: negative if they
-// were not since they were started.
+// unlinked takes the link away from replicas. It sets how long the link has been down; a negative duration means since the node started.
 func unlinked(lasts time.Duration, offset int64, ordinals ...int) alter {
 	return viewed(func(v *redisnode.View) { v.LinkUp, v.LinkDown, v.Offset = false, lasts, offset }, ordinals...)
 }
 
-// viewed changes what members tell of themselves.
+// viewed changes the views of members.
 func viewed(f func(*redisnode.View), ordinals ...int) alter {
 	return func(o *observed) {
 		for _, i := range ordinals {
@@ -326,7 +325,7 @@ func going(p *corev1.Pod)     { p.DeletionTimestamp = ptr.To(metav1.NewTime(seen
 func finished(p *corev1.Pod)  { p.Status.Phase = corev1.PodFailed }
 func unstarted(p *corev1.Pod) { p.Status.Phase, p.Status.PodIP = corev1.PodPending, "" }
 
-// crash is the status of a container that ends again and again.
+// crash is the status of a container in CrashLoopBackOff.
 func crash(name string) corev1.ContainerStatus {
 	return corev1.ContainerStatus{Name: name, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
 		Reason: "CrashLoopBackOff", Message: "back-off 10s",
@@ -337,7 +336,7 @@ func crashing(p *corev1.Pod) {
 	p.Status.ContainerStatuses = []corev1.ContainerStatus{crash(containerName)}
 }
 
-// blocked has the container redis wait for an init container.
+// blocked makes the container redis wait for an init container.
 func blocked(p *corev1.Pod) {
 	p.Status.InitContainerStatuses = []corev1.ContainerStatus{crash("init")}
 	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: containerName, State: corev1.ContainerState{
@@ -345,7 +344,7 @@ func blocked(p *corev1.Pod) {
 	}}}
 }
 
-// accompanied has the container redis run beside two that never did.
+// accompanied lets the container redis run, while two other containers of the Pod have never started.
 func accompanied(p *corev1.Pod) {
 	p.Status.Phase = corev1.PodPending
 	p.Status.InitContainerStatuses = []corev1.ContainerStatus{crash("sidecar")}
@@ -354,10 +353,10 @@ func accompanied(p *corev1.Pod) {
 	}}}
 }
 
-// rejecting has the API server reject the new Pods.
+// rejecting makes the API server reject new Pods.
 func rejecting(o *observed) { o.rejection = "demo-0 stays, since the API server rejects its new Pod" }
 
-// both is all of these.
+// both returns a function that makes all of these changes.
 func both(changes ...func(*corev1.Pod)) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		for _, change := range changes {
@@ -366,7 +365,7 @@ func both(changes ...func(*corev1.Pod)) func(*corev1.Pod) {
 	}
 }
 
-// unreadyForLong has members not have been ready for too long.
+// unreadyForLong marks members as not ready for an hour, which is too long.
 func unreadyForLong(ordinals ...int) alter {
 	return func(o *observed) {
 		for _, i := range ordinals {
@@ -375,19 +374,19 @@ func unreadyForLong(ordinals ...int) alter {
 	}
 }
 
-// allOld has Pods that are not as the spec says now.
+// allOld gives all Pods an outdated revision.
 func allOld(o *observed) {
 	for _, m := range o.members {
 		old(m.pod)
 	}
 }
 
-// on has Pods be on a machine.
+// on assigns Pods to a machine.
 func on(machine string, ordinals ...int) alter {
 	return podIs(func(p *corev1.Pod) { p.Spec.NodeName = machine }, ordinals...)
 }
 
-// stored gives every Pod a volume. It comes first.
+// stored gives every Pod a volume. It must be the first change, since it sets the revisions.
 func stored(o *observed) {
 	o.rdc.Spec.Storage = &v1.Storage{Size: resource.MustParse("1Gi")}
 	for i, m := range o.members {
@@ -403,7 +402,7 @@ func claimAt(rdc *v1.RedisCluster, ordinal int) *corev1.PersistentVolumeClaim {
 	return c
 }
 
-// unbound has claims never have got a volume.
+// unbound takes the volumes away from claims, as if these had never been bound.
 func unbound(ordinals ...int) alter {
 	return func(o *observed) {
 		for _, i := range ordinals {
@@ -412,7 +411,7 @@ func unbound(ordinals ...int) alter {
 	}
 }
 
-// unscheduled is a Pod that no machine has.
+// unscheduled makes a Pod one that is not scheduled to a machine.
 func unscheduled(p *corev1.Pod) {
 	unstarted(p)
 	p.Spec.NodeName = ""
@@ -427,7 +426,7 @@ func terminating(ordinals ...int) alter {
 	}
 }
 
-// spec has the spec be another one, without making Pods of another revision.
+// spec changes the spec. Pods with the present revision get the new revision.
 func spec(f func(*v1.RedisClusterSpec)) alter {
 	return func(o *observed) {
 		f(&o.rdc.Spec)
@@ -439,18 +438,17 @@ func spec(f func(*v1.RedisClusterSpec)) alter {
 	}
 }
 
-// sized asks for so many Pods.
+// sized sets spec.size.
 func sized(n int32) alter {
 	return spec(func(s *v1.RedisClusterSpec) { s.Size = &n })
 }
 
-// replicas asks for so many of each master.
+// replicas sets spec.replicasPerMaster.
 func replicas(n int32) alter {
 	return spec(func(s *v1.RedisClusterSpec) { s.ReplicasPerMaster = &n })
 }
 
-// moving has slots be on the move, with marks on both nodes if both is, else on the one
-// that gives them.
+// moving marks slots as migrating on their owner. If both is true, it also marks them as importing on the target.
 func moving(slots string, from, to int, both bool) alter {
 	return func(o *observed) {
 		open := func(on, with int) map[int]string {
@@ -467,7 +465,7 @@ func moving(slots string, from, to int, both bool) alter {
 	}
 }
 
-// expecting has slots be marked on the one alone that is to get them.
+// expecting marks slots as importing on the target only.
 func expecting(slots string, to, from int) alter {
 	return func(o *observed) {
 		marks := map[int]string{}
@@ -478,7 +476,7 @@ func expecting(slots string, to, from int) alter {
 	}
 }
 
-// epoch has a master have another epoch, which all have heard of.
+// epoch gives a master another epoch. All members know it.
 func epoch(ordinal int, is int64) alter {
 	return func(o *observed) {
 		each(o, idOf(ordinal), func(e *redisnode.Entry) { e.Epoch = is })
@@ -486,12 +484,12 @@ func epoch(ordinal int, is int64) alter {
 	}
 }
 
-// behind has a member have heard of no epoch later than this.
+// behind makes this the latest epoch that members know.
 func behind(is int64, ordinals ...int) alter {
 	return viewed(func(v *redisnode.View) { v.Epoch = is }, ordinals...)
 }
 
-// has has a master have other slots, which all have heard of.
+// has gives a master other slots. All members know it.
 func has(ordinal int, slots string) alter {
 	return func(o *observed) {
 		each(o, idOf(ordinal), func(e *redisnode.Entry) { e.Slots = slotsOf(slots) })
@@ -499,12 +497,12 @@ func has(ordinal int, slots string) alter {
 	}
 }
 
-// claims makes a master claim slots, of which no other node has heard.
+// claims makes a master claim slots. No other node knows of the claim.
 func claims(ordinal int, slots string) alter {
 	return func(o *observed) { saidBy(o, ordinal, idOf(ordinal)).Slots = slotsOf(slots) }
 }
 
-// unformed has the cluster never have had all of its slots, nor any key.
+// unformed makes the cluster one that has never had all slots, and has no keys.
 func unformed(o *observed) {
 	o.formed = false
 	for _, m := range o.members {
@@ -512,7 +510,7 @@ func unformed(o *observed) {
 	}
 }
 
-// asked makes a replica have received a command to take over a moment ago.
+// asked marks a replica as told to take over one second ago.
 func asked(ordinal int) alter {
 	return func(o *observed) { o.members[ordinal].promotedFor = time.Second }
 }
@@ -522,7 +520,7 @@ func accepting(value string) alter {
 	return func(o *observed) { o.rdc.Annotations = map[string]string{AnnotationAcceptDataLoss: value} }
 }
 
-// under has an operation be under way.
+// under sets the running operation in the status.
 func under(operation string) alter {
 	return func(o *observed) {
 		o.rdc.Status.Operation = &v1.Operation{Type: operation, Step: "A step", StartedAt: ptr.To(metav1.NewTime(seenAt.Add(-time.Minute)))}

@@ -49,8 +49,7 @@ import (
 
 var demoKey = cache.NewObjectName("default", "demo")
 
-// stage is an API server and nodes, both faked, a controller before them, and its caches,
-// which show what is there when the test says so.
+// stage has a fake API server, fake nodes, a controller, and its caches. The caches show the objects of the API server only after catchUp.
 type stage struct {
 	t          *testing.T
 	kube       *kubefake.Clientset
@@ -62,18 +61,18 @@ type stage struct {
 	log        bytes.Buffer
 
 	mu       sync.Mutex
-	views    map[string]*redisnode.View // by IP
-	errs     map[string]error           // by IP, instead
-	commands []string                   // that nodes were given
-	password string                     // that nodes have
-	users    map[string]redisnode.User  // that all nodes have, whatever is set
+	views    map[string]*redisnode.View // views of the nodes, by IP
+	errs     map[string]error           // errors instead of views, by IP
+	commands []string                   // commands to nodes in the last sync
+	password string                     // password of all nodes
+	users    map[string]redisnode.User  // users of all nodes; SetUser does not change them
 
-	settable map[string]string            // directives that nodes set, with their values at the start; nil if there is no CONFIG
-	values   map[string]map[string]string // those that were set, by IP
-	recorded map[string]map[string]string // those that were set when the Pod was patched, by Pod
+	settable map[string]string            // directives that nodes can set, with their first values; nil if nodes forbid CONFIG
+	values   map[string]map[string]string // directives that SetDirective set, by IP
+	recorded map[string]map[string]string // the values at the last patch of a Pod, by Pod
 }
 
-// quietInformer receives no event, and lets a test call its handlers.
+// quietInformer receives no events. It lets a test call the handlers.
 type quietInformer struct {
 	cache.SharedIndexInformer
 	handlers []cache.ResourceEventHandler
@@ -84,13 +83,13 @@ func (q *quietInformer) AddEventHandler(handler cache.ResourceEventHandler) (cac
 	return nil, nil
 }
 
-// puppet is the node at an IP.
-type puppet struct {
+// fakeNode is the fake node at an IP. It records the commands in the stage.
+type fakeNode struct {
 	*stage
 	ip, password string
 }
 
-func (p puppet) View(context.Context) (*redisnode.View, error) {
+func (p fakeNode) View(context.Context) (*redisnode.View, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
@@ -106,36 +105,38 @@ func (p puppet) View(context.Context) (*redisnode.View, error) {
 	return &view, nil
 }
 
-func (p puppet) record(words ...any) error {
+func (p fakeNode) record(words ...any) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.commands = append(p.commands, p.ip+" "+strings.TrimSpace(fmt.Sprintln(words...)))
 	return nil
 }
 
-func (p puppet) Meet(_ context.Context, ip string, _, _ int) error { return p.record("meet", ip) }
-func (p puppet) Forget(_ context.Context, id string) error         { return p.record("forget", id) }
-func (p puppet) AddSlots(_ context.Context, slots redisnode.Slots) error {
+func (p fakeNode) Meet(_ context.Context, ip string, _, _ int) error { return p.record("meet", ip) }
+func (p fakeNode) Forget(_ context.Context, id string) error         { return p.record("forget", id) }
+func (p fakeNode) AddSlots(_ context.Context, slots redisnode.Slots) error {
 	return p.record("add", slots)
 }
-func (p puppet) Replicate(_ context.Context, id string) error { return p.record("replicate", id) }
-func (p puppet) Failover(_ context.Context, how redisnode.Failover) error {
+func (p fakeNode) Replicate(_ context.Context, id string) error { return p.record("replicate", id) }
+func (p fakeNode) Failover(_ context.Context, how redisnode.Failover) error {
 	return p.record("failover", how)
 }
-func (p puppet) SetSlots(_ context.Context, slots redisnode.Slots, how redisnode.SlotState, id string) error {
+func (p fakeNode) SetSlots(_ context.Context, slots redisnode.Slots, how redisnode.SlotState, id string) error {
 	return p.record("set", slots, how, id)
 }
-func (p puppet) Keys(context.Context, redisnode.Slots, int) (map[int][]string, error) {
+func (p fakeNode) Keys(context.Context, redisnode.Slots, int) (map[int][]string, error) {
 	return nil, nil
 }
-func (p puppet) Migrate(context.Context, string, int, redisnode.Login, time.Duration, []string) error {
+func (p fakeNode) Migrate(context.Context, string, int, redisnode.Login, time.Duration, []string) error {
 	return p.record("migrate")
 }
-func (p puppet) Libraries(context.Context) (map[string]string, error) { return nil, nil }
-func (p puppet) DumpFunctions(context.Context) (string, error)        { return "", nil }
-func (p puppet) RestoreFunctions(context.Context, string) error       { return p.record("restore") }
-func (p puppet) DeleteLibrary(_ context.Context, name string) error   { return p.record("delete", name) }
-func (p puppet) Directives(_ context.Context, names []string) (map[string]string, error) {
+func (p fakeNode) Libraries(context.Context) (map[string]string, error) { return nil, nil }
+func (p fakeNode) DumpFunctions(context.Context) (string, error)        { return "", nil }
+func (p fakeNode) RestoreFunctions(context.Context, string) error       { return p.record("restore") }
+func (p fakeNode) DeleteLibrary(_ context.Context, name string) error {
+	return p.record("delete", name)
+}
+func (p fakeNode) Directives(_ context.Context, names []string) (map[string]string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.settable == nil {
@@ -149,7 +150,7 @@ func (p puppet) Directives(_ context.Context, names []string) (map[string]string
 	}
 	return values, nil
 }
-func (p puppet) SetDirective(_ context.Context, name, value string) error {
+func (p fakeNode) SetDirective(_ context.Context, name, value string) error {
 	p.mu.Lock()
 	if p.values[p.ip] == nil {
 		p.values[p.ip] = map[string]string{}
@@ -158,31 +159,31 @@ func (p puppet) SetDirective(_ context.Context, name, value string) error {
 	p.mu.Unlock()
 	return p.record("config set", name, value)
 }
-func (p puppet) Users(context.Context) (map[string]redisnode.User, error) {
+func (p fakeNode) Users(context.Context) (map[string]redisnode.User, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return maps.Clone(p.users), nil
 }
-func (p puppet) SetUser(_ context.Context, name string, rules []string) error {
+func (p fakeNode) SetUser(_ context.Context, name string, rules []string) error {
 	return p.record("set user", name, strings.Join(rules, " "))
 }
-func (p puppet) DeleteUsers(_ context.Context, names []string) error {
+func (p fakeNode) DeleteUsers(_ context.Context, names []string) error {
 	if len(names) == 0 {
 		return nil
 	}
 	return p.record("delete users", strings.Join(names, " "))
 }
-func (p puppet) EndConnections(_ context.Context, user string) error {
+func (p fakeNode) EndConnections(_ context.Context, user string) error {
 	return p.record("end connections of", user)
 }
-func (p puppet) SwitchTLS(_ context.Context, on bool, port, _ int) error {
+func (p fakeNode) SwitchTLS(_ context.Context, on bool, port, _ int) error {
 	return p.record("switch TLS", on, port)
 }
-func (p puppet) ReloadCertificate(context.Context) error { return p.record("reload certificate") }
-func (p puppet) SaveUsers(context.Context) error         { return p.record("save users") }
-func (p puppet) Close()                                  {}
+func (p fakeNode) ReloadCertificate(context.Context) error { return p.record("reload certificate") }
+func (p fakeNode) SaveUsers(context.Context) error         { return p.record("save users") }
+func (p fakeNode) Close()                                  {}
 
-// playing is a stage with what a sync is to see.
+// playing returns a stage whose objects and nodes are those of an observation.
 func playing(t *testing.T, o *observed) *stage {
 	t.Helper()
 	o.rdc.Spec.AuthSecretRef = nil
@@ -223,7 +224,7 @@ func (s *stage) add(object runtime.Object) {
 	}
 }
 
-// connect starts another controller, whose caches show all.
+// connect creates another controller. Its caches show all objects.
 func (s *stage) connect() {
 	s.t.Helper()
 	kube, own := kubeinformers.NewSharedInformerFactory(s.kube, 0), externalversions.NewSharedInformerFactory(s.client, 0)
@@ -255,7 +256,7 @@ func (s *stage) connect() {
 		Pods: kube.Core().V1().Pods(), Claims: kube.Core().V1().PersistentVolumeClaims(), Services: kube.Core().V1().Services(),
 		ConfigMaps: kube.Core().V1().ConfigMaps(), Budgets: kube.Policy().V1().PodDisruptionBudgets(),
 		Policies: kube.Networking().V1().NetworkPolicies(), OperatorNamespace: "operators",
-		Dial:     func(ip string, _ int, login redisnode.Login) Node { return puppet{s, ip, login.Password} },
+		Dial:     func(ip string, _ int, login redisnode.Login) Node { return fakeNode{s, ip, login.Password} },
 		Recorder: s.events, Clock: s.clock,
 	})
 	if err != nil {
@@ -266,7 +267,7 @@ func (s *stage) connect() {
 	s.catchUp()
 }
 
-// catchUp has the caches show what is there.
+// catchUp makes the caches show the present objects.
 func (s *stage) catchUp() {
 	s.t.Helper()
 	for resource, informer := range s.informers {
@@ -301,7 +302,7 @@ func (s *stage) catchUp() {
 	}
 }
 
-// sync is one sync, and what it wrote: to the API server, and to nodes.
+// sync runs one sync. It returns the writes to the API server, and then the commands to nodes.
 func (s *stage) sync() (writes []string, after time.Duration, err error) {
 	s.t.Helper()
 	s.kube.ClearActions()
@@ -320,7 +321,7 @@ func (s *stage) sync() (writes []string, after time.Duration, err error) {
 		switch a := action.(type) {
 		case clienttesting.PatchAction:
 			words += " " + a.GetName()
-		case clienttesting.CreateAction: // And UpdateAction, which is the same.
+		case clienttesting.CreateAction: // UpdateAction has the same methods.
 			if object, err := meta.Accessor(a.GetObject()); err == nil {
 				words += " " + object.GetName()
 			}
@@ -334,7 +335,7 @@ func (s *stage) sync() (writes []string, after time.Duration, err error) {
 	return append(writes, s.commands...), after, err
 }
 
-// settle syncs until nothing is written any more.
+// settle syncs until a sync writes nothing.
 func (s *stage) settle() *stage {
 	s.t.Helper()
 	for range 10 {
@@ -349,7 +350,7 @@ func (s *stage) settle() *stage {
 			return s
 		}
 	}
-	s.t.Fatal("it does not settle")
+	s.t.Fatal("ten syncs in a row wrote something")
 	return nil
 }
 
@@ -362,7 +363,7 @@ func (s *stage) rdc() *v1.RedisCluster {
 	return rdc
 }
 
-// edit changes the RedisCluster, as a person does.
+// edit changes the RedisCluster as a user does.
 func (s *stage) edit(f func(*v1.RedisCluster)) {
 	s.t.Helper()
 	rdc := s.rdc().DeepCopy()
@@ -394,13 +395,13 @@ func (s *stage) happened() []string {
 	}
 }
 
-// sixStored are six with volumes.
+// sixStored returns the cluster six with volumes.
 func sixStored() *observed { return see(six(), stored) }
 
 const statusWrite = "update redisclusters demo"
 
 func TestSync(t *testing.T) {
-	foreignPod := func(labelled bool) func(*stage) {
+	podOfAnotherOwner := func(labelled bool) func(*stage) {
 		return func(s *stage) {
 			s.destroy("pods", "demo-4")
 			p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "demo-4", Namespace: "default", UID: "theirs"}}
@@ -408,7 +409,7 @@ func TestSync(t *testing.T) {
 				p.Labels = selector(s.rdc())
 			}
 			s.add(p)
-			if s.catchUp(); !labelled { // The cache goes by labels.
+			if s.catchUp(); !labelled { // The cache has only Pods with the labels.
 				if err := s.informers[corev1.SchemeGroupVersion.WithResource("pods")].GetStore().Delete(p); err != nil {
 					s.t.Fatal(err)
 				}
@@ -422,20 +423,20 @@ func TestSync(t *testing.T) {
 		writes   []string
 		after    time.Duration
 		err      string
-		reason   string // of Degraded, if it is True
-		message  string // of it; a part
-		noReport bool   // whether the status is none of this sync's
+		reason   string // of Degraded; "" if it is not True
+		message  string // a part of the message of Degraded
+		noReport bool   // whether this sync writes no status
 	}{
 		"settled: nothing is written": {after: poll},
 		"a Pod that is gone is created again": {
 			given: deletedPod, writes: []string{"create pods demo-4", statusWrite}, after: check,
 		},
 		"a Pod of another owner has the name: a condition reports it, and nothing is created": {
-			given: foreignPod(true), writes: []string{statusWrite}, after: poll, reason: reasonConflict,
+			given: podOfAnotherOwner(true), writes: []string{statusWrite}, after: poll, reason: reasonConflict,
 			message: "Pod demo-4 exists already and is not controlled by this RedisCluster",
 		},
-		"also if no cache shows it: the next sync reports it": {
-			given: foreignPod(false), writes: []string{"create pods demo-4", statusWrite},
+		"a Pod of another owner has the name, and no cache shows it: the next sync reports it": {
+			given: podOfAnotherOwner(false), writes: []string{"create pods demo-4", statusWrite},
 			err: "create Pod demo-4: Pod demo-4 exists already", after: check,
 		},
 		"a Service of another owner has the name: a condition reports it, and it is left alone": {
@@ -474,7 +475,7 @@ func TestSync(t *testing.T) {
 			given: edited(func(rdc *v1.RedisCluster) {
 				rdc.Spec.AuthSecretRef = &v1.SecretKeyReference{Name: "auth", Key: "password"}
 			}),
-			// A Pod with another password is another one.
+			// The revision includes the Secret's name: Pods of another Secret have another revision.
 			writes: []string{"patch configmaps demo-*"}, after: 5 * time.Second, noReport: true,
 		},
 	} {
@@ -501,16 +502,16 @@ func TestSync(t *testing.T) {
 			degraded := meta.FindStatusCondition(s.rdc().Status.Conditions, glassback.ConditionDegraded)
 			bad := degraded.Status == metav1.ConditionTrue
 			if !test.noReport && (bad != (test.reason != "") || (bad && degraded.Reason != test.reason)) {
-				t.Errorf("Degraded %s because of %s, want %q", degraded.Status, degraded.Reason, test.reason)
+				t.Errorf("Degraded is %s with the reason %s, want %q", degraded.Status, degraded.Reason, test.reason)
 			}
 			if !strings.Contains(degraded.Message, test.message) {
-				t.Errorf("Degraded: %s, want %q", degraded.Message, test.message)
+				t.Errorf("the message of Degraded is %q, want a part %q", degraded.Message, test.message)
 			}
 		})
 	}
 }
 
-func TestSyncOfOneThatIsGoneForgetsIt(t *testing.T) {
+func TestSyncOfADeletedClusterDropsItsSession(t *testing.T) {
 	s := playing(t, sixStored()).settle()
 	if len(s.controller.sessions.byKey) != 1 {
 		t.Fatal("there is no session")
@@ -540,12 +541,12 @@ func TestSyncFromNothing(t *testing.T) {
 		t.Errorf("writes %q, error %v; want %q", writes, err, want)
 	}
 	if events := s.happened(); len(events) > 0 {
-		t.Errorf("events %q of one that is new", events)
+		t.Errorf("a new cluster has the events %q, want none", events)
 	}
 }
 
-// TestSyncGoesOnAfterAnError has a Pod not be made.
-func TestSyncGoesOnAfterAnError(t *testing.T) {
+// TestSyncContinuesAfterAnError: the API server rejects one of six Pods. The sync creates the others, and the next sync creates this one.
+func TestSyncContinuesAfterAnError(t *testing.T) {
 	s := playing(t, see(six(), clearStatus, noPod(0, 1, 2, 3, 4, 5)))
 	if _, _, err := s.sync(); err != nil {
 		t.Fatal(err)
@@ -553,22 +554,22 @@ func TestSyncGoesOnAfterAnError(t *testing.T) {
 	s.catchUp()
 	fails := true
 	s.kube.PrependReactor("create", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
-		made := action.(clienttesting.CreateAction).GetObject().(*corev1.Pod)
-		return fails && made.Name == "demo-2", nil, errors.New("exceeded quota")
+		created := action.(clienttesting.CreateAction).GetObject().(*corev1.Pod)
+		return fails && created.Name == "demo-2", nil, errors.New("exceeded quota")
 	})
 	_, _, err := s.sync()
 	if err == nil || !strings.Contains(err.Error(), "create Pod demo-2: exceeded quota") {
-		t.Errorf("error %v, want that of the Pod", err)
+		t.Errorf("error %v, want the error of demo-2", err)
 	}
 	fails = false
 	s.catchUp()
 	s.clock.Step(textEvery)
 	writes, _, err := s.sync()
 	if !slices.Contains(writes, "create pods demo-2") || slices.Contains(writes, "create pods demo-1") || err != nil {
-		t.Errorf("writes %q, error %v; want the Pod that was not made", writes, err)
+		t.Errorf("writes %q, error %v; want only the missing Pod demo-2", writes, err)
 	}
 	if s.controller.sessions.get(s.rdc()).failure != nil {
-		t.Error("the failure is remembered after a success")
+		t.Error("the session still has the failure after a successful sync")
 	}
 }
 
@@ -586,11 +587,11 @@ func TestSyncReportsCommandsThatKeepFailing(t *testing.T) {
 		return meta.FindStatusCondition(s.rdc().Status.Conditions, glassback.ConditionReady).Reason
 	}
 	if got := reason(); got != reasonHealing {
-		t.Errorf("Ready is %s at first, want %s", got, reasonHealing)
+		t.Errorf("the reason of Ready is %s at first, want %s", got, reasonHealing)
 	}
 	s.clock.Step(failingTooLong + time.Second)
 	if got := reason(); got != reasonFailing {
-		t.Errorf("Ready is %s after a while, want %s", got, reasonFailing)
+		t.Errorf("the reason of Ready is %s after a while, want %s", got, reasonFailing)
 	}
 }
 
@@ -598,38 +599,40 @@ func TestSyncWaitsForItsCaches(t *testing.T) {
 	s := playing(t, sixStored()).settle()
 	s.destroy("pods", "demo-4")
 	if writes, _, err := s.sync(); !slices.Contains(writes, "create pods demo-4") || err != nil {
-		t.Fatalf("writes %q, error %v; want the Pod", writes, err)
+		t.Fatalf("writes %q, error %v; want the creation of demo-4", writes, err)
 	}
 	s.clock.Step(time.Second)
 	writes, after, err := s.sync()
 	if len(writes) > 0 || after <= 0 || err != nil {
-		t.Errorf("writes %q, after %s, error %v before the caches show the Pod; want to wait", writes, after, err)
+		t.Errorf("while the cache does not show the Pod: writes %q, after %s, error %v; want a wait without writes", writes, after, err)
 	}
 	s.catchUp()
 	if writes, _, err := s.sync(); slices.Contains(writes, "create pods demo-4") || err != nil {
-		t.Errorf("writes %q, error %v once they show it", writes, err)
+		t.Errorf("when the cache shows the Pod: writes %q, error %v; want no creation", writes, err)
 	}
 }
 
-// TestSyncOutlivesABlink has a node not answer once.
-func TestSyncOutlivesABlink(t *testing.T) {
+// TestSyncToleratesAShortSilence: a node does not answer one sync. The status changes only if the node stays silent.
+func TestSyncToleratesAShortSilence(t *testing.T) {
 	s := playing(t, sixStored()).settle()
 	s.errs[ipOf(4)] = errors.New("i/o timeout")
 	if writes, after, err := s.sync(); len(writes) > 0 || after != check || err != nil {
-		t.Errorf("writes %q, after %s, error %v; want to look again", writes, after, err)
+		t.Errorf("writes %q, after %s, error %v; want no writes and a requeue after %s", writes, after, err, check)
 	}
 	s.clock.Step(shortSilence + time.Second)
 	if writes, _, err := s.sync(); !slices.Equal(writes, []string{statusWrite}) || err != nil {
-		t.Errorf("writes %q, error %v once it is longer; want the status", writes, err)
+		t.Errorf("after a longer silence: writes %q, error %v; want the status", writes, err)
 	}
 }
 
+// TestSyncIntroducesNoReplacedPod: before CLUSTER MEET, the sync reads the live Pod and the node's view again. It sends no MEET if one of
+// them has changed since the observation.
 func TestSyncIntroducesNoReplacedPod(t *testing.T) {
 	for name, given := range map[string]func(*stage, *corev1.Pod){
-		"the Pod is another one":      func(_ *stage, p *corev1.Pod) { p.UID = "another" },
+		"the Pod has another UID":     func(_ *stage, p *corev1.Pod) { p.UID = "another" },
 		"the Pod has another address": func(_ *stage, p *corev1.Pod) { p.Status.PodIP = "10.1.6.6" },
 		"the Pod is being deleted":    func(_ *stage, p *corev1.Pod) { p.DeletionTimestamp = ptr.To(metav1.NewTime(seenAt)) },
-		"its node is another one": func(s *stage, _ *corev1.Pod) {
+		"its node has another ID": func(s *stage, _ *corev1.Pod) {
 			s.changeViewBeforeMeet(4, func(v *redisnode.View) { v.ID = "another" })
 		},
 		"its node knows a node of another cluster": func(s *stage, _ *corev1.Pod) {
@@ -642,7 +645,7 @@ func TestSyncIntroducesNoReplacedPod(t *testing.T) {
 			s := playing(t, sixStored()).settle()
 			s.views[ipOf(3)] = see(six(), forgotten("id-4", 3)).members[3].view
 			if writes, _, err := s.sync(); !slices.Contains(writes, "10.1.0.3 meet 10.1.0.4") || err != nil {
-				t.Fatalf("writes %q, error %v; want it introduced while all is as it was seen", writes, err)
+				t.Fatalf("without a change: writes %q, error %v; want a MEET with demo-4", writes, err)
 			}
 			s.catchUp()
 			live, err := s.kube.CoreV1().Pods("default").Get(t.Context(), "demo-4", metav1.GetOptions{})
@@ -655,7 +658,7 @@ func TestSyncIntroducesNoReplacedPod(t *testing.T) {
 				t.Fatal(err)
 			}
 			if writes, _, err := s.sync(); slices.ContainsFunc(writes, func(w string) bool { return strings.Contains(w, "meet") }) || err == nil {
-				t.Errorf("writes %q, error %v; want no introduction", writes, err)
+				t.Errorf("writes %q, error %v; want no MEET, and an error", writes, err)
 			}
 		})
 	}
@@ -689,7 +692,7 @@ func TestSyncTombstones(t *testing.T) {
 		go s.controller.Run(t.Context(), t.Context(), 0) // Handlers add keys, and no worker takes them.
 		synctest.Wait()
 		if key, _ := queue.Get(); key != demoKey {
-			t.Errorf("it begins with %s", key)
+			t.Errorf("the first key is %s, want %s", key, demoKey)
 		}
 		queue.Done(demoKey)
 		for resource, informer := range s.informers {
@@ -698,18 +701,18 @@ func TestSyncTombstones(t *testing.T) {
 			}
 			informer.handlers[0].OnDelete(cache.DeletedFinalStateUnknown{Key: "default/any", Obj: objects[resource.Resource]})
 			if queue.Len() != 1 {
-				t.Errorf("a deletion of %s that the watch has missed leads to %d syncs, want 1", resource.Resource, queue.Len())
+				t.Errorf("a tombstone of %s enqueues %d keys, want 1", resource.Resource, queue.Len())
 				continue
 			}
 			key, _ := queue.Get()
 			if queue.Done(key); key != demoKey {
-				t.Errorf("a deletion of %s leads to a sync of %s", resource.Resource, key)
+				t.Errorf("a tombstone of %s enqueues %s, want %s", resource.Resource, key, demoKey)
 			}
 		}
 	})
 }
 
-// TestSyncKeepsThePassword to itself, whatever happens, and says what is wrong with it.
+// TestSyncKeepsThePassword: the condition Ready reports what is wrong with the password. Errors, status, events and log never show it.
 func TestSyncKeepsThePassword(t *testing.T) {
 	const password = "hunter2hunter2"
 	withAuth := func() *observed {
@@ -726,12 +729,12 @@ func TestSyncKeepsThePassword(t *testing.T) {
 		reason string // of Ready
 	}{
 		"there is no Secret":              {func(*stage) {}, reasonNoPassword},
-		"it is empty":                     {secretWith(nil), reasonNoPassword},
-		"it has another key":              {secretWith(map[string][]byte{"pass": []byte(password)}), reasonNoPassword},
-		"it has the password":             {good, reasonFormed},
-		"nodes have another":              {func(s *stage) { good(s); s.password = "another" }, reasonPassword},
+		"the Secret is empty":             {secretWith(nil), reasonNoPassword},
+		"the Secret has another key":      {secretWith(map[string][]byte{"pass": []byte(password)}), reasonNoPassword},
+		"the Secret has the password":     {good, reasonFormed},
+		"the nodes have another password": {func(s *stage) { good(s); s.password = "another" }, reasonPassword},
 		"a node does not answer for long": {func(s *stage) { good(s); s.errs[ipOf(4)] = errors.New("i/o timeout") }, reasonSilent},
-		"commands are given": {func(s *stage) {
+		"the sync sends commands to nodes": {func(s *stage) {
 			good(s)
 			s.views[ipOf(3)] = see(six(), forgotten("id-4", 3)).members[3].view
 		}, reasonForming},
@@ -747,32 +750,32 @@ func TestSyncKeepsThePassword(t *testing.T) {
 			}
 			s.password = password
 			test.given(s)
-			var said strings.Builder
+			var errorTexts strings.Builder
 			for range 6 {
 				_, _, err := s.sync()
 				s.catchUp()
-				fmt.Fprintln(&said, err)
+				fmt.Fprintln(&errorTexts, err)
 				s.clock.Step(silentTooLong)
 			}
 			status, err := json.Marshal(s.rdc())
 			if err != nil {
 				t.Fatal(err)
 			}
-			if all := said.String() + string(status) + strings.Join(s.happened(), "\n") + s.log.String(); strings.Contains(all, password) {
-				t.Errorf("the password is shown: %s", all)
+			if all := errorTexts.String() + string(status) + strings.Join(s.happened(), "\n") + s.log.String(); strings.Contains(all, password) {
+				t.Errorf("the output has the password: %s", all)
 			}
 			if s.log.Len() == 0 {
-				t.Error("nothing was logged: this test says nothing about the log")
+				t.Error("the log is empty: the test has not checked any line of it")
 			}
 			if got := meta.FindStatusCondition(s.rdc().Status.Conditions, glassback.ConditionReady); got.Reason != test.reason {
-				t.Errorf("Ready is %s: %s, want %s", got.Reason, got.Message, test.reason)
+				t.Errorf("the reason of Ready is %s: %s, want %s", got.Reason, got.Message, test.reason)
 			}
 		})
 	}
 }
 
-// TestANodeIsAskedOnceRedisRuns has Pods with containers that have not started: their phase is Pending.
-func TestANodeIsAskedOnceRedisRuns(t *testing.T) {
+// TestWhenANodeIsAsked: a sync asks a node when the container redis runs. The Pod can still be Pending because of other containers.
+func TestWhenANodeIsAsked(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*corev1.Pod)
 		want   string

@@ -204,7 +204,7 @@ func TestFunctionsOutliveMasters(t *testing.T) {
 			if w.deaths != 2 {
 				t.Errorf("the controller died %d times, want before the first copy and after it", w.deaths)
 			}
-			if n := slicesCount(w.all, func(write string) bool { return write == "FUNCTION RESTORE" }); n != 1 {
+			if n := countFunc(w.all, func(write string) bool { return write == "FUNCTION RESTORE" }); n != 1 {
 				t.Errorf("functions were copied %d times, want to the one new master once", n)
 			}
 			w.haveFunctions()

@@ -39,8 +39,7 @@ func (w *world) master() string {
 	return shards[0].Master
 }
 
-// TestMasterIsDeleted deletes a master's Pod under load: it is stopped in good order, so
-// that its replica has everything.
+// TestMasterIsDeleted deletes a master's Pod under load. The server stops gracefully, so that its replica has all writes.
 func TestMasterIsDeleted(t *testing.T) {
 	t.Parallel()
 	for sentence, change := range map[string]func(*v1.RedisCluster){"with volumes": storage, "without volumes": without} {
@@ -54,22 +53,20 @@ func TestMasterIsDeleted(t *testing.T) {
 			w.ready("the Pod to be back")
 			t.Logf("ready again after %s", time.Since(began))
 			if lost := load.lost(); lost > 0 {
-				t.Errorf("%d keys lost what was acknowledged", lost)
+				t.Errorf("%d keys lost acknowledged writes", lost)
 			}
 			t.Logf("events: %q", w.happened())
 		})
 	}
 }
 
-// notReady syncs until the controller has noticed that something is wrong.
+// notReady syncs until Ready is False.
 func (w *world) notReady() {
 	w.t.Helper()
-	w.until("the controller to notice", func() bool { return w.condition(glassback.ConditionReady).Status == metav1.ConditionFalse })
+	w.until("Ready to be False", func() bool { return w.condition(glassback.ConditionReady).Status == metav1.ConditionFalse })
 }
 
-// TestAllAreDeleted deletes all Pods at once, which come back with other IPs. With volumes
-// nothing is lost; without, everything is, and that is said, and nothing done until it is
-// accepted.
+// TestAllAreDeleted deletes all Pods at once. The new Pods have other IPs. With volumes, no data is lost.
 func TestAllAreDeleted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "heals", storage)
@@ -84,16 +81,18 @@ func TestAllAreDeleted(t *testing.T) {
 	w.ready("the Pods to be back")
 	t.Logf("ready again after %s", time.Since(began))
 	if lost := load.lost(); lost > 0 {
-		t.Errorf("%d keys lost what was acknowledged", lost)
+		t.Errorf("%d keys lost acknowledged writes", lost)
 	}
 	for pod, id := range w.ids() {
 		if ids[pod] != id {
-			t.Errorf("%s has ID %s, and had %s", pod, id, ids[pod])
+			t.Errorf("%s has the ID %s, want its old ID %s", pod, id, ids[pod])
 		}
 	}
 	t.Logf("events: %q", w.happened())
 }
 
+// TestAllAreDeletedWithoutVolumes: without volumes, all data is lost. The condition DataLoss reports the loss, and the controller does
+// nothing until the user accepts it.
 func TestAllAreDeletedWithoutVolumes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "heals")
@@ -111,7 +110,7 @@ func TestAllAreDeletedWithoutVolumes(t *testing.T) {
 	t.Logf("events: %q", w.happened())
 }
 
-// TestShardIsLost deletes a master with its replica. Clients still use the rest.
+// TestShardIsLost deletes a master with its replica. The other shards keep their data.
 func TestShardIsLost(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "heals")
@@ -127,7 +126,7 @@ func TestShardIsLost(t *testing.T) {
 	}
 	w.rests(t)
 	w.accept(w.token())
-	w.ready("the cluster to be whole again")
+	w.ready("the cluster to be complete again")
 	keys := 0
 	for key := range load.acknowledged {
 		if load.acknowledged[key].Load() > 0 {
@@ -135,11 +134,11 @@ func TestShardIsLost(t *testing.T) {
 		}
 	}
 	if lost := load.lost(); lost == 0 || lost > keys*2/5 {
-		t.Errorf("%d of %d keys are lost, want those of one shard of three", lost, keys)
+		t.Errorf("%d of %d keys are lost, want the keys of one shard of three", lost, keys)
 	}
 }
 
-// rests checks that the controller changes nothing in the cluster: it may write the status.
+// rests checks for a second that the controller writes nothing but the status.
 func (w *world) rests(t *testing.T) {
 	t.Helper()
 	before := len(w.all)
@@ -148,7 +147,7 @@ func (w *world) rests(t *testing.T) {
 	}
 	for _, write := range w.all[before:] {
 		if write != "update redisclusters" {
-			t.Errorf("it did: %s", write)
+			t.Errorf("the controller wrote: %s", write)
 		}
 	}
 }
@@ -159,7 +158,7 @@ func (w *world) accept(token string) {
 	})
 }
 
-// token is that which the condition DataLoss asks for.
+// token returns the token that the condition DataLoss asks for.
 func (w *world) token() string {
 	_, after, _ := strings.Cut(w.condition(v1.ConditionDataLoss).Message, AnnotationAcceptDataLoss+"=")
 	token, _, _ := strings.Cut(after, " ")
@@ -182,9 +181,8 @@ func (w *world) ids() map[string]string {
 	return ids
 }
 
-// TestContainerIsKilled kills a master's process, which comes back before it is missed.
-// What is lost is at most what had not reached its disk: of a process alone, next to
-// nothing.
+// TestContainerIsKilled kills a master's process. The process starts again before the other nodes report it as failed. Only data that the
+// process has not passed to the kernel could be lost: an acknowledged write is not.
 func TestContainerIsKilled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "heals")
@@ -193,16 +191,16 @@ func TestContainerIsKilled(t *testing.T) {
 	time.Sleep(500 * time.Millisecond)
 	pod := w.pod(w.master())
 	w.servers[pod.UID].Kill()
-	w.kubelet() // Starts it again, at the same address.
+	w.kubelet() // This starts the server again, at the same address.
 	w.notReady()
 	w.ready("the node to be back")
 	if lost := load.lost(); lost > 0 {
-		t.Errorf("%d keys lost what was acknowledged", lost)
+		t.Errorf("%d keys lost acknowledged writes", lost)
 	}
 }
 
-// TestMastersAreLost deletes the Pods of two masters of three: their replicas cannot be
-// elected, and are told to take over.
+// TestMastersAreLost deletes the Pods of two masters of three. Their replicas cannot win an election, and the operator tells them to take
+// over.
 func TestMastersAreLost(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "heals")
@@ -210,7 +208,7 @@ func TestMastersAreLost(t *testing.T) {
 	load := w.load(t)
 	time.Sleep(500 * time.Millisecond)
 	load.end()
-	time.Sleep(500 * time.Millisecond) // The replicas have everything.
+	time.Sleep(500 * time.Millisecond) // The replicas receive the last writes in this time.
 	shards := w.rdc().Status.Shards
 	w.deletePods(shards[0].Master, shards[1].Master)
 	w.notReady()
@@ -221,8 +219,7 @@ func TestMastersAreLost(t *testing.T) {
 	t.Logf("events: %q", w.happened())
 }
 
-// TestTwoClustersAreNeverMerged restarts two clusters so that each gets the IPs that the
-// other had.
+// TestTwoClustersAreNeverMerged restarts two clusters. Each of them gets the IPs that the other one had.
 func TestTwoClustersAreNeverMerged(t *testing.T) {
 	t.Parallel()
 	a, b := newWorld(t, "a", storage), newWorld(t, "b", storage)
@@ -239,7 +236,7 @@ func TestTwoClustersAreNeverMerged(t *testing.T) {
 	loadA.end()
 	loadB.end()
 	ipsA, ipsB := a.ips(), b.ips()
-	for _, w := range []*world{a, b} { // No server is there when the first is started.
+	for _, w := range []*world{a, b} { // All servers stop before the first one starts.
 		for uid, server := range w.servers {
 			server.Stop()
 			delete(w.servers, uid)
@@ -248,21 +245,21 @@ func TestTwoClustersAreNeverMerged(t *testing.T) {
 	a.nextIP, b.nextIP = ipsB, ipsA
 	a.byPerson(func() { a.forgetPods() })
 	b.byPerson(func() { b.forgetPods() })
-	for range 100 { // In turns, as if they were one operator's.
+	for range 100 { // The clusters sync in turns, as in one operator.
 		a.sync()
 		b.sync()
 		time.Sleep(20 * time.Millisecond)
 	}
 	for _, w := range []*world{a, b} {
-		w.ready("the cluster to be whole again")
+		w.ready("the cluster to be complete again")
 	}
 	if loadA.lost() > 0 || loadB.lost() > 0 {
 		t.Error("acknowledged writes are lost")
 	}
 }
 
-// TestReplicaAsksAtTheOldAddress has a replica hear of its master's new address from a third
-// node. Redis changes the table then, and goes on asking for the data at the old address.
+// TestReplicaAsksAtTheOldAddress: a replica gets its master's new address from a third node. Redis then updates the table, but the replica
+// still asks for the data at the old address.
 func TestReplicaAsksAtTheOldAddress(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "heals", storage)
@@ -286,21 +283,21 @@ func TestReplicaAsksAtTheOldAddress(t *testing.T) {
 	for _, name := range []string{master, replica} {
 		w.move(name)
 	}
-	eventually("the master to be missed", func() bool { return entry(witness).Failed })
-	w.stopped[master] = true // The replica starts first, and misses its master too.
+	eventually("the witness to report the master as failed", func() bool { return entry(witness).Failed })
+	w.stopped[master] = true // The replica starts first, and also reports its master as failed.
 	w.kubelet()
-	eventually("the replica to miss its master", func() bool { return entry(replica).MaybeFailed || entry(replica).Failed })
+	eventually("the replica to report its master as failed", func() bool { return entry(replica).MaybeFailed || entry(replica).Failed })
 	delete(w.stopped, master)
 	w.kubelet()
-	eventually("the replica to hear of the new address", func() bool { return entry(replica).IP != old })
+	eventually("the replica to have the new address in its table", func() bool { return entry(replica).IP != old })
 	if asks := w.view(replica).MasterIP; asks != old {
-		t.Errorf("the replica asks at %s before the operator acts, and should at %s: this version of Redis does better", asks, old)
+		t.Errorf("before the operator acts, the replica asks at %s, want the old address %s: this version of Redis has fixed this", asks, old)
 	}
 	w.notReady()
-	w.ready("the replica to have its link again")
+	w.ready("the replica to be connected again")
 }
 
-// move stops the server of a Pod. The next one has another IP.
+// move stops the server of a Pod. The next server of the Pod has another IP.
 func (w *world) move(name string) {
 	p := w.pod(name).DeepCopy()
 	w.servers[p.UID].Stop()
@@ -311,7 +308,7 @@ func (w *world) move(name string) {
 	}
 }
 
-// collect deletes what a RedisCluster that is gone has owned, as the garbage collector does.
+// collect deletes the objects that a deleted RedisCluster owned, as the garbage collector does.
 func (w *world) collect(rdc *v1.RedisCluster) {
 	w.forgetPods()
 	for _, resource := range []schema.GroupVersionResource{
@@ -326,7 +323,7 @@ func (w *world) collect(rdc *v1.RedisCluster) {
 	}
 }
 
-// forgetPods deletes all Pods, whose servers are stopped already.
+// forgetPods deletes all Pods. Their servers must have stopped before.
 func (w *world) forgetPods() {
 	for _, name := range w.names() {
 		if err := w.kube.CoreV1().Pods("default").Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil {
@@ -354,8 +351,8 @@ func (w *world) secret() {
 	})
 }
 
-// TestStrangerIsReported makes a node of another cluster join by hand.
-func TestStrangerIsReported(t *testing.T) {
+// TestUnknownNodeIsReported joins a node to the cluster that belongs to no Pod, as a user could by hand.
+func TestUnknownNodeIsReported(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "heals")
 	w.ready("the cluster to be formed")
@@ -365,31 +362,30 @@ func TestStrangerIsReported(t *testing.T) {
 	if err := node.Meet(t.Context(), stranger.IP, stranger.Port, stranger.Port+redistest.BusOffset); err != nil {
 		t.Fatal(err)
 	}
-	w.until("the stranger to be reported", func() bool { return w.condition(glassback.ConditionDegraded).Reason == reasonStranger })
+	w.until("the unknown node to be reported", func() bool { return w.condition(glassback.ConditionDegraded).Reason == reasonStranger })
 	w.rests(t)
 	if message := w.condition(glassback.ConditionDegraded).Message; !strings.Contains(message, stranger.IP) {
 		t.Errorf("message %q, want the IP %s", message, stranger.IP)
 	}
 	stranger.Kill()
-	w.ready("the stranger to be forgotten")
+	w.ready("the unknown node to be forgotten")
 }
 
-// TestPasswordIsMissingOrRefused is about a Secret that is not there, and then is another
-// one than the servers have.
+// TestPasswordIsMissingOrRefused: first the Secret does not exist, and then it has another password than the servers.
 func TestPasswordIsMissingOrRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "heals", func(rdc *v1.RedisCluster) { rdc.Spec.AuthSecretRef = &v1.SecretKeyReference{Name: "password"} })
 	w.password = "the servers have this"
-	w.until("the Secret to be missed", func() bool { return w.condition(glassback.ConditionDegraded).Reason == reasonNoPassword })
+	w.until("the missing Secret to be reported", func() bool { return w.condition(glassback.ConditionDegraded).Reason == reasonNoPassword })
 	right := w.password
 	w.password = "wrong-and-secret"
 	w.secret()
 	w.password = right
-	w.until("the password to be refused", func() bool { return w.condition(glassback.ConditionDegraded).Reason == reasonPassword })
+	w.until("the refused password to be reported", func() bool { return w.condition(glassback.ConditionDegraded).Reason == reasonPassword })
 	w.rests(t)
 	for _, text := range append(w.happened(), w.describe()) {
 		if strings.Contains(text, "wrong-and-secret") || strings.Contains(text, right) {
-			t.Errorf("a password is in: %s", text)
+			t.Errorf("this text has a password: %s", text)
 		}
 	}
 	w.byPerson(func() {
@@ -403,8 +399,8 @@ func TestPasswordIsMissingOrRefused(t *testing.T) {
 	w.ready("the cluster to be formed")
 }
 
-// TestPasswordIsChanged changes the Secret of nodes that run, and keep theirs. Connections
-// that are open are as good as before; but probes, which have the new one, say so.
+// TestPasswordIsChanged changes the Secret of running nodes, which keep the old password. Open connections still work. The probes use the
+// new password and fail, so that the Pods are not ready.
 func TestPasswordIsChanged(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "heals", func(rdc *v1.RedisCluster) { rdc.Spec.AuthSecretRef = &v1.SecretKeyReference{Name: "password"} })
@@ -430,11 +426,11 @@ func TestPasswordIsChanged(t *testing.T) {
 		}
 	})
 	w.until("the Pods to be reported", func() bool { return w.condition(glassback.ConditionReady).Reason == reasonNotReady })
-	w.until("the password to be refused", func() bool { return w.condition(glassback.ConditionReady).Reason == reasonPassword })
+	w.until("the refused password to be reported", func() bool { return w.condition(glassback.ConditionReady).Reason == reasonPassword })
 	w.rests(t)
 }
 
-// TestDiskIsFull has a master that cannot write any more, and then can.
+// TestDiskIsFull fills the disk of a master, and then makes space.
 func TestDiskIsFull(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "heals")
@@ -443,20 +439,20 @@ func TestDiskIsFull(t *testing.T) {
 	load := w.load(t)
 	client := w.clusterClient()
 	defer client.Close()
-	for key := range 96 { // 6 MiB, a third of them on heals-0: the writer alone may be too slow.
-		client.Set(t.Context(), fmt.Sprintf("filler:%d", key), make([]byte, 64<<10), 0) // Fails when the disk is full.
+	for key := range 96 { // This is 6 MiB, a third of it on heals-0. The load alone may be too slow.
+		client.Set(t.Context(), fmt.Sprintf("filler:%d", key), make([]byte, 64<<10), 0) // This fails when the disk is full.
 	}
 	w.until("the full disk to be reported", func() bool { return w.condition(glassback.ConditionDegraded).Reason == reasonNotWritten })
 	w.rests(t)
 	load.end()
 	w.servers[w.pod("heals-0").UID].LiftFileLimit()
-	w.ready("the disk to have room")
+	w.ready("the disk to have space again")
 	if lost := load.lost(); lost > 0 {
-		t.Errorf("%d keys lost what was acknowledged", lost)
+		t.Errorf("%d keys lost acknowledged writes", lost)
 	}
 }
 
-// TestPodDoesNotAnswer has a node that hangs, and then answers again.
+// TestPodDoesNotAnswer kills a node, and starts it again after a while.
 func TestPodDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "heals")
@@ -469,7 +465,7 @@ func TestPodDoesNotAnswer(t *testing.T) {
 	w.ready("the node to be back")
 }
 
-// TestSettledIsQuiet counts what is done for a cluster for which nothing is to be done.
+// TestSettledIsQuiet counts writes and reads of syncs of a settled cluster: a sync writes nothing and asks each node once.
 func TestSettledIsQuiet(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "quiet")
@@ -478,11 +474,11 @@ func TestSettledIsQuiet(t *testing.T) {
 	before, asked, config := len(w.all), w.asked.Load(), w.askedConfig.Load()
 	for range 10 {
 		if _, after, err := w.sync(); err != nil || after != poll {
-			t.Errorf("a sync of what is settled wants to wait %s, want %s (%v)", after, poll, err)
+			t.Errorf("a sync of a settled cluster requeues after %s, want %s (error %v)", after, poll, err)
 		}
 	}
 	if n := len(w.all) - before; n > 0 {
-		t.Errorf("it did: %q", w.all[before:])
+		t.Errorf("the controller wrote: %q", w.all[before:])
 	}
 	if n := w.asked.Load() - asked; n != 60 {
 		t.Errorf("10 syncs asked 6 nodes %d times, want once each", n)
@@ -492,30 +488,31 @@ func TestSettledIsQuiet(t *testing.T) {
 	}
 }
 
-// TestAFailedRollIsReverted changes the spec to one with which no Pod can start, and then back.
+// TestAFailedRollIsReverted changes the spec so that no Pod can start, and then changes it back.
 func TestAFailedRollIsReverted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "heals", storage)
 	w.ready("the cluster to be formed")
 	load := w.load(t)
 	for _, name := range w.names() {
-		w.stopped[name] = true // Those that are made now do not start.
+		w.stopped[name] = true // Pods created from now on do not start.
 	}
 	image := w.rdc().Spec.Image
 	w.change(func(rdc *v1.RedisCluster) { rdc.Spec.Image = "redis:none" })
 	w.until("the first Pod to be replaced", func() bool {
-		return slicesCount(w.pods(), func(p *corev1.Pod) bool { return p.Spec.Containers[0].Image == "redis:none" }) == 1
+		return countFunc(w.pods(), func(p *corev1.Pod) bool { return p.Spec.Containers[0].Image == "redis:none" }) == 1
 	})
 	w.rests(t)
 	w.stopped = map[string]bool{}
 	w.change(func(rdc *v1.RedisCluster) { rdc.Spec.Image = image })
 	w.ready("the Pod to be replaced again")
 	if lost := load.lost(); lost > 0 {
-		t.Errorf("%d keys lost what was acknowledged", lost)
+		t.Errorf("%d keys lost acknowledged writes", lost)
 	}
 }
 
-func slicesCount[T any](all []T, is func(T) bool) int {
+// countFunc returns the number of elements for which is returns true.
+func countFunc[T any](all []T, is func(T) bool) int {
 	n := 0
 	for _, one := range all {
 		if is(one) {
@@ -525,8 +522,8 @@ func slicesCount[T any](all []T, is func(T) bool) int {
 	return n
 }
 
-// TestWithoutReplicas rolls a cluster of masters alone, without volumes: each is emptied
-// before it is replaced, and the new one gets the functions of the others.
+// TestWithoutReplicas rolls a cluster of masters only, without volumes. The operator moves the slots of each master away before it replaces
+// the master. The new node gets the functions of the others.
 func TestWithoutReplicas(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "alone", func(rdc *v1.RedisCluster) { rdc.Spec.ReplicasPerMaster = ptr.To[int32](0) })
@@ -537,20 +534,20 @@ func TestWithoutReplicas(t *testing.T) {
 	calls.check()
 	w.haveFunctions()
 	if lost := load.lost(); lost > 0 {
-		t.Errorf("%d keys lost what was acknowledged", lost)
+		t.Errorf("%d keys lost acknowledged writes", lost)
 	}
 }
 
-// TestKeysOnTheMoveSurvive ends a new master, without a volume, while it is given its first
-// slots: the keys that it has got are with its replica alone.
-func TestKeysOnTheMoveSurvive(t *testing.T) {
+// TestMovedKeysSurvive deletes a new master without a volume while it gets its first slots. Only its replica has the keys that the master
+// has received.
+func TestMovedKeysSurvive(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "moves")
 	w.ready("the cluster to be formed")
 	load := w.load(t)
-	load.everyKey() // So that every maxSlotsPerMove of slots has some keys.
+	load.everyKey() // Each batch of maxSlotsPerMove slots then has some keys.
 	load.end()
-	// Some keys of the first maxSlotsPerMove are on the way, and the slots are still the old master's.
+	// The controller dies after it has moved some keys of the first batch. The old master still owns all slots.
 	migrated := 0
 	w.lives = func(int) bool {
 		if w.last == "MIGRATE" {
@@ -568,20 +565,20 @@ func TestKeysOnTheMoveSurvive(t *testing.T) {
 			break
 		}
 		if time.Sleep(10 * time.Millisecond); time.Now().After(deadline) {
-			t.Fatalf("the replica has not got the keys: %s, last writes %q", w.describe(), w.all[max(0, len(w.all)-20):])
+			t.Fatalf("the replica does not have the keys: %s, last writes %q", w.describe(), w.all[max(0, len(w.all)-20):])
 		}
 	}
 	w.deletePods("moves-6")
 	w.ready("the new size")
 	if lost := load.lost(); lost > 0 {
-		t.Errorf("%d keys lost what was acknowledged", lost)
+		t.Errorf("%d keys lost acknowledged writes", lost)
 	}
 	if events := strings.Join(w.happened(), "\n"); !strings.Contains(events, "moves-7 takes over from its master") {
 		t.Errorf("the replica was not told to take over: %s", events)
 	}
 }
 
-// TestClaimIsDeleted deletes the claim of a master: its node is emptied, and replaced.
+// TestClaimIsDeleted deletes the claim of a master. The operator moves the data away from its node, and replaces the node.
 func TestClaimIsDeleted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "claims", storage)
@@ -600,7 +597,7 @@ func TestClaimIsDeleted(t *testing.T) {
 	w.notReady()
 	w.ready("the node to be replaced")
 	if lost := load.lost(); lost > 0 {
-		t.Errorf("%d keys lost what was acknowledged", lost)
+		t.Errorf("%d keys lost acknowledged writes", lost)
 	}
 	for _, c := range w.claims() {
 		if replaced := before[c.Name] != c.UID; replaced != (c.Name == "data-"+master) {
@@ -609,9 +606,8 @@ func TestClaimIsDeleted(t *testing.T) {
 	}
 }
 
-// TestDeletedAndMadeAgain deletes a RedisCluster, whose claims stay, and makes one of its
-// name.
-func TestDeletedAndMadeAgain(t *testing.T) {
+// TestDeletedAndCreatedAgain deletes a RedisCluster and creates one with the same name. The claims stay, and the new cluster has the data.
+func TestDeletedAndCreatedAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "again", storage)
 	w.ready("the cluster to be formed")
@@ -641,12 +637,12 @@ func TestDeletedAndMadeAgain(t *testing.T) {
 	})
 	w.ready("the data to be found again")
 	if lost := load.lost(); lost > 0 {
-		t.Errorf("%d keys lost what was acknowledged", lost)
+		t.Errorf("%d keys lost acknowledged writes", lost)
 	}
 }
 
-// TestSourceOfAMoveIsLost deletes the master that gives slots, while it does: its replica
-// goes on, from the keys that are here to those that are there already.
+// TestSourceOfAMoveIsLost deletes the owner of migrating slots during the move. Its replica takes over, and the operator moves the
+// remaining keys.
 func TestSourceOfAMoveIsLost(t *testing.T) {
 	t.Parallel()
 	for sentence, change := range map[string]func(*v1.RedisCluster){"with volumes": storage, "without volumes": without} {
@@ -655,7 +651,7 @@ func TestSourceOfAMoveIsLost(t *testing.T) {
 			w := newWorld(t, "gives", change)
 			w.ready("the cluster to be formed")
 			load := w.load(t)
-			load.everyKey() // So that every maxSlotsPerMove of slots has some keys.
+			load.everyKey() // Each batch of maxSlotsPerMove slots then has some keys.
 			load.end()
 			migrated := 0
 			w.lives = func(int) bool {
@@ -667,11 +663,11 @@ func TestSourceOfAMoveIsLost(t *testing.T) {
 			w.change(size(8))
 			w.until("keys to be moved", func() bool { return w.deaths > 0 })
 			w.lives = nil
-			time.Sleep(500 * time.Millisecond) // Its replica has heard that they are gone.
+			time.Sleep(500 * time.Millisecond) // The replica receives the deletion of the moved keys in this time.
 			w.deletePods("gives-0")
 			w.ready("the new size")
 			if lost := load.lost(); lost > 0 {
-				t.Errorf("%d keys lost what was acknowledged", lost)
+				t.Errorf("%d keys lost acknowledged writes", lost)
 			}
 			t.Logf("events: %q", w.happened())
 		})

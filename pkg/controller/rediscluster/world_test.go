@@ -42,8 +42,7 @@ import (
 	"github.com/glassback/glassback/pkg/redisnode/redistest"
 )
 
-// TestMain runs more tests at once than there are processors: most of the time, they wait for
-// what redis-servers find out about each other.
+// TestMain runs more tests at once than there are processors. Most of the time, a test waits until redis-servers know about each other.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if at := flag.Lookup("test.parallel"); at.Value.String() == at.DefValue {
@@ -54,12 +53,11 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// world is what a controller works in: an API server that is faked, and what a kubelet
-// makes of Pods, which is not: for each a redis-server runs, with an IP of its own, and on
-// a directory that outlives it as the Pod's volume does.
+// world is the environment of a controller. The API server is fake, but the nodes are real: method kubelet runs a redis-server for each
+// Pod, with its own IP. The server's directory outlives the server, as the volume of a Pod does.
 //
-// The test calls Sync, and so knows when the controller does what. It can have it stop
-// before any of its writes, as if it was killed, and goes on with another one.
+// The test itself calls Sync, and so controls the time of each sync. It can kill the controller before any write, and continue with
+// another controller.
 type world struct {
 	t          *testing.T
 	kube       *kubefake.Clientset
@@ -70,29 +68,29 @@ type world struct {
 
 	name     string
 	servers  map[types.UID]*redistest.Server
-	dirs     map[string]string // of volumes, by the UID of the claim or the Pod
-	stopped  map[string]bool   // Pods whose server is not to be started again
-	limits   map[string]int64  // of files, by Pod
+	dirs     map[string]string // directories of volumes, by the UID of the claim or the Pod
+	stopped  map[string]bool   // Pods whose servers the kubelet does not start
+	limits   map[string]int64  // maximal size of a file, by Pod
 	password string
-	as       redisnode.Login // how clients log in, if not with the password alone
+	as       redisnode.Login // the login of clients; if empty, they log in with the password
 	overTLS  bool            // whether clients use TLS
-	slow     bool            // whether the kubelet does not write changed Secrets yet
-	shift    atomic.Int64    // how many nanoseconds the clock of the operator is ahead
-	nextIP   []string        // for the next Pods; then any
+	slow     bool            // whether the kubelet delays changes of Secrets
+	shift    atomic.Int64    // how many nanoseconds the operator's clock is ahead
+	nextIP   []string        // IPs of the next Pods; later ones get any free IP
 
-	lives  func(write int) bool // whether to die before this write of this life
-	writes int                  // of this life
-	last   string               // the write that is about to be made
-	dumped func()               // after a FUNCTION DUMP; may be nil
-	deaths int
-	all    []string // all writes, of all lives
-	asked  atomic.Int64
+	lives  func(write int) bool // whether the controller survives its n-th write; nil if it always does
+	writes int                  // number of writes of this controller
+	last   string               // the present write
+	dumped func()               // called after each FUNCTION DUMP; may be nil
+	deaths int                  // number of killed controllers
+	all    []string             // writes of all controllers
+	asked  atomic.Int64         // number of Views
 
-	askedConfig atomic.Int64
+	askedConfig atomic.Int64 // number of CONFIG GETs
 	mu          sync.Mutex
 }
 
-// killed is the panic that ends a life of the controller.
+// killed is the panic that kills a controller.
 type killed struct{}
 
 // newWorld returns a world with one RedisCluster, in its own namespace.
@@ -121,7 +119,7 @@ func newWorld(t *testing.T, name string, change ...func(*v1.RedisCluster)) *worl
 	return w
 }
 
-// start starts the informers, and makes the first controller.
+// start starts the informers, and creates the first controller.
 func (w *world) start() {
 	w.t.Helper()
 	kube := kubeinformers.NewSharedInformerFactory(w.kube, 0)
@@ -148,8 +146,8 @@ func (w *world) start() {
 	})
 }
 
-// react has the fake API server do what this controller relies on: UIDs, and that a claim
-// stays while a Pod has it.
+// react adds to the fake API server what the controller relies on. Objects get UIDs, and a deleted claim stays while a Pod uses it. It also
+// counts the writes.
 func (w *world) react() {
 	uid := atomic.Int64{}
 	w.kube.PrependReactor("create", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
@@ -173,7 +171,7 @@ func (w *world) react() {
 		return true, going, w.kube.Tracker().Update(resource, going, action.GetNamespace())
 	})
 	newEvicting(w.kube)
-	mortal := func(action clienttesting.Action) (bool, runtime.Object, error) {
+	countWrite := func(action clienttesting.Action) (bool, runtime.Object, error) {
 		switch action.GetVerb() {
 		case "create", "update", "patch", "delete":
 			words := action.GetVerb() + " " + action.GetResource().Resource
@@ -184,11 +182,11 @@ func (w *world) react() {
 		}
 		return false, nil, nil
 	}
-	w.kube.PrependReactor("*", "*", mortal)
-	w.client.PrependReactor("*", "*", mortal)
+	w.kube.PrependReactor("*", "*", countWrite)
+	w.client.PrependReactor("*", "*", countWrite)
 }
 
-// write counts a write of the controller, unless its life ends before it.
+// write counts a write of the controller, or kills the controller before the write.
 func (w *world) write(what string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -200,102 +198,102 @@ func (w *world) write(what string) {
 	w.all = append(w.all, what)
 }
 
-// mortal is a Node whose commands are writes.
-type mortal struct {
+// countingNode is a Node whose commands count as writes.
+type countingNode struct {
 	Node
 	w *world
 }
 
 func (w *world) dial(ip string, port int, login redisnode.Login) Node {
-	return mortal{Node: Dial(ip, port, login), w: w}
+	return countingNode{Node: Dial(ip, port, login), w: w}
 }
 
-func (n mortal) View(ctx context.Context) (*redisnode.View, error) {
+func (n countingNode) View(ctx context.Context) (*redisnode.View, error) {
 	n.w.asked.Add(1)
 	return n.Node.View(ctx)
 }
 
-func (n mortal) Meet(ctx context.Context, ip string, port, busPort int) error {
+func (n countingNode) Meet(ctx context.Context, ip string, port, busPort int) error {
 	n.w.write("MEET")
 	return n.Node.Meet(ctx, ip, port, busPort)
 }
 
-func (n mortal) Forget(ctx context.Context, id string) error {
+func (n countingNode) Forget(ctx context.Context, id string) error {
 	n.w.write("FORGET")
 	return n.Node.Forget(ctx, id)
 }
 
-func (n mortal) AddSlots(ctx context.Context, slots redisnode.Slots) error {
+func (n countingNode) AddSlots(ctx context.Context, slots redisnode.Slots) error {
 	n.w.write("ADDSLOTS")
 	return n.Node.AddSlots(ctx, slots)
 }
 
-func (n mortal) Replicate(ctx context.Context, masterID string) error {
+func (n countingNode) Replicate(ctx context.Context, masterID string) error {
 	n.w.write("REPLICATE")
 	return n.Node.Replicate(ctx, masterID)
 }
 
-func (n mortal) Failover(ctx context.Context, how redisnode.Failover) error {
+func (n countingNode) Failover(ctx context.Context, how redisnode.Failover) error {
 	n.w.write("FAILOVER")
 	return n.Node.Failover(ctx, how)
 }
 
-func (n mortal) SetSlots(ctx context.Context, slots redisnode.Slots, how redisnode.SlotState, id string) error {
+func (n countingNode) SetSlots(ctx context.Context, slots redisnode.Slots, how redisnode.SlotState, id string) error {
 	n.w.write("SETSLOT " + string(how))
 	return n.Node.SetSlots(ctx, slots, how, id)
 }
 
-func (n mortal) Migrate(ctx context.Context, ip string, port int, login redisnode.Login, timeout time.Duration, keys []string) error {
+func (n countingNode) Migrate(ctx context.Context, ip string, port int, login redisnode.Login, timeout time.Duration, keys []string) error {
 	n.w.write("MIGRATE")
 	return n.Node.Migrate(ctx, ip, port, login, timeout, keys)
 }
 
-func (n mortal) Directives(ctx context.Context, names []string) (map[string]string, error) {
+func (n countingNode) Directives(ctx context.Context, names []string) (map[string]string, error) {
 	n.w.askedConfig.Add(1)
 	return n.Node.Directives(ctx, names)
 }
 
-// SetDirective is no write if the node has the value.
-func (n mortal) SetDirective(ctx context.Context, name, value string) error {
+// SetDirective counts as a write only if it changes the value.
+func (n countingNode) SetDirective(ctx context.Context, name, value string) error {
 	if values, err := n.Node.Directives(ctx, []string{name}); err != nil || values[name] != value {
 		n.w.write("CONFIG SET " + name)
 	}
 	return n.Node.SetDirective(ctx, name, value)
 }
 
-func (n mortal) SwitchTLS(ctx context.Context, on bool, port, busPort int) error {
+func (n countingNode) SwitchTLS(ctx context.Context, on bool, port, busPort int) error {
 	n.w.write("SWITCH TLS")
 	return n.Node.SwitchTLS(ctx, on, port, busPort)
 }
 
-func (n mortal) ReloadCertificate(ctx context.Context) error {
+func (n countingNode) ReloadCertificate(ctx context.Context) error {
 	n.w.write("RELOAD CERTIFICATE")
 	return n.Node.ReloadCertificate(ctx)
 }
 
-func (n mortal) SetUser(ctx context.Context, name string, rules []string) error {
+func (n countingNode) SetUser(ctx context.Context, name string, rules []string) error {
 	n.w.write("ACL SETUSER " + name)
 	return n.Node.SetUser(ctx, name, rules)
 }
 
-func (n mortal) DeleteUsers(ctx context.Context, names []string) error {
+func (n countingNode) DeleteUsers(ctx context.Context, names []string) error {
 	if len(names) > 0 {
 		n.w.write("ACL DELUSER")
 	}
 	return n.Node.DeleteUsers(ctx, names)
 }
 
-func (n mortal) EndConnections(ctx context.Context, user string) error {
+func (n countingNode) EndConnections(ctx context.Context, user string) error {
 	n.w.write("CLIENT KILL USER " + user)
 	return n.Node.EndConnections(ctx, user)
 }
 
-func (n mortal) SaveUsers(ctx context.Context) error {
+func (n countingNode) SaveUsers(ctx context.Context) error {
 	n.w.write("ACL SAVE")
 	return n.Node.SaveUsers(ctx)
 }
 
-func (n mortal) DumpFunctions(ctx context.Context) (string, error) {
+func (n countingNode) DumpFunctions(ctx context.Context) (string, error) {
 	dump, err := n.Node.DumpFunctions(ctx)
 	if n.w.dumped != nil {
 		n.w.dumped()
@@ -303,18 +301,17 @@ func (n mortal) DumpFunctions(ctx context.Context) (string, error) {
 	return dump, err
 }
 
-func (n mortal) RestoreFunctions(ctx context.Context, dump string) error {
+func (n countingNode) RestoreFunctions(ctx context.Context, dump string) error {
 	n.w.write("FUNCTION RESTORE")
 	return n.Node.RestoreFunctions(ctx, dump)
 }
 
-func (n mortal) DeleteLibrary(ctx context.Context, name string) error {
+func (n countingNode) DeleteLibrary(ctx context.Context, name string) error {
 	n.w.write("FUNCTION DELETE")
 	return n.Node.DeleteLibrary(ctx, name)
 }
 
-// sync runs one sync, and what the kubelet does about it. It returns whether the
-// controller outlived it, and how long it wants to wait.
+// sync runs the kubelet and then one sync. It returns whether the controller survived, the time until the next sync, and the sync's error.
 func (w *world) sync() (alive bool, after time.Duration, err error) {
 	w.kubelet()
 	func() {
@@ -339,10 +336,10 @@ func (w *world) sync() (alive bool, after time.Duration, err error) {
 	return alive, after, err
 }
 
-// until syncs until done says so.
+// until syncs until done returns true.
 func (w *world) until(what string, done func() bool) {
 	w.t.Helper()
-	deadline := time.Now().Add(5 * time.Minute) // On a busy machine, a roll without replicas takes two.
+	deadline := time.Now().Add(5 * time.Minute) // On a busy machine, a roll without replicas takes two minutes.
 	var last error
 	for !done() {
 		alive, after, err := w.sync()
@@ -361,20 +358,20 @@ func (w *world) until(what string, done func() bool) {
 	}
 }
 
-// ready syncs until the cluster is as the spec says, and checks that it is.
+// ready syncs until the cluster is Ready, and then checks all nodes.
 func (w *world) ready(what string) {
 	w.t.Helper()
 	w.until(what, func() bool {
 		rdc := w.rdc()
 		return meta.IsStatusConditionTrue(rdc.Status.Conditions, glassback.ConditionReady) && rdc.Status.ObservedGeneration == rdc.Generation
 	})
-	// A node drops a connection that was silent for half of its timeout of two seconds, and opens a new one. On a busy machine, nodes are
-	// silent that long.
+	// The nodes have a timeout of two seconds. After half of that without an answer, a node drops a connection and opens a new one. On a
+	// busy machine this can happen at any time.
 	w.until("the nodes to reach each other after "+what, func() bool { return w.unreached() == "" })
 	w.check()
 }
 
-// unreached returns which node does not reach another one, or is in a handshake; "" if there is none.
+// unreached describes a node that does not reach another one, or is in a handshake. It returns "" if there is no such node.
 func (w *world) unreached() string {
 	w.t.Helper()
 	rdc := w.rdc()
@@ -382,7 +379,7 @@ func (w *world) unreached() string {
 		view := w.view(podName(rdc, ordinal))
 		for _, e := range view.Table {
 			if e.Failed || e.MaybeFailed || e.Handshake || (!e.Connected && !e.Myself) {
-				return fmt.Sprintf("%s knows this of a node: %+v", podName(rdc, ordinal), e)
+				return fmt.Sprintf("%s has this entry: %+v", podName(rdc, ordinal), e)
 			}
 		}
 		if !view.Master && !view.LinkUp {
@@ -392,7 +389,7 @@ func (w *world) unreached() string {
 	return ""
 }
 
-// check asks every node, and compares.
+// check compares the views of all nodes with the spec and the status.
 func (w *world) check() {
 	w.t.Helper()
 	rdc := w.rdc()
@@ -400,17 +397,17 @@ func (w *world) check() {
 	for ordinal := range int(*rdc.Spec.Size) {
 		view := w.view(podName(rdc, ordinal))
 		if len(view.Table) != int(*rdc.Spec.Size) {
-			w.t.Errorf("%s knows %d nodes: %+v", podName(rdc, ordinal), len(view.Table), view.Table)
+			w.t.Errorf("the table of %s has %d nodes: %+v", podName(rdc, ordinal), len(view.Table), view.Table)
 		}
 		for _, e := range view.Table {
 			if e.Migrating != nil || e.Importing != nil {
-				w.t.Errorf("%s knows this of a node: %+v", podName(rdc, ordinal), e)
+				w.t.Errorf("%s has this entry: %+v", podName(rdc, ordinal), e)
 			}
 			if !e.Myself {
 				continue
 			}
 			if both := slots.Intersect(e.Slots); both.Len() > 0 {
-				w.t.Errorf("%s has slots of another one: %s", podName(rdc, ordinal), both)
+				w.t.Errorf("%s has slots that another node has too: %s", podName(rdc, ordinal), both)
 			}
 			slots = slots.Union(e.Slots)
 		}
@@ -420,14 +417,14 @@ func (w *world) check() {
 			replicas++
 		}
 		if !view.StateOK {
-			w.t.Errorf("%s says that the cluster cannot be used", podName(rdc, ordinal))
+			w.t.Errorf("%s reports cluster_state:fail", podName(rdc, ordinal))
 		}
 	}
 	if slots.Len() != redisnode.SlotCount {
-		w.t.Errorf("slots %s have a master", slots)
+		w.t.Errorf("only the slots %s have a master", slots)
 	}
 	if masters != int(rdc.Spec.Masters()) || masters+replicas != int(*rdc.Spec.Size) {
-		w.t.Errorf("%d masters and %d replicas", masters, replicas)
+		w.t.Errorf("the cluster has %d masters and %d replicas", masters, replicas)
 	}
 	for _, shard := range rdc.Status.Shards {
 		if n := len(shard.Replicas); n < int(*rdc.Spec.ReplicasPerMaster) {
@@ -435,7 +432,7 @@ func (w *world) check() {
 		}
 		share := redisnode.SlotCount / masters
 		if parsed, err := redistest.ParseSlots(shard.Slots); err != nil || parsed.Len() < share || parsed.Len() > share+1 {
-			w.t.Errorf("%s has slots %s", shard.Master, shard.Slots)
+			w.t.Errorf("%s has the slots %s, want an equal share", shard.Master, shard.Slots)
 		}
 	}
 	if len(w.pods()) != int(*rdc.Spec.Size) || len(rdc.Status.Shards) != masters || rdc.Status.Endpoint != rdc.Spec.Addr {
@@ -443,7 +440,7 @@ func (w *world) check() {
 	}
 }
 
-// view asks a Pod's node.
+// view returns the view of a Pod's node.
 func (w *world) view(pod string) *redisnode.View {
 	w.t.Helper()
 	node := w.node(pod)
@@ -473,7 +470,7 @@ func (w *world) rdc() *v1.RedisCluster {
 	return rdc
 }
 
-// change changes the spec, as a person does, and waits until the controller knows.
+// change changes the spec as a user does, and waits until the controller's cache shows it.
 func (w *world) change(change func(*v1.RedisCluster)) {
 	w.t.Helper()
 	w.byPerson(func() {
@@ -493,7 +490,7 @@ func (w *world) change(change func(*v1.RedisCluster)) {
 	})
 }
 
-// byPerson does what is no write of the controller's.
+// byPerson calls do as a user: its writes do not count as the controller's.
 func (w *world) byPerson(do func()) {
 	lives := w.lives
 	w.lives = nil
@@ -525,7 +522,7 @@ func (w *world) pod(name string) *corev1.Pod {
 	return nil
 }
 
-// deletePods has the API server forget Pods, as a person or a drain does.
+// deletePods deletes Pods, as a user or a drain does.
 func (w *world) deletePods(names ...string) {
 	w.t.Helper()
 	w.byPerson(func() {
@@ -538,7 +535,7 @@ func (w *world) deletePods(names ...string) {
 	w.kubelet()
 }
 
-// bind gives the claim of a Pod its volume, as the scheduler has it done.
+// bind gives the claim of a Pod its volume, as happens after scheduling.
 func (w *world) bind(p *corev1.Pod) {
 	for _, c := range w.claims() {
 		if c.Name != "data-"+p.Name || c.Spec.VolumeName != "" {
@@ -551,16 +548,16 @@ func (w *world) bind(p *corev1.Pod) {
 	}
 }
 
-// kubelet starts a redis-server for each Pod, and stops those whose Pods are gone.
+// kubelet starts a redis-server for each Pod, and stops the servers of deleted Pods.
 func (w *world) kubelet() {
 	w.t.Helper()
-	there := map[types.UID]bool{}
+	exists := map[types.UID]bool{}
 	pods := w.pods()
 	for _, p := range pods {
-		there[p.UID] = true
+		exists[p.UID] = true
 	}
 	for uid, server := range w.servers {
-		if !there[uid] {
+		if !exists[uid] {
 			server.Stop()
 			delete(w.servers, uid)
 		}
@@ -595,7 +592,7 @@ func (w *world) kubelet() {
 	}
 }
 
-// release has claims go that were deleted, and whose Pods are gone.
+// release removes deleted claims whose Pods no longer exist.
 func (w *world) release() {
 	resource := corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims")
 	for _, c := range w.claims() {
@@ -625,7 +622,7 @@ func (w *world) ip() string {
 	return redistest.FreeIP(w.t)
 }
 
-// volume is the directory of the Pod's claim, or of the Pod.
+// volume returns the directory of the Pod's claim or, without a claim, of the Pod.
 func (w *world) volume(p *corev1.Pod) string {
 	uid := string(p.UID)
 	for _, c := range w.claims() {
@@ -639,7 +636,7 @@ func (w *world) volume(p *corev1.Pod) string {
 	return w.dirs[uid]
 }
 
-// directives are those of the Pod's redis.conf that are not about where the server runs.
+// directives returns the directives of the Pod's redis.conf, without ports, directories and files: redistest chooses these.
 func (w *world) directives(p *corev1.Pod) []string {
 	name := p.Spec.Volumes[1].ConfigMap.Name
 	cm, err := w.kube.Tracker().Get(corev1.SchemeGroupVersion.WithResource("configmaps"), "default", name)
@@ -653,7 +650,7 @@ func (w *world) directives(p *corev1.Pod) []string {
 	})
 }
 
-// describe is the status in short.
+// describe returns the status and the tables of all nodes, for the message of a failed test.
 func (w *world) describe() string {
 	status := w.rdc().Status
 	var b strings.Builder
@@ -674,7 +671,7 @@ func (w *world) describe() string {
 			fmt.Fprintf(&b, "\n  %s: %v", p.Name, err)
 			continue
 		}
-		fmt.Fprintf(&b, "\n  %s knows, at epoch %d:", p.Name, view.Epoch)
+		fmt.Fprintf(&b, "\n  the table of %s, epoch %d:", p.Name, view.Epoch)
 		for _, e := range view.Table {
 			fmt.Fprintf(&b, "\n    %+v", e)
 		}
@@ -703,19 +700,19 @@ func (w *world) condition(kind string) metav1.Condition {
 	return metav1.Condition{}
 }
 
-// oneWrite ends every life of the controller before its second write, 300 times: then all
-// kinds of writes have been the last one. After that it is every hundredth.
+// oneWrite kills the first 300 controllers before their second write. These are enough for every kind of write to be the last one. It kills
+// later controllers before their 98th write.
 func oneWrite() func(write int) bool {
-	lives := 0
+	deaths := 0
 	return func(write int) bool {
-		most := 1
-		if lives >= 300 {
-			most = 97
+		maxWrites := 1
+		if deaths >= 300 {
+			maxWrites = 97
 		}
-		if write <= most {
+		if write <= maxWrites {
 			return true
 		}
-		lives++
+		deaths++
 		return false
 	}
 }
