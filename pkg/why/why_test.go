@@ -420,6 +420,8 @@ func TestWhyThatHasNoAnswerSaysWhatToDo(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	gone := server.URL
 	server.Close()
+	metrics := httptest.NewServer(http.NotFoundHandler()) // It has no page.
+	defer metrics.Close()
 	for name, test := range map[string]struct {
 		args []string
 		code int
@@ -446,6 +448,10 @@ func TestWhyThatHasNoAnswerSaysWhatToDo(t *testing.T) {
 		"an address and a kubeconfig": {[]string{"mcj/a", "--kubeconfig=a"}, command.Usage, "leave out --kubeconfig"},
 		"no server": {
 			[]string{"mcj/a", "--address=" + gone}, command.Failed, "does not answer, start it with --inspect-bind-address",
+		},
+		"another server": {
+			[]string{"mcj/a", "--address=" + metrics.URL}, command.Failed,
+			"serves no page there: start it with --inspect-bind-address, and ask at that address: 404 Not Found: 404 page not found",
 		},
 		"a flag that there is not": {[]string{"mcj/a", "--lost"}, command.Usage, "unknown flag: --lost"},
 	} {
