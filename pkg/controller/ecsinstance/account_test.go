@@ -14,8 +14,8 @@ import (
 	"github.com/glassback/glassback/hack/ecssim"
 )
 
-// failCreates injects a fault into every CreateInstance in an account.
-func (w *world) failCreates(account string, fault ecssim.Fault) {
+// inAccount has every create in an account go wrong in one way.
+func (w *world) inAccount(account string, fault ecssim.Fault) {
 	w.cloud.SetFault(func(call ecssim.Call) ecssim.Fault {
 		if call.Action == "CreateInstance" && call.AccountID == account {
 			return fault
@@ -24,7 +24,7 @@ func (w *world) failCreates(account string, fault ecssim.Fault) {
 	})
 }
 
-// restart stops all processes, calls meanwhile while no operator runs, and starts another process.
+// restart ends every life, does something while no operator runs, and starts another life.
 func (w *world) restart(meanwhile func()) {
 	for _, l := range w.lives {
 		l.end()
@@ -33,14 +33,13 @@ func (w *world) restart(meanwhile func()) {
 	w.start()
 }
 
-// useOtherAccount writes an access key of the other account into the Secret.
-func (w *world) useOtherAccount() { w.secret("aliyun", otherID, otherSecret) }
+// toOther gives the Secret an access key of the other account, and back gives it the first again.
+func (w *world) toOther() { w.secret("aliyun", otherID, otherSecret) }
 
-// useFirstAccount writes the first access key into the Secret.
-func (w *world) useFirstAccount() { w.secret("aliyun", testID, testSecret) }
+func (w *world) back() { w.secret("aliyun", testID, testSecret) }
 
-// countInstances returns the number of instances in an account.
-func (w *world) countInstances(account string) int {
+// madeIn are the instances that there are in an account.
+func (w *world) madeIn(account string) int {
 	n := 0
 	for _, i := range w.alive("") {
 		if i.AccountID == account {
@@ -50,8 +49,9 @@ func (w *world) countInstances(account string) int {
 	return n
 }
 
-// TestAccountAfterARefusedCreate: ECS rejects the create in the first account. So the operator uses the corrected Secret, to create an
-// instance and to delete the object, with and without a restart.
+// TestAccountAfterARefusedCreate: ECS has said that it made nothing in the first account. So the
+// corrected Secret is used, whether the operator has been restarted since or not, to make an
+// instance and to delete the object.
 func TestAccountAfterARefusedCreate(t *testing.T) {
 	for code, reason := range map[string]string{
 		"Forbidden.RAM":             reasonForbidden,
@@ -63,7 +63,7 @@ func TestAccountAfterARefusedCreate(t *testing.T) {
 	} {
 		afters := []time.Duration{0}
 		if code == "Forbidden.RAM" {
-			afters = append(afters, time.Hour) // retries run meanwhile
+			afters = append(afters, time.Hour) // and some retries
 		}
 		for _, after := range afters {
 			for _, restarted := range []bool{false, true} {
@@ -71,7 +71,7 @@ func TestAccountAfterARefusedCreate(t *testing.T) {
 					t.Run(fmt.Sprintf("%s, after %s, restarted %t, deleted %t", code, after, restarted, deleted), func(t *testing.T) {
 						t.Parallel()
 						inWorld(t, func(w *world) {
-							w.failCreates(testAccount, answered(403, code))
+							w.inAccount(testAccount, answered(403, code))
 							w.apply("vm")
 							w.waitForReason("vm", reason)
 							time.Sleep(after + 2*time.Second) // The status follows the answer.
@@ -79,9 +79,9 @@ func TestAccountAfterARefusedCreate(t *testing.T) {
 								t.Errorf("it still is bound to account %s", account)
 							}
 							if restarted {
-								w.restart(w.useOtherAccount)
+								w.restart(w.toOther)
 							} else {
-								w.useOtherAccount()
+								w.toOther()
 							}
 							if deleted {
 								w.delete("vm")
@@ -103,9 +103,9 @@ func TestAccountAfterARefusedCreate(t *testing.T) {
 	}
 }
 
-// TestAccountOfAnUnansweredCreate: a call without an answer may have created an instance, and a later rejection does not prove the
+// TestAccountOfAnUnansweredCreate: a call without an answer may have created an instance, and a later refusal does not prove the
 // contrary. The object stays bound to the account, also for its deletion, and its condition says what to do. With a key of that account,
-// the lookups find the instance, or prove that it does not exist.
+// the lookups find the instance, or prove in the end that there is none.
 func TestAccountOfAnUnansweredCreate(t *testing.T) {
 	for sentence, first := range ambiguous {
 		for _, when := range []string{"at once", "after a refusal", "after a refusal, without a restart"} {
@@ -119,7 +119,7 @@ func TestAccountOfAnUnansweredCreate(t *testing.T) {
 	}
 }
 
-// unanswered runs one case of TestAccountOfAnUnansweredCreate.
+// unanswered is one run of TestAccountOfAnUnansweredCreate.
 func (w *world) unanswered(first ecssim.Fault, when string, deleted bool) {
 	calls := 0
 	w.cloud.SetFault(func(call ecssim.Call) ecssim.Fault {
@@ -139,9 +139,9 @@ func (w *world) unanswered(first ecssim.Fault, when string, deleted bool) {
 		time.Sleep(40 * time.Second)
 	}
 	if when == "after a refusal, without a restart" {
-		w.useOtherAccount()
+		w.toOther()
 	} else {
-		w.restart(w.useOtherAccount)
+		w.restart(w.toOther)
 	}
 	if deleted {
 		w.delete("vm")
@@ -158,11 +158,11 @@ func (w *world) unanswered(first ecssim.Fault, when string, deleted bool) {
 	}
 	w.cloud.Forget()
 	time.Sleep(30 * time.Minute)
-	if w.get("vm") == nil || w.countInstances(otherAccount) != 0 {
+	if w.get("vm") == nil || w.madeIn(otherAccount) != 0 {
 		w.t.Fatalf("it was released, or made again\n%s", w.describe())
 	}
 	w.noChanges()
-	w.useFirstAccount()
+	w.back()
 	if deleted {
 		w.within(20*time.Minute, "it to be gone", func() bool { return w.get("vm") == nil })
 		time.Sleep(20 * time.Minute)
@@ -173,7 +173,7 @@ func (w *world) unanswered(first ecssim.Fault, when string, deleted bool) {
 	}
 	w.within(time.Hour, "it to be settled", func() bool { return w.isReady("vm") || w.get("vm").Status.AccountID == "" })
 	if !w.isReady("vm") {
-		w.useOtherAccount()
+		w.toOther()
 		w.within(20*time.Minute, "it to be Ready", func() bool { return w.isReady("vm") })
 	}
 	if i := w.onlyInstance(); i.AccountID != w.get("vm").Status.AccountID {
@@ -181,9 +181,9 @@ func (w *world) unanswered(first ecssim.Fault, when string, deleted bool) {
 	}
 }
 
-// TestDeathAroundARefusedCreate: the operator is killed after each of its writes and calls in turn. Then the Secret gets a key of the other
-// account, and the next process starts. Two instances never exist at once, and none exists without its object. With a key of the first
-// account, the object becomes Ready or is deleted.
+// TestDeathAroundARefusedCreate: the operator dies of each of its writes and calls in turn, and
+// the Secret is of the other account when the next one starts. There never are two instances, and
+// none without its object; and with a key of the first account, all is well in the end.
 func TestDeathAroundARefusedCreate(t *testing.T) {
 	for _, deleted := range []bool{false, true} {
 		for what, fault := range map[string]ecssim.Fault{
@@ -197,32 +197,32 @@ func TestDeathAroundARefusedCreate(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						w := newWorld(t, 1)
 						defer w.finish()
-						w.failCreates(testAccount, fault)
+						w.inAccount(testAccount, fault)
 						w.apply("vm")
 						w.start().die(n + 1)
-						time.Sleep(30 * time.Minute) // Retries run, unless the process is killed before.
+						time.Sleep(30 * time.Minute) // There are retries meanwhile, if it lives that long.
 						w.restart(func() {
-							w.useOtherAccount()
+							w.toOther()
 							if deleted {
 								w.delete("vm")
 							}
 						})
 						time.Sleep(20 * time.Minute)
 						w.neverTwo()
-						if w.countInstances(testAccount) > 0 && (w.get("vm") == nil || w.countInstances(otherAccount) > 0) {
+						if w.madeIn(testAccount) > 0 && (w.get("vm") == nil || w.madeIn(otherAccount) > 0) {
 							t.Fatalf("the instance in the first account was given up\n%s", w.describe())
 						}
 						if ecs := w.get("vm"); ecs != nil && ecs.Status.AccountID != otherAccount { // It is bound to the first account.
-							w.useFirstAccount()
+							w.back()
 							w.within(time.Hour, "it to be settled", func() bool {
 								ecs := w.get("vm")
 								return ecs == nil || w.isReady("vm") || ecs.Status.AccountID == ""
 							})
 							if !w.isReady("vm") {
-								w.useOtherAccount()
+								w.toOther()
 							}
 						}
-						w.within(time.Hour, "it to be Ready or deleted", func() bool { return w.isReady("vm") || w.get("vm") == nil })
+						w.within(time.Hour, "it to be well", func() bool { return w.isReady("vm") || w.get("vm") == nil })
 						if want := map[bool]int{true: 0, false: 1}[deleted]; len(w.alive("")) != want || (w.get("vm") == nil) != deleted {
 							t.Errorf("there are %d instances\n%s", len(w.alive("")), w.describe())
 						}
@@ -234,8 +234,8 @@ func TestDeathAroundARefusedCreate(t *testing.T) {
 	}
 }
 
-// TestRefusalThatWasNone: ECS rejects a create, but has created the instance. The lookup before the removal of the finalizer finds it, and
-// the operator deletes it.
+// TestRefusalThatWasNone: ECS says no, and has made an instance all the same. The lookup before the
+// finalizer goes finds it, and it is deleted.
 func TestRefusalThatWasNone(t *testing.T) {
 	for _, restarted := range []bool{false, true} {
 		t.Run(fmt.Sprintf("restarted %t", restarted), func(t *testing.T) {

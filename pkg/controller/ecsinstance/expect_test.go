@@ -17,7 +17,8 @@ import (
 	v1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
 )
 
-// refuse makes ECS answer each call of these actions with an error, or each call if no action is named.
+// refuse has ECS answer every call of some actions with an error, and all calls if none are
+// named.
 func (w *world) refuse(with *ecssim.Reply, actions ...string) {
 	w.cloud.SetFault(func(call ecssim.Call) ecssim.Fault {
 		if len(actions) == 0 || slices.Contains(actions, call.Action) {
@@ -86,7 +87,8 @@ func (w *world) condition(name, kind string) metav1.Condition {
 	return metav1.Condition{}
 }
 
-// waitForAdvice waits until Ready is False for a reason. It fails the test if the message lacks a part, or if Stalled has another value.
+// waitForAdvice waits until Ready is False for a reason. It fails the test if the message lacks a part, or Stalled is not
+// as given.
 func (w *world) waitForAdvice(name, reason string, stalled bool, parts ...string) {
 	w.t.Helper()
 	is := w.waitForReason(name, reason)

@@ -29,17 +29,17 @@ import (
 	"github.com/glassback/glassback/pkg/leaktest"
 )
 
-const testToken = "CAIS+tokenOfTheOperator/MustNotLeak=="
+const testToken = "CAIS+tokenOfTheOperator/NobodySees=="
 
-// secretTexts are the texts that no output may contain.
-var secretTexts = leaktest.Secrets{
+// hush is text that must be readable nowhere.
+var hush = leaktest.Secrets{
 	"an access key ID": testID, "its secret": testSecret, "another access key ID": otherID, "the other's secret": otherSecret,
 	"a security token": testToken, "a password in user data": "hunter2IsThePassword", "user data": script,
 }
 
-// leaks returns the secrets in a text, and the names of request parameters that hold secrets.
+// leaks returns the parts of a text that must stay secret, and the signs of a request that holds them.
 func leaks(text string) []string {
-	found := secretTexts.In(text)
+	found := hush.In(text)
 	for _, sign := range []string{"Signature=", "Signature%3D", "AccessKeyId=", "SecurityToken=", "UserData="} {
 		if strings.Contains(text, sign) {
 			found = append(found, sign)
@@ -48,8 +48,8 @@ func leaks(text string) []string {
 	return found
 }
 
-// outputs returns all texts that the operator wrote: log, events and objects.
-func (w *world) outputs() map[string]string {
+// gossip is every text that got out of the operator.
+func (w *world) gossip() map[string]string {
 	texts := map[string]string{}
 	w.mu.Lock()
 	texts["the log"] = w.log.String()
@@ -70,7 +70,7 @@ func (w *world) outputs() map[string]string {
 	return texts
 }
 
-// errorTexts makes all calls with all faults, and returns the texts of the errors in all formats.
+// errorTexts makes all calls with all faults, and returns the texts of the errors in every way of printing.
 func (w *world) errorTexts(times int) string {
 	cloud, err := aliyun.New(aliyun.Config{Endpoint: "http://ecs.example.com", Transport: w.cloud.Transport()})
 	if err != nil {
@@ -78,7 +78,7 @@ func (w *world) errorTexts(times int) string {
 	}
 	var all strings.Builder
 	name := "renamed"
-	uid := w.get("scripted-0").UID // ECS echoes the script for this object only.
+	uid := w.get("scripted-0").UID // ECS repeats the script if it is that object's.
 	for n := range times {
 		key := &aliyun.AccessKey{ID: testID, Secret: []string{testSecret, otherSecret}[n%2], SecurityToken: testToken}
 		if n/2%2 == 1 {
@@ -115,8 +115,8 @@ func (w *world) errorTexts(times int) string {
 	return all.String()
 }
 
-// newEchoingMayhem returns a mayhem in which the errors of ECS echo the request, and one account has a security token.
-func newEchoingMayhem(t *testing.T, seed uint64) *mayhem {
+// newSecretiveMayhem returns a mayhem in which ECS repeats its requests, and one account has a security token.
+func newSecretiveMayhem(t *testing.T, seed uint64) *mayhem {
 	m := newMayhem(t, seed)
 	m.logAll = true
 	m.cloud = ecssim.New(ecssim.Config{Seed: seed, Accounts: []ecssim.Account{
@@ -129,35 +129,35 @@ func newEchoingMayhem(t *testing.T, seed uint64) *mayhem {
 		trouble := m.trouble
 		m.mu.Unlock()
 		dice := m.dice.roll("secretive " + call.Action + call.AccountID + call.RegionID).Float64()
-		id, echo := otherID, ""
+		id, repeated := otherID, ""
 		if call.AccountID == testAccount {
-			id, echo = testID, echoes(testToken)
+			id, repeated = testID, onTheWay(testToken)
 		}
-		echo += echoes(id)
-		if slices.ContainsFunc(call.Params["ClientToken"], m.hasScript) {
-			echo += echoes(base64.StdEncoding.EncodeToString([]byte(script))) + script
+		repeated += onTheWay(id)
+		if slices.ContainsFunc(call.Params["ClientToken"], m.scripted) {
+			repeated += onTheWay(base64.StdEncoding.EncodeToString([]byte(script))) + script
 		}
 		if dice >= trouble/3 {
 			return m.fault(call)
 		}
 		return []ecssim.Fault{
-			{Before: ecssim.Error(400, "InvalidParameter.UserData", "The specified value "+echo+" is not valid.")},
-			{Before: ecssim.Error(400, "SignatureDoesNotMatch", "server string to sign is:POST&%2F&"+echo)},
-			{Before: ecssim.Error(403, id, "Forbidden: "+echo)},
-			{Before: &ecssim.Reply{Status: 500, ContentType: "text/html", Body: "<pre>" + echo + "</pre>"}},
-			{After: ecssim.Error(400, "OperationDenied", echo)},
+			{Before: ecssim.Error(400, "InvalidParameter.UserData", "The specified value "+repeated+" is not valid.")},
+			{Before: ecssim.Error(400, "SignatureDoesNotMatch", "server string to sign is:POST&%2F&"+repeated)},
+			{Before: ecssim.Error(403, id, "Forbidden: "+repeated)},
+			{Before: &ecssim.Reply{Status: 500, ContentType: "text/html", Body: "<pre>" + repeated + "</pre>"}},
+			{After: ecssim.Error(400, "OperationDenied", repeated)},
 		}[int(dice*1e6)%5]
 	})
 	return m
 }
 
-// echoes returns the forms in which a server may echo a parameter: unchanged, as in a URL, and as in the signed string.
-func echoes(value string) string {
+// onTheWay returns the forms in which a server may repeat a parameter: unchanged, as in a URL, or as in the signed string.
+func onTheWay(value string) string {
 	return " " + value + " " + url.QueryEscape(value) + "&x=" + url.QueryEscape(url.QueryEscape(value)) + " "
 }
 
-// hasScript reports whether a client token is that of an object with a script.
-func (m *mayhem) hasScript(token string) bool {
+// scripted returns whether it is the token of an object with a script.
+func (m *mayhem) scripted(token string) bool {
 	for _, ecs := range m.all() {
 		if strings.HasPrefix(token, string(ecs.UID)) {
 			return ecs.Spec.UserDataSecretRef != nil
@@ -166,8 +166,8 @@ func (m *mayhem) hasScript(token string) bool {
 	return false
 }
 
-// setAccessKey writes an access key, with its security token, into the Secret of credentials.
-func (m *mayhem) setAccessKey(id, secret string) {
+// secretive changes the Secret of credentials, at once to an access key with its token.
+func (m *mayhem) secretive(id, secret string) {
 	m.editSecret("aliyun", func(s *corev1.Secret) {
 		s.Data = map[string][]byte{v1alpha1.KeyAccessKeyID: []byte(id), v1alpha1.KeyAccessKeySecret: []byte(secret)}
 		if id == testID {
@@ -176,8 +176,8 @@ func (m *mayhem) setAccessKey(id, secret string) {
 	})
 }
 
-// changeObject changes one object as a user does. It does not change Secrets.
-func (m *mayhem) changeObject() {
+// meddle changes objects like a user, but leaves the Secrets alone.
+func (m *mayhem) meddle() {
 	if len(m.names) == 0 || m.chance(1, 3) {
 		m.create()
 		return
@@ -193,8 +193,8 @@ func (m *mayhem) changeObject() {
 	}
 }
 
-// killOrRestart sometimes kills the process, or starts another one beside it. Unlike fate, it does not change Secrets.
-func (m *mayhem) killOrRestart(life *operator) *operator {
+// doom is fate, in which only the test changes the Secrets.
+func (m *mayhem) doom(life *operator) *operator {
 	switch m.pick(6) {
 	case 0:
 		life.die(1 + m.pick(12))
@@ -204,7 +204,7 @@ func (m *mayhem) killOrRestart(life *operator) *operator {
 		return m.start()
 	case 1:
 		other := m.start()
-		m.changeObject()
+		m.meddle()
 		time.Sleep(time.Duration(m.pick(20)) * time.Second)
 		life.end()
 		return other
@@ -212,15 +212,15 @@ func (m *mayhem) killOrRestart(life *operator) *operator {
 	return life
 }
 
-// TestNothingSecretGetsOut: with all faults, and with errors that echo the request, the operator's log, events and writes have no secret.
+// TestNothingSecretGetsOut: with all faults, and an ECS that repeats its requests, no secret is in the operator's log, events or writes.
 func TestNothingSecretGetsOut(t *testing.T) {
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				m := newEchoingMayhem(t, seed+1)
+				m := newSecretiveMayhem(t, seed+1)
 				defer m.finish()
-				m.setAccessKey(testID, testSecret)
+				m.secretive(testID, testSecret)
 				m.api.Put(userData("script"))
 				life := m.start()
 				for n := range 4 {
@@ -229,35 +229,36 @@ func TestNothingSecretGetsOut(t *testing.T) {
 					})
 				}
 				for range 20 {
-					m.changeObject()
-					m.setAccessKey([]string{testID, otherID}[m.pick(2)], []string{testSecret, otherSecret}[m.pick(2)])
+					m.meddle()
+					m.secretive([]string{testID, otherID}[m.pick(2)], []string{testSecret, otherSecret}[m.pick(2)])
 					m.pause()
-					m.setAccessKey(testID, testSecret)
+					m.secretive(testID, testSecret)
 					m.pause()
-					life = m.killOrRestart(life)
+					life = m.doom(life)
 				}
-				texts := m.outputs()
+				texts := m.gossip()
 				texts["the errors"] = m.errorTexts(32)
 				for where, text := range texts {
 					if len(text) < 1000 {
-						t.Errorf("%s has only %d bytes", where, len(text))
+						t.Errorf("of %s there are only %d bytes", where, len(text))
 					}
 					if found := leaks(text); len(found) > 0 {
 						t.Errorf("%s has %q", where, found)
 					}
 				}
 				if log := texts["the log"]; !strings.Contains(log, "Call to ECS failed") || !strings.Contains(log, "Could not describe instances") {
-					t.Error("no call failed")
+					t.Error("nothing went wrong")
 				}
 			})
 		})
 	}
 }
 
-// TestSecretsAreFound proves that leaks finds each secret. The tests of package leaktest prove it for all forms of a secret.
+// TestSecretsAreFound proves that the test before this one can fail. Package leaktest shows the same of every
+// form of a secret.
 func TestSecretsAreFound(t *testing.T) {
 	texts := []string{"POST /?Signature=abc", "&AccessKeyId=" + url.QueryEscape(otherID)}
-	for _, secret := range secretTexts {
+	for _, secret := range hush {
 		texts = append(texts, "INFO something\n"+secret+"\nINFO something else")
 	}
 	for _, text := range texts {
@@ -266,7 +267,7 @@ func TestSecretsAreFound(t *testing.T) {
 		}
 	}
 	if found := leaks("CreateInstance: OperationDenied.NoStock: no stock (request 9D8E)"); len(found) > 0 {
-		t.Errorf("%q is found in a text without secrets", found)
+		t.Errorf("%q is found where nothing is", found)
 	}
 }
 
@@ -280,7 +281,7 @@ func TestWhatIsLoggedIsSearched(t *testing.T) {
 		w.apply("vm")
 		w.edit("vm", func(e *v1alpha1.ECSInstance) { e.Status.State = testToken })
 		w.edit("vm", func(e *v1alpha1.ECSInstance) { e.Status.State = "" })
-		for where, text := range w.outputs() {
+		for where, text := range w.gossip() {
 			if len(leaks(text)) == 0 {
 				t.Errorf("the search does not find what is in %s", where)
 			}
@@ -288,7 +289,7 @@ func TestWhatIsLoggedIsSearched(t *testing.T) {
 	})
 }
 
-// TestAccessKeysDoNotShow: a fleetKey contains an access key, so no format may print it.
+// TestAccessKeysDoNotShow: a fleet's key has one in it, and may be printed some day.
 func TestAccessKeysDoNotShow(t *testing.T) {
 	k := fleetKey{key: aliyun.AccessKey{ID: testID, Secret: testSecret, SecurityToken: testToken}, region: "cn-beijing"}
 	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {

@@ -24,7 +24,7 @@ import (
 
 func key(name string) cache.ObjectName { return cache.NewObjectName("default", name) }
 
-// slowList is a Source whose LIST takes a millisecond. So WaitForCacheSync, which looks every 100 ms, does not find the list at once.
+// slowList is a Source whose LIST takes a millisecond, so that the list never is there when WaitForCacheSync first looks, every 100 ms.
 type slowList struct{ fakeapi.Source }
 
 func (l slowList) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
@@ -36,7 +36,7 @@ func (l slowList) ListWithContext(ctx context.Context, options metav1.ListOption
 	}
 }
 
-// secret creates a Secret of credentials, or changes it.
+// secret makes a Secret of credentials, or changes it.
 func (w *world) secret(name, id, secret string) {
 	data := map[string][]byte{v1alpha1.KeyAccessKeyID: []byte(id), v1alpha1.KeyAccessKeySecret: []byte(secret)}
 	if fakeapi.Get[*corev1.Secret](w.api, key(name)) == nil {
@@ -52,7 +52,7 @@ func (w *world) editSecret(name string, change func(*corev1.Secret)) {
 
 func (w *world) deleteSecret(name string) { w.api.Delete("secrets", key(name)) }
 
-// apply creates an ECSInstance like the sample, with changes.
+// apply makes an ECSInstance like the sample, with changes.
 func (w *world) apply(name string, change ...func(*v1alpha1.ECSInstance)) {
 	ecs := &v1alpha1.ECSInstance{
 		ObjectMeta: metav1.ObjectMeta{
@@ -78,7 +78,7 @@ func (w *world) get(name string) *v1alpha1.ECSInstance {
 // all returns all ECSInstances.
 func (w *world) all() []*v1alpha1.ECSInstance { return fakeapi.List[*v1alpha1.ECSInstance](w.api) }
 
-// edit changes an ECSInstance as a user does. Each edit makes a new generation. It does nothing if the object does not exist.
+// edit changes the present ECSInstance like a user. Each edit makes a new generation. It does nothing if the object does not exist.
 func (w *world) edit(name string, change func(*v1alpha1.ECSInstance)) {
 	if w.get(name) == nil {
 		return
@@ -89,10 +89,10 @@ func (w *world) edit(name string, change func(*v1alpha1.ECSInstance)) {
 	})
 }
 
-// delete deletes an ECSInstance as a user does.
+// delete deletes an ECSInstance as a person does.
 func (w *world) delete(name string) { w.api.Delete("ecsinstances", key(name)) }
 
-// client is the clientset of one process of the operator. It has the two writes that the operator sends.
+// client is the clientset of one life of the operator: of the two writes that there are.
 type client struct {
 	versioned.Interface
 	typed.AlibabacloudV1alpha1Interface
@@ -111,7 +111,7 @@ func (c client) ECSInstances(namespace string) typed.ECSInstanceInterface {
 func (c client) UpdateStatus(
 	ctx context.Context, ecs *v1alpha1.ECSInstance, options metav1.UpdateOptions,
 ) (*v1alpha1.ECSInstance, error) {
-	return untilKilled(ctx, c.life, "update status", ecs.Name, func() (*v1alpha1.ECSInstance, error) {
+	return mortal(ctx, c.life, "update status", ecs.Name, func() (*v1alpha1.ECSInstance, error) {
 		return c.ECSInstanceInterface.UpdateStatus(ctx, ecs, options)
 	})
 }
@@ -119,7 +119,7 @@ func (c client) UpdateStatus(
 func (c client) Patch(
 	ctx context.Context, name string, kind types.PatchType, data []byte, options metav1.PatchOptions, subresources ...string,
 ) (*v1alpha1.ECSInstance, error) {
-	return untilKilled(ctx, c.life, "patch", name, func() (*v1alpha1.ECSInstance, error) {
+	return mortal(ctx, c.life, "patch", name, func() (*v1alpha1.ECSInstance, error) {
 		return c.ECSInstanceInterface.Patch(ctx, name, kind, data, options, subresources...)
 	})
 }

@@ -53,30 +53,28 @@ func TestMain(m *testing.M) {
 
 var verbose = flag.Bool("ecs.log", false, "show what the operator logs")
 
-// world is the operator's environment: a fake API server and a simulated ECS. It runs in a bubble of testing/synctest, so hours take no
-// real time.
+// world is the operator's environment: a fake API server and a simulated ECS. It runs in a bubble of testing/synctest, in which hours
+// take no time.
 type world struct {
 	t      *testing.T
-	random *rand.Rand // for the goroutine of the test
-	dice   *dice      // for all other goroutines
+	random *rand.Rand // of the test's own goroutine
+	dice   *dice      // of all others
 	cloud  *ecssim.Server
 	api    *fakeapi.Server
-	lives  []*operator // all processes of the operator, oldest first
+	lives  []*operator
 
-	logAll bool // log has every line, as text; without it, lines has the last ones
-
-	// The fields below are those of all processes.
+	logAll bool // whether the log has every line, as text; otherwise lines has the last ones
 	mu     sync.Mutex
-	log    bytes.Buffer
-	lines  []line
-	syncs  int // the number of syncs without an error
+	log    bytes.Buffer // of all lives
+	lines  []line       // of all lives
+	syncs  int          // of all lives, that returned no error
 	events []string
-	calls  map[string]int // the number of writes and calls that reached a server, by kind
+	calls  map[string]int // writes and calls that were let through
 }
 
 const (
-	testID, testSecret   = "LTAI5tTestKeyOfTheOperator", "s3cr3tOfTheOperatorMustNotLeak"
-	otherID, otherSecret = "LTAI5tTestKeyOfAnotherUser", "s3cr3tOfAnotherUserMustNotLeak"
+	testID, testSecret   = "LTAI5tTestKeyOfTheOperator", "s3cr3tOfTheOperatorNobodySees"
+	otherID, otherSecret = "LTAI5tTestKeyOfSomebodyElse", "s3cr3tOfSomebodyElseNobodySees"
 	testAccount          = "1000000000000001"
 	otherAccount         = "1000000000000002"
 )
@@ -103,7 +101,7 @@ func (w *world) requireVersion(r fakeapi.Request) error {
 	return nil
 }
 
-// Write appends a line to the log of all processes.
+// Write is for the logger of all lives.
 func (w *world) Write(line []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -113,7 +111,7 @@ func (w *world) Write(line []byte) (int, error) {
 	return w.log.Write(line)
 }
 
-// operator is one process of the operator.
+// operator is one run of the operator, from its start to its end, or its death.
 type operator struct {
 	world *world
 	name  string // such as "life 3"
@@ -121,25 +119,25 @@ type operator struct {
 	ended chan struct{}
 
 	mu     sync.Mutex
-	killed bool
-	budget int // the number of writes and calls until the process is killed; negative: no limit
+	dead   bool
+	budget int // of writes and calls, until it dies; negative for any number
 }
 
-// errKilled is the result of each write and call of a killed process.
-var errKilled = fmt.Errorf("killed: %w", context.Canceled)
+// errDead is what a life gets to hear once it has ended: nothing that it does has any effect.
+var errDead = fmt.Errorf("dead: %w", context.Canceled)
 
-// untilKilled runs a write or a call of a process, unless the process is killed. what is its kind, such as "find", and about the object or
-// the instance. The last call before the kill has an effect, and the process does not get its result.
-func untilKilled[T any](ctx context.Context, l *operator, what, about string, do func() (T, error)) (T, error) {
+// mortal does something for a life, unless it is dead: what it is, such as "find", and about
+// which object or instance. What a life dies of has an effect, of which it does not get to hear.
+func mortal[T any](ctx context.Context, l *operator, what, about string, do func() (T, error)) (T, error) {
 	var none T
 	if err := ctx.Err(); err != nil {
 		return none, err
 	}
 	l.mu.Lock()
-	killed := l.killed
+	dead := l.dead
 	l.mu.Unlock()
-	if killed {
-		return none, errKilled
+	if dead {
+		return none, errDead
 	}
 	time.Sleep(l.world.latency(l.name + " " + what + " " + about))
 	result, err := do()
@@ -151,29 +149,29 @@ func untilKilled[T any](ctx context.Context, l *operator, what, about string, do
 	if l.budget > 0 {
 		l.budget--
 	}
-	if l.killed = l.killed || l.budget == 0; l.killed {
-		return none, errKilled
+	if l.dead = l.dead || l.budget == 0; l.dead {
+		return none, errDead
 	}
 	return result, err
 }
 
-// latency returns the time until a call reaches its server. No two calls have the same latency, so they arrive one after the other, in the
-// same order in every run.
+// latency is how long a call takes to get there. No two take the same time, down to the
+// nanosecond, so that calls get there one after the other, and in the same order in every run.
 func (w *world) latency(call string) time.Duration {
 	return 10*time.Millisecond + time.Duration(w.dice.roll(call).Int64N(int64(90*time.Millisecond)))
 }
 
-// die kills the process after some more writes and calls.
+// die has the life end after some more writes and calls.
 func (l *operator) die(after int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if after == 0 {
-		l.killed = true
+		l.dead = true
 	}
 	l.budget = after
 }
 
-// start starts another process of the operator.
+// start begins another life.
 func (w *world) start() *operator {
 	l := &operator{world: w, name: fmt.Sprintf("life %d", len(w.lives)), budget: -1, ended: make(chan struct{})}
 	cloud, err := aliyun.New(aliyun.Config{Endpoint: "http://ecs.example.com", Transport: w.cloud.Transport()})
@@ -204,7 +202,7 @@ func (w *world) start() *operator {
 			if key != nil {
 				name += " " + key.ID + " " + key.Secret
 			}
-			return killableCloud{l, name, cloud.Open(key, region)}
+			return mortalCloud{l, name, cloud.Open(key, region)}
 		},
 		Recorder: recorder{w},
 		Clock:    clock.RealClock{},
@@ -232,13 +230,13 @@ func (w *world) start() *operator {
 	return l
 }
 
-// end stops the process, and returns when it has ended.
+// end ends a life, and returns when it has.
 func (l *operator) end() {
 	l.stop()
 	<-l.ended
 }
 
-// finish stops all processes.
+// finish ends all lives.
 func (w *world) finish() {
 	for _, l := range w.lives {
 		l.end()
@@ -272,68 +270,68 @@ func (r recorder) AnnotatedEventf(obj runtime.Object, _ map[string]string, kind,
 
 func (r recorder) WithLogger(klog.Logger) record.EventRecorderLogger { return r }
 
-// killableCloud is the Cloud of one process.
-type killableCloud struct {
+// mortalCloud is the Cloud of one life.
+type mortalCloud struct {
 	life *operator
 	name string // of the region and the access key
 	Cloud
 }
 
-// cloudCall is untilKilled for a call about an instance. If the call names no instance, it is about the object that is synced.
-func cloudCall[T any](ctx context.Context, m killableCloud, what, id string, do func() (T, error)) (T, error) {
-	return untilKilled(ctx, m.life, what, m.name+" "+objectOf(ctx)+" "+id, do)
+// mortalCall is mortal, for a call about an instance or, if it names none, the object that is synced.
+func mortalCall[T any](ctx context.Context, m mortalCloud, what, id string, do func() (T, error)) (T, error) {
+	return mortal(ctx, m.life, what, m.name+" "+objectOf(ctx)+" "+id, do)
 }
 
-func (m killableCloud) Account(ctx context.Context) (string, error) {
-	return cloudCall(ctx, m, "account", "", func() (string, error) { return m.Cloud.Account(ctx) })
+func (m mortalCloud) Account(ctx context.Context) (string, error) {
+	return mortalCall(ctx, m, "account", "", func() (string, error) { return m.Cloud.Account(ctx) })
 }
 
-func (m killableCloud) Create(ctx context.Context, request aliyun.CreateRequest) (string, error) {
-	return cloudCall(ctx, m, "create", request.ClientToken, func() (string, error) { return m.Cloud.Create(ctx, request) })
+func (m mortalCloud) Create(ctx context.Context, request aliyun.CreateRequest) (string, error) {
+	return mortalCall(ctx, m, "create", request.ClientToken, func() (string, error) { return m.Cloud.Create(ctx, request) })
 }
 
-func (m killableCloud) Describe(ctx context.Context, ids []string) ([]aliyun.Instance, error) {
-	return cloudCall(ctx, m, "describe", "", func() ([]aliyun.Instance, error) { return m.Cloud.Describe(ctx, ids) })
+func (m mortalCloud) Describe(ctx context.Context, ids []string) ([]aliyun.Instance, error) {
+	return mortalCall(ctx, m, "describe", "", func() ([]aliyun.Instance, error) { return m.Cloud.Describe(ctx, ids) })
 }
 
-func (m killableCloud) Find(ctx context.Context, tags map[string]string) ([]aliyun.Instance, error) {
-	return cloudCall(ctx, m, "find", "", func() ([]aliyun.Instance, error) { return m.Cloud.Find(ctx, tags) })
+func (m mortalCloud) Find(ctx context.Context, tags map[string]string) ([]aliyun.Instance, error) {
+	return mortalCall(ctx, m, "find", "", func() ([]aliyun.Instance, error) { return m.Cloud.Find(ctx, tags) })
 }
 
-func (m killableCloud) do(ctx context.Context, what, id string, do func() error) error {
-	_, err := cloudCall(ctx, m, what, id, func() (struct{}, error) { return struct{}{}, do() })
+func (m mortalCloud) do(ctx context.Context, what, id string, do func() error) error {
+	_, err := mortalCall(ctx, m, what, id, func() (struct{}, error) { return struct{}{}, do() })
 	return err
 }
 
-func (m killableCloud) Start(ctx context.Context, id string) error {
+func (m mortalCloud) Start(ctx context.Context, id string) error {
 	return m.do(ctx, "start", id, func() error { return m.Cloud.Start(ctx, id) })
 }
 
-func (m killableCloud) Stop(ctx context.Context, id string) error {
+func (m mortalCloud) Stop(ctx context.Context, id string) error {
 	return m.do(ctx, "stop", id, func() error { return m.Cloud.Stop(ctx, id) })
 }
 
-func (m killableCloud) Delete(ctx context.Context, id string, force bool) error {
+func (m mortalCloud) Delete(ctx context.Context, id string, force bool) error {
 	return m.do(ctx, "delete", id, func() error { return m.Cloud.Delete(ctx, id, force) })
 }
 
-func (m killableCloud) SetType(ctx context.Context, id, instanceType string) error {
+func (m mortalCloud) SetType(ctx context.Context, id, instanceType string) error {
 	return m.do(ctx, "set type", id, func() error { return m.Cloud.SetType(ctx, id, instanceType) })
 }
 
-func (m killableCloud) Modify(ctx context.Context, id string, change aliyun.Change) error {
+func (m mortalCloud) Modify(ctx context.Context, id string, change aliyun.Change) error {
 	return m.do(ctx, "modify", id, func() error { return m.Cloud.Modify(ctx, id, change) })
 }
 
-func (m killableCloud) Tag(ctx context.Context, id string, tags map[string]string) error {
+func (m mortalCloud) Tag(ctx context.Context, id string, tags map[string]string) error {
 	return m.do(ctx, "tag", id, func() error { return m.Cloud.Tag(ctx, id, tags) })
 }
 
-func (m killableCloud) Untag(ctx context.Context, id string, keys []string) error {
+func (m mortalCloud) Untag(ctx context.Context, id string, keys []string) error {
 	return m.do(ctx, "untag", id, func() error { return m.Cloud.Untag(ctx, id, keys) })
 }
 
-// within waits until done returns true. After the limit, it fails the test.
+// within waits until done, at most for some time.
 func (w *world) within(limit time.Duration, what string, done func() bool) {
 	w.t.Helper()
 	for deadline := time.Now().Add(limit); !done(); time.Sleep(time.Second) {
@@ -343,7 +341,7 @@ func (w *world) within(limit time.Duration, what string, done func() bool) {
 	}
 }
 
-// ready waits until an object is Ready for its present generation.
+// ready waits until an object is Ready, for its generation.
 func (w *world) ready(name string) *v1alpha1.ECSInstance {
 	w.t.Helper()
 	w.within(5*time.Minute, name+" to be Ready", func() bool { return w.isReady(name) })
@@ -374,27 +372,27 @@ func (w *world) waitForReason(name, reason string) metav1.Condition {
 	return *is
 }
 
-// gone waits until an object does not exist.
+// gone waits until an object is.
 func (w *world) gone(name string) {
 	w.t.Helper()
 	w.within(15*time.Minute, name+" to be gone", func() bool { return w.get(name) == nil })
 }
 
-// alive returns the instances that exist: all, or those of the object with this UID.
+// alive are the instances that there are, with some tag if one is named.
 func (w *world) alive(uid string) []ecssim.Instance {
 	return slices.DeleteFunc(w.cloud.Instances(), func(i ecssim.Instance) bool {
 		return !i.Released.IsZero() || (uid != "" && i.Tags[v1alpha1.TagUID] != uid)
 	})
 }
 
-// count returns the number of writes or calls of one kind.
+// count returns how often the operator called, or wrote.
 func (w *world) count(what string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.calls[what]
 }
 
-// describe returns the objects, the instances, the last calls and the log, for the message of a failed test.
+// describe returns all that helps to find out why a test failed.
 func (w *world) describe() string {
 	var b strings.Builder
 	for _, ecs := range w.all() {
