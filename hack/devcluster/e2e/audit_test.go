@@ -225,26 +225,26 @@ func TestWhatAnAuditLogSaysOfTheOperator(t *testing.T) {
 			 {` + allowed + `,"verb":"get","requestURI":"/x","objectRef":{"resource":"pods","name":"ours"}}`,
 			[]string{"get pods", "get secrets", "get secrets ours"},
 		},
-		"who creates is not asked for the name": {
+		"a create, which a role cannot limit to a name": {
 			`{` + allowed + `,"verb":"create","requestURI":"/x","objectRef":{"resource":"secrets","name":"ours"},"responseStatus":{"code":201}}`,
 			[]string{"create secrets"},
 		},
-		"an apply that makes something": {
+		"an apply that creates an object": {
 			`{` + allowed + `,"verb":"patch","requestURI":"/x","objectRef":{"resource":"pods","name":"a"},"responseStatus":{"code":201},` +
 				ownerless + `}`,
 			[]string{"create pods", "patch pods"},
 		},
-		"an apply to what is there": {
+		"an apply to an object that exists": {
 			`{` + allowed + `,"verb":"patch","requestURI":"/x","objectRef":{"resource":"pods","name":"a"},` +
 				`"responseStatus":{"code":200},` + owned + `}`,
 			[]string{"patch pods"},
 		},
-		"something that holds up its owner": {
+		"an object that blocks the deletion of its owner": {
 			`{` + allowed + `,"verb":"create","requestURI":"/x","objectRef":{"resource":"pods","name":"a"},` +
 				`"responseStatus":{"code":201},` + owned + `}`,
 			[]string{"create pods", "update things.g.io/finalizers"},
 		},
-		"something that does not hold up its owner": {
+		"an object that does not block the deletion of its owner": {
 			`{` + allowed + `,"verb":"create","requestURI":"/x","objectRef":{"resource":"pods","name":"a"},"responseStatus":{"code":201},` +
 				unblocked + `}`,
 			[]string{"create pods"},
@@ -253,15 +253,15 @@ func TestWhatAnAuditLogSaysOfTheOperator(t *testing.T) {
 			`{` + allowed + `,"verb":"create","requestURI":"/x?dryRun=All","objectRef":{"resource":"pods"},"responseStatus":{"code":201}}`,
 			[]string{"create pods (dry run)"},
 		},
-		"what admission forbids was allowed": {
+		"a request that admission rejects, after it was authorized": {
 			`{` + allowed + `,"verb":"create","requestURI":"/x","objectRef":{"resource":"pods"},"responseStatus":{"code":403}}`,
 			[]string{"create pods"},
 		},
-		"what was not allowed": {
+		"a request that was not authorized": {
 			`{"userAgent":"glassback/v1.0.0","annotations":{"authorization.k8s.io/decision":"forbid"},"verb":"list","requestURI":"/x",` +
 				`"objectRef":{"resource":"pods"},"responseStatus":{"code":403}}`, nil,
 		},
-		"who was not known": {
+		"a request without valid credentials": {
 			`{"userAgent":"glassback/v1.0.0","verb":"list","requestURI":"/x","objectRef":{"resource":"pods"},"responseStatus":{"code":401}}`, nil,
 		},
 		"another user": {
