@@ -239,9 +239,9 @@ func (w *world) children(ctx context.Context, ns, name string) (map[string]types
 	return uids, errors.Join(failed...)
 }
 
-func (w *world) wantKinds(t *testing.T, timeout time.Duration, ns, name string, want ...string) {
+func (w *world) wantKinds(t *testing.T, patience time.Duration, ns, name string, want ...string) {
 	t.Helper()
-	eventually(t, timeout, func(ctx context.Context) error {
+	eventually(t, patience, func(ctx context.Context) error {
 		uids, err := w.children(ctx, ns, name)
 		there := slices.Sorted(maps.Keys(uids))
 		if err != nil || !slices.Equal(there, want) {
@@ -536,13 +536,13 @@ func TestApplicationsAreQuiet(t *testing.T) {
 
 	w.createApp(t, ns, "first")
 	w.ready(t, ns, "first")
-	eventually(t, timeout, func(context.Context) error { // events are sent in the background
+	eventually(t, patience, func(context.Context) error { // events are sent in the background
 		if spy.requests()["POST events"] == 0 {
 			return errors.New("no event has been sent")
 		}
 		return nil
 	})
-	settled(t, timeout, 2*time.Second, spy.requests) // in which there could be more
+	settled(t, patience, 2*time.Second, spy.requests) // in which there could be more
 	got := spy.requests()
 	statuses, events := got["PUT applications/status"], got["POST events"]+got["PATCH events"]
 	for _, request := range []string{"PUT applications/status", "POST events", "PATCH events"} {

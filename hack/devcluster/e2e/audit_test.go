@@ -225,26 +225,26 @@ func TestWhatAnAuditLogSaysOfTheOperator(t *testing.T) {
 			 {` + allowed + `,"verb":"get","requestURI":"/x","objectRef":{"resource":"pods","name":"ours"}}`,
 			[]string{"get pods", "get secrets", "get secrets ours"},
 		},
-		"a create, which a role cannot limit to a name": {
+		"who creates is not asked for the name": {
 			`{` + allowed + `,"verb":"create","requestURI":"/x","objectRef":{"resource":"secrets","name":"ours"},"responseStatus":{"code":201}}`,
 			[]string{"create secrets"},
 		},
-		"an apply that creates an object": {
+		"an apply that makes something": {
 			`{` + allowed + `,"verb":"patch","requestURI":"/x","objectRef":{"resource":"pods","name":"a"},"responseStatus":{"code":201},` +
 				ownerless + `}`,
 			[]string{"create pods", "patch pods"},
 		},
-		"an apply to an object that exists": {
+		"an apply to what is there": {
 			`{` + allowed + `,"verb":"patch","requestURI":"/x","objectRef":{"resource":"pods","name":"a"},` +
 				`"responseStatus":{"code":200},` + owned + `}`,
 			[]string{"patch pods"},
 		},
-		"an object that blocks the deletion of its owner": {
+		"something that holds up its owner": {
 			`{` + allowed + `,"verb":"create","requestURI":"/x","objectRef":{"resource":"pods","name":"a"},` +
 				`"responseStatus":{"code":201},` + owned + `}`,
 			[]string{"create pods", "update things.g.io/finalizers"},
 		},
-		"an object that does not block the deletion of its owner": {
+		"something that does not hold up its owner": {
 			`{` + allowed + `,"verb":"create","requestURI":"/x","objectRef":{"resource":"pods","name":"a"},"responseStatus":{"code":201},` +
 				unblocked + `}`,
 			[]string{"create pods"},
@@ -253,15 +253,15 @@ func TestWhatAnAuditLogSaysOfTheOperator(t *testing.T) {
 			`{` + allowed + `,"verb":"create","requestURI":"/x?dryRun=All","objectRef":{"resource":"pods"},"responseStatus":{"code":201}}`,
 			[]string{"create pods (dry run)"},
 		},
-		"a request that admission rejects, after it was authorized": {
+		"what admission forbids was allowed": {
 			`{` + allowed + `,"verb":"create","requestURI":"/x","objectRef":{"resource":"pods"},"responseStatus":{"code":403}}`,
 			[]string{"create pods"},
 		},
-		"a request that was not authorized": {
+		"what was not allowed": {
 			`{"userAgent":"glassback/v1.0.0","annotations":{"authorization.k8s.io/decision":"forbid"},"verb":"list","requestURI":"/x",` +
 				`"objectRef":{"resource":"pods"},"responseStatus":{"code":403}}`, nil,
 		},
-		"a request without valid credentials": {
+		"who was not known": {
 			`{"userAgent":"glassback/v1.0.0","verb":"list","requestURI":"/x","objectRef":{"resource":"pods"},"responseStatus":{"code":401}}`, nil,
 		},
 		"another user": {

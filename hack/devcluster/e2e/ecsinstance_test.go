@@ -193,17 +193,17 @@ func (c *cloud) is(ctx context.Context, name, condition, reason string) error {
 	return nil
 }
 
-func (c *cloud) becomes(t *testing.T, timeout time.Duration, name, condition, reason string) {
+func (c *cloud) becomes(t *testing.T, patience time.Duration, name, condition, reason string) {
 	t.Helper()
 	begun := time.Now()
-	eventually(t, timeout, func(ctx context.Context) error { return c.is(ctx, name, condition, reason) })
+	eventually(t, patience, func(ctx context.Context) error { return c.is(ctx, name, condition, reason) })
 	t.Logf("%s is %s %s after %s", name, condition, reason, time.Since(begun).Round(10*time.Millisecond))
 }
 
 // released waits until an ECSInstance is no longer there.
-func (c *cloud) released(t *testing.T, timeout time.Duration, name string) {
+func (c *cloud) released(t *testing.T, patience time.Duration, name string) {
 	t.Helper()
-	eventually(t, timeout, func(ctx context.Context) error {
+	eventually(t, patience, func(ctx context.Context) error {
 		if ecs, err := c.get(ctx, name); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("ECSInstance %s is still there (%w): %+v", name, err, ecs)
 		}

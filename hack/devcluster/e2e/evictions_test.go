@@ -160,7 +160,7 @@ func TestEvictionAnswers(t *testing.T) {
 // processed waits until a PodDisruptionBudget's controller has seen it as it is.
 func (n *node) processed(t *testing.T, budget string, allowed int32) {
 	t.Helper()
-	eventually(t, timeout, func(ctx context.Context) error {
+	eventually(t, patience, func(ctx context.Context) error {
 		b, err := n.kube.PolicyV1().PodDisruptionBudgets(n.ns).Get(ctx, budget, metav1.GetOptions{})
 		if err != nil || b.Status.ObservedGeneration != b.Generation || b.Status.DisruptionsAllowed != allowed {
 			return fmt.Errorf("PodDisruptionBudget %s: %+v, %w", budget, b.Status, err)

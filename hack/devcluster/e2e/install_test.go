@@ -521,11 +521,11 @@ func (in *installation) leader(ctx context.Context) (pod, identity string, err e
 	return pod, identity, nil
 }
 
-// followed waits until another Pod leads, and returns the time that this took.
-func (in *installation) followed(t *testing.T, before string, timeout time.Duration) time.Duration {
+// followed waits until another Pod leads, and returns how long that took.
+func (in *installation) followed(t *testing.T, before string, patience time.Duration) time.Duration {
 	t.Helper()
 	began := time.Now()
-	eventually(t, timeout, func(ctx context.Context) error {
+	eventually(t, patience, func(ctx context.Context) error {
 		switch _, now, err := in.leader(ctx); {
 		case err != nil:
 			return err
@@ -537,8 +537,8 @@ func (in *installation) followed(t *testing.T, before string, timeout time.Durat
 	return time.Since(began)
 }
 
-// restartLeader kills the process of the leader. The kubelet starts it again, and it leads again. Like the other disturbances, it returns a
-// time at which a replica leads again.
+// restartLeader kills the leader's process: the kubelet starts it again, and it continues as the
+// leader that it was. Like the other disturbances, it returns a time at which there was a leader again.
 func (in *installation) restartLeader(t *testing.T) time.Time {
 	t.Helper()
 	pod, identity, err := in.leader(t.Context())

@@ -441,7 +441,7 @@ func TestManifestsAreAccepted(t *testing.T) {
 			}
 		}
 	})
-	t.Run("the roles for users grant what their names say", func(t *testing.T) { testUserRoles(t, w) })
+	t.Run("with built-in roles for users who may then do what they say", func(t *testing.T) { testUserRoles(t, w) })
 	for directory := range installs {
 		t.Run(directory+" by a dry run", func(t *testing.T) {
 			known := slices.DeleteFunc(objects(t, render(t, directory, "glassback:v1")), func(o *unstructured.Unstructured) bool {

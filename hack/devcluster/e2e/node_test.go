@@ -38,8 +38,8 @@ import (
 )
 
 const (
-	// timeout limits one step of a test on a real node, while other tests start and stop Pods.
-	timeout = 90 * time.Second
+	// patience is for one step of a Pod's life, while others begin and end beside it.
+	patience = 90 * time.Second
 	// page is a part of nginx' default page.
 	page = "Welcome to nginx!"
 )
@@ -57,7 +57,7 @@ func TestNodeRunsJobs(t *testing.T) {
 	_, err := n.kube.BatchV1().Jobs(n.ns).Create(t.Context(), job, metav1.CreateOptions{})
 	n.must(t, err)
 	var log string
-	eventually(t, timeout, func(ctx context.Context) error {
+	eventually(t, patience, func(ctx context.Context) error {
 		job, err := n.kube.BatchV1().Jobs(n.ns).Get(ctx, "hello", metav1.GetOptions{})
 		if err != nil || job.Status.Succeeded != 1 {
 			return fmt.Errorf("Job: %+v, %w", job.Status, err)
@@ -167,7 +167,7 @@ func TestNodeKeepsVolumes(t *testing.T) {
 	volume, err := volumes.Get(t.Context(), claim.Spec.VolumeName, metav1.GetOptions{})
 	n.must(t, err)
 	n.must(t, claims.Delete(t.Context(), "data", metav1.DeleteOptions{}))
-	eventually(t, timeout, func(ctx context.Context) error {
+	eventually(t, patience, func(ctx context.Context) error {
 		if left, err := volumes.Get(ctx, volume.Name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("volume %s is still %s, %w", volume.Name, left.Status.Phase, err)
 		}
@@ -191,7 +191,7 @@ func (n *node) runsSeed(t *testing.T) {
 	m := example(t, "mycronjob.yaml")
 	_, err := n.glassback.BatchV1().MyCronJobs(n.ns).Create(t.Context(), m, metav1.CreateOptions{})
 	n.must(t, err)
-	eventually(t, timeout, func(ctx context.Context) error {
+	eventually(t, patience, func(ctx context.Context) error {
 		jobs, err := n.jobsOf(ctx, n.ns, m.Name)
 		if err != nil {
 			return err
@@ -209,7 +209,7 @@ func (n *node) runsSeed(t *testing.T) {
 		}
 		return fmt.Errorf("none of %d Jobs has succeeded", len(jobs))
 	})
-	eventually(t, timeout, func(ctx context.Context) error {
+	eventually(t, patience, func(ctx context.Context) error {
 		m, err := n.get(ctx, n.ns, m.Name)
 		if err != nil || m.Status.LastSuccessfulTime == nil {
 			return fmt.Errorf("MyCronJob: %+v, %w", m.Status, err)
@@ -246,7 +246,7 @@ func TestNodeRestartsWhatHangs(t *testing.T) {
 		InitialDelaySeconds: 1, PeriodSeconds: 1, FailureThreshold: 2,
 	}
 	n.createPod(t, "hanging", spec)
-	eventually(t, timeout, func(ctx context.Context) error {
+	eventually(t, patience, func(ctx context.Context) error {
 		pod, err := n.kube.CoreV1().Pods(n.ns).Get(ctx, "hanging", metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -262,7 +262,7 @@ func TestNodeRestartsWhatHangs(t *testing.T) {
 	if err != nil || string(log) != "begun\n" {
 		t.Errorf("log of the container that was killed: %q, %v", log, err)
 	}
-	eventually(t, timeout, func(ctx context.Context) error { // events are sent in the background
+	eventually(t, patience, func(ctx context.Context) error { // events are sent in the background
 		events, err := n.kube.CoreV1().Events(n.ns).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=hanging,reason=Unhealthy"})
 		if err != nil {
 			return err
@@ -433,7 +433,7 @@ func artifact[T any](t *testing.T, file string) *T {
 func (n *node) trusted(t *testing.T) *corev1.Secret {
 	t.Helper()
 	var secret *corev1.Secret
-	eventually(t, timeout, func(ctx context.Context) (err error) {
+	eventually(t, patience, func(ctx context.Context) (err error) {
 		if secret, err = n.kube.CoreV1().Secrets(n.ns).Get(ctx, certificate.SecretName, metav1.GetOptions{}); err != nil {
 			return err
 		}
@@ -460,10 +460,10 @@ func (n *node) rollsOut(t *testing.T) {
 	if out, err := n.kubectl(t, "rollout", "restart", "deployment/glassback", "--namespace", n.ns); err != nil {
 		t.Fatal(out)
 	}
-	if out, err := n.kubectl(t, "rollout", "status", "deployment/glassback", "--namespace", n.ns, "--timeout", timeout.String()); err != nil {
+	if out, err := n.kubectl(t, "rollout", "status", "deployment/glassback", "--namespace", n.ns, "--timeout", patience.String()); err != nil {
 		t.Fatal(out)
 	}
-	eventually(t, timeout, func(ctx context.Context) error {
+	eventually(t, patience, func(ctx context.Context) error {
 		pods, err := n.kube.CoreV1().Pods(n.ns).List(ctx, metav1.ListOptions{LabelSelector: "app=glassback"})
 		if err != nil || len(pods.Items) != 2 {
 			return fmt.Errorf("there are %d Pods of the operator, %w", len(pods.Items), err)
@@ -533,7 +533,7 @@ func (n *node) createPod(t *testing.T, name string, spec corev1.PodSpec) {
 func (n *node) deletePod(t *testing.T, name string) {
 	t.Helper()
 	n.must(t, n.kube.CoreV1().Pods(n.ns).Delete(t.Context(), name, metav1.DeleteOptions{}))
-	eventually(t, timeout, func(ctx context.Context) error {
+	eventually(t, patience, func(ctx context.Context) error {
 		if _, err := n.kube.CoreV1().Pods(n.ns).Get(ctx, name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("Pod %s is still there: %w", name, err)
 		}
@@ -544,7 +544,7 @@ func (n *node) deletePod(t *testing.T, name string) {
 // running waits until a Pod's containers run.
 func (n *node) running(t *testing.T, name string) {
 	t.Helper()
-	eventually(t, timeout, func(ctx context.Context) error {
+	eventually(t, patience, func(ctx context.Context) error {
 		pod, err := n.kube.CoreV1().Pods(n.ns).Get(ctx, name, metav1.GetOptions{})
 		if err != nil || pod.Status.Phase != corev1.PodRunning {
 			return fmt.Errorf("Pod %s: %+v, %w", name, pod.Status, err)
@@ -557,7 +557,7 @@ func (n *node) running(t *testing.T, name string) {
 func (n *node) outcome(t *testing.T, name string) string {
 	t.Helper()
 	var phase corev1.PodPhase
-	eventually(t, timeout, func(ctx context.Context) error {
+	eventually(t, patience, func(ctx context.Context) error {
 		pod, err := n.kube.CoreV1().Pods(n.ns).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -586,7 +586,7 @@ func (n *node) fetch(t *testing.T, pod, url, want string) {
 // available waits until a Deployment has its Pods.
 func (n *node) available(t *testing.T, name string) {
 	t.Helper()
-	eventually(t, timeout, func(ctx context.Context) error {
+	eventually(t, patience, func(ctx context.Context) error {
 		d, err := n.kube.AppsV1().Deployments(n.ns).Get(ctx, name, metav1.GetOptions{})
 		if err != nil || d.Status.AvailableReplicas != *d.Spec.Replicas {
 			return fmt.Errorf("Deployment %s: %+v, %w", name, d.Status, err)

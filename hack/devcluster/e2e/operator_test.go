@@ -220,13 +220,13 @@ func (o *operator) kill() {
 
 // killAt ends the process with SIGKILL as soon as it logs one of the lines. After the process has ended, killAt returns the lines that are
 // not in the log.
-func (o *operator) killAt(timeout time.Duration, lines ...string) (missing []string) {
+func (o *operator) killAt(patience time.Duration, lines ...string) (missing []string) {
 	o.t.Helper()
 	o.log.when(lines, func() { _ = o.cmd.Process.Kill() }) // As in kill.
 	select {
 	case <-o.exited:
-	case <-time.After(timeout):
-		o.t.Fatalf("%s has logged none of %q within %s:\n%s", o.name, lines, timeout, tail(o.log.String(), 30))
+	case <-time.After(patience):
+		o.t.Fatalf("%s has logged none of %q within %s:\n%s", o.name, lines, patience, tail(o.log.String(), 30))
 	}
 	log := o.log.String()
 	missing = slices.DeleteFunc(slices.Clone(lines), func(line string) bool { return strings.Contains(log, line) })
@@ -245,20 +245,21 @@ func (o *operator) stop() int {
 	return o.wait(30 * time.Second)
 }
 
-func (o *operator) wait(timeout time.Duration) int {
+func (o *operator) wait(patience time.Duration) int {
 	o.t.Helper()
 	select {
 	case <-o.exited:
-	case <-time.After(timeout):
-		o.t.Fatalf("%s still runs after %s:\n%s", o.name, timeout, tail(o.log.String(), 30))
+	case <-time.After(patience):
+		o.t.Fatalf("%s still runs after %s:\n%s", o.name, patience, tail(o.log.String(), 30))
 	}
 	return o.cmd.ProcessState.ExitCode()
 }
 
-// eventually calls check until it returns nil. After the timeout, it fails the test with the last error.
-func eventually(t testing.TB, timeout time.Duration, check func(context.Context) error) {
+// eventually calls check until it returns nil, and fails the test with its last
+// error if that takes longer than patience.
+func eventually(t testing.TB, patience time.Duration, check func(context.Context) error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), timeout)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
@@ -269,23 +270,23 @@ func eventually(t testing.TB, timeout time.Duration, check func(context.Context)
 			return
 		}
 		if ctx.Err() == nil || last == nil {
-			last = err // It is not the error of a request that ends at the timeout.
+			last = err // not the error of a request that the end of patience cut short
 		}
 		select {
 		case <-ctx.Done():
-			t.Fatalf("after %s: %v", timeout, last)
+			t.Fatalf("after %s: %v", patience, last)
 		case <-tick.C:
 		}
 	}
 }
 
-// settled waits until the result of count has not changed for a while: then work in the background has ended. After the timeout, it fails
-// the test.
-func settled[K, V comparable](t testing.TB, timeout, while time.Duration, count func() map[K]V) {
+// settled waits until the result of count has not changed for a while: then work in the background has ended. It fails the test if that
+// takes longer than patience.
+func settled[K, V comparable](t testing.TB, patience, while time.Duration, count func() map[K]V) {
 	t.Helper()
 	var before map[K]V
 	since := time.Now()
-	eventually(t, timeout, func(context.Context) error {
+	eventually(t, patience, func(context.Context) error {
 		now := count()
 		if before == nil || !maps.Equal(before, now) {
 			before, since = now, time.Now()

@@ -34,8 +34,8 @@ import (
 // chromiums are the names of the program: see hack/browser.sh.
 var chromiums = []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"}
 
-// pageTimeout is the longest time that a page may take to show the present state, on a busy machine.
-const pageTimeout = 20 * time.Second
+// pagePatience is the longest time that a page may take to show the present state, on a busy machine.
+const pagePatience = 20 * time.Second
 
 // browser is a Chromium without a window.
 type browser struct{ ctx context.Context }
@@ -78,10 +78,11 @@ func browse(t *testing.T) *browser {
 	return &browser{ctx}
 }
 
-// step is one action of a browser.
+// step is one thing that a browser does.
 type step = chromedp.Action[chromedp.Void]
 
-// tell returns the step that sends a command of the DevTools and ignores the answer.
+// tell is the step of sending one of the commands of the DevTools, of which the answer is of no
+// interest.
 func tell[P, R any](command cdp.Command[P, R], params P) step {
 	return func(ctx context.Context, target *chromedp.Target) (chromedp.Void, error) {
 		_, err := cdp.Call(ctx, target, command, params)
@@ -128,7 +129,7 @@ func (b *browser) open(t *testing.T, address string, before ...step) *tab {
 	return p
 }
 
-// hear records forbidden requests and errors of a page.
+// hear records everything that a page should not do.
 func (p *tab) hear(event any) {
 	complaint := ""
 	switch e := event.(type) {
@@ -185,7 +186,7 @@ func (p *tab) heard() []string {
 	return all
 }
 
-// do runs steps in the browser.
+// do has the browser do this.
 func (p *tab) do(steps ...step) {
 	p.t.Helper()
 	if err := p.try(steps...); err != nil {
@@ -194,7 +195,7 @@ func (p *tab) do(steps ...step) {
 }
 
 func (p *tab) try(steps ...step) error {
-	ctx, cancel := context.WithTimeout(p.ctx, 2*pageTimeout)
+	ctx, cancel := context.WithTimeout(p.ctx, 2*pagePatience)
 	defer cancel()
 	return chromedp.Do(ctx, steps...)
 }
@@ -216,15 +217,15 @@ func (p *tab) run(statements string) {
 }
 
 func answer[T any](p *tab, action chromedp.Action[T]) (T, error) {
-	ctx, cancel := context.WithTimeout(p.ctx, 2*pageTimeout)
+	ctx, cancel := context.WithTimeout(p.ctx, 2*pagePatience)
 	defer cancel()
 	return chromedp.Run(ctx, action)
 }
 
 // until waits for an expression to be true. If it does not become true, until prints the values of the other expressions.
-func (p *tab) until(timeout time.Duration, expression string, instead ...string) {
+func (p *tab) until(patience time.Duration, expression string, instead ...string) {
 	p.t.Helper()
-	eventually(p.t, timeout, func(context.Context) error {
+	eventually(p.t, patience, func(context.Context) error {
 		is, err := answer(p, chromedp.Evaluate[bool]("Boolean("+expression+")"))
 		if err != nil {
 			return fmt.Errorf("%s: %w", expression, err)
@@ -246,7 +247,7 @@ func textOf(selector string) string {
 	return fmt.Sprintf("document.querySelector(%s)?.innerText", literal(selector))
 }
 
-// visible is the expression that is true if a selector finds a visible element.
+// visible is the expression for whether there is an element that can be seen.
 func visible(selector string) string {
 	return fmt.Sprintf("document.querySelector(%s)?.checkVisibility()", literal(selector))
 }
@@ -254,14 +255,14 @@ func visible(selector string) string {
 func literal(s string) string {
 	data, err := json.Marshal(s)
 	if err != nil {
-		panic(err) // A string has no error.
+		panic(err) // Every string can be.
 	}
 	return string(data)
 }
 
 func (p *tab) click(selector string) {
 	p.t.Helper()
-	p.until(pageTimeout, visible(selector))
+	p.until(pagePatience, visible(selector))
 	p.do(chromedp.Click(chromedp.CSS(selector)))
 }
 
@@ -304,14 +305,14 @@ func (p *tab) keep(name string, shot chromedp.Action[[]byte]) {
 	}
 }
 
-// theme sets the colour scheme of the system: light or dark.
+// theme is the setting of the user's system: light or dark.
 func theme(name string) step {
 	return tell(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
 		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}},
 	})
 }
 
-// phone sets the size of a window to that of a phone.
+// phone makes it the window of a phone.
 func phone(width, height int64) step {
 	return chromedp.Steps(
 		tell(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{

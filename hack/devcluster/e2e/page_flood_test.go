@@ -167,13 +167,13 @@ type changing struct {
 // template is an event without its resourceVersion, which is inserted twice: the annotation has it, too.
 type template struct{ begin, middle, end []byte }
 
-// placeholder is a value that occurs nowhere else.
+// placeholder is nothing else's value.
 const placeholder = "4104104104104104104"
 
-// beyondOwn is the first resourceVersion of the added changes: it is above those of the API server.
+// beyond the API server's own resourceVersions are those of the changes.
 const beyondOwn = 1_000_000_000
 
-// note records an event of the API server. A deleted ConfigMap would keep changing, but none is deleted here.
+// note takes in an event of the API server. A deleted ConfigMap would keep changing, but none is deleted here.
 func (c *changing) note(line []byte) {
 	var event struct {
 		Type   string                     `json:"type"`
@@ -229,7 +229,7 @@ const (
 	idleTime     = 3 * time.Second
 )
 
-// The limits for the page and for the operator, on a machine that runs everything at once.
+// What is left to the page and to the operator, on a machine that has all to do at once.
 const (
 	slowestFrames = 250 * time.Millisecond // 95 % take less, or three times of what they take without changes
 	maxBehind     = floodRate              // changes, in the delta queue
@@ -260,7 +260,7 @@ type frames struct {
 	Notices []string  `json:"notices"` // that there were
 }
 
-// within returns the percentile of the durations of frames.
+// within is the time that so many percent of the frames took at most.
 func (f frames) within(percent int) time.Duration {
 	sorted := slices.Sorted(slices.Values(f.Gaps))
 	if len(sorted) == 0 {
@@ -314,8 +314,8 @@ func testFlood(t *testing.T, s *shown) {
 	p := s.open(t, "/")
 	p.click("#ideas-read")
 	objects := "Number(" + textOf(gear("index", flooded)+" .gear-value") + ")"
-	p.until(pageTimeout, fmt.Sprintf("%s >= %d", objects, floodObjects), objects)
-	p.do(tell(dom.Disable, cdp.Empty{})) // Otherwise the browser reports each new or removed node to chromedp.
+	p.until(pagePatience, fmt.Sprintf("%s >= %d", objects, floodObjects), objects)
+	p.do(tell(dom.Disable, cdp.Empty{})) // Else the browser tells chromedp of every node that comes and goes.
 	p.run(watchFrames)
 	idle := p.during(idleTime, func(int) {})
 	t.Logf("idle: %s", idle)
@@ -385,7 +385,7 @@ func (a *samples) take(t *testing.T, s *shown) {
 func (a *samples) check(t *testing.T) {
 	t.Helper()
 	if a.rate() < 0.9*floodRate { // The test may have been held up, too.
-		t.Errorf("the operator received %.0f changes a second, want %d", a.rate(), floodRate)
+		t.Errorf("the operator was told of %.0f changes a second, want %d", a.rate(), floodRate)
 	}
 	if slices.Max(a.queued) > maxBehind || slices.Max(a.lag) > maxLag || a.failed[0] != slices.Max(a.failed) {
 		t.Errorf("the operator falls behind: %s; failed syncs %v", a, a.failed)
@@ -395,7 +395,7 @@ func (a *samples) check(t *testing.T) {
 	}
 }
 
-// checkPage compares the frames of the page with those without changes.
+// checkPage checks that the page was as it is without changes, nearly.
 func checkPage(t *testing.T, idle, busy frames, early, late weight) {
 	t.Helper()
 	if limit := max(slowestFrames, 3*idle.within(95)); busy.within(95) > limit {
@@ -412,12 +412,13 @@ func checkPage(t *testing.T, idle, busy frames, early, late weight) {
 	}
 }
 
-// calm waits until the operator has finished its work after the flood, and the page shows this.
+// calm waits until the operator has done all that there was to do after the flood, and the page
+// shows it.
 func (s *shown) calm(t *testing.T, p *tab) {
 	t.Helper()
 	began := time.Now()
 	shows := textOf(gear("wire", flooded))
-	eventually(t, pageTimeout, func(ctx context.Context) error {
+	eventually(t, pagePatience, func(ctx context.Context) error {
 		o, err := s.overview(ctx)
 		if err != nil {
 			return err
@@ -440,6 +441,6 @@ func (s *shown) calm(t *testing.T, p *tab) {
 		}
 		return nil
 	})
-	p.until(pageTimeout, "document.getElementById('notice').hidden && document.getElementById('live').hidden", textOf("#bar"))
+	p.until(pagePatience, "document.getElementById('notice').hidden && document.getElementById('live').hidden", textOf("#bar"))
 	t.Logf("all was done, shown and calm %s after the last change", time.Since(began).Round(time.Millisecond))
 }

@@ -44,9 +44,9 @@ func TestPageOfARecording(t *testing.T) {
 
 	// It plays from the start. The slider has a name, and says the moment.
 	const moment = `document.getElementById('moment')`
-	p.until(pageTimeout, visible("#moment")+` && `+textOf("#connection")+` === 'Recording'`, textOf("#connection"))
-	p.until(pageTimeout, `Number(`+moment+`.value) > 0 && `+moment+`.labels[0].innerText.length > 0`)
-	p.until(pageTimeout, moment+`.getAttribute('aria-valuetext').endsWith('after the start')`)
+	p.until(pagePatience, visible("#moment")+` && `+textOf("#connection")+` === 'Recording'`, textOf("#connection"))
+	p.until(pagePatience, `Number(`+moment+`.value) > 0 && `+moment+`.labels[0].innerText.length > 0`)
+	p.until(pagePatience, moment+`.getAttribute('aria-valuetext').endsWith('after the start')`)
 	if !ask[bool](p, `document.getElementById('live').hidden && document.getElementById('offer').hidden`) {
 		t.Error("the page of a recording offers what only a running operator has")
 	}
@@ -55,18 +55,18 @@ func TestPageOfARecording(t *testing.T) {
 	p.click("#pause")
 	p.run(moment + `.focus()`)
 	p.press(kb.End)
-	p.until(pageTimeout, textOf("#life")+`?.includes('Greetings to Jimmy Song')`, textOf("#life"))
-	p.until(pageTimeout, `document.querySelectorAll('#life .pass-sync').length > 10`, textOf(".life-summary"))
+	p.until(pagePatience, textOf("#life")+`?.includes('Greetings to Jimmy Song')`, textOf("#life"))
+	p.until(pagePatience, `document.querySelectorAll('#life .pass-sync').length > 10`, textOf(".life-summary"))
 	p.shoot("the end")
 	p.press(kb.Home)
-	p.until(pageTimeout, `document.querySelectorAll('#life .pass-sync').length < 3`, textOf(".life-summary"))
+	p.until(pagePatience, `document.querySelectorAll('#life .pass-sync').length < 3`, textOf(".life-summary"))
 	before := ask[float64](p, `Number(`+moment+`.value)`)
 	p.press(kb.PageUp)
-	p.until(pageTimeout, `Number(`+moment+`.value) > `+fmt.Sprint(before), moment+`.value`)
+	p.until(pagePatience, `Number(`+moment+`.value) > `+fmt.Sprint(before), moment+`.value`)
 	p.shoot("a tenth")
 
 	// The recording plays.
 	before = ask[float64](p, `Number(`+moment+`.value)`)
 	p.click("#pause")
-	p.until(pageTimeout, `Number(`+moment+`.value) > `+fmt.Sprint(before), moment+`.value`)
+	p.until(pagePatience, `Number(`+moment+`.value) > `+fmt.Sprint(before), moment+`.value`)
 }

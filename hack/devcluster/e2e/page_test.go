@@ -41,7 +41,7 @@ func TestPage(t *testing.T) {
 		{"all five resources are shown, and their counts live", testSections},
 		{"an Application is followed from apply to Ready", testFollowed},
 		{"a delta queue that is held fills, and drains", testHeldQueue},
-		{"the keyboard alone reaches everything", testKeyboard},
+		{"all can be reached with the keyboard alone", testKeyboard},
 		{"on a phone nothing is cut off", testPhone},
 		{"in light and in dark, all text can be read", testThemes},
 		{"on a laptop nothing overlaps, and one controller fits beside a life", testLaptop},
@@ -53,7 +53,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// shown is an operator with its page.
+// shown is an operator whose page is shown.
 type shown struct {
 	*world
 	b     *browser
@@ -62,7 +62,7 @@ type shown struct {
 	url   string // of the page
 }
 
-// show starts a cluster, an ECS and an operator with breakpoints.
+// show starts a cluster, an ECS and an operator that lets itself be held.
 func show(t *testing.T, b *browser) *shown {
 	t.Helper()
 	w := start(t, cluster.Config{})
@@ -78,7 +78,7 @@ func show(t *testing.T, b *browser) *shown {
 	return &shown{world: w, b: b, flood: f, ns: w.namespace(t), url: "http://" + address + "/inspect/"}
 }
 
-// resources are the five resources, by controller.
+// resources are the five, by controller.
 var resources = map[string]struct{ informer, file string }{
 	"apiexamplea":  {"apiexampleas.groupa.k8s.zhuang.com", "apiexamplea.yaml"},
 	"application":  {"applications.app.aiops.org", "application-tls.yaml"},
@@ -150,17 +150,17 @@ func gear(name, id string) string { return fmt.Sprintf("[data-gear=%q][data-id=%
 
 func testSections(t *testing.T, s *shown) {
 	p := s.open(t, "/")
-	p.until(pageTimeout, "document.getElementById('connection').dataset.state === 'live'")
+	p.until(pagePatience, "document.getElementById('connection').dataset.state === 'live'")
 	for controller, r := range resources {
 		section := fmt.Sprintf("[data-section=%q] ", controller)
 		for _, name := range []string{"wire", "queue", "index", "handlers"} {
-			p.until(pageTimeout, visible(section+gear(name, r.informer)))
+			p.until(pagePatience, visible(section+gear(name, r.informer)))
 		}
 		for _, name := range []string{"workqueue", "sync"} {
-			p.until(pageTimeout, visible(section+gear(name, controller)))
+			p.until(pagePatience, visible(section+gear(name, controller)))
 		}
 		count := textOf(section + gear("index", r.informer) + " .gear-value")
-		p.until(pageTimeout, count+" === '1'", count)
+		p.until(pagePatience, count+" === '1'", count)
 	}
 	o, err := s.overview(t.Context())
 	s.must(t, err)
@@ -171,28 +171,28 @@ func testSections(t *testing.T, s *shown) {
 	p.click("#ideas-read")
 	p.shootAll("all-five")
 
-	// Another dot moves along its lane.
+	// Another one comes along its lane.
 	p.run(`window.dots = 0;
 		new MutationObserver((all) => { dots += all.flatMap((m) => [...m.addedNodes]).filter((n) => n.matches?.('.dot')).length; })
 			.observe(document.querySelector('[data-section=apiexamplea]'), { childList: true, subtree: true })`)
 	s.apply(t, examplesDir+"apiexamplea-jimmy.yaml")
 	count := textOf(gear("index", resources["apiexamplea"].informer) + " .gear-value")
-	p.until(pageTimeout, count+" === '2' && dots > 0", count, "dots")
+	p.until(pagePatience, count+" === '2' && dots > 0", count, "dots")
 }
 
 func testFollowed(t *testing.T, s *shown) {
 	p := s.open(t, "/")
 	count := textOf(gear("index", resources["application"].informer) + " .gear-value")
-	p.until(pageTimeout, count+" === '1'", count)
+	p.until(pagePatience, count+" === '1'", count)
 	s.apply(t, examplesDir+"application.yaml")
-	p.until(pageTimeout, count+" === '2'", count)
+	p.until(pagePatience, count+" === '2'", count)
 	name := s.ns + "/application-sample"
 	p.press("/application-sam")
 	const chosen = "#search-results [role=option][aria-selected=true]"
-	p.until(pageTimeout, textOf(chosen)+" === "+literal("Application "+name), textOf("#search-results"))
+	p.until(pagePatience, textOf(chosen)+" === "+literal("Application "+name), textOf("#search-results"))
 	p.shoot("search")
 	p.press(kb.Enter)
-	p.until(pageTimeout, "location.hash === "+literal("#/object/Application/"+name), "location.hash")
+	p.until(pagePatience, "location.hash === "+literal("#/object/Application/"+name), "location.hash")
 
 	for pass, stages := range map[string][]string{
 		".pass-change": {"wire", "queue", "index", "dispatch", "enqueue"},
@@ -202,21 +202,21 @@ func testFollowed(t *testing.T, s *shown) {
 		for _, stage := range stages {
 			selector += fmt.Sprintf(":has([data-stage=%s])", stage)
 		}
-		p.until(pageTimeout, visible(selector), textOf("#life"))
+		p.until(pagePatience, visible(selector), textOf("#life"))
 	}
-	p.until(pageTimeout, `[...document.querySelectorAll('#life .pass-change .changes dt')]
+	p.until(pagePatience, `[...document.querySelectorAll('#life .pass-change .changes dt')]
 		.some((dt) => dt.innerText === 'status.conditions[Ready]' && dt.nextElementSibling.querySelector('ins')?.innerText.startsWith('True'))`,
 		textOf("#life"))
-	p.until(pageTimeout, visible(because("Deployment/"+name)), textOf("#life"))
+	p.until(pagePatience, visible(because("Deployment/"+name)), textOf("#life"))
 	p.shoot("life-of-an-application")
 
 	// The causes of a MyCronJob's syncs are its Jobs, which have lives of their own.
 	p.run("location.hash = " + literal("#/object/MyCronJob/"+s.ns+"/mycronjob-sample"))
 	cause := because("Job/" + s.ns + "/mycronjob-sample-")
-	p.until(2*pageTimeout, visible(cause), textOf("#life")) // It makes one every 5 seconds.
+	p.until(2*pagePatience, visible(cause), textOf("#life")) // It makes one every 5 seconds.
 	p.shoot("life-of-a-mycronjob")
 	job := ask[string](p, fmt.Sprintf("(() => { const a = document.querySelector(%s); a.click(); return a.hash; })()", literal(cause)))
-	p.until(pageTimeout, "location.hash === "+literal(job)+" && "+visible("#life .pass-change .current"), "location.hash", textOf("#panel"))
+	p.until(pagePatience, "location.hash === "+literal(job)+" && "+visible("#life .pass-change .current"), "location.hash", textOf("#panel"))
 	p.shoot("life-of-a-job")
 }
 
@@ -239,15 +239,15 @@ func testHeldQueue(t *testing.T, s *shown) {
 	p.click(gear("queue", jobs))
 	p.click("#panel [data-action=hold]")
 	state := fmt.Sprintf("document.querySelector(%s).dataset.state", literal(gear("queue", jobs)))
-	p.until(pageTimeout, state+" === 'held'", state)
+	p.until(pagePatience, state+" === 'held'", state)
 	before := s.informer(t, jobs)
 
 	// The queue fills, since the API server continues to send events. None of them reaches the index.
 	kept := "Number(" + textOf(gear("queue", jobs)+" .gear-value") + ")"
-	p.until(pageTimeout, kept+" >= 5", kept, textOf("#panel"))
+	p.until(pagePatience, kept+" >= 5", kept, textOf("#panel"))
 	some := ask[int](p, kept)
-	p.until(pageTimeout, fmt.Sprintf("%s > %d", kept, some), kept)
-	p.until(pageTimeout, visible("#panel .items .deltas .verb-Added")+" && "+visible("#panel .items .deltas .verb-Updated"), textOf("#panel"))
+	p.until(pagePatience, fmt.Sprintf("%s > %d", kept, some), kept)
+	p.until(pagePatience, visible("#panel .items .deltas .verb-Added")+" && "+visible("#panel .items .deltas .verb-Updated"), textOf("#panel"))
 	p.shoot("held")
 	during := s.informer(t, jobs)
 	if during.Applied != before.Applied || during.Objects != before.Objects || during.QueueHeld == nil || during.QueueHeld.Kept < some {
@@ -255,7 +255,7 @@ func testHeldQueue(t *testing.T, s *shown) {
 	}
 
 	p.click("#panel [data-action=release]")
-	p.until(pageTimeout, kept+" === 0 && "+state+" !== 'held'", kept, state)
+	p.until(pagePatience, kept+" === 0 && "+state+" !== 'held'", kept, state)
 	p.shoot("drained")
 	s.caughtUp(t, audit, often)
 }
@@ -265,7 +265,7 @@ func testHeldQueue(t *testing.T, s *shown) {
 func (s *shown) caughtUp(t *testing.T, audit *audit, name string) {
 	t.Helper()
 	s.patch(t, s.ns, name, `{"spec":{"suspend":true}}`)
-	eventually(t, pageTimeout, func(ctx context.Context) error {
+	eventually(t, pagePatience, func(ctx context.Context) error {
 		m, err := s.get(ctx, s.ns, name)
 		if err != nil {
 			return err
@@ -294,7 +294,7 @@ const focused = "(document.activeElement.dataset.gear ? document.activeElement.d
 
 func testKeyboard(t *testing.T, s *shown) {
 	p := s.open(t, "/")
-	p.until(pageTimeout, visible(gear("index", jobs)))
+	p.until(pagePatience, visible(gear("index", jobs)))
 	const onGear = "document.activeElement.matches('button.gear:focus-visible')"
 	for n := 0; !ask[bool](p, onGear); n++ {
 		if n == 30 {
@@ -304,30 +304,30 @@ func testKeyboard(t *testing.T, s *shown) {
 	}
 	first := ask[string](p, focused)
 	p.press(kb.ArrowRight)
-	p.until(pageTimeout, onGear+" && "+focused+" !== "+literal(first), focused)
+	p.until(pagePatience, onGear+" && "+focused+" !== "+literal(first), focused)
 	p.press(kb.ArrowDown)
 	at := ask[string](p, focused)
 	p.shoot("focus")
 
 	p.press(kb.Enter)
-	p.until(pageTimeout, visible("#panel")+" && document.getElementById('panel').contains(document.activeElement)", focused, "location.hash")
+	p.until(pagePatience, visible("#panel")+" && document.getElementById('panel').contains(document.activeElement)", focused, "location.hash")
 	if hash := ask[string](p, "location.hash"); !strings.HasPrefix(hash, "#/gear/") {
 		t.Errorf("Enter on %s leads to %s", at, hash)
 	}
 	p.press(kb.Escape)
-	p.until(pageTimeout, "!"+visible("#panel")+" && "+focused+" === "+literal(at), focused)
+	p.until(pagePatience, "!"+visible("#panel")+" && "+focused+" === "+literal(at), focused)
 
 	p.press("?")
-	p.until(pageTimeout, visible("dialog#keys[open]"))
+	p.until(pagePatience, visible("dialog#keys[open]"))
 	p.press(kb.Escape)
-	p.until(pageTimeout, "!document.querySelector('dialog[open]')")
+	p.until(pagePatience, "!document.querySelector('dialog[open]')")
 	p.press("/")
-	p.until(pageTimeout, focused+" === 'search'", focused)
+	p.until(pagePatience, focused+" === 'search'", focused)
 	p.press(kb.Escape)
 	p.press(" ")
-	p.until(pageTimeout, "document.body.matches('.paused')", focused)
+	p.until(pagePatience, "document.body.matches('.paused')", focused)
 	p.press(" ")
-	p.until(pageTimeout, "document.body.matches(':not(.paused)')", focused)
+	p.until(pagePatience, "document.body.matches(':not(.paused)')", focused)
 }
 
 // beyondEdges finds elements outside of the window that the user cannot scroll to.
@@ -375,10 +375,10 @@ func (s *shown) places() map[string]string {
 func (p *tab) goTo(place string) {
 	p.t.Helper()
 	p.run("location.hash = '#/'")
-	p.until(pageTimeout, visible(gear("index", jobs))+" && !"+visible("#panel"))
+	p.until(pagePatience, visible(gear("index", jobs))+" && !"+visible("#panel"))
 	if place != "/" {
 		p.run("location.hash = " + literal("#"+place))
-		p.until(pageTimeout, "document.querySelector('#panel .facts dd, #panel .items li, #life .pass')", textOf("#panel"))
+		p.until(pagePatience, "document.querySelector('#panel .facts dd, #panel .items li, #life .pass')", textOf("#panel"))
 	}
 }
 
@@ -416,7 +416,7 @@ func testThemes(t *testing.T, s *shown) {
 			p.readable(t, name+" "+what)
 		}
 		p.press("?")
-		p.until(pageTimeout, visible("dialog#keys[open]"))
+		p.until(pagePatience, visible("dialog#keys[open]"))
 		p.shoot(name + "-keys")
 		p.readable(t, name+" keys")
 		p.press(kb.Escape)
@@ -426,15 +426,15 @@ func testThemes(t *testing.T, s *shown) {
 		t.Errorf("light and dark have the same ground %s", grounds["light"])
 	}
 
-	// A button changes the theme to another one than that of the system.
+	// Who wants another one than the system's has a button.
 	p := s.b.open(t, s.url, theme("light"))
-	p.until(pageTimeout, visible(gear("index", jobs)))
+	p.until(pagePatience, visible(gear("index", jobs)))
 	for range 2 {
 		p.click("#theme")
 	}
-	p.until(pageTimeout, ground+" === "+literal(grounds["dark"]), ground, textOf("#theme"))
+	p.until(pagePatience, ground+" === "+literal(grounds["dark"]), ground, textOf("#theme"))
 	p.do(chromedp.Reload())
-	p.until(pageTimeout, ground+" === "+literal(grounds["dark"]), ground, textOf("#theme"))
+	p.until(pagePatience, ground+" === "+literal(grounds["dark"]), ground, textOf("#theme"))
 }
 
 // faint finds texts whose contrast to their background is below 4.5, the minimum of WCAG 2 for text of this size. Disabled elements may
@@ -489,7 +489,7 @@ const faint = `(() => {
 	return { looked, found: [...found].map(([what, ratio]) => what + ' ' + ratio) };
 })()`
 
-// readable checks the contrast of all visible text.
+// readable checks that all text that can be seen is.
 func (p *tab) readable(t *testing.T, where string) {
 	t.Helper()
 	got := ask[struct {

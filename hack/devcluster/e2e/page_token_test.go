@@ -74,17 +74,17 @@ func TestPageAsksForToken(t *testing.T) {
 	p := b.open(t, url+"#/gear/index/configmaps")
 	p.expected = func(complaint string) bool { return strings.Contains(complaint, "status of 401") }
 
-	p.until(pageTimeout, visible("dialog#auth[open]"))
+	p.until(pagePatience, visible("dialog#auth[open]"))
 	p.shoot("token-asks")
 	p.press("not-this-one" + kb.Enter)
-	p.until(pageTimeout, visible("dialog#auth[open]")+" && "+textOf("#auth-problem")+".includes('this token is not known')", textOf("#auth"))
+	p.until(pagePatience, visible("dialog#auth[open]")+" && "+textOf("#auth-problem")+".includes('this token is not known')", textOf("#auth"))
 	p.shoot("token-asks-again")
 	p.readable(t, "the dialog")
 	p.press(token)
 	p.click("#auth-submit")
 	count := textOf(gear("index", "configmaps") + " .gear-value")
-	p.until(pageTimeout, "!document.querySelector('dialog[open]') && "+count+" === '1'", count, textOf("#connection"))
-	p.until(pageTimeout, textOf("#panel")+".includes('default/here')", textOf("#panel"))
+	p.until(pagePatience, "!document.querySelector('dialog[open]') && "+count+" === '1'", count, textOf("#connection"))
+	p.until(pagePatience, textOf("#panel")+".includes('default/here')", textOf("#panel"))
 	p.shoot("token-works")
 
 	// It is in no place that outlives the page, and in no log of addresses.
@@ -117,7 +117,7 @@ func TestBrowserComplains(t *testing.T) {
 	} {
 		p.run(statement)
 		var all []string
-		eventually(t, pageTimeout, func(ctx context.Context) error {
+		eventually(t, pagePatience, func(ctx context.Context) error {
 			if all = append(all, p.heard()...); !slices.ContainsFunc(all, func(c string) bool { return strings.Contains(c, want) }) {
 				return fmt.Errorf("%s: noted was %q, want %q", statement, all, want)
 			}

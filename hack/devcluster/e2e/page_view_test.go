@@ -68,7 +68,7 @@ func testLaptop(t *testing.T, s *shown) {
 	life := s.places()["life"]
 	for name, size := range laptops {
 		p := s.b.open(t, s.url, laptop(size))
-		p.until(pageTimeout, visible(gear("index", jobs))+" && "+visible("#offer"))
+		p.until(pagePatience, visible(gear("index", jobs))+" && "+visible("#offer"))
 		check := func(what string) {
 			t.Helper()
 			if found := ask[[]string](p, layered); len(found) > 0 {
@@ -94,34 +94,34 @@ func testLaptop(t *testing.T, s *shown) {
 			p.run("location.hash = '#/'")
 			section := fmt.Sprintf("[data-section=%q] ", controller)
 			p.click(section + ".zoom")
-			p.until(pageTimeout, "document.querySelectorAll('[data-section]').length === 1 && "+visible(section+gear("sync", controller)))
+			p.until(pagePatience, "document.querySelectorAll('[data-section]').length === 1 && "+visible(section+gear("sync", controller)))
 			if hash := ask[string](p, "location.hash"); hash != "#/controller/"+controller {
 				t.Errorf("%s, %s: the address is %s", name, controller, hash)
 			}
 			p.run("location.hash = " + literal("#"+life))
-			p.until(pageTimeout, visible("#life .pass")+" && "+visible("#offer"))
-			p.until(pageTimeout, "document.documentElement.scrollHeight <= innerHeight", scrolled)
+			p.until(pagePatience, visible("#life .pass")+" && "+visible("#offer"))
+			p.until(pagePatience, "document.documentElement.scrollHeight <= innerHeight", scrolled)
 			check(controller)
 			p.shoot("laptop-" + name + "-" + controller)
 			p.press(kb.Escape)
-			p.until(pageTimeout, "!"+visible("#panel")+" && location.hash === "+literal("#/controller/"+controller), "location.hash")
+			p.until(pagePatience, "!"+visible("#panel")+" && location.hash === "+literal("#/controller/"+controller), "location.hash")
 			p.click(section + ".zoom")
-			p.until(pageTimeout, fmt.Sprintf("document.querySelectorAll('[data-section]').length === %d", len(resources)), "location.hash")
+			p.until(pagePatience, fmt.Sprintf("document.querySelectorAll('[data-section]').length === %d", len(resources)), "location.hash")
 		}
 	}
 
 	// The address of one controller can be shared.
 	p := s.open(t, "/controller/mycronjob")
-	p.until(pageTimeout, "document.querySelectorAll('[data-section]').length === 1 && "+visible(gear("sync", "mycronjob")), "location.hash")
+	p.until(pagePatience, "document.querySelectorAll('[data-section]').length === 1 && "+visible(gear("sync", "mycronjob")), "location.hash")
 }
 
 // testOffer runs the command that the page offers, and expects that a dot moves.
 func testOffer(t *testing.T, s *shown) {
 	p := s.open(t, "/controller/application")
 	const command = "#offer-command"
-	p.until(pageTimeout, textOf(command)+"?.includes(' applications.app.aiops.org ')", textOf("#guide"))
+	p.until(pagePatience, textOf(command)+"?.includes(' applications.app.aiops.org ')", textOf("#guide"))
 	p.click("#offer-copy")
-	p.until(pageTimeout, "['Copied', 'Selected'].includes("+textOf("#offer-copy")+")", textOf("#offer-copy"))
+	p.until(pagePatience, "['Copied', 'Selected'].includes("+textOf("#offer-copy")+")", textOf("#offer-copy"))
 	p.run(`window.dots = 0;
 		new MutationObserver((all) => { dots += all.flatMap((m) => [...m.addedNodes]).filter((n) => n.matches?.('.dot')).length; })
 			.observe(document.querySelector('[data-section=application]'), { childList: true, subtree: true })`)
@@ -133,7 +133,7 @@ func testOffer(t *testing.T, s *shown) {
 	if out, err := s.kubectl(t, words[1:]...); err != nil {
 		t.Fatalf("%s: %v\n%s", line, err, out)
 	}
-	p.until(pageTimeout, "dots > 0", "dots")
+	p.until(pagePatience, "dots > 0", "dots")
 }
 
 // axe returns the source of axe-core, which hack/axe.sh installs; or it skips the test.
@@ -162,7 +162,7 @@ func testAxe(t *testing.T, s *shown) {
 				t.Errorf("%s, %s: %q", name, what, found)
 			}
 		}
-		p.until(pageTimeout, visible(gear("index", jobs)))
+		p.until(pagePatience, visible(gear("index", jobs)))
 		check("a first visit")
 		for what, place := range s.places() {
 			p.goTo(place)
@@ -171,11 +171,11 @@ func testAxe(t *testing.T, s *shown) {
 		p.goTo("/")
 		p.click("#ideas-read")
 		p.press("?")
-		p.until(pageTimeout, visible("dialog#keys[open]"))
+		p.until(pagePatience, visible("dialog#keys[open]"))
 		check("the help")
 		p.press(kb.Escape)
 		p.press("/mycronjob")
-		p.until(pageTimeout, visible("#search-results [role=option]"))
+		p.until(pagePatience, visible("#search-results [role=option]"))
 		check("the search")
 	}
 }

@@ -85,7 +85,7 @@ func TestNodeRunsRedisCluster(t *testing.T) {
 	if err := c.checkSpec(t.Context()); err != nil {
 		t.Error(err)
 	}
-	settled(t, timeout, 3*time.Second, spy.requests)
+	settled(t, patience, 3*time.Second, spy.requests)
 	t.Logf("requests until then: %v", spy.requests())
 	c.quiet(t, spy)
 }
@@ -481,7 +481,7 @@ func (c *realRedis) limited(t *testing.T) {
 	}, metav1.CreateOptions{})
 	c.must(t, err)
 	c.patch(t, `{"spec": {"networkPolicy": {"from": [{"namespaceSelector": {}}], "ingress": [{"ports": [{"port": 9121}]}]}}}`)
-	eventually(t, timeout, func(ctx context.Context) error {
+	eventually(t, patience, func(ctx context.Context) error {
 		rdc, err := c.get(ctx)
 		if err != nil || rdc.Status.ObservedGeneration != rdc.Generation {
 			return fmt.Errorf("the spec has not been observed (%w)", err)
@@ -494,7 +494,7 @@ func (c *realRedis) limited(t *testing.T) {
 		t.Errorf("the NetworkPolicy of another was changed: %+v", policy)
 	}
 	c.must(t, policies.Delete(t.Context(), c.name, metav1.DeleteOptions{}))
-	eventually(t, timeout, func(ctx context.Context) error {
+	eventually(t, patience, func(ctx context.Context) error {
 		policy, err := policies.Get(ctx, c.name, metav1.GetOptions{})
 		if err != nil || len(policy.OwnerReferences) != 1 || len(policy.Spec.Ingress) != 4 {
 			return fmt.Errorf("the NetworkPolicy is %+v (%w)", policy, err)
@@ -503,7 +503,7 @@ func (c *realRedis) limited(t *testing.T) {
 	})
 	c.ready(t, "a NetworkPolicy")
 	c.patch(t, `{"spec": {"networkPolicy": {"from": [{"podSelector": {}}]}}}`)
-	eventually(t, timeout, func(ctx context.Context) error {
+	eventually(t, patience, func(ctx context.Context) error {
 		policy, err := policies.Get(ctx, c.name, metav1.GetOptions{})
 		if err != nil || policy.Spec.Ingress[2].From[0].PodSelector == nil {
 			return fmt.Errorf("the NetworkPolicy is %+v (%w)", policy, err)
@@ -511,7 +511,7 @@ func (c *realRedis) limited(t *testing.T) {
 		return nil
 	})
 	c.patch(t, `{"spec": {"networkPolicy": null}}`)
-	eventually(t, timeout, func(ctx context.Context) error {
+	eventually(t, patience, func(ctx context.Context) error {
 		if _, err := policies.Get(ctx, c.name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("the NetworkPolicy is still there (%w)", err)
 		}
@@ -607,7 +607,7 @@ func TestNodeRedisHeals(t *testing.T) {
 	// Otherwise its replica takes over, and the writes that it had not received are lost: fewer.
 	master := c.master(t)
 	c.signal(t, master, syscall.SIGKILL)
-	eventually(t, timeout, func(ctx context.Context) error {
+	eventually(t, patience, func(ctx context.Context) error {
 		pod, err := pods.Get(ctx, master.Name, metav1.GetOptions{})
 		if err != nil || pod.Status.ContainerStatuses[0].RestartCount == 0 {
 			return fmt.Errorf("the container of %s was not restarted: %w", master.Name, err)
@@ -730,7 +730,7 @@ func TestNodeRedisOperatorKilledAtEachStep(t *testing.T) {
 // claims waits until there are this many.
 func (c *realRedis) claims(t *testing.T, want int) {
 	t.Helper()
-	eventually(t, timeout, func(ctx context.Context) error {
+	eventually(t, patience, func(ctx context.Context) error {
 		list, err := c.kube.CoreV1().PersistentVolumeClaims(c.ns).List(ctx,
 			metav1.ListOptions{LabelSelector: redisv1.LabelRedisCluster + "=" + c.name})
 		if err != nil || len(list.Items) != want {
@@ -913,7 +913,7 @@ func testNoAnswer(t *testing.T, n *node) {
 	c.fill(t)
 	before, master := c.uids(t), c.master(t)
 	c.signal(t, master, syscall.SIGSTOP)
-	eventually(t, timeout, c.full) // From its replica: it is asked in vain.
+	eventually(t, patience, c.full) // From its replica: it is asked in vain.
 	c.wrong(t, "PodNotAnswering", master.Name)
 	c.signal(t, master, syscall.SIGCONT)
 	c.heals(t, "it answers again")

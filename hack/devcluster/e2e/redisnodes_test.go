@@ -426,7 +426,7 @@ func (c *realRedis) heals(t *testing.T, what string) {
 func (c *realRedis) wrong(t *testing.T, reason, words string) {
 	t.Helper()
 	begun := time.Now()
-	eventually(t, timeout, func(ctx context.Context) error {
+	eventually(t, patience, func(ctx context.Context) error {
 		rdc, err := c.get(ctx)
 		if err != nil {
 			return err
@@ -439,7 +439,7 @@ func (c *realRedis) wrong(t *testing.T, reason, words string) {
 		t.Logf("Degraded after %s, %s: %s", time.Since(begun).Round(100*time.Millisecond), reason, degraded.Message)
 		return nil
 	})
-	eventually(t, timeout, func(ctx context.Context) error { // Events are sent in the background.
+	eventually(t, patience, func(ctx context.Context) error { // Events are sent in the background.
 		events, err := c.events(ctx)
 		if err != nil {
 			return err

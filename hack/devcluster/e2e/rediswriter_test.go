@@ -73,7 +73,7 @@ func (c *realRedis) write(t *testing.T) *writer {
 		w.done.Go(func() { w.run(ctx, stream) })
 	}
 	t.Cleanup(w.end)
-	eventually(t, timeout, func(context.Context) error {
+	eventually(t, patience, func(context.Context) error {
 		if n := w.total.Load(); n < writerKeys {
 			return fmt.Errorf("%d writes were acknowledged, %d failed", n, w.failed.Load())
 		}

@@ -186,7 +186,7 @@ func (n *node) keysOf(t *testing.T, when string, secrets leaktest.Secrets) {
 // samples makes an object of each kind that needs no credentials.
 func (n *node) samples(t *testing.T) {
 	t.Helper()
-	eventually(t, timeout, func(context.Context) error { // The API server notices the webhooks a moment later.
+	eventually(t, patience, func(context.Context) error { // The API server notices the webhooks a moment later.
 		for _, kind := range []string{"apiexamplea", "application", "mycronjob"} {
 			if out, err := n.kubectl(t, "apply", "--namespace", n.ns, "-f", examplesDir+kind+".yaml"); err != nil {
 				return fmt.Errorf("%w: %s", err, out)
@@ -226,7 +226,7 @@ func (n *node) cloudSecrets(t *testing.T) {
 // instance waits until an ECSInstance has a condition for a reason.
 func (n *node) instance(t *testing.T, name, condition, reason string) {
 	t.Helper()
-	eventually(t, timeout, func(ctx context.Context) error {
+	eventually(t, patience, func(ctx context.Context) error {
 		ecs, err := n.glassback.AlibabacloudV1alpha1().ECSInstances(n.ns).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -242,7 +242,7 @@ func (n *node) instance(t *testing.T, name, condition, reason string) {
 func (n *node) operatorPod(t *testing.T) *corev1.Pod {
 	t.Helper()
 	var found *corev1.Pod
-	eventually(t, timeout, func(ctx context.Context) error {
+	eventually(t, patience, func(ctx context.Context) error {
 		pods, err := n.kube.CoreV1().Pods(n.ns).List(ctx, metav1.ListOptions{LabelSelector: "app=glassback"})
 		if err != nil {
 			return err

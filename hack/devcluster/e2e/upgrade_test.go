@@ -112,7 +112,7 @@ func checkout(t *testing.T, commit string) string {
 // leads waits until the leader is a Pod with an image.
 func (in *installation) leads(t *testing.T, image string) {
 	t.Helper()
-	eventually(t, timeout, func(ctx context.Context) error {
+	eventually(t, patience, func(ctx context.Context) error {
 		leader, _, err := in.leader(ctx)
 		if err == nil && !slices.ContainsFunc(in.replicas(t), func(pod corev1.Pod) bool {
 			return pod.Name == leader && pod.Spec.Containers[0].Image == image
@@ -159,7 +159,7 @@ func (in *installation) valid(t *testing.T, checkout, ns string) {
 	}
 	in.run(t, "create", "--dry-run=server", "--namespace", ns, "-f", filepath.Join(checkout, "artifacts", "examples"))
 	stored := filepath.Join(in.Dir(), "stored.yaml")
-	eventually(t, timeout, func(context.Context) error {
+	eventually(t, patience, func(context.Context) error {
 		// Statuses change between the two commands. Without a version, kubectl replaces the present one. That can conflict too, but seldom.
 		all := resourceVersions.ReplaceAllString(in.run(t, "get", "aea,app,mcj,rdc,ecs", "--all-namespaces", "-o", "yaml"), "")
 		in.must(t, os.WriteFile(stored, []byte(all), 0o600))

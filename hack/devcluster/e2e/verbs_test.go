@@ -39,12 +39,12 @@ var roleFiles = []string{"role.yaml", "webhook_role.yaml", "leader_election_role
 const crdGroup = "apiextensions.k8s.io"
 
 // ofUsers is the reason for requests that the operator makes with a user's permissions.
-const ofUsers = "Kubernetes grants it to all authenticated users"
+const ofUsers = "Kubernetes grants it to everybody who has logged in"
 
 // beyond are requests of the operator that no role grants, with the reasons.
 var beyond = map[asked]string{
-	{verb: "get", resource: "/readyz"}:  "Kubernetes grants it to all users",
-	{verb: "get", resource: "/version"}: "Kubernetes grants it to all users",
+	{verb: "get", resource: "/readyz"}:  "Kubernetes grants it to everybody",
+	{verb: "get", resource: "/version"}: "Kubernetes grants it to everybody",
 
 	{verb: "get", resource: "/apis/*"}:                                                    ofUsers,
 	{verb: "create", group: "authorization.k8s.io", resource: "selfsubjectaccessreviews"}: ofUsers,
@@ -313,7 +313,7 @@ func TestTheRoleIsEnoughForAServerThatAsksForMore(t *testing.T) {
 		return nil
 	})
 
-	// The API server checks this right.
+	// And the server does ask.
 	kubectl("create", "clusterrole", "maker", "--verb=create", "--resource=configmaps")
 	kubectl("create", "clusterrolebinding", "maker", "--clusterrole=maker", "--user=maker")
 	uid := kubectl("get", "aea/apiexamplea-sample", "-o", "jsonpath={.metadata.uid}")
@@ -324,7 +324,7 @@ func TestTheRoleIsEnoughForAServerThatAsksForMore(t *testing.T) {
 	eventually(t, soon, func(context.Context) error { // An API server notices a binding a moment later.
 		out, err := w.kubectl(t, "create", "--as=maker", "-f", file)
 		if err == nil || !strings.Contains(out, "cannot set blockOwnerDeletion") {
-			return fmt.Errorf("an account without the right to update finalizers blocks a deletion: %v\n%s", err, out)
+			return fmt.Errorf("who may not update finalizers holds up a deletion: %v\n%s", err, out)
 		}
 		return nil
 	})
@@ -343,7 +343,7 @@ func (n *node) spoilsCA(t *testing.T) {
 		}
 		_, err := n.kube.CoreV1().Secrets(n.ns).Update(t.Context(), spoilt, metav1.UpdateOptions{})
 		n.must(t, err)
-		eventually(t, timeout, func(ctx context.Context) error {
+		eventually(t, patience, func(ctx context.Context) error {
 			now, err := n.kube.CoreV1().Secrets(n.ns).Get(ctx, before.Name, metav1.GetOptions{})
 			if err == nil && string(now.Data["tls.crt"]) == "garbage" {
 				err = errors.New("the Secret is not repaired")

@@ -36,7 +36,7 @@ func TestWebhooksUnderAttack(t *testing.T) {
 	in.apply(t, imageBefore)
 	in.ready(t)
 	in.run(t, "scale", "--namespace", operatorNamespace, "deployment/glassback-manager", "--replicas=1")
-	eventually(t, timeout, func(context.Context) error {
+	eventually(t, patience, func(context.Context) error {
 		if n := len(in.replicas(t)); n != 1 {
 			return fmt.Errorf("there are %d replicas", n)
 		}
@@ -94,7 +94,7 @@ func (in *installation) attack(t *testing.T, ns, target string) {
 // finished waits until a Pod has succeeded, and returns its log.
 func (in *installation) finished(t *testing.T, ns, pod string) string {
 	t.Helper()
-	eventually(t, 2*timeout, func(ctx context.Context) error {
+	eventually(t, 2*patience, func(ctx context.Context) error {
 		got, err := in.kube.CoreV1().Pods(ns).Get(ctx, pod, metav1.GetOptions{})
 		if err != nil || got.Status.Phase != corev1.PodSucceeded {
 			return fmt.Errorf("Pod %s is %s, %w", pod, got.Status.Phase, err)

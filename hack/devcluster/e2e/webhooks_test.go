@@ -238,7 +238,7 @@ func (a *asker) more(t *testing.T, n int) {
 		return a.got.asked
 	}
 	want := asked() + n
-	eventually(t, timeout, func(context.Context) error {
+	eventually(t, patience, func(context.Context) error {
 		if got := asked(); got < want {
 			return fmt.Errorf("there were %d answers, want %d", got, want)
 		}
