@@ -31,17 +31,17 @@ import (
 	"github.com/glassback/glassback/pkg/webhook/certificate"
 )
 
-// The time for which the webhooks answer after the operator begins to stop. Meanwhile the API servers notice that the configuration is
-// deleted, or the nodes notice that the Pod ends.
+// How long the webhooks answer after the operator began to stop. API servers take a moment to notice that a configuration is
+// gone, and nodes take a moment to notice that a Pod is.
 const (
 	lingerOutside   = time.Second
 	lingerInCluster = 5 * time.Second
 )
 
-// removeTimeout limits the request that deletes the registration at the end.
-const removeTimeout = 5 * time.Second
+// removePatience is how long an API server that does not answer can keep the end waiting.
+const removePatience = 5 * time.Second
 
-// webhooks answers the admission requests of the API server.
+// webhooks answer the API server's admission requests.
 type webhooks struct {
 	mode        options.WebhookMode
 	listener    net.Listener
@@ -49,10 +49,10 @@ type webhooks struct {
 	certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	linger      time.Duration
 
-	keeper       *certificate.Keeper         // nil if the certificate comes from files
+	keeper       *certificate.Keeper         // nil with files
 	informers    []*factories                // the informers of the keeper
-	remove       func(context.Context) error // deletes the registration of the keeper; nil if the keeper creates none
-	unregistered func() bool                 // whether the installed registration is missing; nil if the keeper creates it
+	remove       func(context.Context) error // deletes the registration of the keeper; nil if the keeper makes none
+	unregistered func() bool                 // whether others should have, and have not; nil if they need not
 }
 
 // newWebhooks sets up the webhooks, and listens. Without webhooks in the options, it returns nil.
@@ -108,8 +108,7 @@ func (w *webhooks) fromFiles(o *options.Options) error {
 func (w *webhooks) fromService(ctx context.Context, o *options.Options, c *clients.Clients, stages *trace.Recorder) error {
 	namespace := command.OwnNamespace()
 	if namespace == "" {
-		return fmt.Errorf("the namespace of this Pod is unknown, because %s does not exist: mount the token of the ServiceAccount, "+
-			"or leave out the webhooks with --webhooks=false", command.NamespaceFile)
+		return fmt.Errorf("it is not known which namespace this Pod is in: there is no %s", command.NamespaceFile)
 	}
 	if err := errors.Join(
 		permissions.RequireIn(ctx, c.Kube, namespace, permissions.CASecret, "in namespace "+namespace+": apply artifacts/rbac"),
@@ -140,7 +139,7 @@ func (w *webhooks) fromService(ctx context.Context, o *options.Options, c *clien
 	})
 }
 
-// registers reports whether a configuration has webhooks whose CA this operator writes.
+// registers reports whether a configuration has webhooks that this operator keeps.
 func registers(r certificate.Registration) bool {
 	bundles, err := r.Bundles()
 	return err != nil || len(bundles) > 0
@@ -182,7 +181,7 @@ func (w *webhooks) fromURL(ctx context.Context, o *options.Options, c *clients.C
 	}, map[string]cache.SharedIndexInformer{"MutatingWebhookConfiguration": mutating, "ValidatingWebhookConfiguration": validating})
 }
 
-// keep creates the keeper, and connects it to the informers in watched, by kind.
+// keep makes the keeper, and has it watch.
 func (w *webhooks) keep(config certificate.Config, watched map[string]cache.SharedIndexInformer) error {
 	config.Lifetimes = certificate.DefaultLifetimes
 	config.Clock = clock.RealClock{}
@@ -196,7 +195,8 @@ func (w *webhooks) keep(config certificate.Config, watched map[string]cache.Shar
 	return nil
 }
 
-// run serves until ctx ends, and for the time linger after that. It returns an error if the server fails.
+// run serves until ctx ends, and a little longer. It returns an error if the webhooks could
+// not be served.
 func (w *webhooks) run(ctx, drain context.Context) error {
 	logger := klog.FromContext(ctx).WithValues("webhooks", w.mode)
 	ctx, stop := context.WithCancel(klog.NewContext(ctx, logger))
@@ -213,18 +213,18 @@ func (w *webhooks) run(ctx, drain context.Context) error {
 		w.runKeeper(ctx, drain)
 	}
 	<-ctx.Done()
-	if w.remove != nil { // The keeper has ended, so it does not register the webhooks again.
-		removing, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
+	if w.remove != nil { // The keeper, which would bring it back, has ended.
+		removing, cancel := context.WithTimeout(context.WithoutCancel(ctx), removePatience)
 		defer cancel()
 		if err := w.remove(removing); err != nil {
-			logger.Error(err, "Could not delete the registration of the webhooks; the next start with the same --webhook-url adopts it")
+			logger.Error(err, "Could not remove the registration of the webhooks; the next start with the same --webhook-url takes it over")
 		}
 	}
 	stopServing()
 	return <-served
 }
 
-// runKeeper runs the keeper and its informers until ctx ends.
+// runKeeper runs the keeper and its informers until ctx is done.
 func (w *webhooks) runKeeper(ctx, drain context.Context) {
 	drain = klog.NewContext(drain, klog.FromContext(ctx))
 	caches, stopCaches := context.WithCancel(context.WithoutCancel(ctx))
