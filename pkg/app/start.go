@@ -74,7 +74,7 @@ func waitForServer(ctx context.Context, kube kubernetes.Interface, host string) 
 			return false, fmt.Errorf("%s shows a certificate that the kubeconfig does not trust: correct its certificate-authority: %w", host, err)
 		}
 		if last == nil {
-			logger.Info("Waiting for the API server", "server", host, "patience", serverPatience, "err", err)
+			logger.Info("Waiting for the API server", "server", host, "patience", serverPatience) // A failure prints the error.
 		}
 		last = err
 		return false, nil

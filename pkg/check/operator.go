@@ -11,14 +11,14 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/glassback/glassback/pkg/lease"
 )
 
 // managerSelector selects the operator's Deployment and its Pods, however it was installed.
@@ -157,87 +157,52 @@ func trouble(pods []corev1.Pod) string {
 }
 
 func (c *checker) checkLease(ctx context.Context) Result {
-	l, err := c.leaseState(ctx)
+	state, err := c.leaseState(ctx)
 	if err != nil {
 		return unanswered(err)
 	}
-	result := l.afterInstallation(c.deployment != nil && electing(c.deployment))
+	var result Result
 	if c.options.pre {
-		result = l.beforeInstallation()
+		result = leaseBefore(state)
+	} else {
+		result = leaseAfter(state, c.deployment)
 	}
 	result.Reason = fmt.Sprintf("%s/%s: %s", c.options.leaseNamespace, c.options.leaseName, result.Reason)
 	return result
 }
 
-// leaseState is the state of the Lease.
-type leaseState struct {
-	none     bool // there is no Lease
-	holder   string
-	ago      time.Duration // since the holder renewed it
-	duration time.Duration
+// leaseState reads the Lease of the operator.
+func (c *checker) leaseState(ctx context.Context) (lease.State, error) {
+	return lease.Read(ctx, c.clients.Kube, c.options.leaseNamespace, c.options.leaseName, c.clients.Time.Now())
 }
 
-// leaseState reads the Lease.
-func (c *checker) leaseState(ctx context.Context) (leaseState, error) {
-	lease, err := c.clients.Kube.CoordinationV1().Leases(c.options.leaseNamespace).Get(ctx, c.options.leaseName, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return leaseStateOf(nil, time.Time{}), nil
+// leaseAfter checks the Lease of an installed operator. The Deployment is nil if the cluster has none.
+func leaseAfter(state lease.State, d *appsv1.Deployment) Result {
+	reason := "no operator process holds it: " + state.String()
+	switch elects := d != nil && electing(d); {
+	case state.Held():
+		return pass(state.String())
+	case elects && state.Expired():
+		return fail(reason, logsOf(d))
+	case elects:
+		return warn(reason+", though the Deployment elects a leader", logsOf(d))
+	case state.Expired():
+		return warn(reason, "start an operator, or delete the Lease")
 	}
-	if err != nil {
-		return leaseState{}, err
-	}
-	return leaseStateOf(lease, c.clients.Time.Now()), nil
+	result := skip(reason)
+	result.Remedy = "if no operator runs, start one; an operator without --leader-elect holds no Lease"
+	return result
 }
 
-func leaseStateOf(lease *coordinationv1.Lease, now time.Time) leaseState {
-	if lease == nil {
-		return leaseState{none: true}
-	}
-	l := leaseState{
-		holder:   ptr.Deref(lease.Spec.HolderIdentity, ""),
-		duration: time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0)) * time.Second,
-	}
-	if lease.Spec.RenewTime != nil {
-		l.ago = max(now.Sub(lease.Spec.RenewTime.Time), 0)
-	}
-	return l
+// logsOf returns the command that shows why no replica of a Deployment leads.
+func logsOf(d *appsv1.Deployment) string {
+	return fmt.Sprintf("the log says why no replica leads: kubectl logs -n %s deployment/%s", d.Namespace, d.Name)
 }
 
-// held returns whether the holder leads now.
-func (l leaseState) held() bool { return l.holder != "" && l.ago <= l.duration }
-
-func (l leaseState) String() string {
-	switch {
-	case l.none:
-		return "there is no Lease"
-	case l.holder == "":
-		return "the last leader has released it"
+// leaseBefore warns if another operator leads.
+func leaseBefore(state lease.State) Result {
+	if state.Held() {
+		return warn("an operator is running: "+state.String(), "to upgrade it, continue; a second operator needs --leader-elect")
 	}
-	if !l.held() {
-		return fmt.Sprintf("the last leader, %s, has not renewed it for %s", l.holder, l.ago.Round(time.Second))
-	}
-	return fmt.Sprintf("%s, which has renewed it %s ago", l.holder, l.ago.Round(time.Second))
-}
-
-// afterInstallation checks the Lease of an installed operator; electing is whether that operator elects a leader.
-func (l leaseState) afterInstallation(electing bool) Result {
-	switch {
-	case l.held():
-		return pass(l.String())
-	case !electing && (l.none || l.holder == ""):
-		return skip(l.String() + ", and no operator in the cluster elects a leader")
-	case l.none || l.holder == "":
-		return warn(l.String()+", though the operator elects a leader", "its log says why no replica leads")
-	case !electing:
-		return warn("no replica leads: "+l.String(), "start an operator, or delete the Lease")
-	}
-	return fail("no replica leads: "+l.String(), "the operator's log says why no replica leads")
-}
-
-// beforeInstallation warns if another operator leads.
-func (l leaseState) beforeInstallation() Result {
-	if l.held() {
-		return warn("an operator is running: "+l.String(), "to upgrade it, continue; a second operator needs --leader-elect")
-	}
-	return pass(l.String())
+	return pass(state.String())
 }

@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package check
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +15,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/glassback/glassback/pkg/lease"
 )
 
 func TestTheHealthOfTheOperator(t *testing.T) {
@@ -66,37 +69,49 @@ func TestTheHealthOfTheOperator(t *testing.T) {
 	}
 }
 
-func TestLeaseState(t *testing.T) {
+func TestTheLeaseOfTheOperator(t *testing.T) {
 	now := time.Now()
-	lease := func(holder string, ago time.Duration) *coordinationv1.Lease {
-		return &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{
+	held := func(holder string, ago time.Duration) lease.State {
+		return lease.Of(&coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{
 			HolderIdentity: &holder, LeaseDurationSeconds: ptr.To[int32](15), RenewTime: ptr.To(metav1.NewMicroTime(now.Add(-ago))),
-		}}
+		}}, now)
 	}
+	alone := managerOf(1, 1)
+	alone.Spec.Template.Spec.Containers[0].Args = nil
+	const start, logs = "start an operator, or delete the Lease", "the log says why no replica leads: kubectl logs -n "
+	const none = "if no operator runs, start one; an operator without --leader-elect holds no Lease"
 	for name, test := range map[string]struct {
-		lease                         *coordinationv1.Lease
-		electing, notElecting, before State
+		state                       lease.State
+		electing, alone, no, before State
+		reason, remedy              string // without a Deployment
 	}{
-		"none":                         {nil, Warning, Skipped, OK},
-		"one that is held":             {lease("a", 2*time.Second), OK, OK, Warning},
-		"one by a clock that is ahead": {lease("a", -time.Minute), OK, OK, Warning},
-		"one that has expired":         {lease("a", time.Minute), Failed, Warning, OK},
-		"one that was given up":        {lease("", time.Second), Warning, Skipped, OK},
+		"none":     {lease.State{}, Warning, Skipped, Skipped, OK, "no operator process holds it: there is no Lease", none},
+		"held":     {held("a", 2*time.Second), OK, OK, OK, Warning, "a, which has renewed it 2s ago", ""},
+		"released": {held("", time.Second), Warning, Skipped, Skipped, OK, "no operator process holds it: the last leader has released it", none},
+		"expired": {held("a", time.Minute), Failed, Warning, Warning, OK,
+			"no operator process holds it: the last leader, a, has not renewed it for 1m0s", start},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := leaseStateOf(test.lease, now)
+			elected := leaseAfter(test.state, managerOf(2, 2))
 			for _, check := range []struct {
 				name string
 				got  Result
 				want State
 			}{
-				{"an operator that elects a leader", l.afterInstallation(true), test.electing},
-				{"an operator that does not", l.afterInstallation(false), test.notElecting},
-				{"before an installation", l.beforeInstallation(), test.before},
+				{"a Deployment that elects a leader", elected, test.electing},
+				{"a Deployment that does not", leaseAfter(test.state, alone), test.alone},
+				{"no Deployment", leaseAfter(test.state, nil), test.no},
+				{"before an installation", leaseBefore(test.state), test.before},
 			} {
 				if check.got.State != check.want {
 					t.Errorf("%s: got %+v, want %s", check.name, check.got, check.want)
 				}
+			}
+			if got := leaseAfter(test.state, nil); got.Reason != test.reason || got.Remedy != test.remedy {
+				t.Errorf("got %+v", got)
+			}
+			if elected.State != OK && !strings.HasPrefix(elected.Remedy, logs) {
+				t.Errorf("the remedy is %q", elected.Remedy)
 			}
 		})
 	}

@@ -45,7 +45,7 @@ func (c *checker) checkRival(ctx context.Context) Result {
 	if err != nil {
 		return unanswered(err)
 	}
-	if l.held() {
+	if l.Held() {
 		return warn(fmt.Sprintf("the Lease %s/%s is held: %s", c.options.leaseNamespace, c.options.leaseName, l),
 			"stop one of the two, or give this one --leader-elect and the same Lease")
 	}

@@ -26,6 +26,9 @@ func (s *server) event(e *trace.Event) Event {
 		object := objectOf(e.For)
 		shown.For, shown.Source = &object, cmp.Or(s.loopOf(e.Source, e.For.Namespace), e.Source)
 	}
+	if e.Writer != nil {
+		shown.Writer = &Writer{e.Writer.Manager, e.Writer.Time}
+	}
 	for _, c := range e.Changes {
 		shown.Changes = append(shown.Changes, Change(c))
 	}

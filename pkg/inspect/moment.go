@@ -60,7 +60,7 @@ func (p *player) newMoment() *moment {
 	m.server = &server{
 		Config: Config{Version: t.version, Instance: t.instance, Trace: trace.NewRecorder(keptEvents), Done: p.done},
 		lags:   newLags(), streams: &p.streams, recording: &t.Recording,
-		now: func() time.Time { return m.at }, oneIn: func() int { return m.oneIn },
+		now: func() time.Time { return m.at }, started: t.From, oneIn: func() int { return m.oneIn },
 	}
 	return m
 }

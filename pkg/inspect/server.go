@@ -77,6 +77,7 @@ type server struct {
 	informers []*shownInformer
 	loops     []*shownLoop
 	now       func() time.Time
+	started   time.Time
 	oneIn     func() int
 	recording *Recording // nil for this operator
 
@@ -102,7 +103,7 @@ type Page struct {
 
 // New returns the Page. It wraps parts of the Informers and Loops, which must not run yet.
 func New(config Config) (*Page, error) {
-	s := &server{Config: config, now: time.Now, oneIn: config.Trace.OneIn, lags: newLags(), streams: new(atomic.Int64)}
+	s := &server{Config: config, now: time.Now, started: time.Now(), oneIn: config.Trace.OneIn, lags: newLags(), streams: new(atomic.Int64)}
 	for _, w := range config.Informers {
 		i := s.showInformer(w)
 		if config.Breakpoints {

@@ -28,8 +28,8 @@ const (
 func (s *server) overview(*http.Request) (*Overview, *failure) {
 	s.lags.update(s.Trace)
 	o := &Overview{
-		Version: s.Version, Instance: s.Instance, Time: s.now(), OneIn: s.oneIn(), Breakpoints: s.Breakpoints, Recording: s.recording,
-		Informers: []Informer{}, Controllers: []Controller{},
+		Version: s.Version, Instance: s.Instance, Time: s.now(), Started: s.started, OneIn: s.oneIn(), Breakpoints: s.Breakpoints,
+		Recording: s.recording, Informers: []Informer{}, Controllers: []Controller{},
 	}
 	for _, i := range s.informers {
 		described := i.describe()

@@ -18,6 +18,8 @@ type Overview struct {
 	// Instance names this replica: the Pod's name, or the host's.
 	Instance string    `json:"instance"`
 	Time     time.Time `json:"time"`
+	// Started is the time since when this process records.
+	Started time.Time `json:"started"`
 	// OneIn says that one of so many changes is recorded: 1 is all of them. Under load, fewer changes
 	// are recorded, but all stages of each. Counts always include all changes.
 	OneIn int `json:"oneIn"`
@@ -142,6 +144,8 @@ type Event struct {
 	Missed bool `json:"missed,omitempty"`
 	// Changes are the fields that differ from the previous state in the index: at index.
 	Changes []Change `json:"changes,omitempty"`
+	// Writer is the last client that wrote the object; absent if it is not known: at index.
+	Writer *Writer `json:"writer,omitempty"`
 	// Causes led to the sync: at sync and at done. MoreCauses counts those that were not kept.
 	Causes     []Cause `json:"causes,omitempty"`
 	MoreCauses int     `json:"moreCauses,omitempty"`
@@ -162,6 +166,12 @@ type Object struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
+}
+
+// Writer is a client that wrote an object: its field manager, and the time of the write in whole seconds.
+type Writer struct {
+	Manager string    `json:"manager"`
+	Time    time.Time `json:"time"`
 }
 
 // Change is one field. Old and New are "" if a value may be secret or is too large.

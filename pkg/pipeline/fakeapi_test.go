@@ -48,6 +48,7 @@ type fakeAPI struct {
 	objects   map[string]*corev1.ConfigMap
 	history   []fakeEvent
 	clients   []*fakeClient
+	managed   []metav1.ManagedFieldsEntry // of the next objects that are put
 }
 
 type fakeEvent struct {
@@ -95,6 +96,7 @@ func (a *fakeAPI) put(key string) {
 	a.version++
 	namespace, name, _ := cache.SplitMetaNamespaceKey(key)
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, ResourceVersion: strconv.Itoa(a.version)}}
+	object.ManagedFields = a.managed
 	object.Data = map[string]string{"color": []string{"red", "green", "blue"}[a.version%3]}
 	kind := watch.Added
 	if _, ok := a.objects[key]; ok {

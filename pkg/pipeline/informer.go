@@ -163,6 +163,7 @@ func (i *Informer) start(logger klog.Logger) (cache.Queue, error) {
 		return nil, errStarted
 	}
 	i.started = true
+	i.transform = i.tracer.withWriters(i.transform)
 	queue := i.newQueue(logger)
 	var store cache.ReflectorStore = queue
 	if i.wrapQueue != nil {

@@ -24,6 +24,7 @@ type tracer struct {
 	recorder *trace.Recorder // nil: nothing is recorded
 	source   string
 	kind     string
+	writers  writers
 }
 
 // arrive reports that the reflector has read an object and is about to put it into the queue.
@@ -43,16 +44,23 @@ func (t *tracer) resync() {
 // apply reports that the index holds the outcome of a delta, and that the handlers get note, if any of
 // them wants it.
 func (t *tracer) apply(verb cache.DeltaType, note *notification, wanted func(*notification) bool) {
+	if t.recorder == nil {
+		return
+	}
+	writer := t.writers.take(note.object())
 	if !t.wants(note.object()) {
 		return
 	}
 	event := t.event(verb, note.object())
+	if note.new != nil {
+		event.Writer = writer
+	}
 	if note.old != nil && note.new != nil {
 		event.Changes = changes.Between(note.old, note.new)
 	}
 	t.send(trace.Index, event)
 	if wanted(note) {
-		event.Changes = nil
+		event.Changes, event.Writer = nil, nil
 		t.send(trace.Dispatch, event)
 	}
 }

@@ -22,6 +22,7 @@ type Stage struct {
 	Verb            string   `json:"verb,omitempty"`
 	ResourceVersion string   `json:"resourceVersion,omitempty"`
 	Changes         []Change `json:"changes,omitempty"`
+	Writer          *Writer  `json:"writer,omitempty"`
 	// OneIn is n if one in n changes was recorded then.
 	OneIn uint32 `json:"oneIn"`
 }
@@ -33,6 +34,12 @@ type Change struct {
 	New  string `json:"new,omitempty"`
 }
 
+// Writer is the last client that wrote the object: see trace.Writer.
+type Writer struct {
+	Manager string    `json:"manager"`
+	Time    time.Time `json:"time"`
+}
+
 func stageOf(e *trace.Event) *Stage {
 	s := &Stage{
 		Object: Object(e.Object), Stage: e.Stage.String(), Source: e.Source, Verb: e.Verb, ResourceVersion: e.ResourceVersion, OneIn: e.OneIn,
@@ -40,6 +47,9 @@ func stageOf(e *trace.Event) *Stage {
 	if e.For != (trace.Object{}) {
 		of := Object(e.For)
 		s.For = &of
+	}
+	if e.Writer != nil {
+		s.Writer = &Writer{e.Writer.Manager, e.Writer.Time}
 	}
 	for _, c := range e.Changes {
 		s.Changes = append(s.Changes, Change(c))
@@ -80,6 +90,9 @@ func (s *Stage) events(at time.Time) []trace.Event {
 	}
 	if s.For != nil {
 		e.For = trace.Object(*s.For)
+	}
+	if s.Writer != nil {
+		e.Writer = &trace.Writer{Manager: s.Writer.Manager, Time: s.Writer.Time}
 	}
 	for _, c := range s.Changes {
 		e.Changes = append(e.Changes, trace.Change(c))

@@ -3,12 +3,14 @@ Copyright The Glassback Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package status is glassback status: it lists the objects of all five kinds in one table. Objects that are not ready come first.
+// Package status is glassback status: it lists the objects of all five kinds in one table. Objects that are not ready come first. It warns if
+// no operator process holds the Lease: then the statuses can be old.
 package status
 
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -18,10 +20,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	"github.com/glassback/glassback/pkg/clients"
 	"github.com/glassback/glassback/pkg/command"
+	"github.com/glassback/glassback/pkg/lease"
 )
 
 const usage = `Status lists the objects of all five kinds in one table. Objects that are not ready come first.
@@ -30,6 +34,7 @@ Usage:
   glassback status [-n NAMESPACE | -A] [flags]
 
 The column OBJECT has the names that "glassback why" and "kubectl get" accept.
+If no operator process holds the Lease, a line on stderr says so: then the states can be old.
 The exit code is 0 if there is a list, 1 if there is none, and 2 if the command line is wrong.
 
 Flags:
@@ -37,10 +42,12 @@ Flags:
 
 // settings are the values of the command's flags.
 type settings struct {
-	cluster       clients.Flags
-	namespace     string // empty: that of the kubeconfig's context
-	allNamespaces bool
-	output        string // text, wide, json or yaml
+	cluster           clients.Flags
+	namespace         string // empty: that of the kubeconfig's context
+	allNamespaces     bool
+	output            string // text, wide, json or yaml
+	operatorNamespace string
+	leaseName         string
 }
 
 // Flags returns the flags of the command.
@@ -55,6 +62,9 @@ func (o *settings) flags() *pflag.FlagSet {
 	flags.StringVar(&o.cluster.Kubeconfig, "kubeconfig", "", "file that says how to reach the cluster (default: as for kubectl)")
 	flags.StringVar(&o.cluster.Context, "context", "", "context of the kubeconfig (default: its current one)")
 	flags.StringVar(&o.cluster.Master, "master", "", "URL of the API server; overrides the one in the kubeconfig")
+	flags.StringVar(&o.operatorNamespace, "operator-namespace", "",
+		"namespace of the operator's Lease (default: that of this Pod, or "+command.DefaultNamespace+")")
+	flags.StringVar(&o.leaseName, "leader-elect-resource-name", command.DefaultLease, "name of the operator's Lease")
 	return flags
 }
 
@@ -64,13 +74,13 @@ func parse(args []string, stdout io.Writer) (*settings, error) {
 	if err := command.Parse(flags, args, usage, stdout); err != nil {
 		return nil, err
 	}
-	if err := command.CheckNoArgs(flags); err != nil {
-		return nil, err
-	}
+	o.operatorNamespace = cmp.Or(o.operatorNamespace, command.OwnNamespace(), command.DefaultNamespace)
+	err := errors.Join(command.CheckNoArgs(flags), command.CheckNamespace("operator-namespace", o.operatorNamespace),
+		command.CheckLease(o.leaseName))
 	if o.namespace != "" {
-		return o, command.CheckNamespace("namespace", o.namespace)
+		err = errors.Join(err, command.CheckNamespace("namespace", o.namespace))
 	}
-	return o, nil
+	return o, err
 }
 
 // Run runs glassback status, and returns the exit code of the process.
@@ -102,6 +112,7 @@ func (o *settings) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	o.warn(ctx, c.Kube, c.Time.Now(), stderr)
 	if o.output == command.JSON || o.output == command.YAML {
 		return command.Print(stdout, o.output, document{Schema: schemaName, Objects: objects})
 	}
@@ -114,6 +125,16 @@ func (o *settings) run(ctx context.Context, stdout, stderr io.Writer) error {
 		return nil
 	}
 	return o.print(stdout, objects, c.Time.Now())
+}
+
+// warn prints a line if no operator process holds the Lease. It prints nothing if this account may not read the Lease.
+func (o *settings) warn(ctx context.Context, kube kubernetes.Interface, now time.Time, stderr io.Writer) {
+	state, err := lease.Read(ctx, kube, o.operatorNamespace, o.leaseName, now)
+	if err != nil || state.Held() {
+		return
+	}
+	fmt.Fprintf(stderr, "No operator process holds the Lease %s/%s: %s. Unless an operator runs without --leader-elect, the states are old: "+
+		"start one, see glassback check.\n", o.operatorNamespace, o.leaseName, state)
 }
 
 // document is the output of -o json and -o yaml. Under one name of the schema, fields are only added, and their meanings do not change.

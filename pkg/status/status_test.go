@@ -131,6 +131,8 @@ func TestParse(t *testing.T) {
 		"an unknown output":     {[]string{"-o", "name"}, "--output must be one of text, wide, json, yaml, not \"name\""},
 		"an object":             {[]string{"mcj/a"}, "unexpected argument \"mcj/a\""},
 		"a flag that is of why": {[]string{"--last", "1"}, "unknown flag: --last"},
+		"no operator namespace": {[]string{"--operator-namespace", "A"}, "--operator-namespace \"A\" is not the name of a namespace"},
+		"no name of a Lease":    {[]string{"--leader-elect-resource-name", "A"}, "--leader-elect-resource-name \"A\" is not the name of a Lease"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := parse(test.args, io.Discard)
@@ -141,12 +143,16 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestRun asks a server for the namespace of the context that --context names.
+// TestRun asks a server for the namespace of the context that --context names. The server has a Lease that is held, and one that is not.
 func TestRun(t *testing.T) {
 	var asked []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked = append(asked, r.URL.Path)
 		w.Header().Set("Content-Type", "application/json")
+		if namespace, name, ok := strings.Cut(strings.TrimPrefix(r.URL.Path, leases), "/leases/"); ok {
+			serveLease(w, namespace, name)
+			return
+		}
 		if !strings.HasSuffix(r.URL.Path, "/mycronjobs") {
 			w.WriteHeader(http.StatusNotFound)
 			return
@@ -173,7 +179,14 @@ func TestRun(t *testing.T) {
 		"of all":     {[]string{"-A"}, "/v1/mycronjobs", "NAMESPACE   OBJECT     READY     REASON   AGE\nshop        mcj/tick ", ""},
 		"as JSON": {[]string{"-o", "json"}, "/namespaces/shop/mycronjobs",
 			"{\n  \"schema\": \"glassback.dev/status/v1\",\n  \"objects\": [\n    {\n      \"kind\": \"MyCronJob\",", ""},
-		"as YAML": {[]string{"-o", "yaml"}, "/namespaces/shop/mycronjobs", "objects:\n- created: null\n  kind: MyCronJob\n", ""},
+		"without a leader": {[]string{"--operator-namespace", "idle"}, "/namespaces/shop/mycronjobs", "OBJECT ",
+			"No operator process holds the Lease idle/glassback: the last leader has released it. Unless an operator runs without " +
+				"--leader-elect, the states are old: start one, see glassback check.\n"},
+		"another Lease": {[]string{"--leader-elect-resource-name", "old"}, "/namespaces/shop/mycronjobs", "OBJECT ",
+			"No operator process holds the Lease glassback-system/old: there is no Lease. Unless an operator runs without " +
+				"--leader-elect, the states are old: start one, see glassback check.\n"},
+		"a Lease that it may not read": {[]string{"--operator-namespace", "secret"}, "/namespaces/shop/mycronjobs", "OBJECT ", ""},
+		"as YAML":                      {[]string{"-o", "yaml"}, "/namespaces/shop/mycronjobs", "objects:\n- created: null\n  kind: MyCronJob\n", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			asked = nil
@@ -186,5 +199,22 @@ func TestRun(t *testing.T) {
 				t.Errorf("asked for %v", asked)
 			}
 		})
+	}
+}
+
+const leases = "/apis/coordination.k8s.io/v1/namespaces/"
+
+// serveLease answers a request for a Lease: glassback is held in glassback-system, released in idle, and forbidden elsewhere.
+func serveLease(w http.ResponseWriter, namespace, name string) {
+	switch {
+	case name != "glassback":
+		w.WriteHeader(http.StatusNotFound)
+	case namespace == "idle":
+		fmt.Fprint(w, `{"kind":"Lease","apiVersion":"coordination.k8s.io/v1","spec":{"holderIdentity":""}}`)
+	case namespace == "glassback-system":
+		fmt.Fprintf(w, `{"kind":"Lease","apiVersion":"coordination.k8s.io/v1","spec":
+			{"holderIdentity":"a","leaseDurationSeconds":15,"renewTime":%q}}`, time.Now().Format(metav1.RFC3339Micro))
+	default:
+		w.WriteHeader(http.StatusForbidden)
 	}
 }

@@ -91,6 +91,8 @@ type Event struct {
 	Verb string
 	// Changes are the fields that differ from the object that the index held before (Index). The slice is shared: do not change it.
 	Changes []Change
+	// Writer is the last client that wrote the object; nil if it is not known (Index). It is shared: do not change it.
+	Writer *Writer
 	// Causes are the reasons of the sync (Sync, Done). The slice is shared: do not change it.
 	Causes []Cause
 	// More counts further causes, which were not kept.
@@ -163,6 +165,14 @@ func (e Event) describe(b *strings.Builder) {
 	if e.Err != "" {
 		fmt.Fprintf(b, ", failed: %s", e.Err)
 	}
+}
+
+// Writer is the last client that wrote an object, as the object's managedFields name it.
+type Writer struct {
+	// Manager is the name of the client, its field manager.
+	Manager string
+	// Time is the time of the write by the clock of the API server, in whole seconds.
+	Time time.Time
 }
 
 // Change is one field of an object that differs from before.

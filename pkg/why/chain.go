@@ -14,6 +14,7 @@ import (
 
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/glassback/glassback/pkg/apis/glassback"
 	"github.com/glassback/glassback/pkg/inspect"
 	"github.com/glassback/glassback/pkg/trace"
 )
@@ -73,8 +74,9 @@ type whyWrite struct {
 
 // The origins of a change.
 const (
-	bySync   = "sync"   // a sync of this operator
-	byOthers = "others" // another client
+	bySync    = "sync"    // a sync of this process of the operator
+	byEarlier = "earlier" // a process of the operator that ran before this one
+	byOthers  = "others"  // another client
 )
 
 // verbSync is the verb of an update whose old and new objects have the same resourceVersion. The informer gives it to a handler after a
@@ -96,6 +98,10 @@ type whyCause struct {
 	// By is the author of the change, or "" if it is not known. Did is the write of a sync.
 	By  string `json:"by,omitempty"`
 	Did string `json:"did,omitempty"`
+	// Manager is the field manager of the client that made the change, and Written the time of its write, in whole seconds. Both are
+	// absent for a write of a sync, and if the object does not name one client.
+	Manager string     `json:"manager,omitempty"`
+	Written *time.Time `json:"written,omitempty"`
 	// Sync is the sync that made the change, or that asked to run again, or the first of Failures consecutive failed syncs. Error is the
 	// last one's error.
 	Sync     *whySync `json:"sync,omitempty"`
@@ -116,6 +122,7 @@ type lives func(inspect.Object) (*inspect.Life, error)
 // chains follows causes back in time. It remembers the requested objects and the syncs in the answer.
 type chains struct {
 	lives  lives
+	start  time.Time // of the records of this process
 	asked  map[inspect.Object]*inspect.Life
 	shown  map[syncID]bool
 	causes int
@@ -140,7 +147,7 @@ func answerWhy(overview *inspect.Overview, root *inspect.Life, last int, lives l
 		}
 	}
 	answer.StandsBy = answer.StandsBy && len(answer.Controllers) > 0
-	c := &chains{lives: lives, asked: map[inspect.Object]*inspect.Life{root.Object: root}, shown: map[syncID]bool{}}
+	c := &chains{lives: lives, start: overview.Started, asked: map[inspect.Object]*inspect.Life{root.Object: root}, shown: map[syncID]bool{}}
 	syncs := syncsOf(root)
 	for _, s := range newest(syncs, last) {
 		answer.Syncs = append(answer.Syncs, c.sync(s, 0))
@@ -283,7 +290,7 @@ func (c *chains) change(cause inspect.Cause, seq uint64, depth int) *whyCause {
 	if write == nil {
 		// The first recorded event of the object may come after the write.
 		if seen != nil && (!life.Forgotten || life.Events[0].ResourceVersion != seen.ResourceVersion) {
-			result.By = byOthers
+			c.author(result, seen.Writer)
 		}
 		return result
 	}
@@ -292,6 +299,19 @@ func (c *chains) change(cause inspect.Cause, seq uint64, depth int) *whyCause {
 		result.Sync = c.sync(s, depth+1)
 	}
 	return result
+}
+
+// author sets the author of a change that no recorded write has made. Writer may be nil.
+func (c *chains) author(change *whyCause, writer *inspect.Writer) {
+	change.By = byOthers
+	if writer == nil {
+		return
+	}
+	change.Manager, change.Written = writer.Manager, &writer.Time
+	// The API server's times are whole seconds.
+	if writer.Manager == glassback.Name && c.start.Sub(writer.Time) > time.Second {
+		change.By = byEarlier
+	}
 }
 
 // life returns the life of an object. It is empty if the object has none.

@@ -39,8 +39,9 @@ func (c *client) close() { c.http.CloseIdleConnections() }
 
 // refusedError is an error that the API, or a proxy, returned.
 type refusedError struct {
-	Status int // the HTTP status
-	Reason string
+	Status  int // the HTTP status
+	Reason  string
+	Foreign bool // the answer does not have the form of the API: another server, or a proxy, may have sent it
 }
 
 // Error returns the reason.
@@ -130,14 +131,14 @@ func reason(err error) error {
 func refusal(response *http.Response) *refusedError {
 	body, err := io.ReadAll(io.LimitReader(response.Body, 4096))
 	if err != nil || len(body) == 0 {
-		return &refusedError{response.StatusCode, response.Status}
+		return &refusedError{response.StatusCode, response.Status, true}
 	}
 	var problem inspect.Problem
 	if err := json.Unmarshal(body, &problem); err == nil && problem.Error != "" {
-		return &refusedError{response.StatusCode, problem.Error}
+		return &refusedError{response.StatusCode, problem.Error, false}
 	}
 	line, _, _ := strings.Cut(strings.TrimSpace(string(body)), "\n")
-	return &refusedError{response.StatusCode, fmt.Sprintf("%s: %s", response.Status, line)}
+	return &refusedError{response.StatusCode, fmt.Sprintf("%s: %s", response.Status, line), true}
 }
 
 // listener receives the messages of a stream. Neither func may be nil.

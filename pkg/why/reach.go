@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -177,7 +178,7 @@ func (o *target) reachInCluster(ctx context.Context, notice func(string)) (*oper
 		return nil, err
 	}
 	found := &operator{
-		called: "Pod " + pod.name + " in namespace " + pod.namespace, remedy: "see glassback check", namespace: config.Namespace,
+		called: "Pod " + pod.name + " in namespace " + pod.namespace, remedy: "see glassback check, and that it has --inspect-bind-address", namespace: config.Namespace,
 	}
 	if found.client, err = clientIn(ctx, config.Config, c.Kube, pod, o.sendOwnToken); err != nil {
 		return nil, err
@@ -189,9 +190,12 @@ func (o *target) reachInCluster(ctx context.Context, notice func(string)) (*oper
 	return found, nil
 }
 
-// unanswered adds the name of the operator to err, and what to do. It does not change a refusedError, which is an answer.
+// unanswered adds the name of the operator to err, and what to do. It does not change an answer of the operator.
 func (o *operator) unanswered(err error) error {
-	if _, refused := errors.AsType[*refusedError](err); refused {
+	if refusal, refused := errors.AsType[*refusedError](err); refused {
+		if refusal.Foreign && refusal.Status == http.StatusNotFound {
+			return fmt.Errorf("%s serves no page there: start it with --inspect-bind-address, and ask at that address: %w", o.called, err)
+		}
 		return err
 	}
 	return fmt.Errorf("%s does not answer, %s: %w", o.called, cmp.Or(o.remedy, "see its log"), err)

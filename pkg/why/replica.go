@@ -40,14 +40,14 @@ type replica struct {
 }
 
 // errNotInstalled is the error of findReplica if the cluster has no operator that answers.
-var errNotInstalled = errors.New("no operator is installed that can be asked")
+var errNotInstalled = errors.New("no operator with a page is installed")
 
 // findReplica returns the replica that holds the Lease with that name. If none does, it returns any ready replica.
 func findReplica(ctx context.Context, kube kubernetes.Interface, namespace, leaseName string) (*replica, error) {
 	service, err := kube.CoreV1().Services(namespace).Get(ctx, serviceName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("%w: there is no Service %s in namespace %s; "+
-			"install it with artifacts/default-inspect, or inspect.enabled of the chart, or say where it is with --operator-namespace or --address",
+		return nil, fmt.Errorf("%w: there is no Service %s in namespace %s; install artifacts/default-inspect, or set inspect.enabled of the chart; "+
+			"start an operator outside of a cluster with --inspect-bind-address; or name the operator with --operator-namespace or --address",
 			errNotInstalled, serviceName, namespace)
 	}
 	if err != nil {
@@ -120,7 +120,7 @@ func portOf(pod *corev1.Pod, target intstr.IntOrString) (int32, error) {
 			}
 		}
 	}
-	return 0, fmt.Errorf("pod %s has no port called %q: it is not served there; apply artifacts/default-inspect again",
+	return 0, fmt.Errorf("pod %s has no port called %q: it serves no page; apply artifacts/default-inspect again, which sets --inspect-bind-address",
 		pod.Name, target.StrVal)
 }
 

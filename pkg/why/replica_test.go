@@ -95,7 +95,7 @@ func TestTheReplicaThatIsAsked(t *testing.T) {
 		},
 		"no Service": {
 			[]runtime.Object{podCalled("a", true)}, replica{},
-			"there is no Service glassback-inspect in namespace glassback-system; install it with artifacts/default-inspect",
+			"there is no Service glassback-inspect in namespace glassback-system; install artifacts/default-inspect",
 		},
 		"no Pod that is ready": {
 			[]runtime.Object{service(), podCalled("a", false)}, replica{}, "no Pod behind Service glassback-inspect is ready",

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/glassback/glassback/pkg/apis/glassback"
 	"github.com/glassback/glassback/pkg/command"
 	"github.com/glassback/glassback/pkg/inspect"
 	"github.com/glassback/glassback/pkg/trace"
@@ -156,17 +157,14 @@ func (t *whyText) change(depth int, because string, c *whyCause) {
 		t.line(depth, "%s%s", because, happened(c))
 		return
 	}
-	at, by := "", ""
+	at := ""
 	switch {
 	case c.Missed:
 		at = " (last known resourceVersion " + c.ResourceVersion + ")"
 	case c.ResourceVersion != "":
 		at = " (resourceVersion " + c.ResourceVersion + ")"
 	}
-	if c.By == byOthers && !c.Listed && !c.Missed {
-		by = ", by another client"
-	}
-	t.line(depth, "%s%s %s%s%s", because, objectName(*c.Object), happened(c), at, by)
+	t.line(depth, "%s%s %s%s%s", because, objectName(*c.Object), happened(c), at, t.author(c))
 	for n, change := range c.Changes {
 		if n == maxShownChanges {
 			t.line(depth+1, "and %d more fields", len(c.Changes)-n)
@@ -175,6 +173,8 @@ func (t *whyText) change(depth int, because string, c *whyCause) {
 		t.line(depth+1, "%s", trace.Change(change))
 	}
 	switch {
+	case c.By == byEarlier:
+		t.line(depth+1, "last written by an earlier process of the operator at %s", t.second(*c.Written))
 	case c.By != bySync:
 	case c.Sync == nil:
 		t.line(depth+1, "by a sync of this operator: %s", c.Did)
@@ -182,6 +182,17 @@ func (t *whyText) change(depth int, because string, c *whyCause) {
 		t.line(depth+1, "by the sync of %s at %s%s: %s", objectName(c.Sync.Object), t.time(c.Sync.Time), above(c.Sync), c.Did)
 		t.nested(depth+2, c.Sync)
 	}
+}
+
+// author returns the author of a change that neither a recorded sync nor an earlier process made.
+func (t *whyText) author(c *whyCause) string {
+	switch {
+	case c.By != byOthers || c.Listed || c.Missed:
+		return ""
+	case c.Manager == glassback.Name:
+		return ", by the operator, but by no sync of this process"
+	}
+	return ", by another client"
 }
 
 // happened returns the verb of a cause in words.
@@ -212,6 +223,11 @@ func (t *whyText) time(at time.Time) string {
 		return at.Format("2006-01-02 15:04:05.000000")
 	}
 	return at.Format("15:04:05.000000")
+}
+
+// second renders a time that is known to the second.
+func (t *whyText) second(at time.Time) string {
+	return strings.TrimSuffix(t.time(at.Truncate(time.Second)), ".000000")
 }
 
 // line prints one line, indented by depth.

@@ -60,6 +60,14 @@ func (h history) changed(t *testing.T, at string, object trace.Object, verb, res
 	})
 }
 
+// written records that an index took in an object, and the last client that wrote it.
+func (h history) written(t *testing.T, at string, object trace.Object, verb, resourceVersion, manager string, written time.Time) {
+	h.report(t, at, trace.Event{
+		Stage: trace.Index, Source: "watched", Object: object, Verb: verb, ResourceVersion: resourceVersion,
+		Writer: &trace.Writer{Manager: manager, Time: written},
+	})
+}
+
 // began and ended record a sync of cron.
 func (h history) began(t *testing.T, at string, causes ...trace.Cause) {
 	h.report(t, at, trace.Event{Stage: trace.Sync, Source: "mycronjob", Object: cron, For: cron, Causes: causes})
@@ -136,6 +144,41 @@ It is not there any more.
   because MyCronJob default/sample was updated (resourceVersion 5), by another client
     spec.suspend true → false
     spec.jobTemplate
+`},
+		"writes before the operator started": {func(t *testing.T, h history) {
+			before := time.Date(2022, 1, 9, 14, 20, 7, 0, time.UTC)
+			h.written(t, "14:22:15.000", cron, "Replaced", "5", "kubectl", before)
+			h.written(t, "14:22:15.001", theJob, "Replaced", "6", "glassback", before)
+			h.began(t, "14:22:15.002", cause("Added", cron, "5"), cause("Added", theJob, "6"))
+		}, []string{"mcj/sample"}, `
+MyCronJob default/sample: its last sync
+It is not there any more.
+
+14:22:15.002000  mycronjob, runs since then
+  because MyCronJob default/sample was in the list with which the watch began (resourceVersion 5)
+  because Job default/sample-1 was in the list with which the watch began (resourceVersion 6)
+    last written by an earlier process of the operator at 14:20:07
+`},
+		"writes of the operator after its start, in no sync": {func(t *testing.T, h history) {
+			h.written(t, "14:22:15.000", cron, "Added", "5", "kubectl", time.Now())
+			h.written(t, "14:22:15.001", theJob, "Added", "6", "glassback", time.Now())
+			h.began(t, "14:22:15.002", cause("Added", cron, "5"), cause("Added", theJob, "6"))
+			h.written(t, "14:22:15.003", theJob, "Updated", "7", "glassback", time.Now())
+			h.wrote(t, "14:22:15.004", "update jobs.batch", theJob, "7")
+			h.ended(t, "14:22:15.005", time.Millisecond, 0, "")
+			h.began(t, "14:22:15.006", cause("Updated", theJob, "7"))
+		}, []string{"mcj/sample"}, `
+MyCronJob default/sample: its last 2 syncs, the newest last
+It is not there any more.
+
+14:22:15.002000  mycronjob, took 1ms
+  because MyCronJob default/sample was added (resourceVersion 5), by another client
+  because Job default/sample-1 was added (resourceVersion 6), by the operator, but by no sync of this process
+  it wrote Job default/sample-1 (update jobs.batch, resourceVersion 7)
+
+14:22:15.006000  mycronjob, runs since then
+  because Job default/sample-1 was updated (resourceVersion 7)
+    by the sync of MyCronJob default/sample at 14:22:15.002000, which is above: update jobs.batch
 `},
 		"a chain from a Job that was deleted back to a timer": {func(t *testing.T, h history) {
 			h.began(t, "14:22:10.000", cause("Added", cron, "1"))
@@ -377,6 +420,8 @@ func TestWhyThatHasNoAnswerSaysWhatToDo(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	gone := server.URL
 	server.Close()
+	metrics := httptest.NewServer(http.NotFoundHandler()) // It has no page.
+	defer metrics.Close()
 	for name, test := range map[string]struct {
 		args []string
 		code int
@@ -403,6 +448,10 @@ func TestWhyThatHasNoAnswerSaysWhatToDo(t *testing.T) {
 		"an address and a kubeconfig": {[]string{"mcj/a", "--kubeconfig=a"}, command.Usage, "leave out --kubeconfig"},
 		"no server": {
 			[]string{"mcj/a", "--address=" + gone}, command.Failed, "does not answer, start it with --inspect-bind-address",
+		},
+		"another server": {
+			[]string{"mcj/a", "--address=" + metrics.URL}, command.Failed,
+			"serves no page there: start it with --inspect-bind-address, and ask at that address: 404 Not Found: 404 page not found",
 		},
 		"a flag that there is not": {[]string{"mcj/a", "--lost"}, command.Usage, "unknown flag: --lost"},
 	} {

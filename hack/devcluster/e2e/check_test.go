@@ -262,7 +262,7 @@ func checkLeases(t *testing.T, w *world, admin []string) {
 	lease.Spec.RenewTime = ptr.To(metav1.NewMicroTime(renewed.Add(-time.Hour)))
 	_, err = w.kube.CoordinationV1().Leases(ns).Update(t.Context(), lease, metav1.UpdateOptions{})
 	w.must(t, err)
-	check(t, args...).expect("lease/holder", "warning", "no replica leads: the last leader, pod-1, has not renewed it for")
+	check(t, args...).expect("lease/holder", "warning", "no operator process holds it: the last leader, pod-1, has not renewed it for")
 }
 
 // checkCloud checks access keys with the ECS simulator. The output has no secret.

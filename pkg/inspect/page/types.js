@@ -52,6 +52,7 @@ SPDX-License-Identifier: Apache-2.0
  * @property {string} version
  * @property {string} instance
  * @property {string} time
+ * @property {string} started
  * @property {number} oneIn
  * @property {boolean} breakpoints
  * @property {{ from: string, to: string, dropped: number, droppedStages: number }} [recording] only if the operator does not run
@@ -79,6 +80,7 @@ SPDX-License-Identifier: Apache-2.0
  * @property {string} [verb]
  * @property {boolean} [missed]
  * @property {Change[]} [changes]
+ * @property {{ manager: string, time: string }} [writer]
  * @property {Cause[]} [causes]
  * @property {number} [moreCauses]
  * @property {number} [duration]
