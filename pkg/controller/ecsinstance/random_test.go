@@ -6,7 +6,6 @@ SPDX-License-Identifier: Apache-2.0
 package ecsinstance
 
 import (
-	"flag"
 	"fmt"
 	"maps"
 	"slices"
@@ -19,11 +18,7 @@ import (
 
 	"github.com/glassback/glassback/hack/ecssim"
 	v1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
-)
-
-var (
-	runs  = flag.Int("ecs.runs", 60, "how many random worlds TestRandomWorlds goes through")
-	first = flag.Uint64("ecs.seed", 1, "the seed of the first")
+	"github.com/glassback/glassback/pkg/fakeapi"
 )
 
 // TestRandomWorlds has everything go wrong that can: ECS fails in every way that is known of,
@@ -32,7 +27,7 @@ var (
 // instance for each object, and none for those that are gone.
 //
 // A world follows from its seed, so "make test" runs the same worlds each time. "make worlds WORLDS=50000" runs more, and
-// -ecs.runs=1 -ecs.seed=N -ecs.log shows all that happens in one. Run many after each change of
+// GLASSBACK_SEEDS=7-7 with the flag -ecs.log shows all that happens in the world of the seed 7. Run many after each change of
 // the controller: a fault that takes a rare sequence shows in one world of thousands.
 //
 // Two runs of a world can still differ. Goroutines that wake at the same nanosecond of the
@@ -40,12 +35,7 @@ var (
 // are read in any order, and select takes any case that is ready. Nothing in a world depends on
 // these on purpose: TestWorldsRepeat compares runs.
 func TestRandomWorlds(t *testing.T) {
-	many := *runs
-	if testing.Short() {
-		many = min(many, 10)
-	}
-	for i := range many {
-		seed := *first + uint64(i)
+	for seed := range fakeapi.Seeds(t, 60, 10) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
