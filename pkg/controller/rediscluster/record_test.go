@@ -32,6 +32,11 @@ func TestPoliciesHaveTheNamesOfTheirFunctions(t *testing.T) {
 	recordtest.Named(t, policies)
 }
 
+// TestTheCorpusHasEveryPolicy keeps make decisions complete: it shows what a change of a policy changes.
+func TestTheCorpusHasEveryPolicy(t *testing.T) {
+	recordtest.InCorpus(t, "../../replay/testdata", Decisions, policies)
+}
+
 // TestScenesAreReplayed decides again on random states of a cluster, of which many never occur. GLASSBACK_SEEDS=n decides on so many.
 func TestScenesAreReplayed(t *testing.T) {
 	for seed := range fakeapi.Seeds(t, 2000, 100) {

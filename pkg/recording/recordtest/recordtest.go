@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"reflect"
 	"runtime"
 	"slices"
@@ -104,13 +105,46 @@ func Plain(t testing.TB, secrets []any, values ...any) {
 // Named fails unless each policy of a list has the name of its function. A policy is a struct of both.
 func Named(t testing.TB, policies any) {
 	t.Helper()
-	list := reflect.ValueOf(policies)
-	for i := range list.Len() {
-		name, function := list.Index(i).Field(0).String(), runtime.FuncForPC(list.Index(i).Field(1).Pointer()).Name()
+	for i, name := range namesOf(policies) {
+		function := runtime.FuncForPC(reflect.ValueOf(policies).Index(i).Field(1).Pointer()).Name()
 		if !strings.HasSuffix(function, "."+name) {
 			t.Errorf("the policy %s is the function %s", name, function)
 		}
 	}
+}
+
+// InCorpus fails unless each policy of a list decided at least once in the corpus, which is in the directory dir.
+func InCorpus(t testing.TB, dir string, kind recording.Kind, policies any) {
+	t.Helper()
+	if *corpus != "" {
+		t.Skip("this run writes the corpus")
+	}
+	decided := map[string]int{}
+	path := filepath.Join(dir, "glassback-"+strings.ToLower(kind.Name)+".jsonl.gz")
+	err := recording.Read(path, func(_ *recording.Header, _ int, r *recording.Record) error {
+		var plan struct{ Policy string }
+		err := json.Unmarshal(r.Plan, &plan)
+		decided[plan.Policy]++
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range namesOf(policies) {
+		if decided[name] == 0 {
+			t.Errorf("%s has no decision of the policy %s: a test must decide by it, and then record the corpus again (docs/replay.md)", path, name)
+		}
+	}
+}
+
+// namesOf returns the names of the policies of a list.
+func namesOf(policies any) []string {
+	var names []string
+	list := reflect.ValueOf(policies)
+	for i := range list.Len() {
+		names = append(names, list.Index(i).Field(0).String())
+	}
+	return names
 }
 
 func (checker) Wants() bool { return true }
