@@ -327,7 +327,8 @@ class Page {
       texts.push(`1 in ${format.count(oneIn)} changes is shown: recording all would cost too much now. The counts include all changes.`);
     if (this.#missed.until > Date.now()) texts.push(`${format.plural(this.#missed.count, 'event')} omitted: there were too many to send.`);
     else this.#missed.count = 0;
-    const { dropped = 0, droppedStages = 0 } = this.#newest?.recording ?? {};
+    const { dropped = 0, droppedStages = 0, damaged = [] } = this.#newest?.recording ?? {};
+    texts.push(...damaged.map((text) => `${text}.`));
     if (dropped + droppedStages) texts.push(`${format.plural(dropped + droppedStages, 'event')} not recorded: the disk was too slow.`);
     if (this.#motion.refused) texts.push('Not all moving objects are drawn: there are too many.');
     this.#motion.refused = 0;
