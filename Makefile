@@ -336,8 +336,8 @@ integration: build devcluster ecssim node browser image bin/tools/gotest bin/too
 	@cd hack/prometheus && $(BINARIES) "$(CURDIR)/bin/tools/gotest" $(SKIPPED) -count=1 -timeout 10m $(TESTS)
 
 .PHONY: worlds
-worlds: ## Run random tests of ECSInstances, in which everything fails at times (WORLDS=50000: how many; SEED=1: the first one)
-	go test -count=1 -timeout 0 -run '^TestRandomWorlds$$' ./pkg/controller/ecsinstance -ecs.runs=$(or $(WORLDS),50000) -ecs.seed=$(or $(SEED),1)
+worlds: ## Run random tests of the controllers, and replay what they record (WORLDS=50000: how many of each; SEED=1: the first one; ONLY=REGEXP)
+	@go run ./hack/worlds -worlds $(or $(WORLDS),200) -first $(or $(SEED),0) -only '$(ONLY)'
 
 .PHONY: mutants
 mutants: ## Remove each guard of docs/architecture.md from the code: a test must fail (ONLY=REGEXP: matches the guard, the file or the test)

@@ -6,6 +6,8 @@ SPDX-License-Identifier: Apache-2.0
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -84,8 +86,13 @@ apiserver_request_total{code="200",group="apps",resource="deployments",verb="WAT
 apiserver_request_total{code="200",group="",resource="leases",verb="PUT"} 700
 apiserver_request_total_other{resource="services",verb="PUT"} 7000
 `
-	if got := requestsIn(metrics); got != 1503 {
-		t.Errorf("requestsIn = %v, want 1503: without watches and the API server's own resources", got)
+	for _, test := range []struct {
+		want  float64
+		verbs []string
+	}{{1573, nil}, {70, []string{"WATCH"}}, {1503, []string{"POST", "APPLY"}}, {0, []string{"LIST"}}} {
+		if got := requestsIn(metrics, counted, test.verbs...); got != test.want {
+			t.Errorf("requests with the verbs %q: %v, want %v, without the API server's own resources", test.verbs, got, test.want)
+		}
 	}
 }
 
@@ -108,6 +115,23 @@ func TestEveryScenarioIsSmall(t *testing.T) {
 		}
 		if s.full.objects > 0 && s.full.objects%changedMeanwhile != 0 {
 			t.Errorf("%s: the %d changed Applications are not spread over %d", s.name, changedMeanwhile, s.full.objects)
+		}
+	}
+}
+
+func TestCheckPlan(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "plan.json")
+	for text, want := range map[string]string{
+		`{"objects":[{"settled":false},{"settled":false}]}`: "",
+		`{"objects":[{"settled":false},{"settled":true}]}`:  "the plan has 2 objects, of which 1 are not settled, want 2",
+		`{"objects":[{"settled":false}]}`:                   "the plan has 1 objects",
+		"nothing":                                           "the plan is no JSON",
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := checkPlan(file, 2); (err == nil) != (want == "") || (err != nil && !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}
 }

@@ -33,6 +33,7 @@ func (b *bench) launch(ctx context.Context, participant string, args ...string) 
 	command := map[string][]string{
 		full:       {b.bin("glassback")},
 		alone:      {b.bin("glassback"), "--controllers", "application"},
+		recorded:   {b.bin("glassback"), "--record", filepath.Join(b.dir, "recording")},
 		cr16:       {b.bin("bench", "peer"), "--workers", "16"},
 		cr1:        {b.bin("bench", "peer")},
 		bareClient: {b.bin("bench", "bare")},

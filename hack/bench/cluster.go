@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -113,29 +114,40 @@ func (c counter) RoundTrip(r *http.Request) (*http.Response, error) {
 var counted = []string{"applications", "deployments", "services", "ingresses", "horizontalpodautoscalers", "poddisruptionbudgets",
 	"mycronjobs", "jobs", "events"}
 
+// planned are the resources of which glassback plan reads objects. The API server does not read these itself, except for configmaps.
+var planned = append([]string{"apiexampleas", "redisclusters", "ecsinstances", "configmaps", "persistentvolumeclaims", "pods", "secrets",
+	"networkpolicies"}, counted...)
+
 // requests returns the number of requests of all other clients so far, without watches.
 func (c *cluster) requests(ctx context.Context) (float64, error) {
-	text, err := c.Kube.CoreV1().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
-	if err != nil {
-		return 0, fmt.Errorf("get the API server's metrics: %w", err)
-	}
-	return requestsIn(string(text)) - float64(c.own.Load()), nil
+	text, err := c.metrics(ctx)
+	return requestsIn(text, counted) - requestsIn(text, counted, "WATCH") - float64(c.own.Load()), err
 }
 
-// requestsIn sums apiserver_request_total over the counted resources and all verbs but WATCH.
-func requestsIn(metrics string) float64 {
+// metrics returns the metrics of the API server.
+func (c *cluster) metrics(ctx context.Context) (string, error) {
+	text, err := c.Kube.CoreV1().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
+	if err != nil {
+		return "", fmt.Errorf("get the API server's metrics: %w", err)
+	}
+	return string(text), nil
+}
+
+// requestsIn sums apiserver_request_total over some resources, and some verbs or, without any, all of them.
+func requestsIn(metrics string, resources []string, verbs ...string) float64 {
 	sum := 0.0
 	for line := range strings.Lines(metrics) {
 		series, found := strings.CutPrefix(line, "apiserver_request_total{")
-		if !found || strings.Contains(series, `verb="WATCH"`) {
+		if !found {
 			continue
 		}
 		labels, value, _ := strings.Cut(series, "} ")
-		for _, resource := range counted {
-			if strings.Contains(labels, `resource="`+resource+`"`) {
-				n, _ := strconv.ParseFloat(strings.TrimSpace(value), 64) // Prometheus' format has a number here.
-				sum += n
-			}
+		has := func(label string) func(string) bool {
+			return func(value string) bool { return strings.Contains(labels, label+`="`+value+`"`) }
+		}
+		if slices.ContainsFunc(resources, has("resource")) && (len(verbs) == 0 || slices.ContainsFunc(verbs, has("verb"))) {
+			n, _ := strconv.ParseFloat(strings.TrimSpace(value), 64) // Prometheus' format has a number here.
+			sum += n
 		}
 	}
 	return sum
@@ -155,6 +167,7 @@ func (c *cluster) namespace(ctx context.Context) (string, error) {
 func (c *cluster) clean(ctx context.Context, ns string, settle func() error) error {
 	owners := map[string]rest.Interface{
 		"applications": c.Glassback.AppV1().RESTClient(), "mycronjobs": c.Glassback.BatchV1().RESTClient(),
+		"redisclusters": c.Glassback.RedisV1().RESTClient(),
 	}
 	children := map[string]rest.Interface{
 		"deployments": c.Kube.AppsV1().RESTClient(), "services": c.Kube.CoreV1().RESTClient(),

@@ -11,6 +11,7 @@ SPDX-License-Identifier: Apache-2.0
 //	process    a participant: its start, its end, and its usage of CPU, memory and bytes
 //	burst      scenarios of Applications: burst, change, restart, status
 //	cron       lateness of Jobs
+//	plan       glassback plan on objects that no operator has reconciled
 //	admission  requests to webhooks
 //	result     medians and ratios
 //

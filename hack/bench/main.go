@@ -20,9 +20,13 @@ import (
 const (
 	full       = "glassback"                    // with its default flags, and with all of its controllers
 	alone      = "glassback, application alone" // as the peer, which has one controller
+	recorded   = "glassback --record"           // as full, and it records all syncs
 	cr16       = "controller-runtime, 16 workers"
 	cr1        = "controller-runtime, 1 worker" // its default
 	bareClient = "bare client, 16 writers"
+
+	planOnline  = "glassback plan"
+	planOffline = "glassback plan --offline"
 )
 
 // scenario is one table of the results.
@@ -48,6 +52,8 @@ var scenarios = []scenario{
 	{"status", pair, 5, size{objects: 500, rate: 500, seconds: 20}, size{objects: 20, rate: 50, seconds: 2}, statuses},
 	{"cron500", []string{bareClient, full}, 2, size{objects: 500, seconds: 5, slots: 8}, size{objects: 20, seconds: 5, slots: 1}, cron},
 	{"cron2000", []string{bareClient, full}, 2, size{objects: 2000, seconds: 60, slots: 2}, size{objects: 40, seconds: 5, slots: 1}, cron},
+	{"record", []string{full, recorded}, 5, size{objects: 500}, size{objects: 20}, burst},
+	{"plan", []string{planOnline, planOffline}, 1, size{objects: 5000}, size{objects: 40}, plan},
 	{"admission", []string{cr16, full}, 5, size{seconds: 10}, size{seconds: 1}, admission},
 }
 

@@ -20,18 +20,21 @@ type metric string
 const (
 	perSecond   metric = "objects a second"
 	readyTime   metric = "time until ready, s"
+	planTime    metric = "time, s"
 	p50         metric = "p50, ms"
 	p99         metric = "p99, ms"
 	operatorCPU metric = "operator CPU an object, ms"
 	serverCPU   metric = "API server CPU an object, ms"
 	requests    metric = "requests an object"
+	lists       metric = "lists and watches"
+	writes      metric = "other requests"
 	received    metric = "received an object, KB"
 	sent        metric = "sent an object, KB"
 	peakRSS     metric = "RSS at its peak, MB"
 	settledRSS  metric = "RSS settled, MB"
 )
 
-var metrics = []metric{perSecond, readyTime, p50, p99, operatorCPU, serverCPU, requests, received, sent, peakRSS, settledRSS}
+var metrics = []metric{perSecond, readyTime, planTime, p50, p99, operatorCPU, serverCPU, requests, lists, writes, received, sent, peakRSS, settledRSS}
 
 // sample holds the measurements of one run of one participant.
 type sample map[metric]float64

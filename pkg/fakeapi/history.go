@@ -8,6 +8,7 @@ package fakeapi
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"os"
 	"strconv"
@@ -77,19 +78,46 @@ func (h *History) Note(format string, args ...any) {
 	h.notes = append(h.notes, fmt.Sprintf(format, args...))
 }
 
-// Histories runs a test with the seeds from 0. Their number is short under -short. Otherwise it is in the environment variable
-// GLASSBACK_SEEDS, and usual without the variable. For each seed, Histories calls begin once, step as often as steps says, and settle
-// once. It stops at the first failure.
+// Seeds returns the seeds of a random test: the first ones, usual of them, or short of them under -short. The environment variable
+// GLASSBACK_SEEDS has precedence over usual: it is a number of seeds, or the first and the last seed, such as 7-7.
+func Seeds(t *testing.T, usual, short uint64) iter.Seq[uint64] {
+	t.Helper()
+	first, end := uint64(0), usual
+	if text := os.Getenv("GLASSBACK_SEEDS"); testing.Short() {
+		end = short
+	} else if text != "" {
+		var err error
+		if first, end, err = parseSeeds(text); err != nil {
+			t.Fatalf("GLASSBACK_SEEDS=%s: %v", text, err)
+		}
+	}
+	return func(yield func(uint64) bool) {
+		for seed := first; seed < end; seed++ {
+			if !yield(seed) {
+				return
+			}
+		}
+	}
+}
+
+func parseSeeds(text string) (first, end uint64, err error) {
+	from, to, isRange := strings.Cut(text, "-")
+	if !isRange {
+		end, err = strconv.ParseUint(text, 10, 64)
+		return 0, end, err
+	}
+	if first, err = strconv.ParseUint(from, 10, 64); err != nil {
+		return 0, 0, err
+	}
+	end, err = strconv.ParseUint(to, 10, 64)
+	return first, end + 1, err
+}
+
+// Histories runs a test with each of its Seeds. For each seed, Histories calls begin once, step as often as steps says, and settle once. It
+// stops at the first failure.
 func Histories(t *testing.T, usual, short uint64, steps int, begin func(*History) (step, settle func())) {
 	t.Helper()
-	seeds := usual
-	if n, err := strconv.ParseUint(os.Getenv("GLASSBACK_SEEDS"), 10, 64); err == nil {
-		seeds = n
-	}
-	if testing.Short() {
-		seeds = short
-	}
-	for seed := range seeds {
+	for seed := range Seeds(t, usual, short) {
 		h := &History{T: t, Random: rand.New(rand.NewPCG(seed, 1))}
 		step, settle := begin(h)
 		for n := range steps + 1 {

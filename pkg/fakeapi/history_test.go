@@ -76,6 +76,11 @@ func TestHistoriesFollowFromTheirSeeds(t *testing.T) {
 		return all
 	}
 	first := run()
+	t.Setenv("GLASSBACK_SEEDS", "1-2")
+	if later := run(); !testing.Short() && !slices.Equal(later, first[3:]) {
+		t.Errorf("steps of the seeds 1-2 %q, want %q", later, first[3:])
+	}
+	t.Setenv("GLASSBACK_SEEDS", "3")
 	if len(first) != 9 || first[2] != "settled" || first[5] != "settled" || first[0] == first[3] || !slices.Equal(run(), first) {
 		t.Errorf("steps %q, want two numbers and the end for each of three seeds, twice the same", first)
 	}

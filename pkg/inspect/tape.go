@@ -58,15 +58,23 @@ type reader struct {
 	texts map[string]string // Each text of the events, once.
 }
 
-// readTape reads files of one operator, or of several that ran one after another.
+// readTape reads files of one operator, or of several that ran one after another. Of a damaged file it reads what is before the damage.
 func readTape(files []string) (*tape, error) {
 	r := &reader{texts: map[string]string{}}
+	var damages error
 	for _, file := range files {
-		if err := recording.Read(file, r.add); err != nil {
+		err := recording.Read(file, r.add)
+		if damage := new(recording.Damage); errors.As(err, &damage) {
+			damages = errors.Join(damages, err)
+			r.Damaged = append(r.Damaged, err.Error())
+		} else if err != nil {
 			return nil, err
 		}
 	}
 	if !slices.ContainsFunc(r.steps, func(s step) bool { return s.gears != nil }) {
+		if damages != nil {
+			return nil, damages
+		}
 		return nil, errors.New("the recording has no states of the informers and workqueues: an earlier version recorded it. " +
 			"Record again with this version, or run glassback replay")
 	}

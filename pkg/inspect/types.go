@@ -39,6 +39,8 @@ type Recording struct {
 	// Dropped counts the syncs, and DroppedStages the stages, that the operator did not record, since its disk was too slow.
 	Dropped       uint64 `json:"dropped"`
 	DroppedStages uint64 `json:"droppedStages"`
+	// Damaged says which files cannot be read to their end, and what was read of them.
+	Damaged []string `json:"damaged,omitempty"`
 }
 
 // Informer is one pipeline: from the API server to the handlers.

@@ -32,9 +32,10 @@ Usage:
   glassback inspect FILE|DIR... [flags]
 
 A directory stands for all recordings in it. The page shows the state of that moment, and plays what follows. Ctrl-C ends the command.
+Of a file that is truncated or damaged, the page shows what is before that, and says so.
 For the terminal, glassback why KIND/NAME --address http://127.0.0.1:8082 --at TIME answers for a moment.
 
-The exit code is 0 after Ctrl-C, 1 if a file cannot be read or the address is in use, and 2 if the command line is wrong.
+The exit code is 0 after Ctrl-C, 1 if a file is no recording or the address is in use, and 2 if the command line is wrong.
 
 Flags:
 `
@@ -76,13 +77,13 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err != nil {
 		return command.Reject(stderr, err)
 	}
-	if err := o.run(ctx, stdout); err != nil {
+	if err := o.run(ctx, stdout, stderr); err != nil {
 		return command.Fail(stderr, err)
 	}
 	return command.OK
 }
 
-func (o *settings) run(ctx context.Context, stdout io.Writer) error {
+func (o *settings) run(ctx context.Context, stdout, stderr io.Writer) error {
 	files, err := recording.Files(o.paths)
 	if err != nil {
 		return err
@@ -90,6 +91,9 @@ func (o *settings) run(ctx context.Context, stdout io.Writer) error {
 	handler, period, err := inspect.NewRecorded(files, crds.Aliases(), ctx.Done())
 	if err != nil {
 		return err
+	}
+	for _, damage := range period.Damaged {
+		fmt.Fprintln(stderr, "glassback:", damage)
 	}
 	listener, err := net.Listen("tcp", o.address)
 	if err != nil {

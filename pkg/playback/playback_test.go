@@ -62,10 +62,44 @@ func TestWhatItCannotServe(t *testing.T) {
 
 // The output has the address of the page, and Ctrl-C ends the command.
 func TestItServesUntilCtrlC(t *testing.T) {
+	if life, errs := serveOnce(t, experiments); !strings.Contains(life, "Greetings to Jimmy Song") || errs != "" {
+		t.Errorf("%s, %s", life, errs)
+	}
+}
+
+// What is before the end of a truncated file is served.
+func TestATruncatedFileIsServed(t *testing.T) {
+	text, err := os.ReadFile(experiments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut := filepath.Join(t.TempDir(), "cut.jsonl.gz")
+	if err := os.WriteFile(cut, text[:len(text)*9/10], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	life, errs := serveOnce(t, cut)
+	if !strings.Contains(life, "Greetings to ") || !strings.HasPrefix(errs, "glassback: "+cut+" is truncated after line ") ||
+		!strings.HasSuffix(errs, "To read the rest, copy the file again\n") {
+		t.Errorf("%s, %s", life, errs)
+	}
+	if err := os.WriteFile(cut, text[:100], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var stderr strings.Builder
+	if code := Run(t.Context(), []string{cut}, io.Discard, &stderr); code != command.Failed ||
+		!strings.HasPrefix(stderr.String(), "glassback: "+cut+" is truncated after line 0: no record was read.") {
+		t.Errorf("exit code %d, %s", code, stderr.String())
+	}
+}
+
+// serveOnce serves a recording, and returns the life of the object of the experiments, and what the command writes to stderr.
+func serveOnce(t *testing.T, file string) (life, errs string) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
+	var stderr strings.Builder
 	reader, writer := io.Pipe()
 	ended := make(chan int)
-	go func() { ended <- Run(ctx, []string{experiments, "--bind-address=127.0.0.1:0"}, writer, io.Discard) }()
+	go func() { ended <- Run(ctx, []string{file, "--bind-address=127.0.0.1:0"}, writer, &stderr) }()
 	line, err := bufio.NewReader(reader).ReadString('\n')
 	if err != nil {
 		t.Fatal(err)
@@ -75,10 +109,11 @@ func TestItServesUntilCtrlC(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	life, _ := io.ReadAll(response.Body)
+	body, _ := io.ReadAll(response.Body)
 	response.Body.Close()
 	cancel()
-	if code := <-ended; code != command.OK || !strings.Contains(string(life), "Greetings to Jimmy Song") {
-		t.Errorf("exit code %d, %s, %s", code, response.Status, life)
+	if code := <-ended; code != command.OK {
+		t.Errorf("exit code %d, %s", code, response.Status)
 	}
+	return string(body), stderr.String()
 }

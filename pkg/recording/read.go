@@ -7,6 +7,7 @@ package recording
 
 import (
 	"bufio"
+	"compress/flate"
 	"compress/gzip"
 	"encoding/json"
 	"errors"
@@ -15,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // Files returns the files that paths name. A directory stands for all recordings in it.
@@ -53,61 +55,108 @@ func filesIn(dir string) ([]string, error) {
 	return all, err
 }
 
+// magic is the beginning of a file that gzip has packed.
+const magic = "\x1f\x8b"
+
 // maxHeader bounds the first line of a file, in bytes.
 const maxHeader = 1 << 20
 
 // Read calls each with the records of a file in their order, and the number of their line. It ends with the first error of each. It returns
-// an error if the file is no recording, if its schema is another one, or if a part of it is missing; then it has called each with the
-// records before that.
+// an error if the file is no recording, if its schema is another one, or a *Damage if a part of it is missing; then it has called each with
+// the records before that.
 func Read(path string, each func(header *Header, line int, r *Record) error) error {
 	file, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	packed, err := gzip.NewReader(file)
+	damage, buffered := &Damage{path: path}, bufio.NewReader(file)
+	if begin, _ := buffered.Peek(len(magic)); string(begin) != magic {
+		return notRecording(path, errors.New("it is not packed by gzip"))
+	}
+	packed, err := gzip.NewReader(buffered)
 	if err != nil {
-		return notRecording(path, err)
+		return damage.orForeign(err)
 	}
 	lines := bufio.NewReaderSize(packed, maxHeader)
-	header, err := readHeader(path, lines)
+	header, err := readHeader(lines, damage)
 	if err != nil {
 		return err
 	}
-	for line := 2; ; line++ {
+	for {
 		text, err := lines.ReadBytes('\n')
 		switch {
 		case err == io.EOF && len(text) == 0:
 			return nil
-		case err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF):
-			return fmt.Errorf("%s is truncated in line %d: the lines before it are complete. Copy the file again, or replay the others", path, line)
+		case err == io.EOF:
+			return damage.by(io.ErrUnexpectedEOF)
 		case err != nil:
-			return fmt.Errorf("%s cannot be read beyond line %d: %w", path, line-1, err)
+			return damage.by(err)
 		}
 		var r Record
 		if err := json.Unmarshal(text, &r); err != nil {
-			return fmt.Errorf("%s: line %d is no record: %w", path, line, err)
+			return damage.by(err)
 		}
-		if err := each(header, line, &r); err != nil {
-			return fmt.Errorf("%s: line %d: %w", path, line, err)
+		damage.lines++
+		if damage.last = r.Time; r.IsSync() {
+			damage.syncs++
+		}
+		if err := each(header, damage.lines, &r); err != nil {
+			return fmt.Errorf("%s: line %d: %w", path, damage.lines, err)
 		}
 	}
 }
 
-func readHeader(path string, lines *bufio.Reader) (*Header, error) {
+func readHeader(lines *bufio.Reader, damage *Damage) (*Header, error) {
 	text, err := lines.ReadSlice('\n')
-	var header Header
-	if err == nil {
-		err = json.Unmarshal(text, &header)
+	if err != nil {
+		return nil, damage.orForeign(err)
 	}
-	switch {
-	case err != nil:
-		return nil, notRecording(path, err)
-	case header.Schema != Schema:
-		return nil, fmt.Errorf("%s has the schema %q, and this program reads %s: use the version that recorded it, or a newer one", path,
+	var header Header
+	if err := json.Unmarshal(text, &header); err != nil {
+		return nil, notRecording(damage.path, err)
+	}
+	if header.Schema != Schema {
+		return nil, fmt.Errorf("%s has the schema %q, and this program reads %s: use the version that recorded it, or a newer one", damage.path,
 			header.Schema, Schema)
 	}
+	damage.lines = 1
 	return &header, nil
+}
+
+// Damage is the error of a recording that cannot be read to its end. It says what was read before that.
+type Damage struct {
+	path  string
+	lines int       // that were read
+	syncs int       // in these
+	last  time.Time // of the last line
+	cause error
+}
+
+func (d *Damage) by(cause error) *Damage {
+	d.cause = cause
+	return d
+}
+
+// orForeign returns the error of a file whose first line cannot be read: it is damaged, or no recording.
+func (d *Damage) orForeign(cause error) error {
+	if errors.Is(cause, io.ErrUnexpectedEOF) || errors.Is(cause, gzip.ErrChecksum) || errors.As(cause, new(flate.CorruptInputError)) {
+		return d.by(cause)
+	}
+	return notRecording(d.path, cause)
+}
+
+func (d *Damage) Unwrap() error { return d.cause }
+
+func (d *Damage) Error() string {
+	how, read := "is truncated", "no record was read"
+	if !errors.Is(d.cause, io.ErrUnexpectedEOF) {
+		how = fmt.Sprintf("is damaged (%v)", d.cause)
+	}
+	if d.lines > 1 {
+		read = fmt.Sprintf("%d syncs were read, until %s", d.syncs, d.last.Format(time.RFC3339))
+	}
+	return fmt.Sprintf("%s %s after line %d: %s. To read the rest, copy the file again", d.path, how, d.lines, read)
 }
 
 func notRecording(path string, err error) error {

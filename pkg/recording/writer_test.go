@@ -156,7 +156,9 @@ func TestACopyThatEndsEarly(t *testing.T) {
 		case err == nil && records < 2:
 		case err == nil:
 			t.Errorf("%d of %d bytes: no error", length, len(text))
-		case strings.Count(err.Error(), "\n") > 0 || !strings.Contains(err.Error(), cut):
+		case length < len(magic) && strings.HasPrefix(err.Error(), cut+" is not a recording"):
+		case !errors.As(err, new(*Damage)) || !strings.HasPrefix(err.Error(), cut+" is truncated after line ") ||
+			(records > 0) != strings.Contains(err.Error(), fmt.Sprintf(": %d syncs were read, until 1970-01-01T", records)):
 			t.Errorf("%d bytes: %v", length, err)
 		}
 	}
@@ -172,14 +174,14 @@ func TestForeignFiles(t *testing.T) {
 	}
 	header := `{"schema":"` + Schema + `"}` + "\n"
 	for sentence, test := range map[string]struct{ text, want string }{
-		"an empty file":         {"", "is not a recording of glassback --record: EOF"},
+		"an empty file":         {"", "is not a recording of glassback --record: it is not packed by gzip"},
 		"a text":                {"text", "is not a recording"},
 		"another text, packed":  {packed("text"), "is not a recording"},
 		"one that never ends":   {packed(strings.Repeat(" ", 2*maxHeader)), "is not a recording"},
 		"another schema":        {packed(`{"schema":"glassback.dev/recording/v2"}` + "\n"), `has the schema "glassback.dev/recording/v2"`},
-		"a line without an end": {packed(header + `{"kind":`), "is truncated in line 2"},
-		"a line that is none":   {packed(header + "text\n"), "line 2 is no record"},
-		"something behind it":   {packed(header) + "a text behind it", "cannot be read beyond line 1"},
+		"a line without an end": {packed(header + `{"kind":`), "is truncated after line 1: no record was read. To read the rest, copy the"},
+		"a line that is none":   {packed(header + "text\n"), "is damaged (invalid character 'e' in literal true (expecting 'r')) after line 1"},
+		"something behind it":   {packed(header) + "a text behind it", "is damaged (gzip: invalid header) after line 1: no record was read"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "file")
@@ -194,6 +196,39 @@ func TestForeignFiles(t *testing.T) {
 	}
 	if _, err := Files([]string{t.TempDir()}); err == nil || !strings.Contains(err.Error(), "there is no recording in") {
 		t.Errorf("an empty directory: %v", err)
+	}
+}
+
+// A changed byte is found, at the latest at the end of its member.
+func TestAChangedByteIsFound(t *testing.T) {
+	dir := t.TempDir()
+	w := newTestWriter(t, dir, limits)
+	if err := errors.Join(w.write(record("a")), w.flush()); err != nil {
+		t.Fatal(err)
+	}
+	files, _ := filesIn(dir)
+	text, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed, member, padding := filepath.Join(t.TempDir(), "changed.gz"), bytes.LastIndex(text, []byte(magic)), 0
+	for i := member + 10; i < len(text); i++ { // behind the header of the member with the record
+		text[i] ^= 0x10
+		if err := os.WriteFile(changed, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		text[i] ^= 0x10
+		name := ""
+		err := Read(changed, func(_ *Header, _ int, r *Record) error { name = r.Name; return nil })
+		switch {
+		case err == nil && name == "a": // The bit is padding, which has no meaning.
+			padding++
+		case !errors.As(err, new(*Damage)) || !strings.HasPrefix(err.Error(), changed+" is "):
+			t.Errorf("byte %d: %v", i, err)
+		}
+	}
+	if member == 0 || padding > 3 {
+		t.Errorf("the last member begins at %d, and %d changes have no effect", member, padding)
 	}
 }
 

@@ -173,6 +173,14 @@ func TestTheCommandLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	same := write(t, func(*recording.Header, map[string]any) {})
+	text, err := os.ReadFile(same)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut := filepath.Join(t.TempDir(), "cut")
+	if err := os.WriteFile(cut, text[:len(text)-8], 0o600); err != nil { // It has all lines, and no end.
+		t.Fatal(err)
+	}
 	for sentence, test := range map[string]struct {
 		args []string
 		code int
@@ -183,6 +191,8 @@ func TestTheCommandLine(t *testing.T) {
 		"a file that does not exist":    {[]string{"/none"}, 1, "glassback: stat /none"},
 		"a file that is none":           {[]string{foreign}, 1, "glassback: " + foreign + " is not a recording of glassback --record"},
 		"the other files are read":      {[]string{foreign, same}, 1, "ApiExampleA   -        1"},
+		"a truncated file: the counts":  {[]string{cut}, 1, "ApiExampleA   -        1"},
+		"a truncated file: the message": {[]string{cut}, 1, "glassback: " + cut + " is truncated after line 4: 2 syncs were read, until "},
 		"an unknown form of the output": {[]string{"-o", "xml", same}, 1, "glassback: --output must be one of"},
 	} {
 		t.Run(sentence, func(t *testing.T) {

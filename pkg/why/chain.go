@@ -345,14 +345,14 @@ func arrival(life *inspect.Life, change *whyCause) *inspect.Event {
 
 // writeOf returns the write of this operator that made a change, or nil if none is recorded.
 func writeOf(life *inspect.Life, change *whyCause, seq uint64) *inspect.Event {
-	// The answer to a delete has the version before the deletion.
+	// A delete and an eviction are recorded with the version before the deletion.
 	deletion := change.Verb == "Deleted" ||
 		slices.ContainsFunc(change.Changes, func(c inspect.Change) bool { return c.Path == "metadata.deletionTimestamp" })
 	var deleted *inspect.Event
 	for n := range life.Events {
 		e := &life.Events[n]
 		switch isWrite := e.Stage == trace.Write.String() && e.Object == life.Object && e.For != nil && e.Error == ""; {
-		case isWrite && strings.HasPrefix(e.Verb, "delete "):
+		case isWrite && (strings.HasPrefix(e.Verb, "delete ") || strings.HasPrefix(e.Verb, "evict ")):
 			if deletion && e.Seq < seq {
 				deleted = e
 			}

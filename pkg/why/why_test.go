@@ -283,6 +283,26 @@ It is not there any more.
 14:22:17.001000  mycronjob, runs since then
   because Job default/sample-1 was found missing in a relist (last known resourceVersion 7)
 `},
+		"an eviction made no version before it": {func(t *testing.T, h history) {
+			h.changed(t, "14:22:14.000", theJob, "Updated", "7", trace.Change{Path: "status.active"})
+			h.began(t, "14:22:15.000", trace.Cause{Verb: trace.VerbStart})
+			h.wrote(t, "14:22:15.001", "evict pods", theJob, "7")
+			h.ended(t, "14:22:15.002", time.Millisecond, 0, "")
+			h.changed(t, "14:22:15.003", theJob, "Updated", "9", trace.Change{Path: "metadata.deletionTimestamp"})
+		}, []string{"job/sample-1"}, `
+Job default/sample-1 is watched, and not synced: its last 2 changes, the newest last
+It is not there any more.
+
+14:22:14.000000
+  Job default/sample-1 was updated (resourceVersion 7), by another client
+    status.active
+
+14:22:15.003000
+  Job default/sample-1 was updated (resourceVersion 9)
+    metadata.deletionTimestamp
+    by the sync of MyCronJob default/sample at 14:22:15.000000: evict pods
+      because it is there from the start
+`},
 		"an object that is not synced": {func(t *testing.T, h history) {
 			h.changed(t, "14:22:14.000", theJob, "Replaced", "6")
 			h.began(t, "14:22:15.000", trace.Cause{Verb: trace.VerbAfter})

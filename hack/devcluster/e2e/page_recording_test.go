@@ -38,12 +38,13 @@ func TestPageOfARecording(t *testing.T) {
 	}
 	_, address, _ := strings.Cut(strings.TrimSpace(line), "The page is at ")
 	p := b.open(t, address+"#/object/ApiExampleA/default/apiexamplea-jimmy")
-	p.expected = func(complaint string) bool { // At the start of the recording, the object does not exist.
+	absent := func(complaint string) bool { // At the start of the recording, the object does not exist.
 		return strings.Contains(complaint, "status of 404") && strings.Contains(complaint, "/api/life?")
 	}
+	p.expected = absent
 
 	// The recording plays from the start. The slider has a label, and its text is the moment.
-	const moment = `document.getElementById('moment')`
+	const moment, passes = `document.getElementById('moment')`, `document.querySelectorAll('#life .pass-sync').length`
 	p.until(pagePatience, visible("#moment")+` && `+textOf("#connection")+` === 'Recording'`, textOf("#connection"))
 	p.until(pagePatience, `Number(`+moment+`.value) > 0 && `+moment+`.labels[0].innerText.length > 0`)
 	p.until(pagePatience, moment+`.getAttribute('aria-valuetext').endsWith('after the start')`)
@@ -56,14 +57,35 @@ func TestPageOfARecording(t *testing.T) {
 	p.run(moment + `.focus()`)
 	p.press(kb.End)
 	p.until(pagePatience, textOf("#life")+`?.includes('Greetings to Jimmy Song')`, textOf("#life"))
-	p.until(pagePatience, `document.querySelectorAll('#life .pass-sync').length > 10`, textOf(".life-summary"))
+	p.until(pagePatience, passes+` > 10`, textOf(".life-summary"))
 	p.shoot("the end")
+
+	// The address of this moment shows it in another browser, where the time stands too. It has no moment while the time goes on.
+	p.until(pagePatience, `location.search.startsWith('?at=2')`, `location.href`)
+	shared := ask[string](p, `location.href`)
+	other := b.open(t, shared)
+	other.expected = absent
+	other.until(pagePatience, passes+` === `+fmt.Sprint(ask[int](p, passes)), passes)
+	other.until(pagePatience, textOf("#connection")+` === 'Recording' && `+textOf("#pause")+` === 'Resume'`, textOf("#connection"))
+	if got, want := ask[string](other, moment+`.value`), ask[string](p, moment+`.value`); got != want {
+		t.Errorf("%s shows the moment %s, want %s", shared, got, want)
+	}
+	other.run(moment + `.focus()`)
+	other.press(kb.Home)
+	other.click("#pause")
+	other.until(pagePatience, `location.search === '' && Number(`+moment+`.value) > 0`, `location.href`)
+
 	p.press(kb.Home)
-	p.until(pagePatience, `document.querySelectorAll('#life .pass-sync').length < 3`, textOf(".life-summary"))
+	p.until(pagePatience, passes+` < 3`, textOf(".life-summary"))
 	before := ask[float64](p, `Number(`+moment+`.value)`)
 	p.press(kb.PageUp)
 	p.until(pagePatience, `Number(`+moment+`.value) > `+fmt.Sprint(before), moment+`.value`)
 	p.shoot("a tenth")
+
+	// A time that is none is reported.
+	wrong := b.open(t, address+"?at=yesterday")
+	wrong.expected = func(complaint string) bool { return strings.Contains(complaint, "status of 400") }
+	wrong.until(pagePatience, textOf("#notice")+`?.includes('"yesterday" is no time')`, textOf("#notice"))
 
 	// The recording plays.
 	before = ask[float64](p, `Number(`+moment+`.value)`)

@@ -149,10 +149,11 @@ func (o *observed) settled(lookedUp time.Time) bool {
 	return !o.memory.nothingFoundSince.IsZero() && lookedUp.Sub(o.memory.nothingFoundSince) >= settleAfter
 }
 
-// requestedAt returns the time of a call at now for the status. It differs from the time of the last call
-// by a second at least: the status holds seconds, and callOf distinguishes calls by them.
+// requestedAt returns the time of a call at now for the status, in whole seconds: the API server keeps no
+// more. It differs from the time of the last call by a second at least, since callOf distinguishes calls by
+// it.
 func requestedAt(now time.Time, last *v1alpha1.Create) metav1.Time {
-	if last != nil && now.Unix() <= last.RequestedTime.Unix() {
+	if now = now.Truncate(time.Second); last != nil && now.Unix() <= last.RequestedTime.Unix() {
 		now = last.RequestedTime.Add(time.Second)
 	}
 	return metav1.NewTime(now)

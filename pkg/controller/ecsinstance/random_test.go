@@ -6,7 +6,6 @@ SPDX-License-Identifier: Apache-2.0
 package ecsinstance
 
 import (
-	"flag"
 	"fmt"
 	"maps"
 	"slices"
@@ -19,11 +18,7 @@ import (
 
 	"github.com/glassback/glassback/hack/ecssim"
 	v1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
-)
-
-var (
-	runs  = flag.Int("ecs.runs", 60, "how many random worlds TestRandomWorlds goes through")
-	first = flag.Uint64("ecs.seed", 1, "the seed of the first")
+	"github.com/glassback/glassback/pkg/fakeapi"
 )
 
 // TestRandomWorlds runs the controller in random worlds. ECS fails in every known way. The operator dies after any write or call. Caches
@@ -31,19 +26,14 @@ var (
 // end, each object has exactly one instance, and deleted objects have none.
 //
 // A world depends only on its seed, so that "make test" runs the same worlds each time. "make worlds WORLDS=50000" runs more of them.
-// -ecs.runs=1 -ecs.seed=N -ecs.log shows the whole log of one. Run many worlds after each change of the controller: a fault that needs a
-// rare sequence appears in one world of thousands.
+// GLASSBACK_SEEDS=7-7 with the flag -ecs.log shows the whole log of the world of the seed 7. Run many worlds after each change of the
+// controller: a fault that needs a rare sequence appears in one world of thousands.
 //
 // Two runs of a world can still differ. Goroutines that wake at the same nanosecond of the bubble's clock run in any order. Three workers
 // take more than three keys in any order. The order of maps is random, and select takes any case that is ready. TestWorldsRepeat compares
 // runs: it shows whether a world depends on such an order.
 func TestRandomWorlds(t *testing.T) {
-	many := *runs
-	if testing.Short() {
-		many = min(many, 10)
-	}
-	for i := range many {
-		seed := *first + uint64(i)
+	for seed := range fakeapi.Seeds(t, 60, 10) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {

@@ -33,3 +33,8 @@ func TestObservedIsPlain(t *testing.T) {
 func TestPoliciesHaveTheNamesOfTheirFunctions(t *testing.T) {
 	recordtest.Named(t, slices.Concat(policies, deletionPolicies))
 }
+
+// TestTheCorpusHasEveryPolicy keeps make decisions complete: it shows what a change of a policy changes.
+func TestTheCorpusHasEveryPolicy(t *testing.T) {
+	recordtest.InCorpus(t, "../../replay/testdata", Decisions, slices.Concat(policies, deletionPolicies))
+}

@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/dump"
 
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/recording/recordtest"
 	"github.com/glassback/glassback/pkg/redisnode"
 )
 
@@ -115,7 +116,11 @@ type decisions map[string]struct {
 
 func (table decisions) run(t *testing.T) {
 	for name, test := range table {
-		t.Run(name, func(t *testing.T) { test.want.compare(t, decide(test.seen)) })
+		t.Run(name, func(t *testing.T) {
+			p := decide(test.seen)
+			test.want.compare(t, p)
+			recordtest.Check(t, Decisions, test.seen, p)
+		})
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/recording/recordtest"
 	"github.com/glassback/glassback/pkg/redisnode"
 )
 
@@ -84,10 +85,12 @@ func invalidCertificate(o *observed) {
 }
 
 // decideTLS decides, and returns the policy, the step and the commands.
-func decideTLS(alters ...alter) (plan, string) {
+func decideTLS(t *testing.T, alters ...alter) (plan, string) {
+	t.Helper()
 	o := see(six(), alters...)
 	o.markCertificates()
 	p := decide(o)
+	recordtest.Check(t, Decisions, o, p)
 	return p, p.policy + ": " + strings.Join(textsOf(append(p.upkeep, p.commands...)), ", ")
 }
 
@@ -241,7 +244,7 @@ func TestDecideTLS(t *testing.T) {
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			p, got := decideTLS(test.alters...)
+			p, got := decideTLS(t, test.alters...)
 			if start, more := strings.CutSuffix(test.want, " …"); !strings.HasPrefix(got, start) || (!more && got != start) {
 				t.Errorf("got %q, want %q; step %q", got, test.want, p.step)
 			}

@@ -7,12 +7,11 @@ package rediscluster
 
 import (
 	"math/rand"
-	"os"
-	"strconv"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/glassback/glassback/pkg/fakeapi"
 	"github.com/glassback/glassback/pkg/recording/recordtest"
 )
 
@@ -33,19 +32,17 @@ func TestPoliciesHaveTheNamesOfTheirFunctions(t *testing.T) {
 	recordtest.Named(t, policies)
 }
 
+// TestTheCorpusHasEveryPolicy keeps make decisions complete: it shows what a change of a policy changes.
+func TestTheCorpusHasEveryPolicy(t *testing.T) {
+	recordtest.InCorpus(t, "../../replay/testdata", Decisions, policies)
+}
+
 // TestScenesAreReplayed decides again on random states of a cluster, of which many never occur. GLASSBACK_SEEDS=n decides on so many.
 func TestScenesAreReplayed(t *testing.T) {
-	scenes := 2000
-	if n, err := strconv.Atoi(os.Getenv("GLASSBACK_SEEDS")); err == nil {
-		scenes = n
-	}
-	if testing.Short() {
-		scenes = 100
-	}
-	for i := range scenes {
-		o := sceneOf(rand.New(rand.NewSource(int64(i)))).observed
+	for seed := range fakeapi.Seeds(t, 2000, 100) {
+		o := sceneOf(rand.New(rand.NewSource(int64(seed)))).observed
 		if recordtest.Check(t, Decisions, o, decide(o)); t.Failed() {
-			t.Fatalf("seed %d", i)
+			t.Fatalf("seed %d", seed)
 		}
 	}
 }

@@ -5,6 +5,7 @@ SPDX-License-Identifier: Apache-2.0
 
 // Addresses are URL fragments. They can be shared and reloaded, and the browser's Back button works.
 //
+//   ?at=2026-11-25T08:09:00Z#/...          with any of them: a recording at this moment, where its time stands
 //   #/                                     the picture, of all controllers
 //   #/controller/mycronjob                 the picture, of one controller
 //   #/gear/queue/jobs.batch                the content of a gear
@@ -33,6 +34,16 @@ export function parse(hash) {
     return { view: 'object', object, seq: Number(params.get('seq') ?? 0) || 0, rv: params.get('rv') ?? '' };
   }
   return { view: 'picture', controller: parts[0] === 'controller' && parts.length === 2 ? parts[1] : '' };
+}
+
+/** The moment of a recording in the query of an address; '' for none. @param {string} search */
+export function momentOf(search) {
+  return new URLSearchParams(search).get('at') ?? '';
+}
+
+/** @param {string} at a time without an offset, such as 2026-11-25T08:09:00Z */
+export function searchOf(at) {
+  return `?at=${at}`;
 }
 
 /** @param {string} s */

@@ -96,6 +96,11 @@ export class Controls {
     setAttr(byID('filter-toggle'), 'aria-expanded', String(open));
   }
 
+  /** Pauses, unless it is paused. */
+  pause() {
+    if (this.#pause.getAttribute('aria-pressed') !== 'true') this.#togglePause();
+  }
+
   #togglePause() {
     const paused = this.#pause.getAttribute('aria-pressed') !== 'true';
     this.#pause.setAttribute('aria-pressed', String(paused));

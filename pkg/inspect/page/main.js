@@ -124,7 +124,9 @@ class Page {
     document.addEventListener('visibilitychange', () => this.#wake());
     addEventListener('online', () => this.#api.hurry());
     this.#go();
-    this.#stream();
+    const at = address.momentOf(location.search);
+    if (at) this.#open(at);
+    else this.#stream();
     requestAnimationFrame((now) => this.#tick(now));
   }
 
@@ -182,11 +184,35 @@ class Page {
     this.#playback.rewind();
     this.#picture.draw(this.#motion, LONG_AGO); // No dot and no write of the other moment stays.
     this.#panel.refresh();
-    if (!this.#stands) return this.#stream();
+    if (this.#stands) await this.#still(at);
+    else this.#stream();
+  }
+
+  /** Opens a recording at a moment. The time stands there. @param {string} at */
+  async #open(at) {
+    this.#api.at = at;
+    this.#controls.pause();
+    try {
+      await this.#still(at);
+      this.#connection('live');
+    } catch {
+      this.#stream(); // The notice then has the reason: the time is wrong, or the operator runs.
+    }
+  }
+
+  /** Shows a moment of the recording without a stream. @param {string} at */
+  async #still(at) {
     const overview = await this.#api.get('overview');
     if (this.#api.at !== at) return;
     this.#overview(overview);
     this.#shown = overview;
+  }
+
+  /** While the time of a recording stands, the address has the moment: so it can be shared. */
+  #showMoment() {
+    if (!this.#newest?.recording) return;
+    const search = this.#stands ? address.searchOf(this.#api.at) : '';
+    if (search !== location.search) history.replaceState(null, '', location.pathname + search + location.hash);
   }
 
   /** Discards all events: those of another operator have other numbers. */
@@ -289,6 +315,7 @@ class Page {
     this.#showNotice();
     if (!this.#newest) return;
     this.#panel.update(this.#newest);
+    this.#showMoment();
     const open = this.#address.view === 'object' ? this.#address.object : undefined;
     if (!this.#newest.recording) this.#offer.update(sections(this.#newest, this.#filter), open, performance.now());
   }
@@ -300,7 +327,8 @@ class Page {
       texts.push(`1 in ${format.count(oneIn)} changes is shown: recording all would cost too much now. The counts include all changes.`);
     if (this.#missed.until > Date.now()) texts.push(`${format.plural(this.#missed.count, 'event')} omitted: there were too many to send.`);
     else this.#missed.count = 0;
-    const { dropped = 0, droppedStages = 0 } = this.#newest?.recording ?? {};
+    const { dropped = 0, droppedStages = 0, damaged = [] } = this.#newest?.recording ?? {};
+    texts.push(...damaged.map((text) => `${text}.`));
     if (dropped + droppedStages) texts.push(`${format.plural(dropped + droppedStages, 'event')} not recorded: the disk was too slow.`);
     if (this.#motion.refused) texts.push('Not all moving objects are drawn: there are too many.');
     this.#motion.refused = 0;

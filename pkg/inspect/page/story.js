@@ -34,7 +34,9 @@ const ranks = /** @type {Record<string, number>} */ ({ wire: 1, queue: 2, index:
 export function remember(life) {
   const writes = new Map();
   for (const e of life.events) {
-    if (e.stage === 'write' && e.resourceVersion) writes.set(`${format.keyOf(e)}\n${e.resourceVersion}`, e);
+    // A delete and an eviction have the version before the deletion: they did not make it.
+    if (e.stage !== 'write' || !e.resourceVersion || /^(delete|evict) /.test(e.verb ?? '')) continue;
+    writes.set(`${format.keyOf(e)}\n${e.resourceVersion}`, e);
   }
   return { life, writes, dones: life.events.filter((e) => e.stage === 'done') };
 }

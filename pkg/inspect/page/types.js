@@ -55,7 +55,7 @@ SPDX-License-Identifier: Apache-2.0
  * @property {string} started
  * @property {number} oneIn
  * @property {boolean} breakpoints
- * @property {{ from: string, to: string, dropped: number, droppedStages: number }} [recording] only if the operator does not run
+ * @property {{ from: string, to: string, dropped: number, droppedStages: number, damaged?: string[] }} [recording] only if the operator does not run
  * @property {Informer[]} informers
  * @property {Controller[]} controllers
  */

@@ -11,10 +11,12 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"reflect"
 	"runtime"
 	"slices"
@@ -26,7 +28,10 @@ import (
 	"github.com/glassback/glassback/pkg/recording"
 )
 
-var corpus = flag.String("decisions.corpus", "", "write some decisions of each sort to this file")
+var (
+	corpus = flag.String("decisions.corpus", "", "write some decisions of each sort to this file")
+	every  = flag.String("decisions.every", "", "write all decisions to this file")
+)
 
 // Context returns a context whose syncs are checked: a decision on the recorded form of what a sync observed must be the decision of the
 // sync, and the recorded form must not lose anything when it is read.
@@ -100,13 +105,46 @@ func Plain(t testing.TB, secrets []any, values ...any) {
 // Named fails unless each policy of a list has the name of its function. A policy is a struct of both.
 func Named(t testing.TB, policies any) {
 	t.Helper()
-	list := reflect.ValueOf(policies)
-	for i := range list.Len() {
-		name, function := list.Index(i).Field(0).String(), runtime.FuncForPC(list.Index(i).Field(1).Pointer()).Name()
+	for i, name := range namesOf(policies) {
+		function := runtime.FuncForPC(reflect.ValueOf(policies).Index(i).Field(1).Pointer()).Name()
 		if !strings.HasSuffix(function, "."+name) {
 			t.Errorf("the policy %s is the function %s", name, function)
 		}
 	}
+}
+
+// InCorpus fails unless each policy of a list decided at least once in the corpus, which is in the directory dir.
+func InCorpus(t testing.TB, dir string, kind recording.Kind, policies any) {
+	t.Helper()
+	if *corpus != "" {
+		t.Skip("this run writes the corpus")
+	}
+	decided := map[string]int{}
+	path := filepath.Join(dir, "glassback-"+strings.ToLower(kind.Name)+".jsonl.gz")
+	err := recording.Read(path, func(_ *recording.Header, _ int, r *recording.Record) error {
+		var plan struct{ Policy string }
+		err := json.Unmarshal(r.Plan, &plan)
+		decided[plan.Policy]++
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range namesOf(policies) {
+		if decided[name] == 0 {
+			t.Errorf("%s has no decision of the policy %s: a test must decide by it, and then record the corpus again (docs/replay.md)", path, name)
+		}
+	}
+}
+
+// namesOf returns the names of the policies of a list.
+func namesOf(policies any) []string {
+	var names []string
+	list := reflect.ValueOf(policies)
+	for i := range list.Len() {
+		names = append(names, list.Index(i).Field(0).String())
+	}
+	return names
 }
 
 func (checker) Wants() bool { return true }
@@ -124,8 +162,31 @@ func (c checker) Decided(observed, plan any) {
 	if got := c.kind.DecideOn(read); !bytes.Equal(got, want) {
 		c.Errorf("The decision on\n%s\nis not that of the sync:\n%s\n%s", text, got, want)
 	}
+	if *corpus != "" || *every != "" {
+		c.record(text, want)
+	}
+}
+
+// record writes a decision to the files that the flags name.
+func (c checker) record(observed, plan json.RawMessage) {
+	var object struct {
+		Now    time.Time `json:"now"`
+		Object struct {
+			Metadata struct{ Namespace, Name string } `json:"metadata"`
+		} `json:"object"`
+	}
+	if err := json.Unmarshal(observed, &object); err != nil {
+		c.Fatal(err)
+	}
+	r := recording.Record{
+		Time: object.Now, Controller: strings.ToLower(c.kind.Name), Kind: c.kind.Name, Namespace: object.Object.Metadata.Namespace,
+		Name: object.Object.Metadata.Name, Observed: observed, Plan: plan,
+	}
 	if *corpus != "" {
-		sample(c, text, want)
+		c.sample(r)
+	}
+	if *every != "" {
+		all.add(c, &r)
 	}
 }
 
@@ -139,20 +200,11 @@ var samples struct {
 }
 
 // sample adds a decision to the corpus, unless it has enough of the sort: the policy and the fields of the plan.
-func sample(c checker, observed, plan json.RawMessage) {
+func (c checker) sample(r recording.Record) {
 	samples.mu.Lock()
 	defer samples.mu.Unlock()
 	var fields map[string]any
-	var object struct {
-		Now    time.Time `json:"now"`
-		Object struct {
-			Metadata struct{ Namespace, Name string } `json:"metadata"`
-		} `json:"object"`
-	}
-	if err := json.Unmarshal(plan, &fields); err != nil {
-		c.Fatal(err)
-	}
-	if err := json.Unmarshal(observed, &object); err != nil {
+	if err := json.Unmarshal(r.Plan, &fields); err != nil {
 		c.Fatal(err)
 	}
 	sort := fmt.Sprint(fields["policy"], slices.Sorted(maps.Keys(fields)))
@@ -162,35 +214,89 @@ func sample(c checker, observed, plan json.RawMessage) {
 	if samples.bySort[sort]++; samples.bySort[sort] > samplesOfSort {
 		return
 	}
-	samples.records = append(samples.records, recording.Record{
-		Time: object.Now, Controller: strings.ToLower(c.kind.Name), Kind: c.kind.Name, Namespace: object.Object.Metadata.Namespace,
-		Name: object.Object.Metadata.Name, Observed: observed, Plan: plan,
+	samples.records = append(samples.records, r)
+	f := file{path: *corpus, level: gzip.BestCompression}
+	for i := range samples.records {
+		f.write(c, &samples.records[i])
+	}
+	f.close(c)
+}
+
+// all is the file of all decisions.
+var all = everything{tests: map[testing.TB]bool{}}
+
+type everything struct {
+	mu    sync.Mutex
+	file  file
+	tests map[testing.TB]bool // those whose end completes the file
+}
+
+// add writes a record. At the end of each test, the file can be read.
+func (e *everything) add(c checker, r *recording.Record) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.file.path, e.file.level = *every, gzip.BestSpeed
+	e.file.write(c, r)
+	if e.tests[c.TB] {
+		return
+	}
+	e.tests[c.TB] = true
+	c.Cleanup(func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		delete(e.tests, c.TB)
+		e.file.close(c)
 	})
-	if err := write(*corpus, c.kind, samples.records); err != nil {
+}
+
+// file is a recording of one kind.
+type file struct {
+	path   string
+	level  int // of the compression
+	begun  bool
+	packer *gzip.Writer // of the open member; nil if there is none
+	out    *os.File
+}
+
+// write writes a record, and the header before the first one.
+func (f *file) write(c checker, r *recording.Record) {
+	if !f.begun {
+		if err := os.WriteFile(f.path, nil, 0o644); err != nil {
+			c.Fatal(err)
+		}
+	}
+	if f.packer == nil {
+		out, err := os.OpenFile(f.path, os.O_APPEND|os.O_WRONLY, 0)
+		if err != nil {
+			c.Fatal(err)
+		}
+		f.out = out
+		f.packer, _ = gzip.NewWriterLevel(out, f.level) // The level is valid.
+	}
+	lines := json.NewEncoder(f.packer)
+	lines.SetEscapeHTML(false)
+	if !f.begun {
+		f.begun = true
+		f.encode(c, lines, recording.Header{
+			Schema: recording.Schema, Version: "tests", Instance: "tests", Time: r.Time, Fields: recording.FieldsOf([]recording.Kind{c.kind}),
+		})
+	}
+	f.encode(c, lines, r)
+}
+
+func (*file) encode(c checker, lines *json.Encoder, line any) {
+	if err := lines.Encode(line); err != nil {
 		c.Fatal(err)
 	}
 }
 
-func write(path string, kind recording.Kind, records []recording.Record) error {
-	file, err := os.Create(path)
-	if err != nil {
-		return err
+// close completes the file. A later record begins another member of it.
+func (f *file) close(c checker) {
+	if f.packer == nil {
+		return
 	}
-	packer := gzip.NewWriter(file)
-	lines := json.NewEncoder(packer)
-	header := recording.Header{
-		Schema: recording.Schema, Version: "tests", Instance: "tests", Time: records[0].Time, Fields: recording.FieldsOf([]recording.Kind{kind}),
+	if err := errors.Join(f.packer.Close(), f.out.Close()); err != nil {
+		c.Fatal(err)
 	}
-	if err := lines.Encode(header); err != nil {
-		return err
-	}
-	for i := range records {
-		if err := lines.Encode(&records[i]); err != nil {
-			return err
-		}
-	}
-	if err := packer.Close(); err != nil {
-		return err
-	}
-	return file.Close()
+	f.packer = nil
 }

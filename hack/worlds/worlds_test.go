@@ -1,0 +1,102 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// corpus is a recording of tests.
+const corpus = "../../pkg/replay/testdata/glassback-ecsinstance.jsonl.gz"
+
+// edited returns a copy of the corpus with another text.
+func edited(t *testing.T, edit func(text []byte) []byte) string {
+	t.Helper()
+	file, err := os.Open(corpus)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close() //nolint:errcheck // It is only read.
+	packed, err := gzip.NewReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	packer := gzip.NewWriter(&b)
+	if _, err := packer.Write(edit(text)); err != nil {
+		t.Fatal(err)
+	}
+	if err := packer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "edited.jsonl.gz")
+	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestOnlyEqualPlansSucceed(t *testing.T) {
+	for sentence, test := range map[string]struct {
+		edit func(text []byte) []byte
+		want string // in the error; "" for none
+	}{
+		"equal plans": {func(text []byte) []byte { return text }, ""},
+		"another policy decided": {func(text []byte) []byte {
+			return bytes.Replace(text, []byte(`"policy":"createInstance"`), []byte(`"policy":"changeType"`), 1)
+		}, "1 of "},
+		"another program recorded": {func(text []byte) []byte {
+			return bytes.Replace(text, []byte(`"kind":"ECSInstance"`), []byte(`"kind":"Other"`), 1)
+		}, "1 of "},
+		"nothing is recorded": {func(text []byte) []byte { return text[:bytes.IndexByte(text, '\n')+1] }, "0 of 0 "},
+		"a part is missing":   {func(text []byte) []byte { return text[:len(text)-10] }, "truncated"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			is := &suite{controller: "ecsinstance", counts: map[string]int{}}
+			err := is.replay(t.Context(), edited(t, test.edit))
+			if test.want == "" {
+				if err != nil || is.syncs == 0 || is.counts["createInstance"] == 0 {
+					t.Errorf("error %v, %s", err, is)
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), test.want) || is.syncs > 0 {
+				t.Errorf("error %v, want one with %q; %s", err, test.want, is)
+			}
+		})
+	}
+}
+
+// TestEachRandomTestExists compiles nothing: it looks for the tests in the source.
+func TestEachRandomTestExists(t *testing.T) {
+	for controller, name := range random {
+		files, err := filepath.Glob(filepath.Join("../../pkg/controller", controller, "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := false
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found = found || bytes.Contains(text, []byte("\nfunc "+name+"(t *testing.T) {"))
+		}
+		if !found {
+			t.Errorf("the package %s has no %s", controller, name)
+		}
+	}
+}
