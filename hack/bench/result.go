@@ -34,7 +34,9 @@ const (
 	settledRSS  metric = "RSS settled, MB"
 )
 
-var metrics = []metric{perSecond, readyTime, planTime, p50, p99, operatorCPU, serverCPU, requests, lists, writes, received, sent, peakRSS, settledRSS}
+var metrics = []metric{
+	perSecond, readyTime, planTime, p50, p99, operatorCPU, serverCPU, requests, lists, writes, received, sent, peakRSS, settledRSS,
+}
 
 // sample holds the measurements of one run of one participant.
 type sample map[metric]float64

@@ -25,7 +25,7 @@ func edited(t *testing.T, edit func(text []byte) []byte) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer file.Close() //nolint:errcheck // It is only read.
+	defer file.Close()
 	packed, err := gzip.NewReader(file)
 	if err != nil {
 		t.Fatal(err)

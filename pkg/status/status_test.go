@@ -186,7 +186,9 @@ func TestRun(t *testing.T) {
 			"No operator process holds the Lease glassback-system/old: there is no Lease. Unless an operator runs without " +
 				"--leader-elect, the states are old: start one, see glassback check.\n"},
 		"a Lease that it may not read": {[]string{"--operator-namespace", "secret"}, "/namespaces/shop/mycronjobs", "OBJECT ", ""},
-		"as YAML":                      {[]string{"-o", "yaml"}, "/namespaces/shop/mycronjobs", "objects:\n- created: null\n  kind: MyCronJob\n", ""},
+		"as YAML": {
+			[]string{"-o", "yaml"}, "/namespaces/shop/mycronjobs", "objects:\n- created: null\n  kind: MyCronJob\n", "",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			asked = nil

@@ -178,7 +178,8 @@ func (o *target) reachInCluster(ctx context.Context, notice func(string)) (*oper
 		return nil, err
 	}
 	found := &operator{
-		called: "Pod " + pod.name + " in namespace " + pod.namespace, remedy: "see glassback check, and that it has --inspect-bind-address", namespace: config.Namespace,
+		called: "Pod " + pod.name + " in namespace " + pod.namespace, namespace: config.Namespace,
+		remedy: "see glassback check, and that it has --inspect-bind-address",
 	}
 	if found.client, err = clientIn(ctx, config.Config, c.Kube, pod, o.sendOwnToken); err != nil {
 		return nil, err

@@ -46,8 +46,8 @@ var errNotInstalled = errors.New("no operator with a page is installed")
 func findReplica(ctx context.Context, kube kubernetes.Interface, namespace, leaseName string) (*replica, error) {
 	service, err := kube.CoreV1().Services(namespace).Get(ctx, serviceName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("%w: there is no Service %s in namespace %s; install artifacts/default-inspect, or set inspect.enabled of the chart; "+
-			"start an operator outside of a cluster with --inspect-bind-address; or name the operator with --operator-namespace or --address",
+		return nil, fmt.Errorf("%w: there is no Service %s in namespace %s; install artifacts/default-inspect, "+
+			"or set inspect.enabled of the chart; start an operator outside of a cluster with --inspect-bind-address; or name the operator with --operator-namespace or --address",
 			errNotInstalled, serviceName, namespace)
 	}
 	if err != nil {
@@ -120,8 +120,8 @@ func portOf(pod *corev1.Pod, target intstr.IntOrString) (int32, error) {
 			}
 		}
 	}
-	return 0, fmt.Errorf("pod %s has no port called %q: it serves no page; apply artifacts/default-inspect again, which sets --inspect-bind-address",
-		pod.Name, target.StrVal)
+	return 0, fmt.Errorf("pod %s has no port called %q: it serves no page; apply artifacts/default-inspect again, "+
+		"which sets --inspect-bind-address", pod.Name, target.StrVal)
 }
 
 // clientIn returns a client of a replica, through the API server. It sends the Pod a token of ServiceAccount

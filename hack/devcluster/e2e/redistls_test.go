@@ -26,8 +26,8 @@ import (
 	"github.com/glassback/glassback/pkg/redisnode"
 )
 
-// TestNodeRedisTLS adds TLS to a cluster with users that has none, requires it, renews the certificate, and takes all of it back, while a client
-// writes. The operator is killed in the middle of both switches, and a container is killed while TLS is required.
+// TestNodeRedisTLS adds TLS to a cluster with users, requires it, renews the certificate, and removes TLS, while a client writes. The
+// operator is killed in the middle of both switches, and a container is killed while TLS is required.
 func TestNodeRedisTLS(t *testing.T) {
 	n := onNode(t)
 	o := n.operate(t, onlyRedis)

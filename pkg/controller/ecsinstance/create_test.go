@@ -406,15 +406,16 @@ func TestInstanceThatIsGone(t *testing.T) {
 
 // TestTheTimeOfACallIsThatOfTheAPIServer: decide must not see another time before the write than after it.
 func TestTheTimeOfACallIsThatOfTheAPIServer(t *testing.T) {
+	at := &v1alpha1.Create{RequestedTime: metav1.NewTime(t0)}
 	for sentence, test := range map[string]struct {
 		now  time.Time
 		last *v1alpha1.Create
 		want time.Time
 	}{
 		"the first call":                {t0.Add(1900 * time.Millisecond), nil, t0.Add(time.Second)},
-		"a call in the same second":     {t0.Add(900 * time.Millisecond), &v1alpha1.Create{RequestedTime: metav1.NewTime(t0)}, t0.Add(time.Second)},
-		"a call after the last second":  {t0.Add(2500 * time.Millisecond), &v1alpha1.Create{RequestedTime: metav1.NewTime(t0)}, t0.Add(2 * time.Second)},
-		"the clock was set back a year": {t0.AddDate(-1, 0, 0), &v1alpha1.Create{RequestedTime: metav1.NewTime(t0)}, t0.Add(time.Second)},
+		"a call in the same second":     {t0.Add(900 * time.Millisecond), at, t0.Add(time.Second)},
+		"a call after the last second":  {t0.Add(2500 * time.Millisecond), at, t0.Add(2 * time.Second)},
+		"the clock was set back a year": {t0.AddDate(-1, 0, 0), at, t0.Add(time.Second)},
 	} {
 		got := requestedAt(test.now, test.last)
 		if stored := got.Rfc3339Copy(); !got.Time.Equal(test.want) || !stored.Time.Equal(got.Time) {
