@@ -104,8 +104,11 @@ func load(flags Flags, otherwise Default) (*Config, error) {
 	if clientcmd.IsEmptyConfig(err) && !flags.Given() {
 		return nil, ErrNoCluster
 	}
-	namespace, _, namespaceErr := loader.Namespace()
-	if err := errors.Join(err, namespaceErr); err != nil {
+	var namespace string
+	if err == nil { // Otherwise Namespace returns the same error.
+		namespace, _, err = loader.Namespace()
+	}
+	if err != nil {
 		return nil, fmt.Errorf("cannot use the kubeconfig %s: %w", cmp.Or(flags.Kubeconfig, "of kubectl"), err)
 	}
 	return &Config{Config: config, Namespace: namespace}, nil

@@ -92,6 +92,22 @@ func TestTheClusterThatIsMeant(t *testing.T) {
 	}
 }
 
+// TestAnErrorOfTheKubeconfigIsNamedOnce: clientcmd returns the same error for the configuration and for the namespace.
+func TestAnErrorOfTheKubeconfigIsNamedOnce(t *testing.T) {
+	broken := filepath.Join(t.TempDir(), "broken")
+	if err := os.WriteFile(broken, []byte("not a kubeconfig"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for problem, flags := range map[string]Flags{
+		"error loading config file":  {Kubeconfig: broken},
+		`context "z" does not exist`: {Kubeconfig: os.DevNull, Context: "z"},
+	} {
+		if _, err := Load(flags, Pod, ""); err == nil || strings.Count(err.Error(), problem) != 1 {
+			t.Errorf("error %v, want %q once", err, problem)
+		}
+	}
+}
+
 func TestTheOperatorAsksForNoCompression(t *testing.T) {
 	for _, command := range []string{"", "check"} {
 		config, err := Load(Flags{Master: "https://master"}, Pod, command)

@@ -6,7 +6,6 @@ SPDX-License-Identifier: Apache-2.0
 package lease
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
@@ -53,7 +52,7 @@ func TestRead(t *testing.T) {
 func TestReadReturnsTheErrorOfTheServer(t *testing.T) {
 	client, refused := fake.NewClientset(), errors.New("no")
 	client.PrependReactor("get", "leases", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, refused })
-	if got, err := Read(context.Background(), client, "system", "glassback", time.Time{}); !errors.Is(err, refused) {
+	if got, err := Read(t.Context(), client, "system", "glassback", time.Time{}); !errors.Is(err, refused) {
 		t.Errorf("%q, error %v", got, err)
 	}
 }

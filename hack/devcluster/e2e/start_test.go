@@ -84,6 +84,10 @@ func expectRefusal(t *testing.T, o *operator, code int, want string) {
 			t.Errorf("the operator printed another line: %q", line)
 		}
 	}
+	cause := last[strings.LastIndex(last, ": ")+1:]
+	if n := strings.Count(o.log.String(), cause); n != 1 {
+		t.Errorf("the output has %q %d times:\n%s", cause, n, o.log.String())
+	}
 }
 
 func freePort(t *testing.T) string {
