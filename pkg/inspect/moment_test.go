@@ -230,13 +230,13 @@ func TestARefusedRequest(t *testing.T) {
 }
 
 func TestFilesThatThePageCannotShow(t *testing.T) {
+	first, second := writeRecording(t, testOverview()), writeRecording(t, testOverview())
 	for name, test := range map[string]struct {
 		dirs []string
 		want string
 	}{
 		"without overviews": {[]string{writeRecording(t, nil)}, "the recording has no states of the informers"},
-		"of two operators": {[]string{writeRecording(t, testOverview()), writeRecording(t, testOverview())},
-			"the operators pod-1 and pod-1 recorded at the same time"},
+		"of two operators":  {[]string{first, second}, "two operators recorded at the same time, pod-1 from " + first + "/glassback-"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			files, err := recording.Files(test.dirs)

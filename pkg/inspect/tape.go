@@ -44,6 +44,7 @@ type gears struct {
 
 // run is the part of a recording that one process has recorded.
 type run struct {
+	file     string // the first one
 	instance string
 	started  time.Time
 	from, to time.Time
@@ -53,6 +54,7 @@ type run struct {
 type reader struct {
 	tape
 
+	file  string // that is read
 	runs  []*run
 	last  gears
 	texts map[string]string // Each text of the events, once.
@@ -63,6 +65,7 @@ func readTape(files []string) (*tape, error) {
 	r := &reader{texts: map[string]string{}}
 	var damages error
 	for _, file := range files {
+		r.file = file
 		err := recording.Read(file, r.add)
 		if damage := new(recording.Damage); errors.As(err, &damage) {
 			damages = errors.Join(damages, err)
@@ -111,7 +114,7 @@ func (r *reader) addRun(header *recording.Header, at time.Time) {
 	n := len(r.runs) - 1
 	if n < 0 || r.runs[n].instance != header.Instance || !r.runs[n].started.Equal(header.Started) {
 		r.version, r.instance = header.Version, header.Instance
-		r.runs = append(r.runs, &run{header.Instance, header.Started, at, at})
+		r.runs = append(r.runs, &run{r.file, header.Instance, header.Started, at, at})
 		r.steps = append(r.steps, step{time: at, started: true})
 		return
 	}
@@ -128,7 +131,8 @@ func (r *reader) checkRuns() error {
 	slices.SortStableFunc(r.runs, func(a, b *run) int { return a.from.Compare(b.from) })
 	for n := 1; n < len(r.runs); n++ {
 		if a, b := r.runs[n-1], r.runs[n]; b.from.Before(a.to) {
-			return fmt.Errorf("the operators %s and %s recorded at the same time: name the files of one of them", a.instance, b.instance)
+			return fmt.Errorf("two operators recorded at the same time, %s from %s on and %s from %s on: name the files of one of them",
+				a.instance, a.file, b.instance, b.file)
 		}
 	}
 	return nil

@@ -310,8 +310,8 @@ class Page {
     const parts = [];
     if (behind >= 1000) parts.push(`${format.duration(Math.round(behind / 100) / 10)} behind`);
     if (lost) parts.push('older events were dropped');
-    const recorded = this.#newest?.recording !== undefined;
-    this.#controls.showBehind(recorded ? 0 : Math.max(behind, paused ? 1500 : 0), parts.join(', '));
+    const runs = this.#newest !== undefined && !this.#newest.recording;
+    this.#controls.showBehind(runs ? Math.max(behind, paused ? 1500 : 0) : 0, parts.join(', '));
     this.#showNotice();
     if (!this.#newest) return;
     this.#panel.update(this.#newest);
