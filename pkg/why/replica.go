@@ -47,7 +47,8 @@ func findReplica(ctx context.Context, kube kubernetes.Interface, namespace, leas
 	service, err := kube.CoreV1().Services(namespace).Get(ctx, serviceName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("%w: there is no Service %s in namespace %s; install artifacts/default-inspect, "+
-			"or set inspect.enabled of the chart; start an operator outside of a cluster with --inspect-bind-address; or name the operator with --operator-namespace or --address",
+			"or set inspect.enabled of the chart; start an operator outside of a cluster with --inspect-bind-address; "+
+			"or name the operator with --operator-namespace or --address",
 			errNotInstalled, serviceName, namespace)
 	}
 	if err != nil {
