@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	kubeinformers "k8s.io/client-go/informers"
@@ -85,9 +86,11 @@ func TestTracesOfAController(t *testing.T) {
 	})
 	tracer.Stop()
 
-	syncs := received.syncs()
+	// The loop begins with all cached objects. A handler whose first notifications come later than that adds them again: such a sync makes no
+	// request.
+	syncs := slices.DeleteFunc(received.syncs(), func(s *tracepb.Span) bool { return len(received.children(s)) == 0 })
 	if len(syncs) < 2 {
-		t.Fatalf("%d syncs, want two or more", len(syncs))
+		t.Fatalf("%d syncs made requests, want two or more", len(syncs))
 	}
 	for i, want := range []struct{ cause, child, links string }{
 		{"cause glassback.object.kind=ApiExampleA glassback.object.name=sample k8s.namespace.name=default glassback.verb=Added",
@@ -97,7 +100,8 @@ func TestTracesOfAController(t *testing.T) {
 			"[0]"},
 	} {
 		children, events := received.children(syncs[i]), causes(syncs[i])
-		if syncs[i].GetName() != "sync apiexamplea" || len(events) != 1 || !strings.HasPrefix(events[0], want.cause) {
+		isCause := func(event string) bool { return strings.HasPrefix(event, want.cause) }
+		if syncs[i].GetName() != "sync apiexamplea" || !slices.ContainsFunc(events, isCause) {
 			t.Errorf("sync %d is %s with %q, want %s", i, syncs[i].GetName(), events, want.cause)
 		}
 		if len(children) != 1 || !strings.HasPrefix(children[0], want.child) || !strings.HasSuffix(children[0], "=int_value:200") {
