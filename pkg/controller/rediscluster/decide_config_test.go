@@ -164,6 +164,26 @@ func TestDecideDirectives(t *testing.T) {
 	}.run(t)
 }
 
+// TestANewPodWaitsForTheFirstAnswers restarts the operator while a directive is wrong, and a Pod is gone. The redis.conf of its new Pod
+// would have the value that Redis rejects, and its node would not start.
+func TestANewPodWaitsForTheFirstAnswers(t *testing.T) {
+	for sentence, test := range map[string]struct {
+		acted time.Time
+		want  bool
+	}{
+		"in the first sync":            {time.Time{}, false},
+		"after the nodes had answered": {seenAt, true},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			o := see(six(), created("", "maxmemory-policy wrong"), running("maxmemory-policy noeviction", 0, 1, 2, 3, 5), noPod(4))
+			o.actedAt = test.acted
+			if p := decide(o); slices.Contains(inWords(p.upkeep), "create Pod demo-4") != test.want {
+				t.Errorf("commands %q, want the creation: %t", inWords(p.upkeep), test.want)
+			}
+		})
+	}
+}
+
 // TestABrokenPodWithAnotherConfigIsReplaced has a Pod that does not start, perhaps because of its redis.conf: it cannot be asked.
 func TestABrokenPodWithAnotherConfigIsReplaced(t *testing.T) {
 	o := see(six(), created("databases none", "databases 16"), silenced(silencePatience, 4), podIs(crashing, 4))

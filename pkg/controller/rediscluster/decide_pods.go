@@ -45,6 +45,9 @@ func missingPods(o *observed) []command {
 	if o.whyNoPods() != "" {
 		creations = nil
 	}
+	if o.actedAt.IsZero() && len(directiveCommands(o)) > 0 { // The nodes may reject one: this process does not know it yet.
+		creations = nil
+	}
 	if o.rdc.Spec.TLS != nil && o.badCertificate() != nil { // Its node could not start, or not reach the others.
 		creations = nil
 	}
