@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	logsapi "k8s.io/component-base/logs/api/v1"
+
 	"github.com/glassback/glassback/pkg/permissions"
 )
 
@@ -30,6 +32,11 @@ func TestRunAnswersWithoutACluster(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Cleanup(func() { // Else a second run of the test could not configure logging.
+				if err := logsapi.ResetForTest(nil); err != nil {
+					t.Error(err)
+				}
+			})
 			var stdout, stderr bytes.Buffer
 			if code := Run(context.Background(), test.args, &stdout, &stderr); code != test.code {
 				t.Errorf("exit code %d, want %d", code, test.code)

@@ -79,7 +79,7 @@ func (i *informers) drop() {
 		if i.failures == nil {
 			i.failures = map[labels]int64{}
 		}
-		i.failures[m.labels] += m.Health().Failures
+		i.failures[m.labels] += m.Failures()
 		return true
 	})
 }

@@ -48,6 +48,9 @@ func (i *Informer) Health() Health {
 	return health
 }
 
+// Failures returns how many LISTs and WATCHes have failed. A test of another synctest bubble may call it: it reads no channel.
+func (i *Informer) Failures() int64 { return i.source.health().Failures }
+
 // source records the outcome of the Reflector's requests. It sees their beginning and their end. The
 // events of a WATCH do not pass through it.
 //
