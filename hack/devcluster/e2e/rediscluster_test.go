@@ -310,6 +310,7 @@ func (c *realRedis) calls(t *testing.T) map[string]map[string]int {
 // TestNodeRedisKeepsWrites scales and rolls a Redis Cluster while a client writes. It kills the operator in the middle of each operation.
 // No acknowledged write is lost.
 func TestNodeRedisKeepsWrites(t *testing.T) {
+	t.Parallel()
 	n := onNode(t)
 	o := n.operate(t, onlyRedis)
 	c := n.redis(t, withStorage)
@@ -352,6 +353,7 @@ func TestNodeRedisKeepsWrites(t *testing.T) {
 // TestNodeRedisUsers changes the users of a cluster while a client writes. It adds users, turns the default user off, changes a password,
 // and reverts all of this. It kills the operator during the replacement of the Pods.
 func TestNodeRedisUsers(t *testing.T) {
+	t.Parallel()
 	n := onNode(t)
 	o := n.operate(t, onlyRedis)
 	c := n.redis(t, withStorage)
@@ -580,6 +582,7 @@ func (c *realRedis) configured(t *testing.T, image, policy string) {
 
 // TestNodeRedisHeals deletes Pods and kills a process while a client writes.
 func TestNodeRedisHeals(t *testing.T) {
+	t.Parallel()
 	n := onNode(t)
 	n.operate(t, onlyRedis)
 	c := n.redis(t, withStorage)
@@ -697,6 +700,7 @@ func (c *realRedis) signal(t *testing.T, pod *corev1.Pod, signal syscall.Signal)
 // TestNodeRedisOperatorKilledAtEachStep kills the operator in every operation, before the first step of each kind. The next process
 // completes the operation.
 func TestNodeRedisOperatorKilledAtEachStep(t *testing.T) {
+	t.Parallel()
 	n := onNode(t)
 	o := n.operate(t, onlyRedis)
 	c := n.redis(t, withStorage)
@@ -744,6 +748,7 @@ func (c *realRedis) claims(t *testing.T, want int) {
 // TestNodeRedisStaysApart deletes all Pods of two Redis Clusters in one namespace at once. The clusters have passwords. The node chooses
 // the IPs of the new Pods at random. In the tests of pkg/controller/rediscluster, one cluster gets all IPs of the other.
 func TestNodeRedisStaysApart(t *testing.T) {
+	t.Parallel()
 	n := onNode(t)
 	n.operate(t, onlyRedis)
 	var both []*realRedis
