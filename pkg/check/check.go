@@ -33,7 +33,7 @@ type Result struct {
 	State State `json:"state"`
 	// Reason explains the state. For OK it is what was found, and may be empty.
 	Reason string `json:"reason,omitempty"`
-	// Remedy is what to do. A Warning and a failure have one.
+	// Remedy is what to do. A Warning and a failure have one; other states may.
 	Remedy string `json:"remedy,omitempty"`
 }
 

@@ -109,7 +109,9 @@ func parseSeeds(text string) (first, end uint64, err error) {
 	if first, err = strconv.ParseUint(from, 10, 64); err != nil {
 		return 0, 0, err
 	}
-	end, err = strconv.ParseUint(to, 10, 64)
+	if end, err = strconv.ParseUint(to, 10, 64); err == nil && end < first {
+		err = errors.New("the last seed is less than the first")
+	}
 	return first, end + 1, err
 }
 

@@ -70,7 +70,8 @@ func (m *moment) advance(to time.Time) {
 	m.at = to
 	for ; m.next < len(m.tape.steps) && !m.tape.steps[m.next].time.After(to); m.next++ {
 		switch step := &m.tape.steps[m.next]; {
-		case step.started:
+		case !step.started.IsZero():
+			m.server.started = step.started
 			clear(m.informers)
 			clear(m.loops)
 		case step.gears != nil:

@@ -28,12 +28,12 @@ type tape struct {
 	steps             []step
 }
 
-// step is one event, or one new state of the gears, or the start of an operator.
+// step is one event, or one new state of the gears, or the first record of an operator that started at some time.
 type step struct {
 	time    time.Time
 	event   *trace.Event
 	gears   *gears
-	started bool
+	started time.Time
 }
 
 // gears are the informers and controllers of an Overview. Those that are equal in two overviews are the same.
@@ -115,7 +115,11 @@ func (r *reader) addRun(header *recording.Header, at time.Time) {
 	if n < 0 || r.runs[n].instance != header.Instance || !r.runs[n].started.Equal(header.Started) {
 		r.version, r.instance = header.Version, header.Instance
 		r.runs = append(r.runs, &run{r.file, header.Instance, header.Started, at, at})
-		r.steps = append(r.steps, step{time: at, started: true})
+		started := header.Started
+		if started.IsZero() { // An earlier version recorded it.
+			started = at
+		}
+		r.steps = append(r.steps, step{time: at, started: started})
 		return
 	}
 	if at.Before(r.runs[n].from) {

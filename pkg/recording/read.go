@@ -71,7 +71,10 @@ func Read(path string, each func(header *Header, line int, r *Record) error) err
 	}
 	defer file.Close()
 	damage, buffered := &Damage{path: path}, bufio.NewReader(file)
-	if begin, _ := buffered.Peek(len(magic)); string(begin) != magic {
+	switch begin, _ := buffered.Peek(len(magic)); {
+	case len(begin) < len(magic) && strings.HasPrefix(magic, string(begin)): // The operator ended right after it created the file.
+		return damage.by(io.ErrUnexpectedEOF)
+	case string(begin) != magic:
 		return notRecording(path, errors.New("it is not packed by gzip"))
 	}
 	packed, err := gzip.NewReader(buffered)

@@ -174,8 +174,9 @@ func TestForeignFiles(t *testing.T) {
 	}
 	header := `{"schema":"` + Schema + `"}` + "\n"
 	for sentence, test := range map[string]struct{ text, want string }{
-		"an empty file":         {"", "is not a recording of glassback --record: it is not packed by gzip"},
-		"a text":                {"text", "is not a recording"},
+		"an empty file":         {"", "is truncated after line 0: no record was read"},
+		"one byte":              {"\x1f", "is truncated after line 0: no record was read"},
+		"a text":                {"text", "is not a recording of glassback --record: it is not packed by gzip"},
 		"another text, packed":  {packed("text"), "is not a recording"},
 		"one that never ends":   {packed(strings.Repeat(" ", 2*maxHeader)), "is not a recording"},
 		"another schema":        {packed(`{"schema":"glassback.dev/recording/v2"}` + "\n"), `has the schema "glassback.dev/recording/v2"`},

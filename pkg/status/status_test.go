@@ -181,10 +181,11 @@ func TestRun(t *testing.T) {
 			"{\n  \"schema\": \"glassback.dev/status/v1\",\n  \"objects\": [\n    {\n      \"kind\": \"MyCronJob\",", ""},
 		"without a leader": {[]string{"--operator-namespace", "idle"}, "/namespaces/shop/mycronjobs", "OBJECT ",
 			"No operator process holds the Lease idle/glassback: the last leader has released it. Unless an operator runs without " +
-				"--leader-elect, the states are old: start one, see glassback check.\n"},
+				"--leader-elect, the states can be old: start an operator, see glassback check.\n"},
 		"another Lease": {[]string{"--leader-elect-resource-name", "old"}, "/namespaces/shop/mycronjobs", "OBJECT ",
 			"No operator process holds the Lease glassback-system/old: there is no Lease. Unless an operator runs without " +
-				"--leader-elect, the states are old: start one, see glassback check.\n"},
+				"--leader-elect, the states can be old: name the namespace of the operator with --operator-namespace, " +
+				"or start an operator, see glassback check.\n"},
 		"a Lease that it may not read": {[]string{"--operator-namespace", "secret"}, "/namespaces/shop/mycronjobs", "OBJECT ", ""},
 		"as YAML": {
 			[]string{"-o", "yaml"}, "/namespaces/shop/mycronjobs", "objects:\n- created: null\n  kind: MyCronJob\n", "",

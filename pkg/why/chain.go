@@ -290,7 +290,7 @@ func (c *chains) change(cause inspect.Cause, seq uint64, depth int) *whyCause {
 	if write == nil {
 		// The first recorded event of the object may come after the write.
 		if seen != nil && (!life.Forgotten || life.Events[0].ResourceVersion != seen.ResourceVersion) {
-			c.author(result, seen.Writer)
+			c.author(result, newWriter(life, seen))
 		}
 		return result
 	}
@@ -308,10 +308,30 @@ func (c *chains) author(change *whyCause, writer *inspect.Writer) {
 		return
 	}
 	change.Manager, change.Written = writer.Manager, &writer.Time
-	// The API server's times are whole seconds.
-	if writer.Manager == glassback.Name && c.start.Sub(writer.Time) > time.Second {
+	// This process received all later changes as updates. The API server's times are whole seconds.
+	first := change.Listed || change.Verb == "Added"
+	if first && writer.Manager == glassback.Name && c.start.Sub(writer.Time) > time.Second {
 		change.By = byEarlier
 	}
+}
+
+// newWriter returns the last writer in the managedFields of a version, or nil if that is not who made the version: a deletion, and a client
+// that only removes fields, add nothing to managedFields.
+func newWriter(life *inspect.Life, version *inspect.Event) *inspect.Writer {
+	writer := version.Writer
+	for n := range life.Events {
+		e := &life.Events[n]
+		if e == version {
+			break
+		}
+		if e.Stage == version.Stage && e.Object == version.Object && e.Writer != nil && writer != nil && *e.Writer == *writer {
+			return nil
+		}
+	}
+	if slices.ContainsFunc(version.Changes, func(c inspect.Change) bool { return c.Path == "metadata.deletionTimestamp" }) {
+		return nil
+	}
+	return writer
 }
 
 // life returns the life of an object. It is empty if the object has none.

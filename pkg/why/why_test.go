@@ -159,6 +159,26 @@ It is not there any more.
   because Job default/sample-1 was in the list with which the watch began (resourceVersion 6)
     last written by an earlier process of the operator at 14:20:07
 `},
+		"a deletion, and a removal of fields, of an object that the operator wrote before": {func(t *testing.T, h history) {
+			before := time.Date(2022, 1, 9, 14, 20, 7, 0, time.UTC)
+			h.written(t, "14:22:15.000", theJob, "Replaced", "6", "glassback", before)
+			for version, field := range map[string]string{"7": "metadata.labels", "8": "metadata.deletionTimestamp"} {
+				h.report(t, "14:22:15.00"+version, trace.Event{
+					Stage: trace.Index, Source: "watched", Object: theJob, Verb: "Updated", ResourceVersion: version,
+					Writer: &trace.Writer{Manager: "glassback", Time: before}, Changes: []trace.Change{{Path: field}},
+				})
+			}
+			h.began(t, "14:22:15.010", cause("Updated", theJob, "7"), cause("Updated", theJob, "8"))
+		}, []string{"mcj/sample"}, `
+MyCronJob default/sample: its last sync
+It is not there any more.
+
+14:22:15.010000  mycronjob, runs since then
+  because Job default/sample-1 was updated (resourceVersion 7), by another client
+    metadata.labels
+  because Job default/sample-1 was updated (resourceVersion 8), by another client
+    metadata.deletionTimestamp
+`},
 		"writes of the operator after its start, in no sync": {func(t *testing.T, h history) {
 			h.written(t, "14:22:15.000", cron, "Added", "5", "kubectl", time.Now())
 			h.written(t, "14:22:15.001", theJob, "Added", "6", "glassback", time.Now())

@@ -362,7 +362,9 @@ class Page {
     this.#motion.clear();
     this.#shown = this.#newest;
     if (this.#address.view === 'picture') history.replaceState(null, '', address.ofPicture(filter.controller));
-    if (filter.kind !== before.kind || filter.namespace !== before.namespace) this.#stream();
+    if (filter.kind === before.kind && filter.namespace === before.namespace) return;
+    if (this.#stands) this.#still(this.#api.at).catch(() => this.#stream());
+    else this.#stream();
   }
 
   /** Narrows the picture to one object. @param {ObjectName} object */
