@@ -137,8 +137,8 @@ func (o *settings) warn(ctx context.Context, kube kubernetes.Interface, now time
 	if state == (lease.State{}) {
 		remedy = "name the namespace of the operator with --operator-namespace, or start an operator, see glassback check"
 	}
-	fmt.Fprintf(stderr, "No operator process holds the Lease %s/%s: %s. Unless an operator runs without --leader-elect, the states can be old: "+
-		"%s.\n", o.operatorNamespace, o.leaseName, state, remedy)
+	fmt.Fprintf(stderr, "No operator process holds the Lease %s/%s: %s. Unless an operator runs without --leader-elect, "+
+		"the states can be old: %s.\n", o.operatorNamespace, o.leaseName, state, remedy)
 }
 
 // document is the output of -o json and -o yaml. Under one name of the schema, fields are only added, and their meanings do not change.
