@@ -7,8 +7,8 @@ package certificate
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -86,7 +86,7 @@ func (f *Files) reload() error {
 func (f *Files) read() error {
 	certPEM, certErr := os.ReadFile(filepath.Join(f.dir, CertFile))
 	keyPEM, keyErr := os.ReadFile(filepath.Join(f.dir, KeyFile))
-	if err := errors.Join(certErr, keyErr); err != nil {
+	if err := cmp.Or(certErr, keyErr); err != nil { // One of them says enough.
 		return fmt.Errorf("read the serving certificate: %w", err)
 	}
 	if bytes.Equal(certPEM, f.certPEM) && bytes.Equal(keyPEM, f.keyPEM) {
