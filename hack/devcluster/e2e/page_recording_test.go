@@ -60,7 +60,7 @@ func TestPageOfARecording(t *testing.T) {
 	p.until(pagePatience, passes+` > 10`, textOf(".life-summary"))
 	p.shoot("the end")
 
-	// The address of this moment shows it in another browser, where the time stands too. It has no moment while the time goes on.
+	// The address opens the same moment in another browser, which is paused, too. While the recording plays, the address has no moment.
 	p.until(pagePatience, `location.search.startsWith('?at=2')`, `location.href`)
 	shared := ask[string](p, `location.href`)
 	other := b.open(t, shared)

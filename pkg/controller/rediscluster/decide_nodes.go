@@ -179,7 +179,7 @@ func reconnectReplicas(o *observed) *plan {
 	var commands []command
 	for _, m := range o.answering() {
 		master := o.masterOf(m)
-		if master == nil || !master.answers() || m.view.MasterIP == "" {
+		if master == nil || m.view.MasterIP == "" {
 			continue
 		}
 		otherIP := !m.view.LinkUp && m.view.MasterIP != master.ip()
@@ -193,11 +193,11 @@ func reconnectReplicas(o *observed) *plan {
 	return do(commands, "Connecting %d replicas to the new addresses of their masters", len(commands))
 }
 
-// asksOtherPort returns whether a replica asks its master for data at the port of the other protocol, and knows the right one. After a
-// switch to no TLS, Redis 7.0 does not show whether it does: so the link must be down.
+// asksOtherPort returns whether a replica asks a master that answers for data at the port of the other protocol, and knows the right port.
+// After a switch to no TLS, Redis 7.0 does not show whether the replica knows it. So the link must be down then.
 func (m *member) asksOtherPort(master *member) bool {
 	state := m.view.TLS
-	if state == nil || !state.Known || !hasTLS(master.pod) || m.view.MasterPort == 0 {
+	if state == nil || !state.Known || !hasTLS(master.pod) || !master.answers() || m.view.MasterPort == 0 {
 		return false
 	}
 	port := portFor(master.pod, state.Replication)

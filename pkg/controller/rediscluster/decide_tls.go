@@ -150,7 +150,7 @@ func (o *observed) wantedTransport() string {
 	return transportBoth
 }
 
-// leavesTLS returns whether the nodes stop to use TLS among themselves: see withCertificate.
+// leavesTLS returns whether the spec no longer wants TLS among the nodes: see withCertificate.
 func (o *observed) leavesTLS() bool {
 	return o.rdc.Spec.TLS == nil || o.rdc.Spec.TLS.Mode == modeLeaving
 }

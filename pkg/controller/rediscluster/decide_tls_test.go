@@ -190,7 +190,7 @@ func TestDecideTLS(t *testing.T) {
 			[]alter{specTLS(v1.TLSRequired), secured("", false, all...), asking(6380, 3, 4), seesPort(6380, all...), linkDown(4)},
 			"reconnectReplicas: replicate demo-4 demo-1",
 		},
-		"if the master lives: else another replaces it": {
+		"but not of a master that is silent: its replica can be elected": {
 			[]alter{
 				secured("", false, all...), noFailoverFor(time.Hour, 0, 1, 3, 4, 5), asking(6380, 5), linkDown(5), silenced(minPatience, 2),
 			},
