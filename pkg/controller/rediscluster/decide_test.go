@@ -581,6 +581,9 @@ func TestDecideFormAndAdopt(t *testing.T) {
 		"a replica that asks at an old address of its master is told again": {
 			seen: see(six(), asks("10.9.9.9", 3)), want: does("Connecting 1", "replicate demo-3 demo-0"),
 		},
+		"... also if the master does not answer the operator": {
+			seen: see(six(), asks("10.9.9.9", 3), silenced(time.Minute, 0)), want: does("Connecting 1", "replicate demo-3 demo-0"),
+		},
 		"one that asks at the address that its master has is not": {
 			seen: see(six(), asks("10.1.0.0", 3)), want: waits("Waiting for demo-3 to be up to date"),
 		},
