@@ -144,20 +144,6 @@ func (k *Kind[T, A]) keep(owner metav1.Object, next *check) {
 	}, next)
 }
 
-// OwnFields returns the entries of managedFields that say what this operator has applied. The caches need no others.
-func OwnFields(all []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
-	// A new list: deleting in place would keep the others in memory.
-	var own []metav1.ManagedFieldsEntry
-	for _, entry := range all {
-		if entry.Manager == glassback.Name && entry.Operation == metav1.ManagedFieldsOperationApply {
-			// The decoder allocates these strings for each object. Equal constants take no memory.
-			entry.Manager, entry.Operation = glassback.Name, metav1.ManagedFieldsOperationApply
-			own = append(own, entry)
-		}
-	}
-	return own
-}
-
 // forget drops the check of one child.
 func (k *Kind[T, A]) forget(owner metav1.Object, name string) {
 	key := cache.MetaObjectToName(owner)

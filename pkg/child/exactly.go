@@ -6,7 +6,6 @@ SPDX-License-Identifier: Apache-2.0
 package child
 
 import (
-	"bytes"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -29,18 +28,18 @@ func isExactly[T Object, A any](object T, configuration A) bool {
 	if len(own) != 1 || own[0].FieldsV1 == nil {
 		return false
 	}
-	var fields fieldpath.Set
-	if err := fields.FromJSON(bytes.NewReader(own[0].FieldsV1.GetRawBytes())); err != nil {
+	fields, err := share(own[0].FieldsV1).set()
+	if err != nil {
 		return false
 	}
 	desired, err1 := value.NewValueReflect(configuration)
 	present, err2 := value.NewValueReflect(object)
-	return err1 == nil && err2 == nil && sameFields(&fields, unowned, desired, present)
+	return err1 == nil && err2 == nil && sameFields(fields, unowned, desired, present)
 }
 
-// atomic are the fields of our children that are one value, although they are maps or structs. Lists of structs without fields below them,
+// atomicFields are the fields of our children that are one value, although they are maps or structs. Lists of structs without fields below them,
 // and items that have keys, are one value, too.
-var atomic = sets.New("selector", "podSelector", "fieldRef", "secretKeyRef", "configMapKeyRef")
+var atomicFields = sets.New("selector", "podSelector", "fieldRef", "secretKeyRef", "configMapKeyRef")
 
 // sameFields reports whether a value has the fields of a set, and no others but those of ignored, and whether another value is the same in
 // these fields. Items of lists must have the same order; other items may be between them.
@@ -78,7 +77,7 @@ func sameFields(fields, ignored *fieldpath.Set, a, b value.Value) bool {
 // isOneValue reports whether a field without fields below it is owned as a whole. A struct that was applied empty has no fields below it
 // either, and is not.
 func isOneValue(element fieldpath.PathElement, of value.Value) bool {
-	return !of.IsMap() || of.AsMap().Length() == 0 || element.FieldName == nil || atomic.Has(*element.FieldName)
+	return !of.IsMap() || of.AsMap().Length() == 0 || element.FieldName == nil || atomicFields.Has(*element.FieldName)
 }
 
 // equal compares two values as their JSON would be. value.Equals compares lists of different Go types by their types, too.

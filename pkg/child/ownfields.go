@@ -1,0 +1,61 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package child
+
+import (
+	"bytes"
+	"hash/maphash"
+	"sync"
+	"sync/atomic"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/glassback/glassback/pkg/apis/glassback"
+)
+
+// OwnFields returns the entries of managedFields that say what this operator has applied. The caches need no others.
+func OwnFields(all []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
+	// A new list: deleting in place would keep the others in memory.
+	var own []metav1.ManagedFieldsEntry
+	for _, entry := range all {
+		if entry.Manager == glassback.Name && entry.Operation == metav1.ManagedFieldsOperationApply {
+			// The decoder allocates these values for each object. Equal ones are shared.
+			entry.Manager, entry.Operation = glassback.Name, metav1.ManagedFieldsOperationApply
+			if entry.FieldsV1 != nil {
+				entry.FieldsV1 = share(entry.FieldsV1).fields
+			}
+			own = append(own, entry)
+		}
+	}
+	return own
+}
+
+// sharedFields are the fields of an entry of managedFields, as the API server sent them and as a set. Nothing changes them.
+type sharedFields struct {
+	fields *metav1.FieldsV1
+	set    func() (*fieldpath.Set, error)
+}
+
+// recent are fields that were seen last, by their hash. The children of a kind mostly own the same fields: these are kept and parsed once.
+var (
+	recent [256]atomic.Pointer[sharedFields]
+	seed   = maphash.MakeSeed()
+)
+
+// share returns fields that are equal to these. Other fields of the same hash replace them in recent.
+func share(fields *metav1.FieldsV1) *sharedFields {
+	slot := &recent[maphash.Bytes(seed, fields.GetRawBytes())%uint64(len(recent))]
+	if last := slot.Load(); last != nil && last.fields.Equal(*fields) {
+		return last
+	}
+	next := &sharedFields{fields: fields, set: sync.OnceValues(func() (*fieldpath.Set, error) {
+		set := &fieldpath.Set{}
+		return set, set.FromJSON(bytes.NewReader(fields.GetRawBytes()))
+	})}
+	slot.Store(next)
+	return next
+}
