@@ -14,6 +14,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // TestImportsPointDownTheTable holds the packages against the table in architecture.md:
@@ -21,9 +23,7 @@ import (
 // part of it. Generated code, which is for everybody, imports the types.
 func TestImportsPointDownTheTable(t *testing.T) {
 	text, err := os.ReadFile("architecture.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var rows [][]string // the beginnings of paths, from the top
 	for _, row := range regexp.MustCompile(`(?m)^\| ([^|]*\bpkg/[^|]*) \|`).FindAllStringSubmatch(string(text), -1) {
 		var paths []string
@@ -65,9 +65,7 @@ func TestImportsPointDownTheTable(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if len(rows) < 10 {
 		t.Errorf("the table has %d rows", len(rows))
 	}

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 var (
@@ -163,17 +165,14 @@ func testNames(t *testing.T) map[string]bool {
 func sources(t *testing.T, root, suffix string) string {
 	t.Helper()
 	var all strings.Builder
-	err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
+	must.Succeed(t, filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, suffix) {
 			return err
 		}
 		data, err := os.ReadFile(path)
 		all.Write(data)
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return all.String()
 }
 
@@ -181,8 +180,6 @@ func sources(t *testing.T, root, suffix string) string {
 func readFile(t *testing.T, path string) string {
 	t.Helper()
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return string(data)
 }

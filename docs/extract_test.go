@@ -19,6 +19,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // Code in the documents is extracted from the source. The line before a block is its mark:
@@ -248,9 +250,7 @@ func (t *T[A]) Do(yes bool) {
 func Do() {}
 `
 	root := t.TempDir()
-	if err := os.WriteFile(filepath.Join(root, "p.go"), []byte(source), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(root, "p.go"), []byte(source), 0o644))
 	for sentence, test := range map[string]struct{ mark, want, err string }{
 		"a function":              {mark: "p.go Do", want: "func Do() {}\n"},
 		"a type with its comment": {mark: "p.go T", want: "// T is a type.\ntype T[A any] struct {\n\ta A\n}\n"},

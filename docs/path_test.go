@@ -16,6 +16,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 var (
@@ -45,9 +47,7 @@ func TestThePathOfOneEvent(t *testing.T) {
 			files++
 			set := token.NewFileSet()
 			file, err := parser.ParseFile(set, filepath.Join(".", link[1]), nil, parser.ParseComments)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			ofFiles += set.File(file.Pos()).LineCount()
 			for _, declared := range file.Decls {
 				function, ok := declared.(*ast.FuncDecl)

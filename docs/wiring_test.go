@@ -13,6 +13,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // patches are the worked examples: sixth.md wires a controller in, and from-kubebuilder.md adds a field to ApiExampleA.
@@ -42,14 +44,10 @@ func TestWorkedExamples(t *testing.T) {
 		t.Skip("it builds the operator")
 	}
 	root, err := filepath.Abs("..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	patched := t.TempDir()
 	for _, dir := range []string{"pkg", "artifacts"} {
-		if err := os.CopyFS(filepath.Join(patched, dir), os.DirFS(filepath.Join(root, dir))); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.CopyFS(filepath.Join(patched, dir), os.DirFS(filepath.Join(root, dir))))
 	}
 	run := func(t *testing.T, dir, name string, args ...string) string {
 		t.Helper()
@@ -69,9 +67,7 @@ func TestWorkedExamples(t *testing.T) {
 	if err == nil {
 		err = os.WriteFile(overlay, replace, 0o644)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for dir, tests := range workedExamples {
 		t.Run(dir, func(t *testing.T) {
 			binary := filepath.Join(patched, strings.ReplaceAll(dir, "/", "-")+".test")
@@ -92,9 +88,7 @@ func changedFiles(t *testing.T, root, patched string) map[string]string {
 	changed := map[string]string{}
 	for _, patch := range patches {
 		data, err := os.ReadFile(patch)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		for _, file := range regexp.MustCompile(`(?m)^\+\+\+ b/(\S+)$`).FindAllSubmatch(data, -1) {
 			path := filepath.FromSlash(string(file[1]))
 			changed[filepath.Join(root, path)] = filepath.Join(patched, path)

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 func application(spec map[string]any) map[string]any {
@@ -202,9 +204,7 @@ func TestTheSchemaRejectsNumbersThatClientsCannotParse(t *testing.T) {
 	try := func(value any, accepted bool, spec map[string]any) {
 		t.Helper()
 		admitted, err := server.admit(application(spec))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		start := time.Now()
 		if errs := server.create(admitted); (len(errs) == 0) != accepted {
 			t.Errorf("%.50q in %v: accepted: %t, want %t: %v", value, slices.Collect(maps.Keys(spec)), len(errs) == 0, accepted, errs)

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 func myCronJob(spec map[string]any) map[string]any {
@@ -188,9 +190,7 @@ func TestTheSchemaRefusesNumbersThatClientsCannotRead(t *testing.T) {
 		}
 		container["livenessProbe"] = map[string]any{"httpGet": map[string]any{"port": test.port}}
 		admitted, err := server.admit(obj)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if errs := server.create(admitted); (len(errs) == 0) != test.accepted {
 			t.Errorf("cpu %v, port %v: accepted: %t, want %t: %v", test.cpu, test.port, len(errs) == 0, test.accepted, errs)
 		}

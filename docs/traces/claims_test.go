@@ -33,6 +33,7 @@ import (
 	glassbackfake "github.com/glassback/glassback/pkg/generated/clientset/versioned/fake"
 	"github.com/glassback/glassback/pkg/generated/informers/externalversions"
 	listers "github.com/glassback/glassback/pkg/generated/listers/groupa/v1"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // These tests hold claims of docs/informer.md against client-go's own informer and workqueue.
@@ -337,7 +338,7 @@ func TestAnIndexFollowsTheObjects(t *testing.T) {
 	stock(t, 0, func(s *server, _ *requests, informer cache.SharedIndexInformer) {
 		count := func(firstName string) int {
 			found, err := informer.GetIndexer().ByIndex("firstName", firstName)
-			must(t, err)
+			must.Succeed(t, err)
 			return len(found)
 		}
 		if count("Jimmy") != 1 || count("James") != 0 {

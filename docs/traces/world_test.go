@@ -29,6 +29,7 @@ import (
 	"github.com/glassback/glassback/pkg/fakeapi"
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
 	"github.com/glassback/glassback/pkg/generated/informers/externalversions"
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/pipeline"
 	"github.com/glassback/glassback/pkg/trace"
 )
@@ -74,9 +75,7 @@ func (w *world) start(queue pipeline.Queue) {
 		Kube: kube, Client: client, ApiExampleAs: factory.Groupa().V1().ApiExampleAs(), ConfigMaps: kubeFactory.Core().V1().ConfigMaps(),
 		Recorder: record.NewFakeRecorder(100), Clock: clock.RealClock{}, Trace: w.recorder,
 	})
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.Succeed(w, err)
 	kubeFactory.StartWithContext(ctx)
 	factory.StartWithContext(ctx)
 	time.Sleep(10 * time.Millisecond)

@@ -67,9 +67,7 @@ func TestTheRolesAreOfTheControllersThatRun(t *testing.T) {
 func sameRules(t *testing.T, role object, values map[string]any) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(chartDir, "templates", "rbac", "_rules.tpl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	rendered := &bytes.Buffer{}
 	parsed, err := template.New("").Funcs(template.FuncMap{"has": func(name string, names []string) bool {
 		return slices.Contains(names, name)
@@ -77,21 +75,13 @@ func sameRules(t *testing.T, role object, values map[string]any) {
 	if err == nil {
 		err = parsed.ExecuteTemplate(rendered, "glassback.rules", values)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	var rules []rbacv1.PolicyRule
-	if err := yaml.UnmarshalStrict(rendered.Bytes(), &rules); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, yaml.UnmarshalStrict(rendered.Bytes(), &rules))
 	data, err := json.Marshal(rules)
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	var want any
-	if err := json.Unmarshal(data, &want); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, json.Unmarshal(data, &want))
 	if got := role["rules"]; !reflect.DeepEqual(got, want) {
 		t.Errorf("the rules are\n%v\nwant\n%v", got, want)
 	}

@@ -21,13 +21,9 @@ import (
 func kustomize(t *testing.T, dir string) objects {
 	t.Helper()
 	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), filepath.Join(artifacts, dir))
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	text, err := built.AsYaml()
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	return parse(t, string(text))
 }
 

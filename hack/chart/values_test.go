@@ -544,17 +544,11 @@ func TestAValueThatIsTakenAwayIsAsEmptyOrRefused(t *testing.T) {
 // The schema has exactly the values of values.yaml, and each has a description.
 func TestEveryValueIsInTheSchemaAndExplained(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(chartDir, "values.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	var values yamlv3.Node
-	if err := yamlv3.Unmarshal(text, &values); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, yamlv3.Unmarshal(text, &values))
 	schema := map[string]any{}
-	if err := json.Unmarshal(load(t).Schema, &schema); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, json.Unmarshal(load(t).Schema, &schema))
 	compare(t, "", values.Content[0], schema)
 }
 
@@ -595,16 +589,12 @@ func TestTheOperatorHasTheFlagsOfTheChart(t *testing.T) {
 	var files []string
 	for _, declares := range []string{"../../pkg/app/*.go", "../../pkg/options/*.go"} {
 		found, err := filepath.Glob(declares)
-		if err != nil {
-			t.Fatal(err)
-		}
+		succeed(t, err)
 		files = append(files, found...)
 	}
 	for _, file := range files {
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		succeed(t, err)
 		ast.Inspect(parsed, func(node ast.Node) bool {
 			if name := flag(node); name != "" {
 				known[name] = true
@@ -613,9 +603,7 @@ func TestTheOperatorHasTheFlagsOfTheChart(t *testing.T) {
 		})
 	}
 	check, err := os.ReadFile(filepath.Join(chartDir, "templates", "_check.tpl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	_, refused, _ := strings.Cut(string(check), "$flags := dict ")
 	refused, _, _ = strings.Cut(refused, " -}}")
 	list := strings.Fields(strings.ReplaceAll(refused, `"`, "|"))

@@ -26,6 +26,7 @@ import (
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/sts"
 
 	"github.com/glassback/glassback/hack/ecssim"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // sdkClient calls with the SDK of Alibaba Cloud.
@@ -44,9 +45,7 @@ func newSDK(tb testing.TB, account ecssim.Account, transport http.RoundTripper, 
 		provider = credentials.NewStsTokenCredential(account.AccessKeyID, account.AccessKeySecret, account.SecurityToken)
 	}
 	c, err := sdk.NewClientWithOptions("cn-hangzhou", config, provider)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must.Succeed(tb, err)
 	return sdkClient{tb: tb, client: c, domain: domain}
 }
 

@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // corpus is a recording of tests.
@@ -22,30 +24,20 @@ const corpus = "../../pkg/replay/testdata/glassback-ecsinstance.jsonl.gz"
 func edited(t *testing.T, edit func(text []byte) []byte) string {
 	t.Helper()
 	file, err := os.Open(corpus)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer file.Close()
 	packed, err := gzip.NewReader(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	text, err := io.ReadAll(packed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var b bytes.Buffer
 	packer := gzip.NewWriter(&b)
 	if _, err := packer.Write(edit(text)); err != nil {
 		t.Fatal(err)
 	}
-	if err := packer.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, packer.Close())
 	path := filepath.Join(t.TempDir(), "edited.jsonl.gz")
-	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(path, b.Bytes(), 0o600))
 	return path
 }
 
@@ -84,15 +76,11 @@ func TestOnlyEqualPlansSucceed(t *testing.T) {
 func TestEachRandomTestExists(t *testing.T) {
 	for controller, name := range random {
 		files, err := filepath.Glob(filepath.Join("../../pkg/controller", controller, "*_test.go"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		found := false
 		for _, file := range files {
 			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			found = found || bytes.Contains(text, []byte("\nfunc "+name+"(t *testing.T) {"))
 		}
 		if !found {

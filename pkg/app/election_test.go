@@ -28,6 +28,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/glassback/glassback/pkg/clients"
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/options"
 	"github.com/glassback/glassback/pkg/spans"
 	"github.com/glassback/glassback/pkg/trace"
@@ -341,9 +342,7 @@ func TestSpansDoNotDelayTheReleaseOfTheLease(t *testing.T) {
 		tracer, err := spans.Start(klog.NewContext(t.Context(), klog.Logger{}), spans.Config{
 			Endpoint: "http://collector:4318", Transport: hangs(asked),
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		op := &operator{leadership: first.leadership, selfCheck: &selfCheck{}, probes: newProbes()}
 		op.sendSpans(tracer)
 		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))

@@ -35,6 +35,7 @@ import (
 	"github.com/glassback/glassback/pkg/clients"
 	"github.com/glassback/glassback/pkg/controller/rediscluster"
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/pipeline"
 )
 
@@ -120,9 +121,7 @@ func TestTransforms(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			got, err := test.transform(test.object)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			if !equality.Semantic.DeepEqual(got, test.want) {
 				t.Errorf("%+v is left, want %+v", got, test.want)
 			}
@@ -135,18 +134,12 @@ func TestEnoughIsKeptOfAChild(t *testing.T) {
 	wanted := appsv1ac.Deployment("a", "default").WithLabels(map[string]string{"a": "1"}).WithSpec(appsv1ac.DeploymentSpec().WithReplicas(3))
 	applied, err := fake.NewClientset().AppsV1().Deployments("default").
 		Apply(t.Context(), wanted, metav1.ApplyOptions{FieldManager: glassback.Name, Force: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	applied.ManagedFields = append(applied.ManagedFields, entry("kube-controller-manager", metav1.ManagedFieldsOperationUpdate, "status"))
 	kept, err := withOwnManagedFields(applied)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	owned, err := appsv1ac.ExtractDeployment(kept.(*appsv1.Deployment), glassback.Name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if !equality.Semantic.DeepEqual(owned, wanted) {
 		t.Errorf("what is owned of what is kept is %+v, want what was applied", owned)
 	}

@@ -19,6 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/options"
 )
 
@@ -36,9 +37,7 @@ func manager(t *testing.T) (*appsv1.Deployment, *corev1.Container) {
 func TestTheManagersArgumentsAreOnesThatTheOperatorTakes(t *testing.T) {
 	_, container := manager(t)
 	o, err := options.Parse(container.Args, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if !o.Lease.Elect || !o.Webhooks || !o.MetricsSecure {
 		t.Error("two replicas without leader election, no webhooks, or metrics without authentication")
 	}
@@ -82,13 +81,9 @@ func TestTheContainerKnowsItsPod(t *testing.T) {
 // What the Makefile stamps, the Dockerfile stamps too, and it stamps what there is.
 func TestTheDockerfileStampsTheVersion(t *testing.T) {
 	dockerfile, err := os.ReadFile(filepath.Join("..", "..", "Dockerfile"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	makefile, err := os.ReadFile(filepath.Join("..", "..", "Makefile"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, name := range []string{"version", "commit", "date"} {
 		arg := strings.ToUpper(name)
 		for _, want := range []string{"-X $APP." + name + "=$" + arg, "ARG " + arg + "="} {
@@ -107,9 +102,7 @@ func TestTheDockerfileStampsTheVersion(t *testing.T) {
 func readManifest(t *testing.T, name string, into any) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("..", "..", "artifacts", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if err := yaml.UnmarshalStrict(data, into); err != nil {
 		t.Fatalf("parse %s: %v", name, err)
 	}

@@ -21,6 +21,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/glassback/glassback/pkg/fakeapi"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 const (
@@ -482,16 +483,12 @@ func TestObserve(t *testing.T) {
 		if cached != nil {
 			objects = append(objects, cached)
 		}
-		if err := f.cache.Replace(objects, ""); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, f.cache.Replace(objects, ""))
 		if seen := f.Observe(owner, name); seen != (Observed[*corev1.ConfigMap, *configuration]{}) {
 			t.Errorf("%s shows %+v, want nothing", sentence, seen)
 		}
 	}
-	if err := f.cache.Replace([]any{foreign(nil)}, ""); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, f.cache.Replace([]any{foreign(nil)}, ""))
 	if seen := f.WithOwned(owner, f.Observe(owner, name)); seen.Unreadable != "" || seen.Object != nil || seen.Owned != nil {
 		t.Errorf("another owner's is shown as %+v, want no object and no fields", seen)
 	}
@@ -520,9 +517,7 @@ func TestUnreadable(t *testing.T) {
 	}
 
 	// One that is hidden too.
-	if err := f.cache.Replace(nil, ""); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, f.cache.Replace(nil, ""))
 	if _, out, err := f.reconcile(t, true, exactly(greeting("a", "2"))); err != nil ||
 		ptr.Deref(out.Problem, Problem{}).Reason != "ConfigMapUnreadable" || out.Wrote {
 		t.Errorf("outcome %+v, error %v; want ConfigMapUnreadable, and nothing written", out, err)

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/glassback/glassback/pkg/fakeapi"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 var (
@@ -114,9 +115,7 @@ func TestAnOwnerThatWantsSomethingElseIsNoFight(t *testing.T) {
 	desire := func(n int) Outcome {
 		f.see()
 		_, out, err := f.reconcile(t, false, exactly(greeting("a", strconv.Itoa(n))))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		return out
 	}
 	for n := range 20 * freeRepairs {
@@ -183,9 +182,7 @@ func (f *fixture) repair(t *testing.T) {
 	for range 2 {
 		f.see()
 		_, out, err := f.reconcile(t, false, exactly(greeting("a", "1")))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if out.Wrote {
 			return
 		}

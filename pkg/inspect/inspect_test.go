@@ -28,6 +28,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/glassback/glassback/pkg/loop"
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/pipeline"
 	"github.com/glassback/glassback/pkg/trace"
 )
@@ -83,9 +84,7 @@ func newWorks(t *testing.T, config Config) *works {
 			}
 		},
 	})
-	if err := w.loop.Watch(w.informer, "Secret", loop.Self); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, w.loop.Watch(w.informer, "Secret", loop.Self))
 	config.Informers = []Watched{{Informer: w.informer, Resource: "secrets", Aliases: []string{"sec"}}}
 	config.Loops = []Run{{Loop: w.loop}}
 	var err error
@@ -374,9 +373,7 @@ func read(t *testing.T, stream io.Reader, events int) (lines []string, overviews
 			continue
 		}
 		var batch Events
-		if err := json.Unmarshal([]byte(data), &batch); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, json.Unmarshal([]byte(data), &batch))
 		for _, e := range batch.Events {
 			lines = append(lines, e.Line[17:])
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 	"github.com/glassback/glassback/pkg/crds"
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/pipeline"
 )
 
@@ -43,9 +44,7 @@ func caches(t testing.TB, objects ...metav1.Object) *informers {
 			stores[informer.Kind()] = informer.GetStore()
 			all.add(labels{informer.Kind(), ""}, informer)
 		}
-		if err := stores[informer.Kind()].Add(object); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, stores[informer.Kind()].Add(object))
 	}
 	return all
 }

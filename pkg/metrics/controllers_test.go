@@ -33,6 +33,7 @@ import (
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned/fake"
 	glassbackinformers "github.com/glassback/glassback/pkg/generated/informers/externalversions"
 	"github.com/glassback/glassback/pkg/loop"
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/trace"
 )
 
@@ -158,9 +159,7 @@ func feedMissed(t *testing.T, namespace string) {
 		Kube: kube, Client: client, MyCronJobs: crons, Jobs: kubeinformers.NewSharedInformerFactory(kube, 0).Batch().V1().Jobs(),
 		Recorder: record.NewFakeRecorder(10), Clock: clocktesting.NewFakeClock(now),
 	})
-	if err := errors.Join(err, crons.Informer().GetStore().Add(mcj)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, errors.Join(err, crons.Informer().GetStore().Add(mcj)))
 	if _, err := c.Sync(t.Context(), cache.MetaObjectToName(mcj)); err != nil {
 		t.Fatal(err)
 	}

@@ -23,6 +23,8 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 	"k8s.io/component-base/metrics/legacyregistry"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 func TestMain(m *testing.M) {
@@ -49,9 +51,7 @@ func scrape(t testing.TB) scraped {
 	}
 	parser := expfmt.NewTextParser(model.LegacyValidation)
 	families, err := parser.TextToMetricFamilies(w.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return families
 }
 
@@ -199,9 +199,7 @@ func TestAllThatWasPromisedIsScraped(t *testing.T) {
 		families = append(families, s[name])
 	}
 	problems, err := promlint.NewWithMetricFamilies(families).Lint()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, problem := range problems {
 		t.Errorf("%s: %s", problem.Metric, problem.Text)
 	}

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/util/cert"
 
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned/fake"
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/webhook"
 	"github.com/glassback/glassback/pkg/webhook/certificate"
 )
@@ -70,21 +71,15 @@ func feedCertificates(t *testing.T) time.Time {
 		t.Error("there is a certificate in an empty directory")
 	}
 	certPEM, keyPEM, err := cert.GenerateSelfSignedCertKey("glassback", nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for name, text := range map[string][]byte{certificate.CertFile: certPEM, certificate.KeyFile: keyPEM} {
-		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))
 	}
 	if _, err := certificate.OpenFiles(dir); err != nil {
 		t.Error(err)
 	}
 	parsed, err := cert.ParseCertsPEM(certPEM)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return parsed[0].NotAfter
 }
 

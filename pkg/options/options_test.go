@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/pipeline"
 )
 
@@ -59,9 +60,7 @@ func TestParseOptions(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			if !slices.Equal(o.Namespaces, test.namespaces) || !slices.Equal(o.Controllers, test.controllers) {
 				t.Errorf("namespaces %q and controllers %q, want %q and %q", o.Namespaces, o.Controllers, test.namespaces, test.controllers)
 			}

@@ -9,6 +9,8 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 func TestWebhookFlags(t *testing.T) {
@@ -68,9 +70,7 @@ func TestWebhookFlags(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			if mode := o.WebhookMode(); mode != test.mode {
 				t.Errorf("mode %s, want %s", mode, test.mode)
 			}

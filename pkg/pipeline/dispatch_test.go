@@ -19,6 +19,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/textlogger"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // TestPanicCostsOneNotification: a handler that panics loses only this notification. It gets the following ones, and syncs. The other
@@ -44,9 +46,7 @@ func TestPanicCostsOneNotification(t *testing.T) {
 			},
 			DeleteFunc: func(obj any) { panicking.OnDelete(obj) },
 		}, cache.HandlerOptions{Logger: &logger})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		mustAdd(t, informer, other)
 		run(t, informer)
 		synctest.Wait()

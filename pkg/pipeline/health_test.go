@@ -20,6 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/watchlist"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 var forbidden = apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "", errors.New("no role grants it"))
@@ -176,13 +178,9 @@ func TestSourceIsAsItsListerWatcher(t *testing.T) {
 		t.Error(err)
 	}
 	first, err := observed.WatchWithContext(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	second, err := observed.WatchWithContext(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if first.Stop(); !s.health().Watching {
 		t.Error("the end of an earlier watch counts as the end of the present one")
 	}

@@ -20,6 +20,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // eachQueue runs a test with each of the two queues. The tests of this file check the behaviours that client-go's own tests of the shared
@@ -62,9 +64,7 @@ func run(t *testing.T, informer *Informer) (stop func()) {
 func mustAdd(t *testing.T, informer *Informer, handler cache.ResourceEventHandler) cache.ResourceEventHandlerRegistration {
 	t.Helper()
 	handle, err := informer.AddEventHandler(handler)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return handle
 }
 
@@ -149,9 +149,7 @@ func TestIndexersCanBeAddedUntilTheEnd(t *testing.T) {
 			}
 		}
 		byName := func(obj any) ([]string, error) { return []string{obj.(*corev1.ConfigMap).Name}, nil }
-		if err := informer.AddIndexers(cache.Indexers{"name": byName}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, informer.AddIndexers(cache.Indexers{"name": byName}))
 		stop := run(t, informer)
 		lookup("name", "1", "a/1")
 		lookup(cache.NamespaceIndex, "a", "a/1")
@@ -259,9 +257,7 @@ func TestResyncPeriods(t *testing.T) {
 				add := func(handlers []handler) (added []*listener) {
 					for _, h := range handlers {
 						handle, err := informer.AddEventHandlerWithResyncPeriod(&journal{}, h.asks)
-						if err != nil {
-							t.Fatal(err)
-						}
+						must.Succeed(t, err)
 						added = append(added, handle.(*listener))
 					}
 					return added
@@ -323,14 +319,12 @@ func TestWatchErrorHandlerIsCalled(t *testing.T) {
 		api.fail([]error{denied}, []error{denied})
 		type key struct{}
 		var got error
-		if err := informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, _ *cache.Reflector, err error) {
+		must.Succeed(t, informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, _ *cache.Reflector, err error) {
 			if ctx.Value(key{}) != "run" {
 				t.Error("the handler gets another context than Run's")
 			}
 			got = err
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 		ctx, cancel := context.WithCancel(context.WithValue(context.Background(), key{}, "run"))
 		ended := make(chan struct{})
 		go func() {
@@ -408,16 +402,14 @@ func TestTransformTrimsEverything(t *testing.T) {
 		api := newFakeAPI()
 		api.put("a/1")
 		informer := newTestInformer(api, queue, 0)
-		if err := informer.SetTransform(func(obj any) (any, error) {
+		must.Succeed(t, informer.SetTransform(func(obj any) (any, error) {
 			object := obj.(*corev1.ConfigMap)
 			if object.Name == "bad" {
 				return nil, errors.New("bad")
 			}
 			object.Data = map[string]string{"trimmed": object.Name}
 			return object, nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 		check := func(obj any) {
 			if object := obj.(*corev1.ConfigMap); !reflect.DeepEqual(object.Data, map[string]string{"trimmed": object.Name}) {
 				t.Errorf("this object was not trimmed: %v", object)
@@ -612,9 +604,7 @@ func TestRemoveDuringACall(t *testing.T) {
 		handle := mustAdd(t, informer, cache.ResourceEventHandlerFuncs{AddFunc: func(any) { calls++; <-gate }})
 		run(t, informer)
 		synctest.Wait()
-		if err := informer.RemoveEventHandler(handle); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, informer.RemoveEventHandler(handle))
 		down := make(chan struct{})
 		go func() {
 			defer close(down)
@@ -849,16 +839,14 @@ func TestStatsCountsTheQueue(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
 		informer := newTestInformer(newFakeAPI(), queue, 0)
 		q, err := informer.start(logger())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		store := &reflectorStore{queue: q, arrived: &informer.arrived, tracer: &informer.tracer}
-		must(store.Replace([]any{configMap("a/1", "1"), configMap("a/2", "2")}, "2"))
-		must(store.Add(configMap("a/3", "3")))
-		must(store.Update(configMap("a/3", "4")))
-		must(store.Delete(configMap("a/1", "5")))
-		must(store.Bookmark("6"))
-		must(store.Resync())
+		panicOn(store.Replace([]any{configMap("a/1", "1"), configMap("a/2", "2")}, "2"))
+		panicOn(store.Add(configMap("a/3", "3")))
+		panicOn(store.Update(configMap("a/3", "4")))
+		panicOn(store.Delete(configMap("a/1", "5")))
+		panicOn(store.Bookmark("6"))
+		panicOn(store.Resync())
 		if store.Add("no object") == nil {
 			t.Error("the queue accepted a string")
 		}

@@ -28,6 +28,8 @@ import (
 
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 const host = "webhook.test"
@@ -410,9 +412,7 @@ func TestServeEndsSlowConnections(t *testing.T) {
 					fine(w, r)
 				})
 				conn, err := s.connect(t, trusting())
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, err)
 				at := time.Now()
 				go io.WriteString(conn, test.sent)
 				io.Copy(io.Discard, conn) // The error can be any.
@@ -438,9 +438,7 @@ func TestServeGivesUpOnAClientThatDoesNotRead(t *testing.T) {
 			failed <- err
 		})
 		conn, err := s.connect(t, trusting())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		began := time.Now()
 		if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: a\r\n\r\n"); err != nil {
 			t.Error(err)
@@ -523,16 +521,12 @@ func TestServeLogsConnections(t *testing.T) {
 		}, "INFO 0 A client refused the serving certificate: http: TLS handshake error from pipe: remote error: tls: bad certificate"},
 		"a probe of the port": {func(t *testing.T, s *server) {
 			conn, err := s.dial(t.Context(), "", "")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			conn.Close()
 		}, "INFO 4 A connection failed: http: TLS handshake error from pipe: EOF"},
 		"a client without TLS": {func(t *testing.T, s *server) {
 			conn, err := s.dial(t.Context(), "", "")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			go io.WriteString(conn, "GET / HTTP/1.1\r\n\r\n")
 			io.Copy(io.Discard, conn)
 			conn.Close()
@@ -573,9 +567,7 @@ func TestHalfABodyIsAnswered(t *testing.T) {
 		h := NewHandler(nil)
 		s := serve(t, t.Context(), h.ServeHTTP)
 		conn, err := s.connect(t, trusting())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		at := time.Now()
 		go fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\nhalf",
 			Path("validate", kindOf(t, "RedisCluster").GroupVersionKind))

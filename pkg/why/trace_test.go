@@ -21,6 +21,7 @@ import (
 
 	"github.com/glassback/glassback/pkg/command"
 	"github.com/glassback/glassback/pkg/inspect"
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/trace"
 )
 
@@ -32,9 +33,7 @@ func follow(t *testing.T, handler func(stop func()) http.Handler, stdout io.Writ
 	server := httptest.NewServer(handler(stop))
 	defer server.Close()
 	o, err := parseTrace(append([]string{"--address", server.URL}, args...), io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var said bytes.Buffer
 	err = (&tracer{traceOptions: o, stdout: stdout, stderr: &said, retry: time.Millisecond, oneIn: 1}).run(ctx)
 	return strings.ReplaceAll(said.String(), server.URL, "URL"), err

@@ -23,6 +23,7 @@ import (
 
 	"github.com/glassback/glassback/docs/commands"
 	"github.com/glassback/glassback/hack/devcluster/cluster"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // root is the root directory of the repository.
@@ -249,9 +250,7 @@ func signal(group int, s syscall.Signal) error { return syscall.Kill(-group, s) 
 func clone(t *testing.T) string {
 	t.Helper()
 	devcluster, err := cluster.FindBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	const script = `
 		repository=$1 clone=$2 devcluster=$3 glassback=$4 ecssim=$5
 		tar -C "$repository" --exclude=./.git --exclude=./.cache --exclude=./bin --exclude=./dist --exclude=./tmp -c . | tar -C "$clone" -x

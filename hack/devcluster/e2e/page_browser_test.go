@@ -29,6 +29,8 @@ import (
 	cdpruntime "github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // chromiums are the names of the program: see hack/browser.sh.
@@ -107,9 +109,7 @@ type tab struct {
 func (b *browser) open(t *testing.T, address string, before ...step) *tab {
 	t.Helper()
 	at, err := url.Parse(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	ctx, end := chromedp.NewContext(b.ctx, chromedp.WithNewBrowserContext())
 	p := &tab{t: t, ctx: ctx, origin: at.Scheme + "://" + at.Host + "/", artifacts: t.ArtifactDir()}
 	t.Cleanup(func() {

@@ -27,6 +27,7 @@ import (
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 	"github.com/glassback/glassback/pkg/leaktest"
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/recording"
 )
 
@@ -122,20 +123,14 @@ func hasDecisions(dir string) error {
 func recordedText(t *testing.T, dir string) string {
 	t.Helper()
 	files, err := recording.Files([]string{dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var all []byte
 	for _, name := range files {
 		file, err := os.Open(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		defer file.Close()
 		packed, err := gzip.NewReader(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		text, err := io.ReadAll(packed)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)

@@ -29,6 +29,7 @@ import (
 	"github.com/glassback/glassback/pkg/fakeapi"
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
 	"github.com/glassback/glassback/pkg/generated/informers/externalversions"
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/report"
 )
 
@@ -450,9 +451,7 @@ func TestAFight(t *testing.T) {
 			for s.clock.Since(t0) < time.Hour {
 				s.catchUp()
 				requests, after, err := s.sync(t)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, err)
 				switch wrote := slices.ContainsFunc(requests, func(r string) bool { return r == createRequest || r == applyRequest }); {
 				case wrote:
 					writes++
@@ -478,9 +477,7 @@ func TestAFight(t *testing.T) {
 			for range 10 {
 				s.catchUp()
 				_, after, err := s.sync(t)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, err)
 				s.clock.SetTime(s.clock.Now().Add(after))
 			}
 			got, data := reasonOf(s.example(), glassback.ConditionReady), s.configMap().Data
@@ -542,9 +539,7 @@ func TestAFreedNameIsTaken(t *testing.T) {
 	var all []string
 	for range 3 {
 		requests, _, err := s.sync(t)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		all = append(all, requests...)
 		s.catchUp()
 	}
@@ -588,9 +583,7 @@ func TestTombstones(t *testing.T) {
 					own.InformerFor(&v1.ApiExampleA{}, func(versioned.Interface, time.Duration) cache.SharedIndexInformer { return examples })
 					kube.InformerFor(&corev1.ConfigMap{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer { return configMaps })
 				}))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, err)
 				go c.Run(t.Context(), t.Context(), 0) // Handlers add keys, and no worker takes them.
 				synctest.Wait()
 				tombstones := map[*deaf]any{examples: s.example(), configMaps: s.configMap()}

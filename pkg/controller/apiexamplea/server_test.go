@@ -21,6 +21,7 @@ import (
 	v1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
 	"github.com/glassback/glassback/pkg/fakeapi"
 	"github.com/glassback/glassback/pkg/generated/informers/externalversions"
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/recording/recordtest"
 )
 
@@ -121,9 +122,7 @@ func (s *server) settle(t *testing.T) *server {
 	t.Helper()
 	for range 5 {
 		requests, _, err := s.sync(t)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		s.catchUp()
 		if len(requests) == 0 {
 			s.forget()

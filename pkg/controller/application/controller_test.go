@@ -24,6 +24,7 @@ import (
 	v1 "github.com/glassback/glassback/pkg/apis/app/v1"
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	"github.com/glassback/glassback/pkg/fakeapi"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 const (
@@ -114,9 +115,7 @@ func TestFromNothing(t *testing.T) {
 	var all []string
 	for range 4 {
 		requests, _, err := o.sync(t)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		all = append(all, requests...)
 		o.catchUp()
 	}

@@ -26,6 +26,7 @@ import (
 	v1 "github.com/glassback/glassback/pkg/apis/app/v1"
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
 	"github.com/glassback/glassback/pkg/generated/informers/externalversions"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // deaf is an informer that is never told of anything, and lets a test call its
@@ -69,9 +70,7 @@ func wired(t *testing.T, s *server) (*Controller, map[string]*deaf) {
 			})
 		}
 	}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	go c.Run(t.Context(), t.Context(), 0) // Handlers add keys, and no worker takes them.
 	synctest.Wait()
 	return c, informers

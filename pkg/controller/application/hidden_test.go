@@ -20,6 +20,7 @@ import (
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	"github.com/glassback/glassback/pkg/child"
 	"github.com/glassback/glassback/pkg/fakeapi"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 func TestAFreedNameIsTaken(t *testing.T) {
@@ -34,9 +35,7 @@ func TestAFreedNameIsTaken(t *testing.T) {
 	var all []string
 	for range 3 {
 		requests, _, err := o.sync(t)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		all = append(all, requests...)
 		o.catchUp()
 	}

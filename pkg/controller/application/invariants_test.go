@@ -27,6 +27,7 @@ import (
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	"github.com/glassback/glassback/pkg/child"
 	"github.com/glassback/glassback/pkg/fakeapi"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // TestInvariants runs two operators on one Application through random histories:
@@ -415,9 +416,7 @@ func (h *history) wasListed(resource string, uid types.UID) bool {
 // spec says, or within the autoscaler's bounds.
 func (h *history) deployment(child *appsv1.Deployment, owned any) any {
 	configuration, err := deployment(h.server.app(), nil, nil)
-	if err != nil {
-		h.Fatal(err)
-	}
+	must.Succeed(h, err)
 	replicas := owned.(*appsv1ac.DeploymentApplyConfiguration).Spec.Replicas
 	if a := h.server.app().Spec.Autoscaling; a != nil {
 		configuration.Spec.Replicas = replicas

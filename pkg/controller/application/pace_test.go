@@ -19,6 +19,7 @@ import (
 
 	v1 "github.com/glassback/glassback/pkg/apis/app/v1"
 	"github.com/glassback/glassback/pkg/apis/glassback"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // TestPace goes through one rollout: numbers alone are written every ten seconds,
@@ -77,9 +78,7 @@ func TestPace(t *testing.T) {
 		step.change()
 		o.catchUp()
 		requests, after, err := o.sync(t)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if wrote := slices.Equal(requests, []string{statusRequest}); wrote != step.request || !wrote && len(requests) > 0 {
 			t.Errorf("%s: requests %q, want the status: %t", step.says, requests, step.request)
 		}
@@ -133,9 +132,7 @@ func TestStatusWritesFromCreationToReady(t *testing.T) {
 		step()
 		o.catchUp()
 		requests, _, err := o.sync(t)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if n > 0 && len(requests) > 0 {
 			statuses = append(statuses, strconv.Itoa(n)+" "+strings.Join(requests, ", ")+": "+reasonOf(s.app(), glassback.ConditionReady))
 		}

@@ -28,6 +28,7 @@ import (
 	v1 "github.com/glassback/glassback/pkg/apis/app/v1"
 	"github.com/glassback/glassback/pkg/fakeapi"
 	"github.com/glassback/glassback/pkg/generated/informers/externalversions"
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/recording/recordtest"
 )
 
@@ -211,9 +212,7 @@ func (s *server) settle(t testing.TB) *server {
 	t.Helper()
 	for range 10 {
 		requests, _, err := s.connect().sync(t)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		d, ok := s.child("deployments").(*appsv1.Deployment)
 		switch complete := !ok || (d.Status.ObservedGeneration == d.Generation && d.Status.Replicas == *d.Spec.Replicas); {
 		case !complete:
@@ -331,9 +330,7 @@ func (o *operator) run(t testing.TB, duration time.Duration, afterWrite func()) 
 		o.catchUp()
 		was, at := s.Version(), s.clock.Since(start)
 		requests, after, err := o.sync(t)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if s.Version() > was {
 			request := requests[len(requests)-1]
 			all = append(all, write{at, request})

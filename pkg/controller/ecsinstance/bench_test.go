@@ -21,6 +21,7 @@ import (
 	"github.com/glassback/glassback/pkg/cloud/aliyun"
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
 	typed "github.com/glassback/glassback/pkg/generated/clientset/versioned/typed/alibabacloud/v1alpha1"
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/pipeline"
 )
 
@@ -55,9 +56,7 @@ func bench(b *testing.B) (*Controller, *int) {
 	informer := pipeline.New(pipeline.Config{
 		Resource: "ecsinstances", Object: &v1alpha1.ECSInstance{}, Indexers: cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
 	})
-	if err := informer.GetIndexer().Add(settledECS()); err != nil {
-		b.Fatal(err)
-	}
+	must.Succeed(b, informer.GetIndexer().Add(settledECS()))
 	writes := new(int)
 	l := &lens{instances: map[string]aliyun.Instance{testInstance: *seen().instance}}
 	c, err := New(Config{
@@ -68,9 +67,7 @@ func bench(b *testing.B) (*Controller, *int) {
 		},
 		Open: func(*aliyun.AccessKey, string) Cloud { return known{l} },
 	})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Succeed(b, err)
 	c.secrets.begin(b.Context())
 	c.fleets.begin(b.Context())
 	b.Cleanup(c.fleets.end)

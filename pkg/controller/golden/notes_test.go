@@ -21,6 +21,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -40,14 +42,10 @@ func (f *file) compare(t *testing.T) {
 	t.Helper()
 	path, got := filepath.Join("testdata", f.name+".yaml"), slices.Concat([]byte(header), f.text.Bytes())
 	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(path, got, 0o644))
 	}
 	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if bytes.Equal(got, want) {
 		return
 	}

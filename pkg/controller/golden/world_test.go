@@ -29,6 +29,7 @@ import (
 	"github.com/glassback/glassback/pkg/fakeapi"
 	glassbackscheme "github.com/glassback/glassback/pkg/generated/clientset/versioned/scheme"
 	"github.com/glassback/glassback/pkg/generated/informers/externalversions"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 func TestMain(m *testing.M) {
@@ -78,9 +79,7 @@ func scenario(t *testing.T, f *file, name string, make func(*world) (controller,
 			kubeFrom: kubeinformers.NewSharedInformerFactory(s.kube, 0), ownFrom: externalversions.NewSharedInformerFactory(s.own, 0),
 		}
 		c, err := make(w)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		w.notes.scenario(name)
 		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
 		w.kubeFrom.StartWithContext(ctx)

@@ -19,6 +19,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/klog/v2"
 	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // The world of a simulation: one Secret and two configurations, some replicas of the
@@ -273,9 +275,7 @@ func (w *world) meddle() {
 	case 4: // a foreign CA, or one of a backup
 		w.edit(func(s *corev1.Secret) {
 			other, err := newAuthority(w.now, simulated.Authority)
-			if err != nil {
-				w.Fatal(err)
-			}
+			must.Succeed(w, err)
 			s.Data = map[string][]byte{keyCurrent: other.certPEM, keyCurrentKey: other.keyPEM}
 		})
 	case 5:
