@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 // Package crd holds the CustomResourceDefinitions in the binary, as
 // hack/update-codegen.sh makes them from pkg/apis.

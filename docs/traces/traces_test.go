@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 // Package traces has only tests: the claims and the scenarios of docs/informer.md, and what the trace tells
 // of each. The traces are in testdata, from where the document quotes them.

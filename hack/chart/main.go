@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 // Command chart generates the templates of artifacts/chart that repeat other files below
 // artifacts: CustomResourceDefinitions, webhooks, rights and alerts. Its tests fail if a template

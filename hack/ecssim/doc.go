@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 // Package ecssim simulates ECS of Alibaba Cloud over HTTP, and the call of its STS that returns
 // the caller's identity. It serves tests, the demo, and users without an account. Its instances

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 // Package breakpoint stops single stages of a running operator, for learning: what piles up before a
 // stage, and how does the operator catch up afterwards? Nothing is lost.

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 // Package child reconciles the objects that a controller's object owns, by server-side apply. For each child there is
 // the desired state, an apply configuration or none, and the state that the cache shows:

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 // Package loop connects event handlers, a workqueue and a controller's Sync. Only this package calls a
 // queue's Get, Done, Forget and AddAfter, so one place keeps the contract of the workqueue:

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 // Package metrics is what Prometheus reads of this operator. The packages that are measured
 // know nothing of Prometheus: each has one small interface, or func, that Register

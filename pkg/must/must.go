@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 // Package must ends a test at the first error of its set-up. It is for tests.
 package must

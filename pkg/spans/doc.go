@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 // Package spans sends OpenTelemetry traces of the operator to a collector, by OTLP over HTTP. Only this
 // package imports the SDK of OpenTelemetry.

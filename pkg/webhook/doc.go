@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 // Package webhook answers the API server before it stores an object: it sets defaults, and
 // validates the object.

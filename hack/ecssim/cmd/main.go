@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 // Command ecssim serves a simulated ECS of Alibaba Cloud, to try the operator without an account: see hack/ecssim. A browser shows its
 // instances.

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 // Command trimcrd drops, below some fields of a CRD that controller-gen made, the
 // descriptions and the rules about updates:

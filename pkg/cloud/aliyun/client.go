@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 // Package aliyun is a client of Alibaba Cloud ECS that manages instances. It sends every call
 // once, with the context of its caller. If ECS rejected the time or the nonce, it sends the

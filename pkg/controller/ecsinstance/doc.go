@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 // Package ecsinstance creates the virtual machine of an ECSInstance in Alibaba Cloud, keeps it as the spec
 // says, and deletes it.

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 // Package certificate provides the serving certificate of the webhooks: from Files that
 // another program renews, or from a Keeper, which renews it by itself.
