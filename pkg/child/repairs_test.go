@@ -35,8 +35,8 @@ var (
 	}
 )
 
-// see makes the cache show what has the label.
-func (f *fixture) see() {
+// catchUp makes the cache show the objects that have the label.
+func (f *fixture) catchUp() {
 	f.server.Cache("configmaps", f.cache, fakeapi.Labelled("of"))
 }
 
@@ -46,7 +46,7 @@ func (f *fixture) fight(t *testing.T, over time.Duration, undo func(*server)) []
 	t.Helper()
 	var wrote []time.Duration
 	for start := f.clock.Now(); f.clock.Since(start) <= over; {
-		f.see()
+		f.catchUp()
 		switch _, out, err := f.reconcile(t, false, exactly(greeting("a", "1"))); {
 		case err != nil:
 			t.Fatal(err)
@@ -96,7 +96,7 @@ func TestTheFirstChangesAreRepairedAtOnce(t *testing.T) {
 		t.Run(sentence, func(t *testing.T) {
 			f := newFixture()
 			for n := range freeRepairs { // The first makes it.
-				f.see()
+				f.catchUp()
 				if _, out, err := f.reconcile(t, false, exactly(greeting("a", "1"))); !out.Wrote || out.Problem != nil || err != nil {
 					t.Fatalf("write %d: outcome %+v, error %v; want it written at once", n, out, err)
 				}
@@ -111,7 +111,7 @@ func TestTheFirstChangesAreRepairedAtOnce(t *testing.T) {
 func TestAnOwnerThatWantsSomethingElseIsNoFight(t *testing.T) {
 	f := newFixture()
 	desire := func(n int) Outcome {
-		f.see()
+		f.catchUp()
 		_, out, err := f.reconcile(t, false, exactly(greeting("a", strconv.Itoa(n))))
 		must.Succeed(t, err)
 		return out
@@ -178,7 +178,7 @@ func (f *fixture) pass(d time.Duration) { f.clock.SetTime(f.clock.Now().Add(d)) 
 func (f *fixture) repair(t *testing.T) {
 	t.Helper()
 	for range 2 {
-		f.see()
+		f.catchUp()
 		_, out, err := f.reconcile(t, false, exactly(greeting("a", "1")))
 		must.Succeed(t, err)
 		if out.Wrote {

@@ -110,7 +110,7 @@ func (h *history) step() {
 	case n < 35:
 		h.sync(i)
 	case n < 62:
-		h.see(i)
+		h.catchUpSome(i)
 	case n < 66:
 		h.note("operator %d is started anew", i)
 		h.operators[i] = h.server.connect()
@@ -136,9 +136,9 @@ func (h *history) step() {
 	}
 }
 
-// see lets one of the caches of operator i catch up by some states, or all of them
+// catchUpSome lets one of the caches of operator i catch up by some states, or all of them
 // fully.
-func (h *history) see(i int) {
+func (h *history) catchUpSome(i int) {
 	o := h.operators[i]
 	if h.Random.IntN(3) > 0 {
 		o.catchUp()

@@ -90,7 +90,7 @@ func (h *history) step() {
 	case n < 60:
 		h.sync(i)
 	case n < 82:
-		h.see(i)
+		h.catchUpSome(i)
 	case n < 92:
 		h.finishJob()
 	case n < 96:
@@ -110,8 +110,8 @@ func (h *history) step() {
 	}
 }
 
-// see lets one of the caches of operator i catch up by some states, or fully.
-func (h *history) see(i int) {
+// catchUpSome lets one of the caches of operator i catch up by some states, or fully.
+func (h *history) catchUpSome(i int) {
 	c, last := h.operators[i], h.server.Version()
 	if h.Random.IntN(3) > 0 {
 		c.catchUp()
