@@ -65,13 +65,9 @@ var chosen = datasource{"prometheus", "${datasource}"}
 func readDashboard(t *testing.T) dashboard {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(root, "artifacts", "prometheus", "dashboard.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	var d dashboard
-	if err := json.Unmarshal(data, &d); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, json.Unmarshal(data, &d))
 	return d
 }
 

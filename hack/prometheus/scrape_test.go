@@ -266,14 +266,10 @@ func checkOutcome(t *testing.T, of []*series, by *matcher) {
 	known := map[string]bool{}
 	for _, pattern := range []string{"pkg/cloud/aliyun/*.go", "pkg/redisnode/*.go"} {
 		files, err := filepath.Glob(filepath.Join(root, pattern))
-		if err != nil {
-			t.Fatal(err)
-		}
+		succeed(t, err)
 		for _, file := range files {
 			data, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			succeed(t, err)
 			for _, found := range outcome.FindAllStringSubmatch(string(data), -1) {
 				known[found[1]] = true
 			}
@@ -297,9 +293,7 @@ var (
 // nothing that there is not.
 func checkDocument(t *testing.T, m memory) {
 	data, err := os.ReadFile(filepath.Join(root, "docs", "metrics.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	exported := map[string]bool{}
 	for _, s := range m {
 		exported[suffix.ReplaceAllString(s.labels.Get(model.MetricNameLabel), "")] = true
