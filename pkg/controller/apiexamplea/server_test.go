@@ -138,14 +138,4 @@ func (s *server) forget() {
 }
 
 // sent returns the events that the controller has sent.
-func (s *server) sent() []string {
-	var events []string
-	for {
-		select {
-		case event := <-s.events.Events:
-			events = append(events, event)
-		default:
-			return events
-		}
-	}
-}
+func (s *server) sent() []string { return fakeapi.Sent(s.events) }

@@ -348,17 +348,7 @@ func (o *operator) run(t testing.TB, duration time.Duration, afterWrite func()) 
 }
 
 // sent returns the events that the controller has sent.
-func (o *operator) sent() []string {
-	var events []string
-	for {
-		select {
-		case event := <-o.events.Events:
-			events = append(events, event)
-		default:
-			return events
-		}
-	}
-}
+func (o *operator) sent() []string { return fakeapi.Sent(o.events) }
 
 // failing returns a function that answers with err the requests whose requestText begins with prefix.
 func failing(prefix string, err error) func(fakeapi.Request) error {
