@@ -6,13 +6,13 @@ package main
 import (
 	"bytes"
 	"compress/gzip"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/glassback/glassback/pkg/must"
+	"github.com/glassback/glassback/pkg/recording/recordtest"
 )
 
 // corpus is a recording of tests.
@@ -21,16 +21,9 @@ const corpus = "../../pkg/replay/testdata/glassback-ecsinstance.jsonl.gz"
 // edited returns a copy of the corpus with another text.
 func edited(t *testing.T, edit func(text []byte) []byte) string {
 	t.Helper()
-	file, err := os.Open(corpus)
-	must.Succeed(t, err)
-	defer file.Close()
-	packed, err := gzip.NewReader(file)
-	must.Succeed(t, err)
-	text, err := io.ReadAll(packed)
-	must.Succeed(t, err)
 	var b bytes.Buffer
 	packer := gzip.NewWriter(&b)
-	if _, err := packer.Write(edit(text)); err != nil {
+	if _, err := packer.Write(edit(recordtest.Text(t, corpus))); err != nil {
 		t.Fatal(err)
 	}
 	must.Succeed(t, packer.Close())

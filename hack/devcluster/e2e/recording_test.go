@@ -4,12 +4,9 @@
 package e2e
 
 import (
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -27,6 +24,7 @@ import (
 	"github.com/glassback/glassback/pkg/leaktest"
 	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/recording"
+	"github.com/glassback/glassback/pkg/recording/recordtest"
 )
 
 // testRecording records objects of all kinds with credentials in every place, and kills the operator. The recording has decisions of each
@@ -124,16 +122,7 @@ func recordedText(t *testing.T, dir string) string {
 	must.Succeed(t, err)
 	var all []byte
 	for _, name := range files {
-		file, err := os.Open(name)
-		must.Succeed(t, err)
-		defer file.Close()
-		packed, err := gzip.NewReader(file)
-		must.Succeed(t, err)
-		text, err := io.ReadAll(packed)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		all = append(all, text...)
+		all = append(all, recordtest.Text(t, name)...)
 	}
 	return string(all)
 }
