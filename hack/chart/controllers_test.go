@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 	"text/template"
 
@@ -82,21 +81,5 @@ func sameRules(t *testing.T, role object, values map[string]any) {
 	succeed(t, json.Unmarshal(data, &want))
 	if got := role["rules"]; !reflect.DeepEqual(got, want) {
 		t.Errorf("the rules are\n%v\nwant\n%v", got, want)
-	}
-}
-
-// TestWhoRunsMyCronJobsAloneGetsNoSecret shows the purpose of the test above with one example.
-func TestWhoRunsMyCronJobsAloneGetsNoSecret(t *testing.T) {
-	for _, values := range []string{"controllers: [mycronjob]", "{controllers: [mycronjob], watchNamespaces: [a]}"} {
-		for name, role := range render(t, values) {
-			if !strings.HasSuffix(strings.TrimSuffix(name, " in a"), "Role/glassback-manager") {
-				continue
-			}
-			for _, resource := range []string{"secrets", "pods", "persistentvolumeclaims", "deployments", "configmaps"} {
-				if strings.Contains(fmt.Sprint(role["rules"]), "["+resource+"]") {
-					t.Errorf("with %s, %s has rights to %s: %v", values, name, resource, role["rules"])
-				}
-			}
-		}
 	}
 }
