@@ -65,10 +65,7 @@ func (l *lines) take() []string {
 // newBench starts an informer on an API server that has objects with these keys.
 func newBench(t *testing.T, queue Queue, keys ...string) *bench {
 	t.Helper()
-	b := &bench{T: t, api: newFakeAPI(), calls: &lines{}, recorder: trace.NewRecorder(1000)}
-	for _, key := range keys {
-		b.api.put(key)
-	}
+	b := &bench{T: t, api: newFakeAPI(keys...), calls: &lines{}, recorder: trace.NewRecorder(1000)}
 	b.informer = New(Config{
 		ListerWatcher: b.api.newClient(true), Object: &corev1.ConfigMap{}, Resource: "configmaps", Queue: queue, Trace: b.recorder,
 		Backoff: &wait.Backoff{Duration: time.Second, Factor: 1, Steps: 1},

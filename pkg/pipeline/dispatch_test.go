@@ -25,9 +25,7 @@ import (
 // handlers are not affected.
 func TestPanicCostsOneNotification(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
-		api := newFakeAPI()
-		api.put("a/1") // 2
-		api.put("a/2") // 3
+		api := newFakeAPI("a/1", "a/2") // versions 2, 3
 		informer := newTestInformer(api, queue, 0)
 		var log syncBuffer
 		logger := klog.LoggerWithName(textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&log))), "the-handler")
@@ -213,8 +211,7 @@ func TestBacklogRaces(t *testing.T) {
 // TestResyncOfOneHandler: a resync that is due for one handler goes to no other handler, even if another one is added in between.
 func TestResyncOfOneHandler(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
-		api := newFakeAPI()
-		api.put("a/1") // 2
+		api := newFakeAPI("a/1") // version 2
 		informer := newTestInformer(api, queue, 10*time.Second)
 		early, late := &journal{}, &journal{}
 		mustAdd(t, informer, early)

@@ -133,8 +133,7 @@ func TestHealthOfRequestsThatFail(t *testing.T) {
 // TestHealthOfAListThatCannotBeStored: the store refuses an object of the list. Only the error of ListAndWatch shows this.
 func TestHealthOfAListThatCannotBeStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		api := newFakeAPI()
-		api.put("a/1")
+		api := newFakeAPI("a/1")
 		refused := errors.New("refused")
 		informer := New(Config{
 			ListerWatcher: api.newClient(false), Object: &corev1.ConfigMap{}, Queue: RealFIFO,

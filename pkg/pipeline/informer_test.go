@@ -66,6 +66,14 @@ func mustAdd(t *testing.T, informer *Informer, handler cache.ResourceEventHandle
 	return handle
 }
 
+// addJournal adds a handler that records its calls.
+func addJournal(t *testing.T, informer *Informer) *journal {
+	t.Helper()
+	j := &journal{}
+	mustAdd(t, informer, j)
+	return j
+}
+
 // expect waits until all goroutines are idle. It compares the calls that j has recorded since the last expect, as "key: call, call".
 func expect(t *testing.T, when string, j *journal, want ...string) {
 	t.Helper()
@@ -86,11 +94,9 @@ func expect(t *testing.T, when string, j *journal, want ...string) {
 
 func TestHandlersGetAllChanges(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
-		api := newFakeAPI()
-		api.put("a/1") // 2
+		api := newFakeAPI("a/1") // version 2
 		informer := newTestInformer(api, queue, 0)
-		j := &journal{}
-		mustAdd(t, informer, j)
+		j := addJournal(t, informer)
 		run(t, informer)
 		expect(t, "start", j, "a/1: add 2 (initial true)")
 		api.put("a/2")
@@ -112,13 +118,9 @@ func TestHandlersGetAllChanges(t *testing.T) {
 // by comparison with the new list. It does not know the last state of a deleted object.
 func TestAMissedDeletionIsATombstone(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
-		api := newFakeAPI()
-		api.put("a/1") // 2
-		api.put("a/2") // 3
-		api.put("a/3") // 4
+		api := newFakeAPI("a/1", "a/2", "a/3") // versions 2, 3, 4
 		informer := newTestInformer(api, queue, 0)
-		j := &journal{}
-		mustAdd(t, informer, j)
+		j := addJournal(t, informer)
 		run(t, informer)
 		expect(t, "start", j, "a/1: add 2 (initial true)", "a/2: add 3 (initial true)", "a/3: add 4 (initial true)")
 		api.offline(true)
@@ -135,8 +137,7 @@ func TestAMissedDeletionIsATombstone(t *testing.T) {
 
 func TestIndexersCanBeAddedUntilTheEnd(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
-		api := newFakeAPI()
-		api.put("a/1")
+		api := newFakeAPI("a/1")
 		indexers := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
 		informer := New(Config{ListerWatcher: api.newClient(true), Object: &corev1.ConfigMap{}, Queue: queue, Indexers: indexers})
 		lookup := func(index, value string, want ...string) {
@@ -172,8 +173,7 @@ func TestIndexersCanBeAddedUntilTheEnd(t *testing.T) {
 
 func TestResyncsGoToThoseWhoAsked(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
-		api := newFakeAPI()
-		api.put("a/1") // 2
+		api := newFakeAPI("a/1") // version 2
 		informer := newTestInformer(api, queue, time.Second)
 		periods := []time.Duration{0, 2 * time.Second, 3 * time.Second}
 		journals := make([]*journal, len(periods))
@@ -203,8 +203,7 @@ func TestResyncsGoToThoseWhoAsked(t *testing.T) {
 
 func TestHandlerSetsThePaceOfResyncs(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
-		api := newFakeAPI()
-		api.put("a/1") // 2
+		api := newFakeAPI("a/1") // version 2
 		informer := newTestInformer(api, queue, 12*time.Hour)
 		hurried := &journal{}
 		if _, err := informer.AddEventHandlerWithResyncPeriod(hurried, 5*time.Second); err != nil {
@@ -284,9 +283,7 @@ func TestResyncPeriods(t *testing.T) {
 // TestRelistIsAResyncForWhatHasNotChanged: after a relist, unchanged objects count as resyncs. Only handlers with a resync period get them.
 func TestRelistIsAResyncForWhatHasNotChanged(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
-		api := newFakeAPI()
-		api.put("a/1") // 2
-		api.put("a/2") // 3
+		api := newFakeAPI("a/1", "a/2") // versions 2, 3
 		informer := newTestInformer(api, queue, time.Hour)
 		never, hourly := &journal{}, &journal{}
 		if _, err := informer.AddEventHandlerWithResyncPeriod(never, 0); err != nil {
@@ -367,8 +364,7 @@ func TestSettingsAreFixedFromTheStart(t *testing.T) {
 // TestStartRaces calls all methods that are allowed around the start, for the race detector.
 func TestStartRaces(t *testing.T) {
 	for _, queue := range []Queue{DeltaFIFO, RealFIFO} {
-		api := newFakeAPI()
-		api.put("a/1")
+		api := newFakeAPI("a/1")
 		informer := newTestInformer(api, queue, time.Second)
 		var others sync.WaitGroup
 		for _, call := range []func(){
@@ -397,8 +393,7 @@ func TestStartRaces(t *testing.T) {
 
 func TestTransformTrimsEverything(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
-		api := newFakeAPI()
-		api.put("a/1")
+		api := newFakeAPI("a/1")
 		informer := newTestInformer(api, queue, 0)
 		must.Succeed(t, informer.SetTransform(func(obj any) (any, error) {
 			object := obj.(*corev1.ConfigMap)
@@ -418,8 +413,7 @@ func TestTransformTrimsEverything(t *testing.T) {
 			UpdateFunc: func(old, obj any) { check(old); check(obj) },
 			DeleteFunc: func(obj any) { check(obj) },
 		})
-		j := &journal{}
-		mustAdd(t, informer, j)
+		j := addJournal(t, informer)
 		run(t, informer)
 		synctest.Wait()
 		api.put("a/1")
@@ -449,9 +443,7 @@ func TestOtherTypesAreDropped(t *testing.T) {
 
 func TestHandlerSyncsOnceItHasBeenTold(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
-		api := newFakeAPI()
-		api.put("a/1")
-		api.put("a/2")
+		api := newFakeAPI("a/1", "a/2")
 		informer := newTestInformer(api, queue, 0)
 		gate := make(chan struct{})
 		slow := mustAdd(t, informer, cache.ResourceEventHandlerFuncs{AddFunc: func(any) { <-gate }})
@@ -502,8 +494,7 @@ func TestHandlerOfAnEmptyListSyncs(t *testing.T) {
 // the goroutine that pops at this point.
 func TestSyncedMeansApplied(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
-		api := newFakeAPI()
-		api.put("a/1")
+		api := newFakeAPI("a/1")
 		at, proceed := make(chan struct{}), make(chan struct{})
 		informer := New(Config{ListerWatcher: api.newClient(true), Object: &corev1.ConfigMap{}, Queue: queue, Indexers: cache.Indexers{
 			"gate": func(any) ([]string, error) {
@@ -532,16 +523,14 @@ func TestSyncedMeansApplied(t *testing.T) {
 
 func TestLateHandlerCatchesUp(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
-		api := newFakeAPI()
-		api.put("a/1") // 2
+		api := newFakeAPI("a/1") // version 2
 		informer := newTestInformer(api, queue, 0)
 		run(t, informer)
 		synctest.Wait()
 		api.put("a/2") // 3
 		api.put("a/1") // 4
 		synctest.Wait()
-		j := &journal{}
-		mustAdd(t, informer, j)
+		j := addJournal(t, informer)
 		expect(t, "added", j, "a/1: add 4 (initial true)", "a/2: add 3 (initial true)")
 		api.put("a/2")
 		api.put("a/3")
@@ -594,9 +583,7 @@ func TestRemovedHandlerGetsNoNotifications(t *testing.T) {
 // TestRemoveDuringACall: RemoveEventHandler does not wait for a running call of the handler. It drops the handler's backlog.
 func TestRemoveDuringACall(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
-		api := newFakeAPI()
-		api.put("a/1")
-		api.put("a/2")
+		api := newFakeAPI("a/1", "a/2")
 		informer := newTestInformer(api, queue, 0)
 		calls, gate := 0, make(chan struct{})
 		handle := mustAdd(t, informer, cache.ResourceEventHandlerFuncs{AddFunc: func(any) { calls++; <-gate }})
@@ -647,8 +634,7 @@ func TestShutDownEventHandler(t *testing.T) {
 
 func TestAStoppedInformerStaysStopped(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
-		api := newFakeAPI()
-		api.put("a/1")
+		api := newFakeAPI("a/1")
 		informer := newTestInformer(api, queue, 0)
 		handle := mustAdd(t, informer, &journal{})
 		if informer.IsStopped() || informer.HasSynced() || informer.LastSyncResourceVersion() != "" {
@@ -800,8 +786,7 @@ func TestGetController(t *testing.T) {
 
 func TestStats(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
-		api := newFakeAPI()
-		api.put("a/1")
+		api := newFakeAPI("a/1")
 		informer := newTestInformer(api, queue, 0)
 		gate := make(chan struct{})
 		mustAdd(t, informer, &journal{})

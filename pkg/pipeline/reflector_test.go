@@ -28,8 +28,7 @@ func line(e trace.Event) string {
 
 func TestEveryStageReports(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
-		api := newFakeAPI()
-		api.put("a/1") // 2
+		api := newFakeAPI("a/1") // version 2
 		recorder := trace.NewRecorder(1000)
 		informer := New(Config{
 			ListerWatcher: api.newClient(true), Object: &corev1.ConfigMap{}, Resource: "configmaps", Queue: queue,
@@ -188,8 +187,7 @@ func TestListOrStream(t *testing.T) {
 			"the server is too old":       {lists: 1},
 			"the client declines streams": {streaming: true, unsupported: true, lists: 1},
 		} {
-			api := newFakeAPI()
-			api.put("a/1")
+			api := newFakeAPI("a/1")
 			client := api.newClient(test.streaming)
 			informer := New(Config{ListerWatcher: outdated{client, test.unsupported}, Object: &corev1.ConfigMap{}, Queue: queue})
 			stop := run(t, informer)
