@@ -124,6 +124,15 @@ type server struct {
 	asked  atomic.Int64 // number of calls for a certificate
 }
 
+// end ends the server, and expects no error.
+func (s *server) end(t *testing.T) {
+	t.Helper()
+	s.stop()
+	if err := <-s.ended; err != nil {
+		t.Error(err)
+	}
+}
+
 func serve(t *testing.T, ctx context.Context, handler http.HandlerFunc) *server {
 	t.Helper()
 	return serveLingering(t, ctx, handler, 0)
@@ -192,10 +201,7 @@ func TestServeNegotiates(t *testing.T) {
 					}
 					conn.NetConn().Close()
 				}
-				s.stop()
-				if err := <-s.ended; err != nil {
-					t.Error(err)
-				}
+				s.end(t)
 			})
 		})
 	}
@@ -208,10 +214,7 @@ func TestServeSpeaksHTTP1(t *testing.T) {
 		if text, err := s.get("/"); text != "HTTP/1.1" || err != nil {
 			t.Errorf("got %q and error %v", text, err)
 		}
-		s.stop()
-		if err := <-s.ended; err != nil {
-			t.Error(err)
-		}
+		s.end(t)
 	})
 }
 
@@ -229,10 +232,7 @@ func TestServeAsksForACertificateWithEachConnection(t *testing.T) {
 				t.Errorf("the server asked for a certificate %d times, want %d", got, want)
 			}
 		}
-		s.stop()
-		if err := <-s.ended; err != nil {
-			t.Error(err)
-		}
+		s.end(t)
 	})
 }
 
@@ -419,10 +419,7 @@ func TestServeEndsSlowConnections(t *testing.T) {
 					t.Errorf("the connection ended after %s, want %s", took, test.after)
 				}
 				conn.NetConn().Close()
-				s.stop()
-				if err := <-s.ended; err != nil {
-					t.Error(err)
-				}
+				s.end(t)
 			})
 		})
 	}
@@ -446,10 +443,7 @@ func TestServeGivesUpOnAClientThatDoesNotRead(t *testing.T) {
 			t.Errorf("error %v after %s, want an error after %s", err, time.Since(began), writeTimeout)
 		}
 		conn.NetConn().Close()
-		s.stop()
-		if err := <-s.ended; err != nil {
-			t.Error(err)
-		}
+		s.end(t)
 	})
 }
 
@@ -550,10 +544,7 @@ func TestServeLogsConnections(t *testing.T) {
 				if test.want == "" && len(got) > 0 || test.want != "" && (len(got) != 1 || !strings.HasPrefix(got[0], test.want)) {
 					t.Errorf("got %q, want %q", got, test.want)
 				}
-				s.stop()
-				if err := <-s.ended; err != nil {
-					t.Error(err)
-				}
+				s.end(t)
 			})
 		})
 	}
@@ -582,9 +573,6 @@ func TestHalfABodyIsAnswered(t *testing.T) {
 			t.Errorf("the limit for bodies has only %d bytes left", h.limits.bodies.left)
 		}
 		conn.NetConn().Close()
-		s.stop()
-		if err := <-s.ended; err != nil {
-			t.Error(err)
-		}
+		s.end(t)
 	})
 }
