@@ -98,15 +98,11 @@ func (s *session) bash(script string) *exec.Cmd {
 func (s *session) run(script string) (string, error) {
 	s.t.Helper()
 	out, err := os.CreateTemp(s.files, "printed")
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, err)
 	defer out.Close()
 	cmd := s.bash(script)
 	cmd.Stdout, cmd.Stderr = out, out // With a file, Wait does not wait for background processes.
-	if err := cmd.Start(); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, cmd.Start())
 	s.groups = append(s.groups, cmd.Process.Pid)
 	late := time.AfterFunc(commandTimeout, func() { _ = signal(cmd.Process.Pid, syscall.SIGKILL) })
 	err = cmd.Wait()

@@ -186,9 +186,7 @@ func (p *tab) heard() []string {
 // do runs the steps, and fails the test at an error.
 func (p *tab) do(steps ...step) {
 	p.t.Helper()
-	if err := p.try(steps...); err != nil {
-		p.t.Fatal(err)
-	}
+	must.Succeed(p.t, p.try(steps...))
 }
 
 func (p *tab) try(steps ...step) error {

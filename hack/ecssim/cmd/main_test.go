@@ -72,9 +72,7 @@ func start(t *testing.T, args ...string) *command {
 func (c *command) line() string {
 	c.tb.Helper()
 	line, err := c.lines.ReadString('\n')
-	if err != nil {
-		c.tb.Fatal(err)
-	}
+	must.Succeed(c.tb, err)
 	return strings.TrimSuffix(line, "\n")
 }
 
@@ -82,9 +80,7 @@ func (c *command) line() string {
 func (c *command) call(id, secret string, request requests.AcsRequest, response responses.AcsResponse) (string, error) {
 	c.tb.Helper()
 	client, err := sdk.NewClientWithOptions("cn-hangzhou", sdk.NewConfig(), credentials.NewAccessKeyCredential(id, secret))
-	if err != nil {
-		c.tb.Fatal(err)
-	}
+	must.Succeed(c.tb, err)
 	request.SetDomain(strings.TrimPrefix(c.url, "http://"))
 	printed := make(chan string, 1)
 	go func() {

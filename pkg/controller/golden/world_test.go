@@ -137,9 +137,7 @@ func (w *world) pause() {
 func (w *world) read(path string) []object {
 	w.t.Helper()
 	data, err := os.ReadFile(path)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.Succeed(w.t, err)
 	var all []object
 	for document := range bytes.SplitSeq(data, []byte("\n---\n")) {
 		obj, _, err := decoder.Decode(document, nil, nil)
