@@ -16,9 +16,8 @@ import (
 	"github.com/glassback/glassback/pkg/must"
 )
 
-// TestImportsPointDownTheTable holds the packages against the table in architecture.md:
-// each is in a row, and imports only what is in a row below, or in its own, where that is
-// part of it. Generated code, which is for everybody, imports the types.
+// TestImportsPointDownTheTable holds the packages against the table in architecture.md: each is in a row, and imports only what is in a row
+// below, or in its own, where that is part of it. Generated code, which is for everybody, imports the types.
 func TestImportsPointDownTheTable(t *testing.T) {
 	text, err := os.ReadFile("architecture.md")
 	must.Succeed(t, err)

@@ -32,8 +32,7 @@ import (
 //
 //	go test ./docs -update
 //
-// Without -update, the test fails where a document and the source differ. A mark quotes whole
-// lines. It can have these forms:
+// Without -update, the test fails where a document and the source differ. A mark quotes whole lines. It can have these forms:
 //
 //	FILE.go New              the function, with its doc comment
 //	FILE.go Loop.next        the method, of Loop or of *Loop

@@ -35,8 +35,7 @@ var workedExamples = map[string][]string{
 // TestWorkedExamples applies the patches to one copy of the operator, and runs its tests. The compiler takes the patched
 // files of the copy in place of the originals, so it compiles only the packages that the patches change.
 //
-// If a patch no longer applies, the operator has changed: apply it by hand, run make generate, and write the output of git
-// diff into it.
+// If a patch no longer applies, the operator has changed: apply it by hand, run make generate, and write the output of git diff into it.
 func TestWorkedExamples(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds the operator")

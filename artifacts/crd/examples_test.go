@@ -317,8 +317,7 @@ func TestTheBadExamplesFailWithTheErrorInTheirFirstLine(t *testing.T) {
 	}
 }
 
-// storageAdded matches the error for storage that is added to a RedisCluster: a bad example can have storage, the valid
-// example has none.
+// storageAdded matches the error for storage that is added to a RedisCluster: a bad example can have storage, the valid example has none.
 var storageAdded = regexp.MustCompile(`: cannot be added to a cluster`)
 
 // wantOne fails the test unless there is one error, which contains want.

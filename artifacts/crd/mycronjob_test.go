@@ -168,8 +168,7 @@ func (g generator) value(low, high int, names []string) string {
 	return fmt.Sprintf(pick(g, "%d", "%d", "%02d"), low+g.IntN(high-low+1))
 }
 
-// No client can read these, or not in time: an object that has one would stop the
-// informers of all.
+// No client can read these, or not in time: an object that has one would stop the informers of all.
 func TestTheSchemaRefusesNumbersThatClientsCannotRead(t *testing.T) {
 	server := servers(t)["MyCronJob"]
 	for _, test := range []struct {

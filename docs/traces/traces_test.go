@@ -23,20 +23,17 @@ import (
 	"github.com/glassback/glassback/pkg/trace"
 )
 
-// After go test ./docs/traces -update, go test ./docs -update writes the traces into the
-// document.
+// After go test ./docs/traces -update, go test ./docs -update writes the traces into the document.
 var update = flag.Bool("update", false, "write the traces")
 
 func TestMain(m *testing.M) {
-	// Errors are part of it. And client-go's own error handler sleeps by the difference of
-	// two clocks, which mixes up synctest's bubbles.
+	// Errors are part of it. And client-go's own error handler sleeps by the difference of two clocks, which mixes up synctest's bubbles.
 	utilruntime.ErrorHandlers = nil
 	klog.SetLogger(klog.Logger{})
 	os.Exit(m.Run())
 }
 
-// scenarios are played by an operator with each of the queues, as far as that makes a
-// difference.
+// scenarios are played by an operator with each of the queues, as far as that makes a difference.
 var scenarios = map[string]struct {
 	queue pipeline.Queue
 	play  func(*world)
@@ -144,8 +141,7 @@ func golden(t *testing.T, file, got string) {
 	}
 }
 
-// difference returns the lines that only one of two texts has, the old one's marked by a
-// minus, and puts as few of them as there need be.
+// difference returns the lines that only one of two texts has, the old one's marked by a minus, and puts as few of them as there need be.
 func difference(old, now string) string {
 	a, b := strings.Split(old, "\n"), strings.Split(now, "\n")
 	common := make([][]int, len(a)+1) // the most lines that a[i:] and b[j:] have in common, in their order

@@ -128,8 +128,7 @@ var scheme = func() *runtime.Scheme {
 // decoded has the JSON of each manifest that decode has read: most releases have the same ones.
 var decoded sync.Map
 
-// decode reads an object strictly, by way of its Go type, so that it is written in one way
-// only.
+// decode reads an object strictly, by way of its Go type, so that it is written in one way only.
 func decode(t *testing.T, text string) object {
 	t.Helper()
 	data, ok := decoded.Load(text)

@@ -20,8 +20,7 @@ import (
 	yamlv3 "go.yaml.in/yaml/v3"
 )
 
-// everything sets every value to something else than it is by default, as far as they go
-// together.
+// everything sets every value to something else than it is by default, as far as they go together.
 const everything = `
 crds: {install: true, keep: false}
 watchNamespaces: [team-a, team-b]
@@ -375,8 +374,7 @@ func TestPrometheusChecksTheCertificateThatIsServed(t *testing.T) {
 	}
 }
 
-// In some namespaces, the operator has rights in these, and in the cluster none but those
-// without which nothing would work.
+// In some namespaces, the operator has rights in these, and in the cluster none but those without which nothing would work.
 func TestInSomeNamespacesThereAreNoRightsInOthers(t *testing.T) {
 	rules := func(all objects, name string) string {
 		return fmt.Sprint(all[name].field("rules"))
@@ -430,8 +428,7 @@ func TestInSomeNamespacesThereAreNoRightsInOthers(t *testing.T) {
 	}
 }
 
-// A release that registers no webhooks and works in some namespaces can have another one
-// beside it: they have no object in common.
+// A release that registers no webhooks and works in some namespaces can have another one beside it: they have no object in common.
 func TestReleasesBesideEachOtherHaveNoObjectInCommon(t *testing.T) {
 	second := render(t, "{watchNamespaces: [b], webhooks: {enabled: false}, crds: {install: false}, userRoles: {create: false}}")
 	first := render(t, "watchNamespaces: [a]")
@@ -624,8 +621,7 @@ func TestTheOperatorHasTheFlagsOfTheChart(t *testing.T) {
 	}
 }
 
-// flag returns the name of the flag that a call such as flags.BoolVar(&b, "name", ...)
-// declares.
+// flag returns the name of the flag that a call such as flags.BoolVar(&b, "name", ...) declares.
 func flag(node ast.Node) string {
 	call, ok := node.(*ast.CallExpr)
 	if !ok || len(call.Args) < 3 {

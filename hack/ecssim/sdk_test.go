@@ -122,8 +122,7 @@ func TestTheSDKTellsAWrongSecretFromABadSignature(t *testing.T) {
 	}
 }
 
-// TestALifeInABubble has every action that there is called by the SDK, in the time of a
-// bubble.
+// TestALifeInABubble has every action that there is called by the SDK, in the time of a bubble.
 func TestALifeInABubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := ecssim.New(ecssim.Config{Accounts: []ecssim.Account{permanent}})

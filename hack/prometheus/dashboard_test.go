@@ -74,8 +74,7 @@ func readDashboard(t *testing.T) dashboard {
 // labelValues is the only query that variables have.
 var labelValues = regexp.MustCompile(`^label_values\((.+), (\w+)\)$`)
 
-// fill returns an expression as Grafana asks it: with values for its variables. All that are
-// not known stay, and are no PromQL.
+// fill returns an expression as Grafana asks it: with values for its variables. All that are not known stay, and are no PromQL.
 func fill(expr string, values map[string][]string) string {
 	expr = strings.NewReplacer("$__rate_interval", "2m", "$__range", "10m").Replace(expr)
 	for name, of := range values {

@@ -145,8 +145,7 @@ func (w *world) begin(t *testing.T, cmd *exec.Cmd) *log {
 	return l
 }
 
-// eventually calls check until it returns nil, and fails the test with its last error if that
-// takes longer than a minute.
+// eventually calls check until it returns nil, and fails the test with its last error if that takes longer than a minute.
 func eventually(t *testing.T, check func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -64,8 +64,7 @@ var mayFire = map[string]string{
 // with the source.
 var asTheyMayBe = map[string]bool{"code": true, "result": true, "status": true}
 
-// TestOnAScrape runs two replicas with all that artifacts/examples has. For a while all is
-// well; then slots of a MyCronJob are missed.
+// TestOnAScrape runs two replicas with all that artifacts/examples has. For a while all is well; then slots of a MyCronJob are missed.
 func TestOnAScrape(t *testing.T) {
 	w := newWorld(t)
 	w.kubectl(t, "create", "namespace", namespace)
@@ -289,8 +288,7 @@ var (
 	documented = regexp.MustCompile("`((?:glassback|controller_runtime|certwatcher|workqueue|rest_client|leader_election|process)_[a-z_]+)`")
 )
 
-// checkDocument makes sure that docs/metrics.md has all that is the operator's own, and
-// nothing that there is not.
+// checkDocument makes sure that docs/metrics.md has all that is the operator's own, and nothing that there is not.
 func checkDocument(t *testing.T, m memory) {
 	data, err := os.ReadFile(filepath.Join(root, "docs", "metrics.md"))
 	succeed(t, err)

@@ -117,8 +117,7 @@ func (s *leaseServer) watch(w *io.PipeWriter, closed <-chan struct{}) {
 	}
 }
 
-// line is the network between one operator and the server: how long a request takes there, and the
-// answer back.
+// line is the network between one operator and the server: how long a request takes there, and the answer back.
 type line struct {
 	*leaseServer
 
@@ -397,8 +396,7 @@ func TestAnAttemptIsNotGivenUpOnceItHasSucceeded(t *testing.T) {
 	}
 }
 
-// TestAfterALostLeaseTheProcessEndsOnlyIfControllersDoNot: webhooks, which have more time, are
-// answered to the end.
+// TestAfterALostLeaseTheProcessEndsOnlyIfControllersDoNot: webhooks, which have more time, are answered to the end.
 func TestAfterALostLeaseTheProcessEndsOnlyIfControllersDoNot(t *testing.T) {
 	lease := options.Lease{Duration: 15 * time.Second, Deadline: 10 * time.Second, Retry: 2 * time.Second}
 	for sentence, test := range map[string]struct {

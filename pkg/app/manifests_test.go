@@ -52,8 +52,7 @@ func TestTheManagersArgumentsAreOnesThatTheOperatorTakes(t *testing.T) {
 	}
 }
 
-// The kubelet kills what has not ended after the grace period: a sync in the middle, or a
-// webhook that is being called.
+// The kubelet kills what has not ended after the grace period: a sync in the middle, or a webhook that is being called.
 func TestTheGracePeriodIsLongerThanTheOperatorTakesToEnd(t *testing.T) {
 	const shutdown = 10 * time.Second // of package webhook
 	deployment, _ := manager(t)

@@ -32,8 +32,7 @@ import (
 	"github.com/glassback/glassback/pkg/must"
 )
 
-// An API server takes new rules only if the version before it knows them too, to which it could
-// be set back.
+// An API server takes new rules only if the version before it knows them too, to which it could be set back.
 func TestTheOldestServerIsTheOldestThatTakesTheRules(t *testing.T) {
 	oldest := utilversion.MustParseGeneric(oldestServer)
 	before := func(v *utilversion.Version) *utilversion.Version {

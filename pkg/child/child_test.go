@@ -492,8 +492,7 @@ func TestObserve(t *testing.T) {
 	}
 }
 
-// TestUnreadable is about managedFields that name no fields: what is wanted cannot
-// be compared, and nothing is applied.
+// TestUnreadable is about managedFields that name no fields: what is wanted cannot be compared, and nothing is applied.
 func TestUnreadable(t *testing.T) {
 	const unclear = "glassback cannot read which fields of ConfigMap sample-greeting it owns, and leaves it as it is: "
 	f := newFixture()

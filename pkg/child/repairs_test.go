@@ -40,8 +40,7 @@ func (f *fixture) catchUp() {
 	f.server.Cache("configmaps", f.cache, fakeapi.Labelled("of"))
 }
 
-// fight undoes all that is written at once, until so much time is over, and returns
-// when it was written.
+// fight undoes all that is written at once, until so much time is over, and returns when it was written.
 func (f *fixture) fight(t *testing.T, over time.Duration, undo func(*server)) []time.Duration {
 	t.Helper()
 	var wrote []time.Duration
@@ -106,8 +105,7 @@ func TestTheFirstChangesAreRepairedAtOnce(t *testing.T) {
 	}
 }
 
-// TestAnOwnerThatWantsSomethingElseIsNoFight has the desired object change often, while the owner
-// stays at one generation.
+// TestAnOwnerThatWantsSomethingElseIsNoFight has the desired object change often, while the owner stays at one generation.
 func TestAnOwnerThatWantsSomethingElseIsNoFight(t *testing.T) {
 	f := newFixture()
 	desire := func(n int) Outcome {

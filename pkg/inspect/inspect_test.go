@@ -31,8 +31,7 @@ import (
 	"github.com/glassback/glassback/pkg/trace"
 )
 
-// works is an operator of one informer and one controller, on an API server that is a
-// channel, and what looks at it.
+// works is an operator of one informer and one controller, on an API server that is a channel, and what looks at it.
 type works struct {
 	*testing.T
 

@@ -132,8 +132,7 @@ func readCommand(from *bufio.Reader) (string, error) {
 	return name, err
 }
 
-// feedRedis asks nodes that do as they are told, refuse, want a password, are not there,
-// and do not answer in time.
+// feedRedis asks nodes that do as they are told, refuse, want a password, are not there, and do not answer in time.
 func feedRedis(t *testing.T) {
 	t.Helper()
 	gone, err := net.Listen("tcp", "127.0.0.1:0")

@@ -84,8 +84,7 @@ func (c *controllers) ForController(name string) loop.Metrics {
 	return m
 }
 
-// controller holds the metrics of one controller, with its labels resolved: counting
-// allocates nothing.
+// controller holds the metrics of one controller, with its labels resolved: counting allocates nothing.
 type controller struct {
 	results         [loop.Results]prometheus.Counter
 	errors, panics  prometheus.Counter

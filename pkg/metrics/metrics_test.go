@@ -33,8 +33,7 @@ func TestMain(m *testing.M) {
 
 var serial atomic.Int64
 
-// unique makes a name that no other test has, nor the same one when it runs again: what is
-// counted in a process stays.
+// unique makes a name that no other test has, nor the same one when it runs again: what is counted in a process stays.
 func unique(name string) string { return fmt.Sprintf("%s-%d", name, serial.Add(1)) }
 
 // scraped is what a Prometheus reads, by name.
@@ -53,8 +52,7 @@ func scrape(t testing.TB) scraped {
 	return families
 }
 
-// series returns the one with exactly these labels ("name=value", in any order); nil if
-// there is none.
+// series returns the one with exactly these labels ("name=value", in any order); nil if there is none.
 func (s scraped) series(name string, labels ...string) *dto.Metric {
 	slices.Sort(labels)
 	for _, m := range s[name].GetMetric() {
@@ -180,8 +178,7 @@ func TestAllThatWasPromisedIsScraped(t *testing.T) {
 		})
 	}
 
-	// What is ours has the names that Prometheus likes, and what everybody knows, a word
-	// about it.
+	// What is ours has the names that Prometheus likes, and what everybody knows, a word about it.
 	ours := slices.DeleteFunc(slices.Sorted(maps.Keys(s)), func(name string) bool {
 		return !strings.HasPrefix(name, "glassback_") && !strings.HasPrefix(name, "controller_runtime_") &&
 			!strings.HasPrefix(name, "certwatcher_")

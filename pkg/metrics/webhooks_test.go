@@ -60,8 +60,7 @@ func TestWebhooks(t *testing.T) {
 	s.expect(t, 0, "controller_runtime_webhook_requests_in_flight", "webhook="+webhookPath)
 }
 
-// feedCertificates reads certificates that are there, and some that are not. It returns until
-// when they are valid.
+// feedCertificates reads certificates that are there, and some that are not. It returns until when they are valid.
 func feedCertificates(t *testing.T) time.Time {
 	t.Helper()
 	dir := t.TempDir()

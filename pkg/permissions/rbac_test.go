@@ -31,8 +31,7 @@ import (
 	"github.com/glassback/glassback/pkg/permissions"
 )
 
-// beyondControllers is what the app itself does in all namespaces, and no controller; atStartNeeds is what it does there
-// at the start.
+// beyondControllers is what the app itself does in all namespaces, and no controller; atStartNeeds is what it does there at the start.
 var (
 	beyondControllers = slices.Concat(permissions.Handler, permissions.Injection, atStartNeeds)
 	atStartNeeds      = []permissions.Permission{permissions.Definitions} // crds.Ensure
@@ -181,8 +180,7 @@ func grants(group, resource string, names, verbs []string) []string {
 	return all
 }
 
-// TestAStartNamesTheRightThatTheRoleLacks has an image be newer than its role: it may delete
-// Pods, and may not evict them.
+// TestAStartNamesTheRightThatTheRoleLacks has an image be newer than its role: it may delete Pods, and may not evict them.
 func TestAStartNamesTheRightThatTheRoleLacks(t *testing.T) {
 	kube := kubefake.NewClientset()
 	kube.PrependReactor("create", "selfsubjectaccessreviews", func(action clienttesting.Action) (bool, runtime.Object, error) {

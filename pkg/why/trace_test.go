@@ -37,8 +37,7 @@ func follow(t *testing.T, handler func(stop func()) http.Handler, stdout io.Writ
 	return strings.ReplaceAll(said.String(), server.URL, "URL"), err
 }
 
-// streams sends one text after the other, each to who asks next; an empty one is an error. It stops
-// who asks after that.
+// streams sends one text after the other, each to who asks next; an empty one is an error. It stops who asks after that.
 func streams(texts ...string) func(stop func()) http.Handler {
 	return func(stop func()) http.Handler {
 		var asked atomic.Int32

@@ -46,8 +46,7 @@ func accept(key string) string {
 // kubelet forwards a port as an API server and a kubelet do, and as the protocol allows.
 type kubelet struct {
 	target string // an address; empty: nothing listens there
-	// chunk is how many bytes are in a frame at most; messages have two frames, with a ping
-	// between them.
+	// chunk is how many bytes are in a frame at most; messages have two frames, with a ping between them.
 	chunk int
 	// status is what it answers instead, if it is not 0.
 	status int

@@ -41,8 +41,7 @@ const (
 	takenMessage  = "ConfigMap sample-greeting exists already and has no controller: rename or delete one of the two"
 )
 
-// taken puts a ConfigMap of another owner where the greeting is to be. With the
-// label, the cache shows it.
+// taken puts a ConfigMap of another owner where the greeting is to be. With the label, the cache shows it.
 func taken(labelled bool, controller *metav1.OwnerReference) func(*server) {
 	return func(s *server) {
 		theirs := &corev1.ConfigMap{
@@ -550,8 +549,7 @@ func TestAFreedNameIsTaken(t *testing.T) {
 	}
 }
 
-// deaf is an informer that is never told of anything, and lets a test call its
-// handlers.
+// deaf is an informer that is never told of anything, and lets a test call its handlers.
 type deaf struct {
 	cache.SharedIndexInformer
 	handlers []cache.ResourceEventHandler

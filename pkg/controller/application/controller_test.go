@@ -71,8 +71,7 @@ func dying(resource string) func(*server) {
 	}
 }
 
-// twice gives the Deployment two variables of one name, as a client may that does
-// not apply.
+// twice gives the Deployment two variables of one name, as a client may that does not apply.
 func twice(s *server) {
 	alter(s, "deployments", "other-client", func(d *appsv1.Deployment) {
 		c := &d.Spec.Template.Spec.Containers[0]
@@ -129,8 +128,7 @@ func TestFromNothing(t *testing.T) {
 	}
 }
 
-// TestOnceAndNoMore lets each change be acted on and seen, and then wants nothing
-// to be left to do.
+// TestOnceAndNoMore lets each change be acted on and seen, and then wants nothing to be left to do.
 func TestOnceAndNoMore(t *testing.T) {
 	for sentence, change := range map[string]func(*server){
 		"another image": func(s *server) { s.edit(func(a *v1.Application) { a.Spec.Image = "nginx:1.30" }) },

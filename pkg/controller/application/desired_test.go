@@ -109,8 +109,7 @@ func TestTheFullestSpecHasEveryField(t *testing.T) {
 	walk("spec", reflect.ValueOf(load(t, "full").Spec))
 }
 
-// TestDesiredSurvivesTheRoundTrip is what makes "nothing has changed" mean no
-// request: what is applied is what is owned afterwards.
+// TestDesiredSurvivesTheRoundTrip is what makes "nothing has changed" mean no request: what is applied is what is owned afterwards.
 func TestDesiredSurvivesTheRoundTrip(t *testing.T) {
 	for sentence, app := range map[string]*v1.Application{
 		"nothing but an image": load(t, "minimal"),
@@ -158,8 +157,7 @@ func TestDesiredSurvivesTheRoundTrip(t *testing.T) {
 	}
 }
 
-// TestAChangedOrderIsAppliedOnce is about lists whose elements have names: an apply
-// brings them into its own order.
+// TestAChangedOrderIsAppliedOnce is about lists whose elements have names: an apply brings them into its own order.
 func TestAChangedOrderIsAppliedOnce(t *testing.T) {
 	app := load(t, "full")
 	s := newServer(app)

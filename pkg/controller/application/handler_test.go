@@ -27,8 +27,7 @@ import (
 	"github.com/glassback/glassback/pkg/must"
 )
 
-// deaf is an informer that is never told of anything, and lets a test call its
-// handlers.
+// deaf is an informer that is never told of anything, and lets a test call its handlers.
 type deaf struct {
 	cache.SharedIndexInformer
 	handlers []cache.ResourceEventHandler
@@ -45,8 +44,7 @@ func (d *deaf) AddEventHandlerWithResyncPeriod(
 	return d.AddEventHandler(handler)
 }
 
-// wired is what New makes, with the informers that it has its handlers on. It is called in a
-// bubble of testing/synctest.
+// wired is what New makes, with the informers that it has its handlers on. It is called in a bubble of testing/synctest.
 func wired(t *testing.T, s *server) (*Controller, map[string]*deaf) {
 	t.Helper()
 	informers := map[string]*deaf{}

@@ -62,8 +62,7 @@ func (s *server) settleBeside(t *testing.T) {
 	}
 }
 
-// TestAnUnreadableDeployment is one with two variables of one name: which fields of
-// it are whose, cannot be told.
+// TestAnUnreadableDeployment is one with two variables of one name: which fields of it are whose, cannot be told.
 func TestAnUnreadableDeployment(t *testing.T) {
 	s := newServer(application()).settle(t)
 	twice(s)

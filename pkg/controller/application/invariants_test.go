@@ -28,16 +28,12 @@ import (
 	"github.com/glassback/glassback/pkg/must"
 )
 
-// TestInvariants runs two operators on one Application through random histories:
-// their caches lag, each by itself; they crash after any write and are started
-// again; answers are lost; the spec changes; the Application is deleted and made
-// anew; people edit and delete its children, and put objects of their own in their
-// place; some children have finalizers, and stay on their way out for a while; the
-// autoscaler scales. However that goes, nothing of anybody else is ever changed or
-// deleted, there is never a number of replicas that no spec asked for, and no client that
-// sees an autoscaler changes the number that it has set. In the end the children are
-// exactly those that are wanted, the status says so, and nothing is written any more.
-// GLASSBACK_SEEDS=n runs so many histories.
+// TestInvariants runs two operators on one Application through random histories: their caches lag, each by itself; they crash after any
+// write and are started again; answers are lost; the spec changes; the Application is deleted and made anew; people edit and delete its
+// children, and put objects of their own in their place; some children have finalizers, and stay on their way out for a while; the
+// autoscaler scales. However that goes, nothing of anybody else is ever changed or deleted, there is never a number of replicas that no
+// spec asked for, and no client that sees an autoscaler changes the number that it has set. In the end the children are exactly those that
+// are wanted, the status says so, and nothing is written any more. GLASSBACK_SEEDS=n runs so many histories.
 func TestInvariants(t *testing.T) {
 	fakeapi.Histories(t, 30, 10, 80, func(run *fakeapi.History) (step, settle func()) {
 		h := newHistory(run)
@@ -136,8 +132,7 @@ func (h *history) step() {
 	}
 }
 
-// catchUpSome lets one of the caches of operator i catch up by some states, or all of them
-// fully.
+// catchUpSome lets one of the caches of operator i catch up by some states, or all of them fully.
 func (h *history) catchUpSome(i int) {
 	o := h.operators[i]
 	if h.Random.IntN(3) > 0 {
@@ -175,8 +170,7 @@ func (h *history) sync(i int) {
 	}
 }
 
-// leftOthersAlone checks that the states since then, which an operator made, differ
-// in nothing that is another owner's.
+// leftOthersAlone checks that the states since then, which an operator made, differ in nothing that is another owner's.
 func (h *history) leftOthersAlone(since int) {
 	for _, event := range h.server.Events()[since:] {
 		if event.Was != nil && isForeign(event.Was) {
@@ -200,10 +194,8 @@ func (o *operator) autoscaled() sight {
 	return sight{cached.(*autoscalingv2.HorizontalPodAutoscaler), app.(*v1.Application).Spec}
 }
 
-// keptTheNumber checks that the states since then, which an operator made who saw an
-// autoscaler, have the number of replicas that there was before: unless that is
-// beyond the bounds that it saw. It also makes a new Deployment as large as the
-// autoscaler has asked for.
+// keptTheNumber checks that the states since then, which an operator made who saw an autoscaler, have the number of replicas that there was
+// before: unless that is beyond the bounds that it saw. It also makes a new Deployment as large as the autoscaler has asked for.
 func (h *history) keptTheNumber(since int, sees sight) {
 	if sees.hpa == nil {
 		return
@@ -271,8 +263,7 @@ func (h *history) drift(resource string) {
 	})
 }
 
-// displace puts an object of another owner where a child is, or is to be, or takes
-// it away.
+// displace puts an object of another owner where a child is, or is to be, or takes it away.
 func (h *history) displace(resource string) {
 	if child := h.server.child(resource); child != nil && isForeign(child) {
 		h.note("another client deletes its %s", resource)
@@ -310,8 +301,7 @@ func (h *history) release(resource string) {
 	}
 }
 
-// settle lets everything work without faults until nothing is left to do, and
-// checks what has become of it.
+// settle lets everything work without faults until nothing is left to do, and checks what has become of it.
 func (h *history) settle() {
 	if h.server.app() == nil {
 		h.edit()
@@ -410,8 +400,7 @@ func (h *history) wasListed(resource string, uid types.UID) bool {
 	return false
 }
 
-// deployment is what is wanted of the Deployment: the number of replicas is as the
-// spec says, or within the autoscaler's bounds.
+// deployment is what is wanted of the Deployment: the number of replicas is as the spec says, or within the autoscaler's bounds.
 func (h *history) deployment(child *appsv1.Deployment, owned any) any {
 	configuration, err := deployment(h.server.app(), nil, nil)
 	must.Succeed(h, err)

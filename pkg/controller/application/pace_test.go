@@ -20,8 +20,7 @@ import (
 	"github.com/glassback/glassback/pkg/must"
 )
 
-// TestPace goes through one rollout: numbers alone are written every ten seconds,
-// and whatever else changes is written at once.
+// TestPace goes through one rollout: numbers alone are written every ten seconds, and whatever else changes is written at once.
 func TestPace(t *testing.T) {
 	s := newServer(application(func(a *v1.Application) { a.Spec.Replicas = ptr.To[int32](30) })).settle(t)
 	s.edit(func(a *v1.Application) { a.Spec.Image = "nginx:1.30" })

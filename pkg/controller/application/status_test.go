@@ -36,8 +36,7 @@ var rolledOut = []appsv1.DeploymentCondition{
 	is(appsv1.DeploymentProgressing, corev1.ConditionTrue, "NewReplicaSetAvailable"),
 }
 
-// deploymentOf is a Deployment of 3 replicas, of which so many are of the latest
-// version and so many are available.
+// deploymentOf is a Deployment of 3 replicas, of which so many are of the latest version and so many are available.
 func deploymentOf(replicas, updated, available int32, conditions ...appsv1.DeploymentCondition) *appsv1.Deployment {
 	return &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: "sample", Generation: 2},
@@ -49,8 +48,7 @@ func deploymentOf(replicas, updated, available int32, conditions ...appsv1.Deplo
 	}
 }
 
-// TestStatusOfARollout is the table of what a Deployment's state means. Conditions
-// are written as "True Reason: message".
+// TestStatusOfARollout is the table of what a Deployment's state means. Conditions are written as "True Reason: message".
 func TestStatusOfARollout(t *testing.T) {
 	const fine, noConflict = "False AsExpected: Nothing is wrong", "False NoConflict: No object of another owner is in the way"
 	scaling := v1.ApplicationStatus{Replicas: 3, Conditions: []metav1.Condition{

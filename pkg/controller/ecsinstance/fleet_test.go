@@ -223,8 +223,7 @@ func (o *observatory) takeNotified() []string {
 	return notified
 }
 
-// settles waits until all have been looked at: the first call may go out before all are
-// there, and the second does pollGap later.
+// settles waits until all have been looked at: the first call may go out before all are there, and the second does pollGap later.
 func (o *observatory) settles() { time.Sleep(2 * pollGap) }
 
 var beijing = fleetKey{region: "cn-beijing"}

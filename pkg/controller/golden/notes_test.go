@@ -229,8 +229,7 @@ func hashScripts(fields map[string]any) {
 	}
 }
 
-// left lists the objects that exist at the end: each as the request that made it so, or in
-// full.
+// left lists the objects that exist at the end: each as the request that made it so, or in full.
 func (n *notes) left(objects map[string]map[string]any) {
 	n.text.WriteString("left:\n")
 	for _, name := range slices.Sorted(maps.Keys(objects)) {
@@ -246,8 +245,7 @@ func (n *notes) left(objects map[string]map[string]any) {
 	}
 }
 
-// made returns the number of the last request whose body is that of the object; 0 if there is
-// none.
+// made returns the number of the last request whose body is that of the object; 0 if there is none.
 func (n *notes) made(name string, body map[string]any) int {
 	is := map[string]any{}
 	flatten(is, "", body)

@@ -31,8 +31,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// client-go's own error handler sleeps by the difference of two clocks, which mixes up the
-	// bubbles of synctest.
+	// client-go's own error handler sleeps by the difference of two clocks, which mixes up the bubbles of synctest.
 	utilruntime.ErrorHandlers = nil
 	fakeapi.Prepare() // Outside of a bubble: it takes a while.
 	os.Exit(m.Run())
@@ -49,8 +48,7 @@ func named(name string) cache.ObjectName { return cache.NewObjectName(namespace,
 // decoder reads objects of all kinds.
 var decoder = serializer.NewCodecFactory(fakeapi.Scheme).UniversalDeserializer()
 
-// world is one scenario: a fake API server and one controller, in a bubble of synctest. Its
-// clock begins on 2000-01-01.
+// world is one scenario: a fake API server and one controller, in a bubble of synctest. Its clock begins on 2000-01-01.
 type world struct {
 	*server
 
@@ -66,8 +64,7 @@ type controller interface {
 	Run(ctx, drain context.Context, workers int)
 }
 
-// scenario runs what play does to a world with the controller that make returns, and adds all
-// writes to f.
+// scenario runs what play does to a world with the controller that make returns, and adds all writes to f.
 func scenario(t *testing.T, f *file, name string, make func(*world) (controller, error), play func(*world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -201,8 +201,7 @@ func (h *history) foreignJob() {
 	}
 }
 
-// settle lets everything work without faults until nothing is left to do, and
-// checks that all is accounted for.
+// settle lets everything work without faults until nothing is left to do, and checks that all is accounted for.
 func (h *history) settle() {
 	if *h.server.cron().Spec.Suspend {
 		return

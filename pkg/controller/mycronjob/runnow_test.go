@@ -30,8 +30,7 @@ func (s *server) asksFor(value string) {
 	s.edit(func(cron *v1.MyCronJob) { cron.Annotations = map[string]string{v1.AnnotationRunNow: value} })
 }
 
-// rest syncs until nothing is left to do, twelve seconds at a time: by then a Job may be
-// cleaned up. Jobs complete at once.
+// rest syncs until nothing is left to do, twelve seconds at a time: by then a Job may be cleaned up. Jobs complete at once.
 func (s *server) rest(t *testing.T) {
 	t.Helper()
 	for range 10 {
@@ -58,8 +57,7 @@ func (s *server) runs() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(s.created())), func(name string) bool { return !strings.HasPrefix(name, "sample-r") })
 }
 
-// TestEachChangeOfRunNowMakesAJob has values return, while their Jobs are kept and after
-// they were cleaned up.
+// TestEachChangeOfRunNowMakesAJob has values return, while their Jobs are kept and after they were cleaned up.
 func TestEachChangeOfRunNowMakesAJob(t *testing.T) {
 	for sentence, history := range map[string]int32{"Jobs are kept": 10, "Jobs are cleaned up": 0} {
 		t.Run(sentence, func(t *testing.T) {
@@ -78,8 +76,7 @@ func TestEachChangeOfRunNowMakesAJob(t *testing.T) {
 	}
 }
 
-// TestACrashBeforeRunNowIsRecorded stops the operator after it has made a Job. The value
-// may change until the next operator starts.
+// TestACrashBeforeRunNowIsRecorded stops the operator after it has made a Job. The value may change until the next operator starts.
 func TestACrashBeforeRunNowIsRecorded(t *testing.T) {
 	for sentence, test := range map[string]struct {
 		then []string

@@ -78,8 +78,7 @@ func TestFilesAreShownAsTheyAre(t *testing.T) {
 	}
 }
 
-// helloOf returns the beginning of a handshake in a context: there is no other way to one
-// than a handshake.
+// helloOf returns the beginning of a handshake in a context: there is no other way to one than a handshake.
 func helloOf(t *testing.T, ctx context.Context) *tls.ClientHelloInfo {
 	t.Helper()
 	var hello *tls.ClientHelloInfo

@@ -157,8 +157,7 @@ func (r simulatedRegistration) Trust(_ context.Context, caBundle []byte) error {
 	return nil
 }
 
-// tick lets some seconds pass, in which caches are filled and replicas sync, all in any
-// order, and none later than it may.
+// tick lets some seconds pass, in which caches are filled and replicas sync, all in any order, and none later than it may.
 func (w *world) tick() {
 	step := time.Duration(1+w.random.IntN(10)) * time.Second
 	w.now = w.now.Add(step)
@@ -372,8 +371,7 @@ func TestWhatUsersBreakIsRepaired(t *testing.T) {
 	}
 }
 
-// Many replicas that start at once agree on one CA, with one write. After that they write
-// nothing: w.version counts all writes.
+// Many replicas that start at once agree on one CA, with one write. After that they write nothing: w.version counts all writes.
 func TestManyReplicasThatStartAtOnceMakeOneCA(t *testing.T) {
 	w := newWorld(t, 1, 50)
 	for range 100 {
