@@ -194,8 +194,8 @@ func TestThePackageHoldsWhatHelmReadsAndNothingElse(t *testing.T) {
 
 // succeed fails the test, and ends it, if there is an error.
 func succeed(t testing.TB, err error) {
-	t.Helper()
 	if err != nil {
+		t.Helper()
 		t.Fatal(err)
 	}
 }

@@ -254,8 +254,8 @@ func (r *replica) scrape(t *testing.T, into memory, at time.Time) {
 
 // succeed fails the test, and ends it, if there is an error.
 func succeed(t testing.TB, err error) {
-	t.Helper()
 	if err != nil {
+		t.Helper()
 		t.Fatal(err)
 	}
 }

@@ -297,8 +297,8 @@ func testDryRun(t *testing.T, r *release, dist map[string][]byte) {
 
 // succeed fails the test, and ends it, if there is an error.
 func succeed(t testing.TB, err error) {
-	t.Helper()
 	if err != nil {
+		t.Helper()
 		t.Fatal(err)
 	}
 }
