@@ -120,18 +120,18 @@ func TestReconcile(t *testing.T) {
 			requests: []string{repairRequest}, out: Outcome{Wrote: true}, left: data{"a": "2", "theirs": "1"},
 		},
 		"wanted, and on its way out: a Problem until it is gone": {
-			given: []func(*server){ours, dying}, wanted: greeting("a", "2"), left: data{"a": "1"},
+			given: []func(*server){ours, terminate}, wanted: greeting("a", "2"), left: data{"a": "1"},
 			out: troubled("ConfigMapTerminating", "ConfigMap sample-greeting is being deleted; the operator creates it again when it is gone"),
 		},
 		"wanted as it is, and on its way out: a Problem too": {
-			given: []func(*server){ours, dying}, wanted: greeting("a", "1"), left: data{"a": "1"},
+			given: []func(*server){ours, terminate}, wanted: greeting("a", "1"), left: data{"a": "1"},
 			out: troubled("ConfigMapTerminating", "ConfigMap sample-greeting is being deleted; the operator creates it again when it is gone"),
 		},
 		"not wanted, and on its way out: nothing": {
-			given: []func(*server){ours, dying}, left: data{"a": "1"},
+			given: []func(*server){ours, terminate}, left: data{"a": "1"},
 		},
 		"not wanted, on its way out, and there once: nothing, since the cache shows it": {
-			given: []func(*server){ours, dying}, listed: true, left: data{"a": "1"},
+			given: []func(*server){ours, terminate}, listed: true, left: data{"a": "1"},
 		},
 		"not wanted, and its fields cannot be told: deleted all the same": {
 			given: []func(*server){ours, garble}, verb: Delete,
@@ -339,8 +339,8 @@ func garble(s *server) {
 	})
 }
 
-// dying is what a delete does to an object that has a finalizer.
-func dying(s *server) {
+// terminate is what a delete does to an object that has a finalizer.
+func terminate(s *server) {
 	edit(s, func(c *corev1.ConfigMap) { c.Finalizers = []string{"example.com/held"} })
 	s.Delete("configmaps", childKey)
 }

@@ -62,8 +62,8 @@ func gone(s *server) { s.Remove("configmaps", configMapKey) }
 
 func goneExample(s *server) { s.Remove("apiexampleas", key) }
 
-// dying is what a delete does to a ConfigMap that has a finalizer.
-func dying(s *server) {
+// terminate is what a delete does to a ConfigMap that has a finalizer.
+func terminate(s *server) {
 	s.alter(func(c *corev1.ConfigMap) { c.Finalizers = []string{"example.com/held"} })
 	s.Delete("configmaps", configMapKey)
 }
@@ -296,14 +296,14 @@ func TestSync(t *testing.T) {
 			}),
 		},
 		"a ConfigMap that is being deleted is left alone until it is gone": {
-			given: []func(*server){dying, edit(func(e *v1.ApiExampleA) { e.Spec.FirstName = "Ada" })},
+			given: []func(*server){terminate, edit(func(e *v1.ApiExampleA) { e.Spec.FirstName = "Ada" })},
 			want: failed("ConfigMapTerminating", want{
 				requests: []string{statusRequest}, after: child.Recheck,
 				events: []string{"Warning ConfigMapTerminating " + goingMessage}, left: jimmy, greeting: jimmy,
 			}),
 		},
 		"a ConfigMap that is being deleted, as it should be: the same": {
-			given: []func(*server){dying},
+			given: []func(*server){terminate},
 			want: failed("ConfigMapTerminating", want{
 				requests: []string{statusRequest}, after: child.Recheck,
 				events: []string{"Warning ConfigMapTerminating " + goingMessage}, left: jimmy, greeting: jimmy,

@@ -63,8 +63,8 @@ func taken(resource string, labelled bool, controller *metav1.OwnerReference) fu
 	}
 }
 
-// dying is what a delete does to a child that has a finalizer.
-func dying(resource string) func(*server) {
+// terminate is what a delete does to a child that has a finalizer.
+func terminate(resource string) func(*server) {
 	return func(s *server) {
 		s.addFinalizer(resource)
 		s.delete(resource)

@@ -179,24 +179,24 @@ func (h *history) leftOthersAlone(since int) {
 	}
 }
 
-// sight is what an operator sees of an autoscaler.
-type sight struct {
+// autoscalerSnapshot is an autoscaler in the cache of an operator.
+type autoscalerSnapshot struct {
 	hpa  *autoscalingv2.HorizontalPodAutoscaler // nil if none of the Application's
 	spec v1.ApplicationSpec
 }
 
-func (o *operator) autoscaled() sight {
+func (o *operator) autoscaled() autoscalerSnapshot {
 	app, there, _ := o.stores["applications"].GetByKey(key.String())
 	cached, is, _ := o.stores["horizontalpodautoscalers"].GetByKey(key.String())
 	if !there || !is || !metav1.IsControlledBy(cached.(*autoscalingv2.HorizontalPodAutoscaler), app.(*v1.Application)) {
-		return sight{}
+		return autoscalerSnapshot{}
 	}
-	return sight{cached.(*autoscalingv2.HorizontalPodAutoscaler), app.(*v1.Application).Spec}
+	return autoscalerSnapshot{cached.(*autoscalingv2.HorizontalPodAutoscaler), app.(*v1.Application).Spec}
 }
 
 // keptTheNumber checks that the states since then, which an operator made who saw an autoscaler, have the number of replicas that there was
 // before: unless that is beyond the bounds that it saw. It also makes a new Deployment as large as the autoscaler has asked for.
-func (h *history) keptTheNumber(since int, sees sight) {
+func (h *history) keptTheNumber(since int, sees autoscalerSnapshot) {
 	if sees.hpa == nil {
 		return
 	}

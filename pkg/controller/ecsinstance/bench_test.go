@@ -43,8 +43,8 @@ func (s shortcut) UpdateStatus(_ context.Context, ecs *v1alpha1.ECSInstance, _ m
 	return stored, s.store.Update(stored)
 }
 
-// known is a lens that knows whose it is.
-type known struct{ *lens }
+// known is a fakeCloud with an account.
+type known struct{ *fakeCloud }
 
 func (known) Account(context.Context) (string, error) { return testAccount, nil }
 
@@ -56,7 +56,7 @@ func bench(b *testing.B) (*Controller, *int) {
 	})
 	must.Succeed(b, informer.GetIndexer().Add(settledECS()))
 	writes := new(int)
-	l := &lens{instances: map[string]aliyun.Instance{testInstance: *seen().instance}}
+	l := &fakeCloud{instances: map[string]aliyun.Instance{testInstance: *seen().instance}}
 	c, err := New(Config{
 		Client: shortcut{store: informer.GetStore(), writes: writes}, ECSInstances: source{informer},
 		Recorder: &record.FakeRecorder{}, Clock: clock.RealClock{},

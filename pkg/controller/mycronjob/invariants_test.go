@@ -171,7 +171,7 @@ func (h *history) runNow() {
 		h.asked++
 	}
 	h.note("a user sets run-now to %s", value)
-	h.server.asksFor(value)
+	h.server.setRunNow(value)
 }
 
 // edit changes the timetable.

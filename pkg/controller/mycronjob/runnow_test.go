@@ -25,8 +25,8 @@ func hourly(m *v1.MyCronJob) {
 	m.Spec.IntervalSeconds, m.Status.Schedule = ptr.To[int32](3600), "every 3600s"
 }
 
-// asksFor sets the run-now annotation.
-func (s *server) asksFor(value string) {
+// setRunNow sets the run-now annotation.
+func (s *server) setRunNow(value string) {
 	s.edit(func(cron *v1.MyCronJob) { cron.Annotations = map[string]string{v1.AnnotationRunNow: value} })
 }
 
@@ -63,7 +63,7 @@ func TestEachChangeOfRunNowMakesAJob(t *testing.T) {
 		t.Run(sentence, func(t *testing.T) {
 			s := newServer(cronjob(hourly, func(m *v1.MyCronJob) { m.Spec.SuccessfulJobsHistoryLimit = ptr.To(history) }))
 			for _, value := range []string{"A", "B", "A", "A", "B"} {
-				s.asksFor(value)
+				s.setRunNow(value)
 				s.rest(t)
 			}
 			if want := []string{runA, "sample-run2", "sample-run3", "sample-run4"}; !slices.Equal(s.runs(), want) {
@@ -88,14 +88,14 @@ func TestACrashBeforeRunNowIsRecorded(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			s := newServer(cronjob(hourly))
-			s.asksFor("A")
+			s.setRunNow("A")
 			s.rest(t)
-			s.asksFor("B")
+			s.setRunNow("B")
 			if requests, _, err := s.connect().sync(t); err != nil || requests[len(requests)-1] != "create jobs sample-run2" {
 				t.Fatalf("requests %q, error %v", requests, err)
 			}
 			for _, value := range test.then {
-				s.asksFor(value)
+				s.setRunNow(value)
 			}
 			s.rest(t)
 			if !slices.Equal(s.runs(), test.want) {
@@ -125,14 +125,14 @@ func TestAnUpgradeRunsNothingAgain(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			s := newServer(cronjob(hourly, func(m *v1.MyCronJob) { m.Status.LastRunNow = test.last }), test.jobs...)
-			s.asksFor(test.asked)
+			s.setRunNow(test.asked)
 			s.rest(t)
 			if len(s.runs()) > 0 {
 				t.Fatalf("Jobs %q, want none", s.runs())
 			}
-			s.asksFor("C")
+			s.setRunNow("C")
 			s.rest(t)
-			s.asksFor("A")
+			s.setRunNow("A")
 			s.rest(t)
 			if want := []string{"sample-run2", "sample-run3"}; !slices.Equal(s.runs(), want) {
 				t.Errorf("then Jobs %q, want %q", s.runs(), want)
@@ -144,9 +144,9 @@ func TestAnUpgradeRunsNothingAgain(t *testing.T) {
 // TestRunNowOfAStaleOperator has a second operator whose caches are behind: it makes nothing.
 func TestRunNowOfAStaleOperator(t *testing.T) {
 	s := newServer(cronjob(hourly, func(m *v1.MyCronJob) { m.Spec.SuccessfulJobsHistoryLimit = ptr.To[int32](0) }))
-	s.asksFor("A")
+	s.setRunNow("A")
 	s.rest(t)
-	s.asksFor("B")
+	s.setRunNow("B")
 	behind := s.connect()
 	s.rest(t) // The other one makes the Job, records it and cleans it up.
 	if _, _, err := behind.sync(t); err == nil {
