@@ -15,13 +15,16 @@ import (
 	"github.com/glassback/glassback/pkg/must"
 )
 
-// onlyInGo matches what Validate says where the schema has no rule: an addr may be left out for all that the schema knows.
+// onlyInGo matches what Validate says where the schema has no rule: an addr may be left
+// out for all that the schema knows.
 var onlyInGo = regexp.MustCompile(`^spec\.schedule: .*: never comes: |^spec\.addr: Invalid value: "": `)
 
-// onlyInSchema matches what the API server says where Validate has nothing to say: Default has raised a size that is negative.
+// onlyInSchema matches what the API server says where Validate has nothing to say: Default
+// has raised a size that is negative.
 var onlyInSchema = regexp.MustCompile(`^\.spec\.size: .*: should be a non-negative integer`)
 
-// agree takes an object to the schema and to the Go code, fails the test unless they say the same, and returns what they say.
+// agree takes an object to the schema and to the Go code, fails the test unless
+// they say the same, and returns what they say.
 func (s *server) agree(t *testing.T, obj map[string]any) (accepted bool) {
 	t.Helper()
 	return s.agreeOnUpdate(t, obj, nil)
@@ -52,7 +55,8 @@ func (s *server) agreeOnUpdate(t *testing.T, obj, old map[string]any) (accepted 
 	return acceptsInGo
 }
 
-// judge returns obj with defaults, and what the API server has against it in the place of old, nil for a new one.
+// judge returns obj with defaults, and what the API server has against it in the place of
+// old, nil for a new one.
 func (s *server) judge(t *testing.T, obj, old map[string]any) (map[string]any, field.ErrorList) {
 	t.Helper()
 	admitted, err := s.admit(obj)
@@ -83,8 +87,9 @@ func blamesNoOther(inGo, inSchema field.ErrorList) bool {
 	})
 }
 
-// within tells whether a field that the Go code blames is the one that the schema blames, or a part of it: the schema cannot name the
-// fields of metadata, and a rule about a list not its entries.
+// within tells whether a field that the Go code blames is the one that the schema
+// blames, or a part of it: the schema cannot name the fields of metadata, and a
+// rule about a list not its entries.
 func within(inGo, inSchema string) bool {
 	inSchema = strings.TrimPrefix(inSchema, ".") // The scale subresource has paths like this.
 	rest, ok := strings.CutPrefix(inGo, inSchema)
@@ -112,7 +117,8 @@ func TestWithin(t *testing.T) {
 	}
 }
 
-// agreeOnAll takes many generated objects of a kind to the schema and to the Go code.
+// agreeOnAll takes many generated objects of a kind to the schema and to the Go
+// code.
 func agreeOnAll(t *testing.T, kind string, generate func(g generator) map[string]any) {
 	t.Helper()
 	server := servers(t)[kind]
@@ -133,7 +139,8 @@ func agreeOnAll(t *testing.T, kind string, generate func(g generator) map[string
 	}
 }
 
-// agreeOnEach takes each of many values of one field to the schema and to the Go code, which must accept those that are true.
+// agreeOnEach takes each of many values of one field to the schema and to the Go
+// code, which must accept those that are true.
 func agreeOnEach[T comparable](t *testing.T, kind string, accepted map[T]bool, with func(value T) map[string]any) {
 	t.Helper()
 	server := servers(t)[kind]
@@ -151,7 +158,8 @@ func pick[T any](g generator, values ...T) T { return values[g.IntN(len(values))
 
 func (g generator) oneIn(n int) bool { return g.IntN(n) == 0 }
 
-// number sets a field to a number that is in its range, or just outside, or to nothing.
+// number sets a field to a number that is in its range, or just outside, or to
+// nothing.
 func (g generator) number(spec map[string]any, name string, low, high int64) {
 	switch g.IntN(20) {
 	case 0:
@@ -165,7 +173,8 @@ func (g generator) number(spec map[string]any, name string, low, high int64) {
 	}
 }
 
-// choice sets a field to one of the values, or to another, or to nothing. Not to "": to Go that is nothing.
+// choice sets a field to one of the values, or to another, or to nothing. Not to
+// "": to Go that is nothing.
 func (g generator) choice(spec map[string]any, name string, values ...string) {
 	switch g.IntN(40) {
 	case 0:

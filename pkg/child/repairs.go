@@ -14,9 +14,10 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// A child may be repaired freeRepairs times without a delay, for one generation of its owner. Each later repair waits: at first minDelay,
-// then twice as long each time, up to maxDelay. The count starts again when the child has stayed as desired for twice the delay, and at
-// least for calm. An apply is no repair if the child is as it was applied the last time: then the desired state has changed.
+// A child may be repaired freeRepairs times without a delay, for one generation of its owner. Each later repair waits:
+// at first minDelay, then twice as long each time, up to maxDelay. The count starts again when the child has stayed as
+// desired for twice the delay, and at least for calm. An apply is no repair if the child is as it was applied the last
+// time: then the desired state has changed.
 const (
 	freeRepairs = 5
 	minDelay    = time.Second
@@ -76,7 +77,8 @@ func (r *repairs) wait(owner metav1.Object, kind string) time.Duration {
 	return max(0, last.delay()-r.clock.Since(last.last))
 }
 
-// applied counts an apply to the child. found and desired are the checksums of the fields that the operator owned before and after.
+// applied counts an apply to the child. found and desired are the checksums of the fields that the operator owned
+// before and after.
 func (r *repairs) applied(owner metav1.Object, kind string, found, desired checksum) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

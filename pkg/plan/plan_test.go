@@ -108,9 +108,13 @@ func clientsOf(s *fakeapi.Server) *clients.Clients {
 func kindsOf(t *testing.T, s *fakeapi.Server) []kind {
 	t.Helper()
 	cloud, err := aliyun.New(aliyun.Config{ReadOnly: true})
-	must.Succeed(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	kinds, err := newKinds(clientsOf(s), cloud, "default")
-	must.Succeed(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return kinds
 }
 
