@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 // Command glassback is a Kubernetes operator that uses client-go without
 // controller-runtime. README.md introduces it, and package app wires it.

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package docs
 
@@ -14,16 +12,15 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
-// TestImportsPointDownTheTable holds the packages against the table in architecture.md:
-// each is in a row, and imports only what is in a row below, or in its own, where that is
-// part of it. Generated code, which is for everybody, imports the types.
+// TestImportsPointDownTheTable holds the packages against the table in architecture.md: each is in a row, and imports only what is in a row
+// below, or in its own, where that is part of it. Generated code, which is for everybody, imports the types.
 func TestImportsPointDownTheTable(t *testing.T) {
 	text, err := os.ReadFile("architecture.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var rows [][]string // the beginnings of paths, from the top
 	for _, row := range regexp.MustCompile(`(?m)^\| ([^|]*\bpkg/[^|]*) \|`).FindAllStringSubmatch(string(text), -1) {
 		var paths []string
@@ -65,9 +62,7 @@ func TestImportsPointDownTheTable(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if len(rows) < 10 {
 		t.Errorf("the table has %d rows", len(rows))
 	}

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package docs
 
@@ -12,14 +10,13 @@ import (
 	"testing"
 
 	"github.com/glassback/glassback/docs/commands"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // TestEveryCommandHasAnEntry compares the documents with commands.yaml, and checks that each runBy of an entry runs the block.
 func TestEveryCommandHasAnEntry(t *testing.T) {
 	all, err := commands.Read("..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	run := map[string][]string{} // the commands of each document that run
 	for _, d := range all {
 		for _, b := range d.Blocks {

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package docs
 
@@ -12,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 var (
@@ -103,9 +103,7 @@ type conditions []condition
 func conditionRows(t *testing.T, name string) conditions {
 	t.Helper()
 	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	_, section, _ := strings.Cut(string(text), "\n## Conditions\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	var rows conditions
@@ -153,9 +151,7 @@ func definitions(t *testing.T, pattern *regexp.Regexp, globs ...string) [][]stri
 				continue
 			}
 			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			all = append(all, pattern.FindAllStringSubmatch(string(text), -1)...)
 		}
 	}

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 // Package docs has only tests: they compare the documents with the code, the manifests and the tests that the documents describe.
 package docs
@@ -16,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 var (
@@ -163,17 +163,14 @@ func testNames(t *testing.T) map[string]bool {
 func sources(t *testing.T, root, suffix string) string {
 	t.Helper()
 	var all strings.Builder
-	err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
+	must.Succeed(t, filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, suffix) {
 			return err
 		}
 		data, err := os.ReadFile(path)
 		all.Write(data)
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return all.String()
 }
 
@@ -181,8 +178,6 @@ func sources(t *testing.T, root, suffix string) string {
 func readFile(t *testing.T, path string) string {
 	t.Helper()
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return string(data)
 }

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package docs
 
@@ -19,6 +17,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // Code in the documents is extracted from the source. The line before a block is its mark:
@@ -32,8 +32,7 @@ import (
 //
 //	go test ./docs -update
 //
-// Without -update, the test fails where a document and the source differ. A mark quotes whole
-// lines. It can have these forms:
+// Without -update, the test fails where a document and the source differ. A mark quotes whole lines. It can have these forms:
 //
 //	FILE.go New              the function, with its doc comment
 //	FILE.go Loop.next        the method, of Loop or of *Loop
@@ -248,9 +247,7 @@ func (t *T[A]) Do(yes bool) {
 func Do() {}
 `
 	root := t.TempDir()
-	if err := os.WriteFile(filepath.Join(root, "p.go"), []byte(source), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(root, "p.go"), []byte(source), 0o644))
 	for sentence, test := range map[string]struct{ mark, want, err string }{
 		"a function":              {mark: "p.go Do", want: "func Do() {}\n"},
 		"a type with its comment": {mark: "p.go T", want: "// T is a type.\ntype T[A any] struct {\n\ta A\n}\n"},

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package docs
 
@@ -14,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/glassback/glassback/hack/mutants"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // TestEveryExperimentFails runs the mutants in the documents: the tests that they name must fail.
@@ -22,9 +21,7 @@ func TestEveryExperimentFails(t *testing.T) {
 		t.Skip("it builds the mutants")
 	}
 	root, err := filepath.Abs("..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for name, text := range documents(t) {
 		experiments, err := mutants.Parse(text)
 		if err != nil {
@@ -49,14 +46,10 @@ var clientGo = regexp.MustCompile("`([a-z]+(?:/[a-z]+)*/\\w+\\.go)`: (`[\\w.]+`(
 // TestClientGoHasTheNamedFunctions looks for the functions that informer.md names in the client-go of go.mod.
 func TestClientGoHasTheNamedFunctions(t *testing.T) {
 	dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}} {{.Version}}", "k8s.io/client-go").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	root, version, _ := strings.Cut(strings.TrimSpace(string(dir)), " ")
 	text, err := os.ReadFile("informer.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	columns := regexp.MustCompile(`(?m)^\| our code \| client-go (\S+) \|`).FindAllStringSubmatch(string(text), -1)
 	for _, column := range columns {
 		if !strings.HasPrefix(version, "v0."+strings.TrimPrefix(column[1], "0.")+".") {

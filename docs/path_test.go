@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package docs
 
@@ -16,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 var (
@@ -45,9 +45,7 @@ func TestThePathOfOneEvent(t *testing.T) {
 			files++
 			set := token.NewFileSet()
 			file, err := parser.ParseFile(set, filepath.Join(".", link[1]), nil, parser.ParseComments)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			ofFiles += set.File(file.Pos()).LineCount()
 			for _, declared := range file.Decls {
 				function, ok := declared.(*ast.FuncDecl)

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package docs
 
@@ -11,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // named matches the places where a file names the version of Glassback: the tag of an image, a kustomization's newTag, the version of a
@@ -57,7 +57,7 @@ func versioned(t *testing.T) map[string]string {
 	for _, name := range []string{"commands.yaml", "../hack/devcluster/e2e/docs_session_test.go"} {
 		texts[name] = readFile(t, name)
 	}
-	err := filepath.WalkDir("../artifacts", func(path string, entry fs.DirEntry, err error) error {
+	must.Succeed(t, filepath.WalkDir("../artifacts", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || strings.HasPrefix(path, filepath.Join("..", "artifacts", "examples", "bad")) {
 			return err
 		}
@@ -65,9 +65,6 @@ func versioned(t *testing.T) map[string]string {
 			texts[path] = readFile(t, path)
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return texts
 }

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package docs
 
@@ -16,14 +14,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // TestTheLimitsOfWebhooks holds the numbers in webhooks.md against the constants of pkg/webhook.
 func TestTheLimitsOfWebhooks(t *testing.T) {
 	text, err := os.ReadFile("webhooks.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	limit := constantsOf(t, "../pkg/webhook", "limits.go", "shares.go", "kind.go", "decode.go")
 	times := map[int64]string{2: "twice", 3: "three times", 4: "four times"}
 	share := float64(limit("shippedMemory")) / 5 / (1 << 20)
@@ -51,9 +49,7 @@ func constantsOf(t *testing.T, dir string, names ...string) func(name string) in
 	var files []*ast.File
 	for _, name := range names {
 		file, err := parser.ParseFile(set, filepath.Join(dir, name), nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		files = append(files, file)
 	}
 	config := types.Config{Error: func(error) {}, IgnoreFuncBodies: true}

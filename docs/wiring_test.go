@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package docs
 
@@ -13,6 +11,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // patches are the worked examples: sixth.md wires a controller in, and from-kubebuilder.md adds a field to ApiExampleA.
@@ -35,21 +35,16 @@ var workedExamples = map[string][]string{
 // TestWorkedExamples applies the patches to one copy of the operator, and runs its tests. The compiler takes the patched
 // files of the copy in place of the originals, so it compiles only the packages that the patches change.
 //
-// If a patch no longer applies, the operator has changed: apply it by hand, run make generate, and write the output of git
-// diff into it.
+// If a patch no longer applies, the operator has changed: apply it by hand, run make generate, and write the output of git diff into it.
 func TestWorkedExamples(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds the operator")
 	}
 	root, err := filepath.Abs("..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	patched := t.TempDir()
 	for _, dir := range []string{"pkg", "artifacts"} {
-		if err := os.CopyFS(filepath.Join(patched, dir), os.DirFS(filepath.Join(root, dir))); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.CopyFS(filepath.Join(patched, dir), os.DirFS(filepath.Join(root, dir))))
 	}
 	run := func(t *testing.T, dir, name string, args ...string) string {
 		t.Helper()
@@ -69,9 +64,7 @@ func TestWorkedExamples(t *testing.T) {
 	if err == nil {
 		err = os.WriteFile(overlay, replace, 0o644)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for dir, tests := range workedExamples {
 		t.Run(dir, func(t *testing.T) {
 			binary := filepath.Join(patched, strings.ReplaceAll(dir, "/", "-")+".test")
@@ -92,9 +85,7 @@ func changedFiles(t *testing.T, root, patched string) map[string]string {
 	changed := map[string]string{}
 	for _, patch := range patches {
 		data, err := os.ReadFile(patch)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		for _, file := range regexp.MustCompile(`(?m)^\+\+\+ b/(\S+)$`).FindAllSubmatch(data, -1) {
 			path := filepath.FromSlash(string(file[1]))
 			changed[filepath.Join(root, path)] = filepath.Join(patched, path)

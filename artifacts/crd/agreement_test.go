@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package crd_test
 
@@ -13,6 +11,8 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // onlyInGo matches what Validate says where the schema has no rule: an addr may be left
@@ -60,16 +60,12 @@ func (s *server) agreeOnUpdate(t *testing.T, obj, old map[string]any) (accepted 
 func (s *server) judge(t *testing.T, obj, old map[string]any) (map[string]any, field.ErrorList) {
 	t.Helper()
 	admitted, err := s.admit(obj)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if old == nil {
 		return admitted, s.create(admitted)
 	}
 	admittedOld, err := s.admit(old)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return admitted, s.update(admitted, admittedOld)
 }
 

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package crd_test
 
@@ -14,6 +12,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 func application(spec map[string]any) map[string]any {
@@ -202,9 +202,7 @@ func TestTheSchemaRejectsNumbersThatClientsCannotParse(t *testing.T) {
 	try := func(value any, accepted bool, spec map[string]any) {
 		t.Helper()
 		admitted, err := server.admit(application(spec))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		start := time.Now()
 		if errs := server.create(admitted); (len(errs) == 0) != accepted {
 			t.Errorf("%.50q in %v: accepted: %t, want %t: %v", value, slices.Collect(maps.Keys(spec)), len(errs) == 0, accepted, errs)

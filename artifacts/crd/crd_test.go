@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package crd_test
 
@@ -20,6 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/glassback/glassback/artifacts/crd"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 func TestTheAPIServerTakesEveryDefinition(t *testing.T) {
@@ -33,9 +32,7 @@ func TestADefinitionFitsIntoTheAnnotationOfAPlainApply(t *testing.T) {
 	const limit = 256 << 10 // apimachinery's validation.TotalAnnotationSizeLimitB
 	for name, data := range definitions(t) {
 		encoded, err := yaml.YAMLToJSON(data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if len(encoded) > limit*9/10 {
 			t.Errorf("%s has %d bytes in JSON: %d are possible, and some room must be left", name, len(encoded), limit)
 		}
@@ -50,9 +47,7 @@ func TestADefinitionFitsIntoTheAnnotationOfAPlainApply(t *testing.T) {
 func TestADefinitionThatChangesGetsANewRevision(t *testing.T) {
 	recorded := map[string]string{}
 	data, err := os.ReadFile("revisions.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, line := range slices.DeleteFunc(strings.Split(string(data), "\n"), func(s string) bool { return s == "" }) {
 		name, _, _ := strings.Cut(line, " ")
 		if recorded[name] != "" {
@@ -92,18 +87,14 @@ func fingerprint(t *testing.T, data []byte) (name string, revision int, sum stri
 		} `json:"metadata"`
 		Spec any `json:"spec"` // of maps, whose keys json.Marshal sorts
 	}
-	if err := yaml.Unmarshal(data, &definition); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, yaml.Unmarshal(data, &definition))
 	revision, err := strconv.Atoi(definition.Metadata.Annotations[crd.AnnotationRevision])
 	if err != nil || revision < 1 {
 		t.Fatalf("%s: %s must be a positive number: %v", definition.Metadata.Name, crd.AnnotationRevision, err)
 	}
 	withoutDescriptions(definition.Spec)
 	spec, err := json.Marshal(definition.Spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return definition.Metadata.Name, revision, fmt.Sprintf("%x", sha256.Sum256(spec))
 }
 
@@ -126,9 +117,7 @@ func withoutDescriptions(value any) {
 
 func TestAllReturnsEveryFileInTheOrderOfNames(t *testing.T) {
 	crds, err := crd.All()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	files := definitions(t)
 	if len(crds) != len(files) {
 		t.Errorf("All returns %d definitions, but there are %d files", len(crds), len(files))

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package crd_test
 
@@ -143,8 +141,7 @@ func TestSchemaAndValidateAgreeOnPeriods(t *testing.T) {
 	}
 }
 
-// What can be compared with an instance that is there already may be said of it; what only
-// matters when one is made may not.
+// What can be compared with an instance that is there already may be said of it; what only matters when one is made may not.
 func TestSchemaAndValidateAgreeOnAdoption(t *testing.T) {
 	for name, test := range map[string]struct {
 		spec map[string]any
@@ -250,8 +247,7 @@ func TestSchemaAndValidateAgreeOnTags(t *testing.T) {
 	})
 }
 
-// The most of everything is within what the rules may cost when they run; one more is too
-// many.
+// The most of everything is within what the rules may cost when they run; one more is too many.
 func TestSchemaAndValidateAgreeOnTheLargestECSInstance(t *testing.T) {
 	server := servers(t)["ECSInstance"]
 	largest := func(tags, groups int) map[string]any {
@@ -313,8 +309,7 @@ func TestSchemaAndValidateAgreeOnSecretsOfECSInstances(t *testing.T) {
 	})
 }
 
-// Before there is an instance, everything can change. When there is one, what ECS does not
-// change of it cannot.
+// Before there is an instance, everything can change. When there is one, what ECS does not change of it cannot.
 func TestSchemaAndValidateAgreeOnChangesOfECSInstances(t *testing.T) {
 	disks := func(size int64) map[string]any {
 		return map[string]any{"data": []any{map[string]any{"sizeGiB": size}}}
@@ -394,8 +389,7 @@ func TestSchemaAndValidateAgreeOnChangesOfECSInstances(t *testing.T) {
 	}
 }
 
-// wantChange fails the test unless old can become obj while there is no instance, and, if
-// want says so, when there is one.
+// wantChange fails the test unless old can become obj while there is no instance, and, if want says so, when there is one.
 func wantChange(t *testing.T, old, obj map[string]any, want bool) {
 	t.Helper()
 	server := servers(t)["ECSInstance"]

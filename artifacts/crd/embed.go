@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 // Package crd holds the CustomResourceDefinitions in the binary, as
 // hack/update-codegen.sh makes them from pkg/apis.
@@ -24,8 +22,7 @@ var files embed.FS
 // whenever the definition changes, so that of two the newer one can be told.
 const AnnotationRevision = "glassback.dev/crd-revision"
 
-// All returns the definitions, in the order of their names. It fails only if a
-// file in the binary cannot be parsed.
+// All returns the definitions, in the order of their names. It fails only if a file in the binary cannot be parsed.
 func All() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	entries, err := files.ReadDir(".")
 	if err != nil {

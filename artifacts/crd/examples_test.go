@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package crd_test
 
@@ -33,6 +31,7 @@ import (
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	groupav1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
 	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 const examples = "../examples"
@@ -57,9 +56,7 @@ func read(t *testing.T, pattern string) map[string][]byte {
 func parse(t *testing.T, manifest []byte) map[string]any {
 	t.Helper()
 	obj := map[string]any{}
-	if err := yaml.UnmarshalStrict(manifest, &obj); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, yaml.UnmarshalStrict(manifest, &obj))
 	return obj
 }
 
@@ -106,9 +103,7 @@ func TestTheSchemaAcceptsTheExamples(t *testing.T) {
 			seen[id] = name
 
 			admitted, err := servers[kind].decode(manifest)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			if errs := servers[kind].create(admitted); len(errs) > 0 {
 				t.Errorf("create: %v", errs.ToAggregate())
 			}
@@ -131,9 +126,7 @@ func TestTheSchemaAcceptsTheExampleWithTLS(t *testing.T) {
 	first, _, _ := bytes.Cut(read(t, "cert-manager/*.yaml")["rediscluster-tls.yaml"], []byte("---\n"))
 	server := servers(t)["RedisCluster"]
 	admitted, err := server.decode(first)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if errs := server.create(admitted); len(errs) > 0 {
 		t.Errorf("create: %v", errs.ToAggregate())
 	}
@@ -168,13 +161,9 @@ var defaultsOnlyInGo = map[string]func(decoded any){
 func wantSameDefaults(t *testing.T, kind string, raw, admitted map[string]any) verdict {
 	t.Helper()
 	inGo, err := verdicts[kind](raw, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	inSchema, err := verdicts[kind](admitted, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if setDefaults := defaultsOnlyInGo[kind]; setDefaults != nil {
 		setDefaults(inSchema.decoded)
 	}
@@ -270,18 +259,12 @@ func TestTheSchemaAcceptsEveryStatusField(t *testing.T) {
 			}
 			server := servers(t)[kind]
 			old, err := server.admit(test.valid)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			status, err := runtime.DefaultUnstructuredConverter.ToUnstructured(test.status)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			test.valid["status"] = status
 			admitted, err := server.admit(test.valid)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			if errs := server.update(admitted, old); len(errs) > 0 {
 				t.Error(errs.ToAggregate())
 			}
@@ -320,17 +303,13 @@ func TestTheBadExamplesFailWithTheErrorInTheirFirstLine(t *testing.T) {
 			// The valid example of the kind, with the name of the bad one.
 			valid := strings.ToLower(kind) + ".yaml"
 			good, err := servers[kind].decode(read(t, valid)[valid])
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			(&unstructured.Unstructured{Object: good}).SetName((&unstructured.Unstructured{Object: bad}).GetName())
 
 			created := wantOne(t, "create", servers[kind].create(bad), want)
 			wantOne(t, "update", without(servers[kind].update(bad, good), storageAdded), want)
 			verdict, err := verdicts[kind](raw, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			if inGo := wantOne(t, "Validate", verdict.errs, ""); created != nil && inGo != nil && !within(inGo.Field, created.Field) {
 				t.Errorf("the schema rejects %s, but Validate rejects %s", created.Field, inGo.Field)
 			}
@@ -338,8 +317,7 @@ func TestTheBadExamplesFailWithTheErrorInTheirFirstLine(t *testing.T) {
 	}
 }
 
-// storageAdded matches the error for storage that is added to a RedisCluster: a bad example can have storage, the valid
-// example has none.
+// storageAdded matches the error for storage that is added to a RedisCluster: a bad example can have storage, the valid example has none.
 var storageAdded = regexp.MustCompile(`: cannot be added to a cluster`)
 
 // wantOne fails the test unless there is one error, which contains want.

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package crd_test
 
@@ -12,6 +10,8 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 func myCronJob(spec map[string]any) map[string]any {
@@ -168,8 +168,7 @@ func (g generator) value(low, high int, names []string) string {
 	return fmt.Sprintf(pick(g, "%d", "%d", "%02d"), low+g.IntN(high-low+1))
 }
 
-// No client can read these, or not in time: an object that has one would stop the
-// informers of all.
+// No client can read these, or not in time: an object that has one would stop the informers of all.
 func TestTheSchemaRefusesNumbersThatClientsCannotRead(t *testing.T) {
 	server := servers(t)["MyCronJob"]
 	for _, test := range []struct {
@@ -188,9 +187,7 @@ func TestTheSchemaRefusesNumbersThatClientsCannotRead(t *testing.T) {
 		}
 		container["livenessProbe"] = map[string]any{"httpGet": map[string]any{"port": test.port}}
 		admitted, err := server.admit(obj)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if errs := server.create(admitted); (len(errs) == 0) != test.accepted {
 			t.Errorf("cpu %v, port %v: accepted: %t, want %t: %v", test.cpu, test.port, len(errs) == 0, test.accepted, errs)
 		}

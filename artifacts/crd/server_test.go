@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package crd_test
 
@@ -56,9 +54,8 @@ type server struct {
 	scale     *apiextensionsv1.CustomResourceSubresourceScale // or nil
 }
 
-// serve returns the server of a definition. It fails if the API server would not
-// take the definition: not structural, a rule that does not compile, or one that
-// may cost too much.
+// serve returns the server of a definition. It fails if the API server would not take the definition: not structural, a rule that does not
+// compile, or one that may cost too much.
 func serve(definition *apiextensionsv1.CustomResourceDefinition) (*server, error) {
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
@@ -98,8 +95,7 @@ func (s *server) decode(manifest []byte) (map[string]any, error) {
 	return s.admit(obj)
 }
 
-// admit returns a copy of obj with defaults. It fails if there are unknown fields,
-// as kubectl asks for.
+// admit returns a copy of obj with defaults. It fails if there are unknown fields, as kubectl asks for.
 func (s *server) admit(obj map[string]any) (map[string]any, error) {
 	obj = runtime.DeepCopyJSON(obj)
 	meta, _, unknown, err := objectmeta.GetObjectMetaWithOptions(obj, objectmeta.ObjectMetaOptions{ReturnUnknownFieldPaths: true})
@@ -159,8 +155,7 @@ func (s *server) common(obj map[string]any) field.ErrorList {
 	return append(errs, listtype.ValidateListSetsAndMaps(nil, s.schema, obj)...)
 }
 
-// scaled returns what the API server has against the number that the scale
-// subresource is about.
+// scaled returns what the API server has against the number that the scale subresource is about.
 func (s *server) scaled(obj map[string]any) field.ErrorList {
 	if s.scale == nil {
 		return nil
@@ -178,8 +173,7 @@ func (s *server) scaled(obj map[string]any) field.ErrorList {
 	return nil
 }
 
-// blocksRules tells the errors after which the API server does not run any rules;
-// it adds a line that says so.
+// blocksRules tells the errors after which the API server does not run any rules; it adds a line that says so.
 func blocksRules(err *field.Error) bool {
 	return slices.Contains([]field.ErrorType{field.ErrorTypeNotSupported, field.ErrorTypeRequired, field.ErrorTypeTooLong,
 		field.ErrorTypeTooMany, field.ErrorTypeTypeInvalid}, err.Type)

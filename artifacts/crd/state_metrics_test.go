@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package crd_test
 
@@ -15,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/glassback/glassback/artifacts/crd"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // stateMetrics is the part of a configuration of kube-state-metrics that artifacts/prometheus uses:
@@ -71,17 +70,11 @@ func schemaAt(schema *apiextensionsv1.JSONSchemaProps, path []string) *apiextens
 // TestKubeStateMetricsReadsFieldsThatExist looks for every path of the configuration in the definitions.
 func TestKubeStateMetricsReadsFieldsThatExist(t *testing.T) {
 	data, err := os.ReadFile("../prometheus/kube_state_metrics.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var config stateMetrics
-	if err := yaml.UnmarshalStrict(data, &config); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, yaml.UnmarshalStrict(data, &config))
 	all, err := crd.All()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if config.Kind != "CustomResourceStateMetrics" || len(config.Spec.Resources) != len(all) {
 		t.Errorf("it is a %s with %d resources, want %d", config.Kind, len(config.Spec.Resources), len(all))
 	}

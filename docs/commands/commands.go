@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 // Package commands reads the blocks of commands in all documents: docs/*.md, the chart's README.md, and those in the root of the
 // repository. docs/commands.yaml describes how a test runs each block: the documents hold no instructions for the test.

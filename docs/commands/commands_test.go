@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package commands
 
@@ -13,6 +11,8 @@ import (
 	"testing"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 func TestBlocksOfADocument(t *testing.T) {
@@ -67,13 +67,9 @@ func TestEntriesOfBlocks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			blocks, err := parse("d.md", "```sh\na -x # this\n```\n```sh\nb\n```\n")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			var entries []Entry
-			if err := yaml.UnmarshalStrict([]byte("["+test.entries+"]"), &entries); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, yaml.UnmarshalStrict([]byte("["+test.entries+"]"), &entries))
 			got := ""
 			if err = match("d.md", blocks, []section{{Place: "a cluster", Blocks: entries}}); err != nil {
 				got = err.Error()
@@ -96,13 +92,9 @@ func TestInvalidEntriesFail(t *testing.T) {
 		"docs/commands.yaml: there is no document docs/d.md":    "README.md: [{place: a cluster, blocks: [{block: a}]}]\ndocs/d.md: []",
 	} {
 		root := t.TempDir()
-		if err := os.Mkdir(filepath.Join(root, "docs"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Mkdir(filepath.Join(root, "docs"), 0o755))
 		for name, text := range map[string]string{"README.md": "```sh\na\n```\n", file: entries} {
-			if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.WriteFile(filepath.Join(root, name), []byte(text), 0o644))
 		}
 		if _, err := Read(root); err == nil || !strings.HasSuffix(err.Error(), want) {
 			t.Errorf("error %v, want %s", err, want)

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package sixth
 
@@ -126,8 +124,7 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	return out.Wait, actErr
 }
 
-// fetch returns the Service from the cache: do not change it. It returns nil if the Service is gone, is being deleted, or
-// is paused.
+// fetch returns the Service from the cache: do not change it. It returns nil if the Service is gone, is being deleted, or is paused.
 func (c *Controller) fetch(key cache.ObjectName) (*corev1.Service, error) {
 	service, err := c.services.Services(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) {

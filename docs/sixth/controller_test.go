@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package sixth
 
@@ -64,7 +62,7 @@ func unlabelled(s *corev1.Service) { s.Labels = nil }
 
 func paused(s *corev1.Service) { s.Annotations = map[string]string{glassback.AnnotationPaused: "true"} }
 
-func going(s *corev1.Service) {
+func terminating(s *corev1.Service) {
 	s.DeletionTimestamp, s.Finalizers = ptr.To(metav1.Now()), []string{"example.com/held"}
 }
 
@@ -237,7 +235,7 @@ func TestSync(t *testing.T) {
 		"a Service that is paused later is left alone": {
 			given: []func(*server){serve(paused), alter(data("HOST", "edited"))}, left: other("HOST", "edited"),
 		},
-		"a Service that is being deleted is left alone": {fresh: true, service: web(going)},
+		"a Service that is being deleted is left alone": {fresh: true, service: web(terminating)},
 		"a deleted Service: no request, because garbage collection deletes the ConfigMap": {
 			given: []func(*server){func(s *server) { s.serve("web", nil) }}, left: home,
 		},

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 // Package sixth is the worked example of docs/sixth.md: a complete controller for a built-in kind. It keeps the address of
 // a Service in a ConfigMap.

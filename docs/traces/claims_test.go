@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package traces
 
@@ -33,6 +31,7 @@ import (
 	glassbackfake "github.com/glassback/glassback/pkg/generated/clientset/versioned/fake"
 	"github.com/glassback/glassback/pkg/generated/informers/externalversions"
 	listers "github.com/glassback/glassback/pkg/generated/listers/groupa/v1"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // These tests hold claims of docs/informer.md against client-go's own informer and workqueue.
@@ -337,7 +336,7 @@ func TestAnIndexFollowsTheObjects(t *testing.T) {
 	stock(t, 0, func(s *server, _ *requests, informer cache.SharedIndexInformer) {
 		count := func(firstName string) int {
 			found, err := informer.GetIndexer().ByIndex("firstName", firstName)
-			must(t, err)
+			must.Succeed(t, err)
 			return len(found)
 		}
 		if count("Jimmy") != 1 || count("James") != 0 {

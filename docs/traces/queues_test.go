@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package traces
 
@@ -15,6 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // at is the state of an object at a resourceVersion.
@@ -30,20 +30,20 @@ func TestQueues(t *testing.T) {
 	real := cache.NewRealFIFOWithOptions(cache.RealFIFOOptions{AtomicEvents: true, UnlockWhileProcessing: true, EmitDeltaTypeBookmark: true})
 	queues := []cache.Queue{delta, real}
 	for _, queue := range queues {
-		must(t, queue.Replace([]any{at("a", "1"), at("c", "2")}, "2"))
-		must(t, queue.Update(at("c", "3"))) // It joins the first list in a DeltaFIFO.
+		must.Succeed(t, queue.Replace([]any{at("a", "1"), at("c", "2")}, "2"))
+		must.Succeed(t, queue.Update(at("c", "3"))) // It joins the first list in a DeltaFIFO.
 	}
 	popFirstList(t, delta, real)
 	for _, obj := range []any{at("a", "1"), at("c", "3")} {
-		must(t, known.Add(obj))
+		must.Succeed(t, known.Add(obj))
 	}
 	for _, queue := range queues {
-		must(t, queue.Replace([]any{at("a", "4"), at("b", "5")}, "5"))
-		must(t, queue.Update(at("a", "6")))
-		must(t, queue.Add(at("d", "7")))
-		must(t, queue.Update(at("a", "8")))
+		must.Succeed(t, queue.Replace([]any{at("a", "4"), at("b", "5")}, "5"))
+		must.Succeed(t, queue.Update(at("a", "6")))
+		must.Succeed(t, queue.Add(at("d", "7")))
+		must.Succeed(t, queue.Update(at("a", "8")))
 		if marked, ok := queue.(cache.ReflectorBookmarkStore); ok {
-			must(t, marked.Bookmark("9"))
+			must.Succeed(t, marked.Bookmark("9"))
 		}
 		queue.Close()
 	}
@@ -83,8 +83,8 @@ func popFirstList(t *testing.T, delta *cache.DeltaFIFO, real *cache.RealFIFO) {
 	batch := func(all []cache.Delta, initial bool) error { return pop(cache.Deltas(all), initial) }
 	for range 2 {
 		_, err := delta.Pop(pop)
-		must(t, err)
-		must(t, real.PopBatch(batch, pop))
+		must.Succeed(t, err)
+		must.Succeed(t, real.PopBatch(batch, pop))
 	}
 	want := []string{"Replaced a 1 true", "ReplacedAll a 1, c 2 (the list: 2) true", "Replaced c 2, Updated c 3 true", "Updated c 3 false"}
 	if !slices.Equal(popped, want) {
@@ -113,11 +113,4 @@ func deltas(popped []cache.Delta) (texts []string) {
 		texts = append(texts, text)
 	}
 	return texts
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

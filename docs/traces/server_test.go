@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package traces
 
@@ -24,15 +22,13 @@ const (
 	configMaps = "configmaps"
 )
 
-// How long things take on this network. What one goroutine causes another one to do through
-// the API server is so never at the same instant.
+// How long things take on this network. What one goroutine causes another one to do through the API server is so never at the same instant.
 const (
 	roundTrip = 2 * time.Millisecond // of a write, until it is stored, and answered
 	delivery  = time.Millisecond     // from there to each watch
 )
 
-// connecting is how long it takes to open a WATCH. It differs, so that no two informers
-// read their first objects at the same instant.
+// connecting is how long it takes to open a WATCH. It differs, so that no two informers read their first objects at the same instant.
 var connecting = map[string]time.Duration{examples: time.Millisecond, configMaps: 2 * time.Millisecond}
 
 // server is a fake API server with ApiExampleAs and their ConfigMaps, behind a network that takes time and can fail.

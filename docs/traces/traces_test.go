@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 // Package traces has only tests: the claims and the scenarios of docs/informer.md, and what the trace tells
 // of each. The traces are in testdata, from where the document quotes them.
@@ -20,24 +18,22 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/klog/v2"
 
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/pipeline"
 	"github.com/glassback/glassback/pkg/trace"
 )
 
-// After go test ./docs/traces -update, go test ./docs -update writes the traces into the
-// document.
+// After go test ./docs/traces -update, go test ./docs -update writes the traces into the document.
 var update = flag.Bool("update", false, "write the traces")
 
 func TestMain(m *testing.M) {
-	// Errors are part of it. And client-go's own error handler sleeps by the difference of
-	// two clocks, which mixes up synctest's bubbles.
+	// Errors are part of it. And client-go's own error handler sleeps by the difference of two clocks, which mixes up synctest's bubbles.
 	utilruntime.ErrorHandlers = nil
 	klog.SetLogger(klog.Logger{})
 	os.Exit(m.Run())
 }
 
-// scenarios are played by an operator with each of the queues, as far as that makes a
-// difference.
+// scenarios are played by an operator with each of the queues, as far as that makes a difference.
 var scenarios = map[string]struct {
 	queue pipeline.Queue
 	play  func(*world)
@@ -135,22 +131,17 @@ func TestScenarios(t *testing.T) {
 func golden(t *testing.T, file, got string) {
 	t.Helper()
 	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(file, []byte(got), 0o644))
 		return
 	}
 	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if got != string(want) {
 		t.Errorf("%s is another now:\n%s", file, difference(string(want), got))
 	}
 }
 
-// difference returns the lines that only one of two texts has, the old one's marked by a
-// minus, and puts as few of them as there need be.
+// difference returns the lines that only one of two texts has, the old one's marked by a minus, and puts as few of them as there need be.
 func difference(old, now string) string {
 	a, b := strings.Split(old, "\n"), strings.Split(now, "\n")
 	common := make([][]int, len(a)+1) // the most lines that a[i:] and b[j:] have in common, in their order

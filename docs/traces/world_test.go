@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package traces
 
@@ -29,6 +27,7 @@ import (
 	"github.com/glassback/glassback/pkg/fakeapi"
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
 	"github.com/glassback/glassback/pkg/generated/informers/externalversions"
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/pipeline"
 	"github.com/glassback/glassback/pkg/trace"
 )
@@ -53,8 +52,7 @@ type operator struct {
 	stop      func()
 }
 
-// start starts an operator whose informers have this queue: informers first, and workers once
-// the caches are synced.
+// start starts an operator whose informers have this queue: informers first, and workers once the caches are synced.
 func (w *world) start(queue pipeline.Queue) {
 	w.Helper()
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), klog.Logger{}))
@@ -74,9 +72,7 @@ func (w *world) start(queue pipeline.Queue) {
 		Kube: kube, Client: client, ApiExampleAs: factory.Groupa().V1().ApiExampleAs(), ConfigMaps: kubeFactory.Core().V1().ConfigMaps(),
 		Recorder: record.NewFakeRecorder(100), Clock: clock.RealClock{}, Trace: w.recorder,
 	})
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.Succeed(w, err)
 	kubeFactory.StartWithContext(ctx)
 	factory.StartWithContext(ctx)
 	time.Sleep(10 * time.Millisecond)
@@ -144,12 +140,10 @@ var gears = map[trace.Stage]gear{
 
 // String renders what was written down, a line each.
 //
-// Goroutines that are busy at the same instant report in any order. Here one instant is told
-// gear by gear, as the objects go: reflector, pop loop, handlers, workers. Nothing is so put
-// before what it follows from, as within an instant nothing goes the other way: what a worker
-// writes comes back over the wire, and that takes time (see delivery). A gear's own order is
-// kept, but where it has none: the first objects of a WATCH are handed over in any order, so
-// that Replaced are told by name; and handlers, and workers, are several goroutines.
+// Goroutines that are busy at the same instant report in any order. Here one instant is told gear by gear, as the objects go: reflector,
+// pop loop, handlers, workers. Nothing is so put before what it follows from, as within an instant nothing goes the other way: what a
+// worker writes comes back over the wire, and that takes time (see delivery). A gear's own order is kept, but where it has none: the first
+// objects of a WATCH are handed over in any order, so that Replaced are told by name; and handlers, and workers, are several goroutines.
 func (w *world) String() string {
 	lines := slices.Clone(w.notes)
 	events, missed := w.recorder.Since(w.after, 0)

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package main
 
@@ -11,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 func TestMedian(t *testing.T) {
@@ -127,9 +127,7 @@ func TestCheckPlan(t *testing.T) {
 		`{"objects":[{"settled":false}]}`:                   "the plan has 1 objects",
 		"nothing":                                           "the plan is no JSON",
 	} {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(file, []byte(text), 0o600))
 		if err := checkPlan(file, 2); (err == nil) != (want == "") || (err != nil && !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}

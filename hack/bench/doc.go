@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 // Command bench compares Glassback with an ordinary operator made with controller-runtime (peer), and with a client that only sends the
 // same requests (bare): see docs/performance.md.

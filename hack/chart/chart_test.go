@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package main
 
@@ -65,9 +63,7 @@ type objects map[string]object
 func load(t *testing.T) *chartv2.Chart {
 	t.Helper()
 	c, err := loader.Load(chartDir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	return c
 }
 
@@ -83,14 +79,10 @@ func installOn(t *testing.T, version, values string) (*release.Release, error) {
 	install.DryRunStrategy = action.DryRunClient
 	install.ReleaseName, install.Namespace = "glassback", namespace
 	kube, err := common.ParseKubeVersion(version)
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	install.KubeVersion = kube
 	parsed := map[string]any{}
-	if err := yaml.Unmarshal([]byte(values), &parsed); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, yaml.Unmarshal([]byte(values), &parsed))
 	got, err := install.Run(load(t), parsed)
 	r, _ := got.(*release.Release)
 	return r, err
@@ -100,9 +92,7 @@ func installOn(t *testing.T, version, values string) (*release.Release, error) {
 func render(t *testing.T, values string) objects {
 	t.Helper()
 	r, err := install(t, values)
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	for _, hook := range r.Hooks { // No uninstall deletes them; "helm test" runs this one, and deletes its Pod.
 		if hook.Name != testPod {
 			t.Errorf("there is the hook %s, which no uninstall deletes", hook.Name)
@@ -138,8 +128,7 @@ var scheme = func() *runtime.Scheme {
 // decoded has the JSON of each manifest that decode has read: most releases have the same ones.
 var decoded sync.Map
 
-// decode reads an object strictly, by way of its Go type, so that it is written in one way
-// only.
+// decode reads an object strictly, by way of its Go type, so that it is written in one way only.
 func decode(t *testing.T, text string) object {
 	t.Helper()
 	data, ok := decoded.Load(text)
@@ -155,9 +144,7 @@ func decode(t *testing.T, text string) object {
 		decoded.Store(text, data)
 	}
 	o := object{}
-	if err := json.Unmarshal(data.([]byte), &o); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, json.Unmarshal(data.([]byte), &o))
 	delete(o, "status") // Go types write one of zeros.
 	return o
 }
@@ -170,9 +157,7 @@ func TestHelmHasNothingToSayAgainstTheChart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			parsed := map[string]any{}
-			if err := yaml.Unmarshal([]byte(values), &parsed); err != nil {
-				t.Fatal(err)
-			}
+			succeed(t, yaml.Unmarshal([]byte(values), &parsed))
 			kube := &common.KubeVersion{Version: "v1.32.0", Major: "1", Minor: "32"}
 			for _, message := range lint.RunAll(chartDir, parsed, namespace, lint.WithKubeVersion(kube)).Messages {
 				if message.Severity > support.InfoSev {
@@ -204,5 +189,13 @@ func TestThePackageHoldsWhatHelmReadsAndNothingElse(t *testing.T) {
 		if base := filepath.Base(template.Name); strings.HasPrefix(base, "_") != strings.HasSuffix(base, ".tpl") {
 			t.Errorf("%s: what renders nothing begins with _ and ends with .tpl", template.Name)
 		}
+	}
+}
+
+// succeed fails the test, and ends it, if there is an error.
+func succeed(t testing.TB, err error) {
+	if err != nil {
+		t.Helper()
+		t.Fatal(err)
 	}
 }

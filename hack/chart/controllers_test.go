@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package main
 
@@ -13,7 +11,6 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 	"text/template"
 
@@ -67,9 +64,7 @@ func TestTheRolesAreOfTheControllersThatRun(t *testing.T) {
 func sameRules(t *testing.T, role object, values map[string]any) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(chartDir, "templates", "rbac", "_rules.tpl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	rendered := &bytes.Buffer{}
 	parsed, err := template.New("").Funcs(template.FuncMap{"has": func(name string, names []string) bool {
 		return slices.Contains(names, name)
@@ -77,38 +72,14 @@ func sameRules(t *testing.T, role object, values map[string]any) {
 	if err == nil {
 		err = parsed.ExecuteTemplate(rendered, "glassback.rules", values)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	var rules []rbacv1.PolicyRule
-	if err := yaml.UnmarshalStrict(rendered.Bytes(), &rules); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, yaml.UnmarshalStrict(rendered.Bytes(), &rules))
 	data, err := json.Marshal(rules)
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	var want any
-	if err := json.Unmarshal(data, &want); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, json.Unmarshal(data, &want))
 	if got := role["rules"]; !reflect.DeepEqual(got, want) {
 		t.Errorf("the rules are\n%v\nwant\n%v", got, want)
-	}
-}
-
-// TestWhoRunsMyCronJobsAloneGetsNoSecret shows the purpose of the test above with one example.
-func TestWhoRunsMyCronJobsAloneGetsNoSecret(t *testing.T) {
-	for _, values := range []string{"controllers: [mycronjob]", "{controllers: [mycronjob], watchNamespaces: [a]}"} {
-		for name, role := range render(t, values) {
-			if !strings.HasSuffix(strings.TrimSuffix(name, " in a"), "Role/glassback-manager") {
-				continue
-			}
-			for _, resource := range []string{"secrets", "pods", "persistentvolumeclaims", "deployments", "configmaps"} {
-				if strings.Contains(fmt.Sprint(role["rules"]), "["+resource+"]") {
-					t.Errorf("with %s, %s has rights to %s: %v", values, name, resource, role["rules"])
-				}
-			}
-		}
 	}
 }

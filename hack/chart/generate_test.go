@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package main
 
@@ -14,13 +12,9 @@ import (
 
 func TestTheTemplatesThatAreMadeOfOtherFilesAreUpToDate(t *testing.T) {
 	want, err := generate(artifacts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	got, err := generated(artifacts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	const remedy = `run "go run ." in hack/chart, and commit the result`
 	for path, text := range want {
 		if got[path] != text {
@@ -37,9 +31,7 @@ func TestTheTemplatesThatAreMadeOfOtherFilesAreUpToDate(t *testing.T) {
 func TestWriteCreatesUpdatesAndDeletesFiles(t *testing.T) {
 	dir := t.TempDir()
 	for _, part := range []string{"crd", "rbac", "webhook", "prometheus"} {
-		if err := os.CopyFS(filepath.Join(dir, part), os.DirFS(filepath.Join(artifacts, part))); err != nil {
-			t.Fatal(err)
-		}
+		succeed(t, os.CopyFS(filepath.Join(dir, part), os.DirFS(filepath.Join(artifacts, part))))
 	}
 	begin, _, _ := strings.Cut(mark, "%s")
 	templates := filepath.Join(dir, templateDir)
@@ -49,20 +41,12 @@ func TestWriteCreatesUpdatesAndDeletesFiles(t *testing.T) {
 		"webhook/of_a_human.yaml": "kept",
 	} {
 		file := filepath.Join(templates, path)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		succeed(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		succeed(t, os.WriteFile(file, []byte(text), 0o644))
 	}
-	if err := write(dir); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, write(dir))
 	want, err := generate(artifacts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	want[templateDir+"/webhook/of_a_human.yaml"] = "kept"
 	for path, text := range want {
 		if got, err := os.ReadFile(filepath.Join(dir, path)); err != nil || string(got) != text {

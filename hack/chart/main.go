@@ -1,11 +1,8 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
-// Command chart generates the templates of artifacts/chart that repeat other files below
-// artifacts: CustomResourceDefinitions, webhooks, rights and alerts. Its tests fail if a template
-// is out of date, and compare the whole chart with artifacts/default.
+// Command chart generates the templates of artifacts/chart that repeat other files below artifacts: CustomResourceDefinitions, webhooks,
+// rights and alerts. Its tests fail if a template is out of date, and compare the whole chart with artifacts/default.
 //
 //	cd hack/chart && go run .
 package main

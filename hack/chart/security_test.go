@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package main
 
@@ -21,9 +19,7 @@ const testPod = "glassback-test"
 func testHook(t *testing.T, values string) object {
 	t.Helper()
 	r, err := install(t, values)
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	if len(r.Hooks) != 1 {
 		t.Fatalf("there are %d hooks", len(r.Hooks))
 	}
@@ -153,9 +149,7 @@ func TestArtifactHubKnowsEveryDefinitionAndTheVersion(t *testing.T) {
 	var listed []struct{ Kind, Version, Name, DisplayName, Description string }
 	var images []struct{ Image string }
 	for key, into := range map[string]any{"crds": &listed, "images": &images} {
-		if err := yaml.Unmarshal([]byte(metadata.Annotations["artifacthub.io/"+key]), into); err != nil {
-			t.Fatal(err)
-		}
+		succeed(t, yaml.Unmarshal([]byte(metadata.Annotations["artifacthub.io/"+key]), into))
 	}
 	var got, want []string
 	for _, crd := range listed {

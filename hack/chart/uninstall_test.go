@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package main
 
@@ -21,13 +19,9 @@ import (
 func uninstalled(t *testing.T, values string) []string {
 	t.Helper()
 	r, err := install(t, values)
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	_, manifests, err := releaseutil.SortManifests(releaseutil.SplitManifests(r.Manifest), nil, releaseutil.UninstallOrder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	var names []string
 	for _, m := range manifests {
 		if m.Head.Metadata.Annotations["helm.sh/resource-policy"] != "keep" {
@@ -92,21 +86,15 @@ func TestTheChartSaysNothingOfWhatTheOperatorWrites(t *testing.T) {
 // A release is kept in a Secret, which can have 1 MiB.
 func TestTheReleaseFitsIntoASecret(t *testing.T) {
 	r, err := install(t, everything)
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	data, err := json.Marshal(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	var zipped bytes.Buffer
 	w := gzip.NewWriter(&zipped)
 	if _, err := w.Write(data); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, w.Close())
 	if size := base64.StdEncoding.EncodedLen(zipped.Len()); size > 512<<10 {
 		t.Errorf("a release takes %d bytes", size)
 	}
@@ -124,9 +112,7 @@ func TestTheNotesWarnOfWhatIsOff(t *testing.T) {
 		"watchNamespaces: [team-a, b]": nil,
 	} {
 		r, err := install(t, values)
-		if err != nil {
-			t.Fatal(err)
-		}
+		succeed(t, err)
 		notes := r.Info.Notes
 		if got := strings.Count(notes, "WARNING: "); got != len(want) {
 			t.Errorf("with %q there are %d warnings:\n%s", values, got, notes)

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package main
 
@@ -22,8 +20,7 @@ import (
 	yamlv3 "go.yaml.in/yaml/v3"
 )
 
-// everything sets every value to something else than it is by default, as far as they go
-// together.
+// everything sets every value to something else than it is by default, as far as they go together.
 const everything = `
 crds: {install: true, keep: false}
 watchNamespaces: [team-a, team-b]
@@ -377,8 +374,7 @@ func TestPrometheusChecksTheCertificateThatIsServed(t *testing.T) {
 	}
 }
 
-// In some namespaces, the operator has rights in these, and in the cluster none but those
-// without which nothing would work.
+// In some namespaces, the operator has rights in these, and in the cluster none but those without which nothing would work.
 func TestInSomeNamespacesThereAreNoRightsInOthers(t *testing.T) {
 	rules := func(all objects, name string) string {
 		return fmt.Sprint(all[name].field("rules"))
@@ -432,8 +428,7 @@ func TestInSomeNamespacesThereAreNoRightsInOthers(t *testing.T) {
 	}
 }
 
-// A release that registers no webhooks and works in some namespaces can have another one
-// beside it: they have no object in common.
+// A release that registers no webhooks and works in some namespaces can have another one beside it: they have no object in common.
 func TestReleasesBesideEachOtherHaveNoObjectInCommon(t *testing.T) {
 	second := render(t, "{watchNamespaces: [b], webhooks: {enabled: false}, crds: {install: false}, userRoles: {create: false}}")
 	first := render(t, "watchNamespaces: [a]")
@@ -544,17 +539,11 @@ func TestAValueThatIsTakenAwayIsAsEmptyOrRefused(t *testing.T) {
 // The schema has exactly the values of values.yaml, and each has a description.
 func TestEveryValueIsInTheSchemaAndExplained(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(chartDir, "values.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	var values yamlv3.Node
-	if err := yamlv3.Unmarshal(text, &values); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, yamlv3.Unmarshal(text, &values))
 	schema := map[string]any{}
-	if err := json.Unmarshal(load(t).Schema, &schema); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, json.Unmarshal(load(t).Schema, &schema))
 	compare(t, "", values.Content[0], schema)
 }
 
@@ -595,16 +584,12 @@ func TestTheOperatorHasTheFlagsOfTheChart(t *testing.T) {
 	var files []string
 	for _, declares := range []string{"../../pkg/app/*.go", "../../pkg/options/*.go"} {
 		found, err := filepath.Glob(declares)
-		if err != nil {
-			t.Fatal(err)
-		}
+		succeed(t, err)
 		files = append(files, found...)
 	}
 	for _, file := range files {
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		succeed(t, err)
 		ast.Inspect(parsed, func(node ast.Node) bool {
 			if name := flag(node); name != "" {
 				known[name] = true
@@ -613,9 +598,7 @@ func TestTheOperatorHasTheFlagsOfTheChart(t *testing.T) {
 		})
 	}
 	check, err := os.ReadFile(filepath.Join(chartDir, "templates", "_check.tpl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	_, refused, _ := strings.Cut(string(check), "$flags := dict ")
 	refused, _, _ = strings.Cut(refused, " -}}")
 	list := strings.Fields(strings.ReplaceAll(refused, `"`, "|"))
@@ -638,8 +621,7 @@ func TestTheOperatorHasTheFlagsOfTheChart(t *testing.T) {
 	}
 }
 
-// flag returns the name of the flag that a call such as flags.BoolVar(&b, "name", ...)
-// declares.
+// flag returns the name of the flag that a call such as flags.BoolVar(&b, "name", ...) declares.
 func flag(node ast.Node) string {
 	call, ok := node.(*ast.CallExpr)
 	if !ok || len(call.Args) < 3 {

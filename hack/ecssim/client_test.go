@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package ecssim_test
 
@@ -21,6 +19,7 @@ import (
 	"time"
 
 	"github.com/glassback/glassback/hack/ecssim"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 const timestampFormat = "2006-01-02T15:04:05Z"
@@ -106,9 +105,7 @@ func (c *cloud) as(who client, action string, pairs ...string) result {
 
 func (c *cloud) send(values url.Values) result {
 	request, err := http.NewRequest(http.MethodPost, "http://ecs.test/?"+values.Encode(), nil)
-	if err != nil {
-		c.tb.Fatal(err)
-	}
+	must.Succeed(c.tb, err)
 	return trip(c.Transport(), request)
 }
 

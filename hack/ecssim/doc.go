@@ -1,11 +1,8 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
-// Package ecssim simulates ECS of Alibaba Cloud over HTTP, and the call of its STS that returns
-// the caller's identity. It serves tests, the demo, and users without an account. Its instances
-// are records in memory.
+// Package ecssim simulates ECS of Alibaba Cloud over HTTP, and the call of its STS that returns the caller's identity. It serves tests, the
+// demo, and users without an account. Its instances are records in memory.
 //
 // # What it simulates
 //
@@ -39,11 +36,10 @@ SPDX-License-Identifier: Apache-2.0
 //
 // # Names that provoke an error
 //
-// The objects that a call names exist, except instances, if their names have the right prefix:
-// "ecs." for types, "sg-" for security groups, "vsw-" for vSwitches, "s-" for snapshots, and the
-// region for zones. An object whose name contains "missing" does not exist. The error is 404
-// Invalid….NotFound, for a type 403 InvalidInstanceType.ValueNotSupported. The regions are the
-// regions of ECS. These parts of a name provoke other errors:
+// The objects that a call names exist, except instances, if their names have the right prefix: "ecs." for types, "sg-" for security groups,
+// "vsw-" for vSwitches, "s-" for snapshots, and the region for zones. An object whose name contains "missing" does not exist. The error is
+// 404 Invalid….NotFound, for a type 403 InvalidInstanceType.ValueNotSupported. The regions are the regions of ECS. These parts of a name
+// provoke other errors:
 //
 //	an instance type   nostock      403 OperationDenied.NoStock
 //	                   unsupported  403 InvalidInstanceType.ZoneNotSupported
@@ -60,8 +56,7 @@ SPDX-License-Identifier: Apache-2.0
 //
 // # How it is used
 //
-// Point a client at Server.Transport, or serve the Server. SetFault injects faults into single
-// calls. Calls returns the calls, and Instances returns the instances. Update changes an instance
-// as a user does in the console. The Server does not detect mistakes of a client. A client that
-// requests two instances gets two, and the test has to count them.
+// Point a client at Server.Transport, or serve the Server. SetFault injects faults into single calls. Calls returns the calls, and
+// Instances returns the instances. Update changes an instance as a user does in the console. The Server does not detect mistakes of a
+// client. A client that requests two instances gets two, and the test has to count them.
 package ecssim

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package ecssim
 
@@ -29,8 +27,7 @@ const (
 	prePaid  = "PrePaid"
 )
 
-// Instance is a copy of an instance at one moment. State is the last state if the instance is
-// released.
+// Instance is a copy of an instance at one moment. State is the last state if the instance is released.
 type Instance struct {
 	ID                 string
 	AccountID          string
@@ -115,8 +112,7 @@ func (m *machine) setState(state string, now time.Time, d Delays) {
 	}
 }
 
-// release begins the release of the machine, which takes d.Release. Until then a running
-// machine is Stopping.
+// release begins the release of the machine, which takes d.Release. Until then a running machine is Stopping.
 func (m *machine) release(now time.Time, d Delays) {
 	if m.State == running {
 		m.State = stopping
@@ -125,8 +121,7 @@ func (m *machine) release(now time.Time, d Delays) {
 	m.steps = []step{{now.Add(d.Release), gone}}
 }
 
-// edit replaces the instance by an edited copy. It keeps the fields that never change, and
-// applies a new state or a release at now.
+// edit replaces the instance by an edited copy. It keeps the fields that never change, and applies a new state or a release at now.
 func (m *machine) edit(edited Instance, now time.Time, d Delays) {
 	before := m.Instance
 	edited.ID, edited.AccountID, edited.RegionID = before.ID, before.AccountID, before.RegionID
@@ -149,8 +144,7 @@ func (m *machine) edit(edited Instance, now time.Time, d Delays) {
 // locked returns whether operations are locked for this reason.
 func (m *machine) locked(reason string) bool { return slices.Contains(m.Locks, reason) }
 
-// find returns the caller's instance with an ID, or noInstance if there is none or it is
-// released.
+// find returns the caller's instance with an ID, or noInstance if there is none or it is released.
 func (x *exchange) find(id string) (*machine, *problem) {
 	m := x.s.byID[id]
 	if m == nil || m.AccountID != x.account.ID || x.region != "" && x.region != m.RegionID {
@@ -162,9 +156,8 @@ func (x *exchange) find(id string) (*machine, *problem) {
 	return m, nil
 }
 
-// visible returns the caller's instances in the region, in order of creation. It leaves out
-// released ones and those that are not visible yet. It also removes released machines from
-// Server.live.
+// visible returns the caller's instances in the region, in order of creation. It leaves out released ones and those that are not visible
+// yet. It also removes released machines from Server.live.
 func (x *exchange) visible() []*machine {
 	var visible []*machine
 	kept := x.s.live[:0]
@@ -207,8 +200,7 @@ func newAddresses(prefix string, random *rand.Rand) addresses {
 	return addresses{netip.MustParsePrefix(prefix), random.Uint32(), map[string]bool{}}
 }
 
-// allocate returns a free address. It skips those that end in 0 or 255: they look like the
-// address of a network, or a broadcast address.
+// allocate returns a free address. It skips those that end in 0 or 255: they look like the address of a network, or a broadcast address.
 func (a *addresses) allocate() string {
 	base := a.prefix.Addr().As4()
 	size := uint32(1) << (32 - a.prefix.Bits())

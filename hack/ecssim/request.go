@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package ecssim
 
@@ -153,8 +151,7 @@ func sign(toSign, secret string) string {
 
 type nonceKey struct{ accessKeyID, nonce string }
 
-// authenticate returns the account that sent the request. clock is the time of the server's
-// clock.
+// authenticate returns the account that sent the request. clock is the time of the server's clock.
 func (s *Server) authenticate(r *request, now, clock time.Time) (Account, *problem) {
 	if r.accessKeyID == "" {
 		return Account{}, missing("AccessKeyId")

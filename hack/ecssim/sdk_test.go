@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package ecssim_test
 
@@ -26,6 +24,7 @@ import (
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/sts"
 
 	"github.com/glassback/glassback/hack/ecssim"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // sdkClient calls with the SDK of Alibaba Cloud.
@@ -44,9 +43,7 @@ func newSDK(tb testing.TB, account ecssim.Account, transport http.RoundTripper, 
 		provider = credentials.NewStsTokenCredential(account.AccessKeyID, account.AccessKeySecret, account.SecurityToken)
 	}
 	c, err := sdk.NewClientWithOptions("cn-hangzhou", config, provider)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must.Succeed(tb, err)
 	return sdkClient{tb: tb, client: c, domain: domain}
 }
 
@@ -125,8 +122,7 @@ func TestTheSDKTellsAWrongSecretFromABadSignature(t *testing.T) {
 	}
 }
 
-// TestALifeInABubble has every action that there is called by the SDK, in the time of a
-// bubble.
+// TestALifeInABubble has every action that there is called by the SDK, in the time of a bubble.
 func TestALifeInABubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := ecssim.New(ecssim.Config{Accounts: []ecssim.Account{permanent}})

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package ecssim
 
@@ -29,13 +27,11 @@ type Config struct {
 	TokenLife time.Duration
 	// Seed is the seed of the IDs and addresses of instances.
 	Seed uint64
-	// OnCall is called after each call, also if the call got no answer. It may call the
-	// Server.
+	// OnCall is called after each call, also if the call got no answer. It may call the Server.
 	OnCall func(Call)
 }
 
-// Account is an access key and the account that owns it. Several may have the same ID.
-// Instances belong to the ID.
+// Account is an access key and the account that owns it. Several may have the same ID. Instances belong to the ID.
 type Account struct {
 	ID              string // of the account: 16 digits
 	AccessKeyID     string
@@ -137,11 +133,9 @@ func (s *Server) Instances() []Instance {
 	return instances
 }
 
-// Update changes an instance as a user does in the console: its name, type,
-// tags, security groups, locks, protection and state, and its release, if Released is
-// set to any time. A state that leads to another one does so. The ID, the account, the
-// region, the token and the creation stay as they are. It panics if there never was such
-// an instance. change must not call the Server.
+// Update changes an instance as a user does in the console: its name, type, tags, security groups, locks, protection and state, and its
+// release, if Released is set to any time. A state that leads to another one does so. The ID, the account, the region, the token and the
+// creation stay as they are. It panics if there never was such an instance. change must not call the Server.
 func (s *Server) Update(id string, change func(*Instance)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 // Package mutants takes guards out of the code, one at a time, and runs the tests that must fail without them. Its
 // program is hack/mutants/cmd.

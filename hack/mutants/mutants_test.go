@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package mutants
 
@@ -12,14 +10,14 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // TestEveryGuardHasAMutant compares mutants.md with docs/architecture.md and with the code. It runs no mutant.
 func TestEveryGuardHasAMutant(t *testing.T) {
 	guards, err := Guards("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, g := range guards {
 		if len(g.Files) == 0 || len(g.Tests) == 0 {
 			t.Errorf("%s: the row names the files %q and the tests %q", g, g.Files, g.Tests)
@@ -46,15 +44,11 @@ const (
 func repository(t *testing.T, code string) string {
 	t.Helper()
 	root := t.TempDir()
-	if err := os.Mkdir(filepath.Join(root, "pkg"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Mkdir(filepath.Join(root, "pkg"), 0o755))
 	for name, text := range map[string]string{
 		"go.mod": "module example.com/small\n\ngo 1.26.0\n", "pkg/act.go": code, "pkg/act_test.go": testCode,
 	} {
-		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(root, name), []byte(text), 0o600))
 	}
 	return root
 }
@@ -131,9 +125,7 @@ func TestRun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			root := repository(t, cmp.Or(test.code, code))
 			guards, err := guardsOf(root, row, cmp.Or(test.entries, heading+change))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			only := "Cron.*twice"
 			if name == "no mutant matches" {
 				only = "Redis"

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package mutants
 
@@ -18,9 +16,8 @@ import (
 	"time"
 )
 
-// Run runs the mutants for which only matches the text of the guard, or the effect, the file or the tests of the mutant. It
-// prints a line for each. It returns an error if one of them has another result than Fails, or if a test fails without any
-// mutant.
+// Run runs the mutants for which only matches the text of the guard, or the effect, the file or the tests of the mutant. It prints a line
+// for each. It returns an error if one of them has another result than Fails, or if a test fails without any mutant.
 func Run(ctx context.Context, root string, only *regexp.Regexp, out io.Writer) error {
 	guards, err := Guards(root)
 	if err != nil {

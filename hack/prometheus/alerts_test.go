@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package prometheus
 
@@ -30,19 +28,13 @@ var root = filepath.Join("..", "..")
 func alerts(t *testing.T) map[string]rulefmt.Rule {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(root, "artifacts", "prometheus", "rules.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	var object struct {
 		Spec any `json:"spec"`
 	}
-	if err := yaml.Unmarshal(data, &object); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, yaml.Unmarshal(data, &object))
 	spec, err := yaml.Marshal(object.Spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	groups, errs := rulefmt.Parse(spec, false, model.LegacyValidation, syntax, nil)
 	for _, err := range errs {
 		t.Fatal(err)

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package prometheus
 
@@ -67,21 +65,16 @@ var chosen = datasource{"prometheus", "${datasource}"}
 func readDashboard(t *testing.T) dashboard {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(root, "artifacts", "prometheus", "dashboard.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	var d dashboard
-	if err := json.Unmarshal(data, &d); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, json.Unmarshal(data, &d))
 	return d
 }
 
 // labelValues is the only query that variables have.
 var labelValues = regexp.MustCompile(`^label_values\((.+), (\w+)\)$`)
 
-// fill returns an expression as Grafana asks it: with values for its variables. All that are
-// not known stay, and are no PromQL.
+// fill returns an expression as Grafana asks it: with values for its variables. All that are not known stay, and are no PromQL.
 func fill(expr string, values map[string][]string) string {
 	expr = strings.NewReplacer("$__rate_interval", "2m", "$__range", "10m").Replace(expr)
 	for name, of := range values {

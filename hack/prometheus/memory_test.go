@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package prometheus
 
@@ -68,8 +66,7 @@ func (m memory) add(of labels.Labels, at time.Time, v float64) {
 	s.times, s.values = append(s.times, at.UnixMilli()), append(s.values, v)
 }
 
-// stale marks the series whose last sample is older, as Prometheus does with those that a
-// scrape has no more.
+// stale marks the series whose last sample is older, as Prometheus does with those that a scrape has no more.
 func (m memory) stale(at time.Time) {
 	for _, s := range m {
 		if last := len(s.times) - 1; s.times[last] < at.UnixMilli() && !value.IsStaleNaN(s.values[last]) {
@@ -153,8 +150,7 @@ func (s *seriesSet) Next() bool {
 
 func (s *seriesSet) At() storage.Series { return s.current }
 
-// query evaluates an expression for every step from the first sample to the last, without
-// those at which a result is no number.
+// query evaluates an expression for every step from the first sample to the last, without those at which a result is no number.
 func (m memory) query(t *testing.T, expr string) promql.Matrix {
 	t.Helper()
 	first, last := m.ends()

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package prometheus
 
@@ -132,9 +130,7 @@ func (w *world) begin(t *testing.T, cmd *exec.Cmd) *log {
 	l := &log{exited: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = l, l
 	cmd.Env = append(os.Environ(), "ALIBABA_CLOUD_ACCESS_KEY_ID=test", "ALIBABA_CLOUD_ACCESS_KEY_SECRET=test")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, cmd.Start())
 	go func() {
 		_ = cmd.Wait() // Tests check its effects.
 		close(l.exited)
@@ -149,8 +145,7 @@ func (w *world) begin(t *testing.T, cmd *exec.Cmd) *log {
 	return l
 }
 
-// eventually calls check until it returns nil, and fails the test with its last error if that
-// takes longer than a minute.
+// eventually calls check until it returns nil, and fails the test with its last error if that takes longer than a minute.
 func eventually(t *testing.T, check func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -200,9 +195,7 @@ func (w *world) replica(t *testing.T, pod string) *replica {
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	defer l.Close()
 	return l.Addr().String()
 }
@@ -233,21 +226,15 @@ func (r *replica) scrape(t *testing.T, into memory, at time.Time) {
 		model.MetricNameLabel: "up", "job": own["job"], "namespace": own["namespace"], "pod": own["pod"], "instance": own["instance"],
 	}), at, 1)
 	body, contentType, err := r.get(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	parser, err := textparse.New(body, contentType, nil, textparse.ParserOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	for {
 		entry, err := parser.Next()
 		if errors.Is(err, io.EOF) {
 			return
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		succeed(t, err)
 		if entry != textparse.EntrySeries {
 			continue
 		}
@@ -262,5 +249,13 @@ func (r *replica) scrape(t *testing.T, into memory, at time.Time) {
 		}
 		_, _, v := parser.Series()
 		into.add(builder.Labels(), at, v)
+	}
+}
+
+// succeed fails the test, and ends it, if there is an error.
+func succeed(t testing.TB, err error) {
+	if err != nil {
+		t.Helper()
+		t.Fatal(err)
 	}
 }

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package prometheus
 
@@ -66,8 +64,7 @@ var mayFire = map[string]string{
 // with the source.
 var asTheyMayBe = map[string]bool{"code": true, "result": true, "status": true}
 
-// TestOnAScrape runs two replicas with all that artifacts/examples has. For a while all is
-// well; then slots of a MyCronJob are missed.
+// TestOnAScrape runs two replicas with all that artifacts/examples has. For a while all is well; then slots of a MyCronJob are missed.
 func TestOnAScrape(t *testing.T) {
 	w := newWorld(t)
 	w.kubectl(t, "create", "namespace", namespace)
@@ -268,14 +265,10 @@ func checkOutcome(t *testing.T, of []*series, by *matcher) {
 	known := map[string]bool{}
 	for _, pattern := range []string{"pkg/cloud/aliyun/*.go", "pkg/redisnode/*.go"} {
 		files, err := filepath.Glob(filepath.Join(root, pattern))
-		if err != nil {
-			t.Fatal(err)
-		}
+		succeed(t, err)
 		for _, file := range files {
 			data, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			succeed(t, err)
 			for _, found := range outcome.FindAllStringSubmatch(string(data), -1) {
 				known[found[1]] = true
 			}
@@ -295,13 +288,10 @@ var (
 	documented = regexp.MustCompile("`((?:glassback|controller_runtime|certwatcher|workqueue|rest_client|leader_election|process)_[a-z_]+)`")
 )
 
-// checkDocument makes sure that docs/metrics.md has all that is the operator's own, and
-// nothing that there is not.
+// checkDocument makes sure that docs/metrics.md has all that is the operator's own, and nothing that there is not.
 func checkDocument(t *testing.T, m memory) {
 	data, err := os.ReadFile(filepath.Join(root, "docs", "metrics.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	exported := map[string]bool{}
 	for _, s := range m {
 		exported[suffix.ReplaceAllString(s.labels.Get(model.MetricNameLabel), "")] = true

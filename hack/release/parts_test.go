@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package main
 
@@ -38,9 +36,7 @@ func TestArchivesDependOnTheirContentAlone(t *testing.T) {
 	for _, p := range []platform{{"linux", "amd64"}, {"windows", "amd64"}} {
 		built := &program{platform: p, data: []byte("program")}
 		first, err := built.archive(date, legal)
-		if err != nil {
-			t.Fatal(err)
-		}
+		succeed(t, err)
 		second, err := built.archive(date.In(time.FixedZone("", 3600)), legal)
 		if err != nil || !bytes.Equal(first, second) {
 			t.Errorf("%s: two archives differ, error %v", p, err)
@@ -61,13 +57,9 @@ func TestLicences(t *testing.T) {
 		}
 	}
 	texts, err := knownLicenses()
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	own, err := os.ReadFile(filepath.Join(root, "LICENSE"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	if got := licensesIn(texts, []string{string(own), "no licence"}); !slices.Equal(got, []string{"Apache-2.0"}) {
 		t.Errorf("the licences of this project are %q", got)
 	}
@@ -92,12 +84,8 @@ func TestTheLicencesOfAPackageAreThoseAboveIt(t *testing.T) {
 		"LICENSE": "1", "a/third_party/LICENSE": "2", "a/third_party/b/NOTICE": "3", "c/LICENSE": "4", "a/x.go": "5",
 	} {
 		file = filepath.Join(root, file)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		succeed(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		succeed(t, os.WriteFile(file, []byte(text), 0o600))
 	}
 	m := &module{}
 	for range 2 {
@@ -111,12 +99,8 @@ func TestTheVersionIsThatOfTheCommit(t *testing.T) {
 	write := func(t *testing.T, dir, file, text string) {
 		t.Helper()
 		file = filepath.Join(dir, file)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		succeed(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		succeed(t, os.WriteFile(file, []byte(text), 0o600))
 	}
 	const changes = "# Changelog\n\nText.\n\n## v1.2.3\n\n- New.\n\n## v1.2.2\n\n- Old.\n"
 	for name, test := range map[string]struct {
@@ -159,9 +143,7 @@ func TestChecksumsAndTheirSignature(t *testing.T) {
 	}
 	wrong := filepath.Join(t.TempDir(), "key.pem")
 	for text, want := range map[string]string{"": "is not a PEM file", "-----BEGIN X-----\nAA==\n-----END X-----\n": "has no Ed25519 key"} {
-		if err := os.WriteFile(wrong, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		succeed(t, os.WriteFile(wrong, []byte(text), 0o600))
 		if _, err := sign(wrong, sums); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}
@@ -195,13 +177,9 @@ func TestCommandLine(t *testing.T) {
 func TestTheChartHasTheImageOfTheRelease(t *testing.T) {
 	r := &release{source: source{root: root, date: date}, image: "registry.example.com/glassback"}
 	data, err := r.chart()
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	unzipped, err := gzip.NewReader(bytes.NewReader(data))
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	images := map[string]string{
 		"glassback/values.yaml": "\n  repository: registry.example.com/glassback\n",
 		"glassback/Chart.yaml":  " image: registry.example.com/glassback:v",

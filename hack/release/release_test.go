@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package main
 
@@ -61,9 +59,7 @@ func copyOf(t *testing.T, dir string) string {
 		if err == nil {
 			err = os.WriteFile(filepath.Join(dir, file), data, 0o644)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		succeed(t, err)
 	}
 	return dir
 }
@@ -73,9 +69,7 @@ func newRelease(t *testing.T, dir string) *release {
 	t.Helper()
 	var chart struct{ AppVersion string }
 	text, err := os.ReadFile(filepath.Join(dir, "artifacts", "chart", "Chart.yaml"))
-	if err := errors.Join(err, yaml.Unmarshal(text, &chart)); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, errors.Join(err, yaml.Unmarshal(text, &chart)))
 	return &release{
 		source: source{root: dir, version: chart.AppVersion, commit: strings.Repeat("0a", 20), date: date},
 		image:  "registry.example.com/glassback", baseURL: "https://example.com/download", platforms: []platform{amd64}, out: t.Output(),
@@ -86,17 +80,11 @@ func newRelease(t *testing.T, dir string) *release {
 func newKey(t *testing.T) (string, ed25519.PublicKey) {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	data, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	file := filepath.Join(t.TempDir(), "key.pem")
-	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: data}), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: data}), 0o600))
 	return file, public
 }
 
@@ -104,9 +92,7 @@ func newKey(t *testing.T) (string, ed25519.PublicKey) {
 func files(t *testing.T, dir string) map[string][]byte {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	all := map[string][]byte{}
 	for _, entry := range entries {
 		if all[entry.Name()], err = os.ReadFile(filepath.Join(dir, entry.Name())); err != nil {
@@ -132,9 +118,7 @@ func TestTwoReleasesOfACommitAreTheSame(t *testing.T) {
 	for _, dir := range dirs {
 		r := newRelease(t, dir)
 		r.key = key
-		if err := r.make(t.Context(), filepath.Join(dir, "dist")); err != nil {
-			t.Fatal(err)
-		}
+		succeed(t, r.make(t.Context(), filepath.Join(dir, "dist")))
 		releases, made = append(releases, r), append(made, files(t, filepath.Join(dir, "dist")))
 	}
 	for name, data := range made[0] {
@@ -228,17 +212,13 @@ func testFiles(t *testing.T, r *release, dist map[string][]byte, public ed25519.
 func tarNames(t *testing.T, data []byte) (names []string) {
 	t.Helper()
 	unzipped, err := gzip.NewReader(bytes.NewReader(data))
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	for reader := tar.NewReader(unzipped); ; {
 		header, err := reader.Next()
 		if errors.Is(err, io.EOF) {
 			return names
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		succeed(t, err)
 		names = append(names, header.Name)
 	}
 }
@@ -251,22 +231,16 @@ func testImage(t *testing.T, r *release, dist map[string][]byte) {
 	var uploaded []string
 	p := &publication{source: r.source, image: image, dist: filepath.Join(r.root, "dist"), out: t.Output(),
 		gh: func(_ context.Context, args ...string) error { uploaded = args; return nil }}
-	if err := p.run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, p.run(t.Context()))
 	for name := range dist {
 		if !slices.Contains(uploaded, filepath.Join(p.dist, name)) {
 			t.Errorf("%s is not uploaded", name)
 		}
 	}
 	tag, err := name.NewTag(image + ":" + r.version)
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	index, err := remote.Index(tag)
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	if err := validate.Index(index); err != nil {
 		t.Error(err)
 	}
@@ -275,13 +249,9 @@ func testImage(t *testing.T, r *release, dist map[string][]byte) {
 		t.Errorf("install.yaml has another image than %s: %v", digest, err)
 	}
 	only, err := remote.Image(tag, remote.WithPlatform(v1.Platform{OS: "linux", Architecture: "amd64"}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	config, err := only.ConfigFile()
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	if c := config.Config; c.User != "65532:65532" || !slices.Equal(c.Entrypoint, []string{"/glassback"}) || !config.Created.Equal(r.date) {
 		t.Errorf("the image has the user %s, runs %q, and is of %s", c.User, c.Entrypoint, config.Created)
 	}
@@ -291,9 +261,7 @@ func testImage(t *testing.T, r *release, dist map[string][]byte) {
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		succeed(t, err)
 		if modes[header.Name] = header.Mode; header.Name == "etc/ssl/certs/ca-certificates.crt" && header.Size < 100<<10 {
 			t.Errorf("the image trusts few certificates: %d bytes", header.Size)
 		}
@@ -308,9 +276,7 @@ func testDryRun(t *testing.T, r *release, dist map[string][]byte) {
 	var out strings.Builder
 	args := []string{"publish", "--version", r.version, "--dist", filepath.Join(r.root, "dist"),
 		"--image", "registry.invalid/glassback", "--dry-run"}
-	if err := run(t.Context(), args, &out); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, run(t.Context(), args, &out))
 	var uploads []string
 	for line := range strings.Lines(out.String()) {
 		if name, is := strings.CutPrefix(strings.TrimSpace(line), "dry run: upload "); is {
@@ -321,14 +287,18 @@ func testDryRun(t *testing.T, r *release, dist map[string][]byte) {
 		t.Errorf("%d uploads of %d files:\n%s", len(uploads), len(dist), out.String())
 	}
 	damaged := filepath.Join(t.TempDir(), "dist")
-	if err := os.CopyFS(damaged, os.DirFS(filepath.Join(r.root, "dist"))); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(damaged, "extra"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, os.CopyFS(damaged, os.DirFS(filepath.Join(r.root, "dist"))))
+	succeed(t, os.WriteFile(filepath.Join(damaged, "extra"), nil, 0o600))
 	args[4] = damaged
 	if err := run(t.Context(), args, io.Discard); err == nil || !strings.Contains(err.Error(), "extra") {
 		t.Errorf("a file that is not in %s is published: %v", checksumsFile, err)
+	}
+}
+
+// succeed fails the test, and ends it, if there is an error.
+func succeed(t testing.TB, err error) {
+	if err != nil {
+		t.Helper()
+		t.Fatal(err)
 	}
 }

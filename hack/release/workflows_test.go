@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package main
 
@@ -41,9 +39,7 @@ func workflows(t *testing.T) (map[string]*workflow, map[string]string) {
 	all, texts := map[string]*workflow{}, map[string]string{}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		succeed(t, err)
 		w := &workflow{}
 		if err := yaml.Unmarshal(text, w); err != nil {
 			t.Fatalf("%s: %v", file, err)
@@ -84,9 +80,7 @@ func TestWorkflowsMayWriteOnlyWhatTheyPublish(t *testing.T) {
 func TestATagPublishesWhatMakeReleaseMakes(t *testing.T) {
 	all, _ := workflows(t)
 	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, err)
 	w := all["release.yml"]
 	push, _ := w.On["push"].(map[string]any)
 	if tags, _ := push["tags"].([]any); len(w.On) != 1 || len(tags) != 1 || tags[0] != "v*" {

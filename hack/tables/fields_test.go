@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package main
 
@@ -14,13 +12,13 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 func TestTheTablesAreUpToDate(t *testing.T) {
 	stale, err := documents(filepath.Join("..", "..", directory))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if len(stale) > 0 {
 		t.Errorf("%v are out of date: run go run ./hack/tables, and commit the result", slices.Sorted(maps.Keys(stale)))
 	}
@@ -30,9 +28,7 @@ func TestTheTablesAreUpToDate(t *testing.T) {
 func parse(t *testing.T, text string) *apiextensionsv1.JSONSchemaProps {
 	t.Helper()
 	schema := &apiextensionsv1.JSONSchemaProps{}
-	if err := yaml.UnmarshalStrict([]byte(text), schema); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, yaml.UnmarshalStrict([]byte(text), schema))
 	return schema
 }
 

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 // Command tables writes tables in the documents below docs: of flags, from what --help prints, and of fields, from the
 // CustomResourceDefinitions. Each table is between two comments, of which the first says what it holds. The tests of this package fail

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package main
 
@@ -14,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // document returns lines whose commits are as late as the lines are long.
@@ -73,9 +73,7 @@ func TestStaleParagraphsAreListed(t *testing.T) {
 	change := func(summary string, texts map[string]string) {
 		t.Helper()
 		for name, text := range texts {
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 		}
 		if summary != "" {
 			second++
@@ -87,9 +85,7 @@ func TestStaleParagraphsAreListed(t *testing.T) {
 	want := func(lines ...string) {
 		t.Helper()
 		var out strings.Builder
-		if err := list(dir, &out); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, list(dir, &out))
 		got := regexp.MustCompile(`[0-9a-f]{10} `).ReplaceAllString(out.String(), "")
 		if want := strings.Join(append(lines, ""), "\n"); got != want {
 			t.Errorf("got\n%s\nwant\n%s", got, want)

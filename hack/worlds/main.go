@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 // Command worlds runs the random tests of the controllers. They record each decision, and the command replays the recordings as glassback
 // replay does: with the same code, no plan may differ. Run it in the root of the repository.

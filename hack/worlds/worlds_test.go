@@ -1,18 +1,18 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package main
 
 import (
 	"bytes"
 	"compress/gzip"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/glassback/glassback/pkg/must"
+	"github.com/glassback/glassback/pkg/recording/recordtest"
 )
 
 // corpus is a recording of tests.
@@ -21,31 +21,14 @@ const corpus = "../../pkg/replay/testdata/glassback-ecsinstance.jsonl.gz"
 // edited returns a copy of the corpus with another text.
 func edited(t *testing.T, edit func(text []byte) []byte) string {
 	t.Helper()
-	file, err := os.Open(corpus)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	packed, err := gzip.NewReader(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := io.ReadAll(packed)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var b bytes.Buffer
 	packer := gzip.NewWriter(&b)
-	if _, err := packer.Write(edit(text)); err != nil {
+	if _, err := packer.Write(edit(recordtest.Text(t, corpus))); err != nil {
 		t.Fatal(err)
 	}
-	if err := packer.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, packer.Close())
 	path := filepath.Join(t.TempDir(), "edited.jsonl.gz")
-	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(path, b.Bytes(), 0o600))
 	return path
 }
 
@@ -84,15 +67,11 @@ func TestOnlyEqualPlansSucceed(t *testing.T) {
 func TestEachRandomTestExists(t *testing.T) {
 	for controller, name := range random {
 		files, err := filepath.Glob(filepath.Join("../../pkg/controller", controller, "*_test.go"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		found := false
 		for _, file := range files {
 			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			found = found || bytes.Contains(text, []byte("\nfunc "+name+"(t *testing.T) {"))
 		}
 		if !found {

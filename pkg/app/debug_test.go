@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package app
 
@@ -28,6 +26,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/glassback/glassback/pkg/clients"
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/options"
 )
 
@@ -69,9 +68,7 @@ func TestEachPathOfTheMetricsPortNeedsARightOfItsOwn(t *testing.T) {
 	handlers := map[bool]http.Handler{}
 	for _, secure := range []bool{true, false} {
 		s, err := newServers(t.Context(), &options.Options{MetricsSecure: secure}, &clients.Clients{Kube: rbacServer(t)}, newProbes())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		defer s.stop()
 		handlers[secure] = s.handler
 	}
@@ -120,9 +117,7 @@ func TestEachPathOfTheMetricsPortNeedsARightOfItsOwn(t *testing.T) {
 // TestAProfileMayTakeLongerThanARequest asks a server whose ReadTimeout is shorter than the profile.
 func TestAProfileMayTakeLongerThanARequest(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	const timeout = 500 * time.Millisecond
 	stopping, stop := context.WithCancel(t.Context())
 	handler := metricsPort(stopping, func(h http.Handler) http.Handler { return h })
@@ -133,14 +128,10 @@ func TestAProfileMayTakeLongerThanARequest(t *testing.T) {
 		t.Helper()
 		url := "http://" + listener.Addr().String() + "/debug/pprof/" + query
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		start := time.Now()
 		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		defer response.Body.Close()
 		if _, err := io.Copy(io.Discard, response.Body); err != nil {
 			t.Error(err)

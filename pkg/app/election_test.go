@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package app
 
@@ -28,6 +26,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/glassback/glassback/pkg/clients"
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/options"
 	"github.com/glassback/glassback/pkg/spans"
 	"github.com/glassback/glassback/pkg/trace"
@@ -118,8 +117,7 @@ func (s *leaseServer) watch(w *io.PipeWriter, closed <-chan struct{}) {
 	}
 }
 
-// line is the network between one operator and the server: how long a request takes there, and the
-// answer back.
+// line is the network between one operator and the server: how long a request takes there, and the answer back.
 type line struct {
 	*leaseServer
 
@@ -341,9 +339,7 @@ func TestSpansDoNotDelayTheReleaseOfTheLease(t *testing.T) {
 		tracer, err := spans.Start(klog.NewContext(t.Context(), klog.Logger{}), spans.Config{
 			Endpoint: "http://collector:4318", Transport: hangs(asked),
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		op := &operator{leadership: first.leadership, selfCheck: &selfCheck{}, probes: newProbes()}
 		op.sendSpans(tracer)
 		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
@@ -400,8 +396,7 @@ func TestAnAttemptIsNotGivenUpOnceItHasSucceeded(t *testing.T) {
 	}
 }
 
-// TestAfterALostLeaseTheProcessEndsOnlyIfControllersDoNot: webhooks, which have more time, are
-// answered to the end.
+// TestAfterALostLeaseTheProcessEndsOnlyIfControllersDoNot: webhooks, which have more time, are answered to the end.
 func TestAfterALostLeaseTheProcessEndsOnlyIfControllersDoNot(t *testing.T) {
 	lease := options.Lease{Duration: 15 * time.Second, Deadline: 10 * time.Second, Retry: 2 * time.Second}
 	for sentence, test := range map[string]struct {

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package app
 
@@ -35,6 +33,7 @@ import (
 	"github.com/glassback/glassback/pkg/clients"
 	"github.com/glassback/glassback/pkg/controller/rediscluster"
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/pipeline"
 )
 
@@ -120,9 +119,7 @@ func TestTransforms(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			got, err := test.transform(test.object)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			if !equality.Semantic.DeepEqual(got, test.want) {
 				t.Errorf("%+v is left, want %+v", got, test.want)
 			}
@@ -135,26 +132,19 @@ func TestEnoughIsKeptOfAChild(t *testing.T) {
 	wanted := appsv1ac.Deployment("a", "default").WithLabels(map[string]string{"a": "1"}).WithSpec(appsv1ac.DeploymentSpec().WithReplicas(3))
 	applied, err := fake.NewClientset().AppsV1().Deployments("default").
 		Apply(t.Context(), wanted, metav1.ApplyOptions{FieldManager: glassback.Name, Force: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	applied.ManagedFields = append(applied.ManagedFields, entry("kube-controller-manager", metav1.ManagedFieldsOperationUpdate, "status"))
 	kept, err := withOwnManagedFields(applied)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	owned, err := appsv1ac.ExtractDeployment(kept.(*appsv1.Deployment), glassback.Name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if !equality.Semantic.DeepEqual(owned, wanted) {
 		t.Errorf("what is owned of what is kept is %+v, want what was applied", owned)
 	}
 }
 
-// TestInformersAskForNoMoreThanTheyNeed compares what is asked of the API server:
-// objects of Glassback's own are watched all, and of others those with a label, or a name.
-// Of one type there can be several informers, each with a label of its own.
+// TestInformersAskForNoMoreThanTheyNeed compares what is asked of the API server: objects of Glassback's own are watched all, and of others
+// those with a label, or a name. Of one type there can be several informers, each with a label of its own.
 func TestInformersAskForNoMoreThanTheyNeed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // It ends when all goroutines have.
 		var mu sync.Mutex

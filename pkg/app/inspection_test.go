@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package app
 
@@ -17,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/glassback/glassback/pkg/clients"
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/options"
 	"github.com/glassback/glassback/pkg/trace"
 )
@@ -45,29 +44,19 @@ func TestWhoSeesThePage(t *testing.T) {
 			o := &options.Options{InspectAddress: test.address}
 			kube := fake.NewClientset()
 			s, err := newServers(t.Context(), o, &clients.Clients{Kube: kube}, newProbes())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			defer s.stop()
-			if err := s.serveInspection(o, kube, &operator{}, trace.NewRecorder(1), nil); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, s.serveInspection(o, kube, &operator{}, trace.NewRecorder(1), nil))
 			_, port, err := net.SplitHostPort(s.inspect.Addr().String())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
 			for question, want := range test.want {
 				words := strings.Fields(question)
 				request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, words[0]+"://127.0.0.1:"+port+words[2], nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, err)
 				request.Host = words[1]
 				response, err := client.Do(request)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, err)
 				response.Body.Close()
 				if response.StatusCode != want {
 					t.Errorf("%s: %d, want %d", question, response.StatusCode, want)
@@ -81,19 +70,13 @@ func TestWhoSeesThePage(t *testing.T) {
 func TestThePageReportsTheStart(t *testing.T) {
 	o, p := &options.Options{InspectAddress: "127.0.0.1:0"}, newProbes()
 	s, err := newServers(t.Context(), o, &clients.Clients{}, p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer s.stop()
 	p.say(errors.New("checking CRDs"))
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.inspect.Addr().String()+"/inspect/api/stream", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	const want = "the operator is not ready yet: checking CRDs; try again in some seconds\n"

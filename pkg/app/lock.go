@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package app
 
@@ -49,8 +47,7 @@ func (p patientLock) write(ctx context.Context, record resourcelock.LeaderElecti
 	return err
 }
 
-// expired reports whether another operator has a Lease that the watch has shown for longer than
-// it lasts.
+// expired reports whether another operator has a Lease that the watch has shown for longer than it lasts.
 func (l *leadership) expired(record *resourcelock.LeaderElectionRecord) bool {
 	free, _, _ := l.free()
 	l.mu.Lock()

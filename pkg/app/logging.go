@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package app
 
@@ -25,12 +23,11 @@ import (
 // It limits the verbosity to options.MaxVerbosity. From 8 on client-go logs the bodies of requests and responses (logBody in its
 // rest/request.go): the data of Secrets, and the tokens in TokenReviews and TokenRequests.
 //
-// The limit is on the configuration of the log, and not on a client, a transport or a context. A rest.Request logs bodies
-// itself: no transport sees those records. It takes the logger of the context that its caller passes, and a caller may forget to
-// limit that one. But every logger of the process derives from the one that setUpLogging configures, and asks it for the
-// verbosity. So the limit also holds for clients and calls that are yet to be written. The linter keeps code from making a
-// logger, or from changing the verbosity, in another way (.golangci.yml, forbidigo); TestNoClientLogsABody shows it for every
-// client, and fails if client-go logs bodies below 8.
+// The limit is on the configuration of the log, and not on a client, a transport or a context. A rest.Request logs bodies itself: no
+// transport sees those records. It takes the logger of the context that its caller passes, and a caller may forget to limit that one. But
+// every logger of the process derives from the one that setUpLogging configures, and asks it for the verbosity. So the limit also holds for
+// clients and calls that are yet to be written. The linter keeps code from making a logger, or from changing the verbosity, in another way
+// (.golangci.yml, forbidigo); TestNoClientLogsABody shows it for every client, and fails if client-go logs bodies below 8.
 func setUpLogging(ctx context.Context, config *logsapi.LoggingConfiguration) error {
 	limited := config.Verbosity > options.MaxVerbosity
 	config.Verbosity = min(config.Verbosity, options.MaxVerbosity)

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package app
 
@@ -35,6 +33,7 @@ import (
 
 	"github.com/glassback/glassback/pkg/clients"
 	"github.com/glassback/glassback/pkg/leaktest"
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/options"
 	"github.com/glassback/glassback/pkg/pipeline"
 	"github.com/glassback/glassback/pkg/why"
@@ -130,9 +129,7 @@ func TestTheClientsThatLog(t *testing.T) {
 	} else if err == nil {
 		err = setUpLogging(t.Context(), o.Logging)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer klog.Flush()
 	for level := range strings.FieldsSeq(os.Getenv(atRunTime)) {
 		putVerbosity(t, level)
@@ -142,18 +139,12 @@ func TestTheClientsThatLog(t *testing.T) {
 	o.Cluster.Kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
 	kubeconfig := `{"apiVersion":"v1","kind":"Config","current-context":"a","contexts":[{"name":"a","context":{"cluster":"a","user":"a"}}],
 		"clusters":[{"name":"a","cluster":{"server":"` + server.URL + `"}}],"users":[{"name":"a","user":{}}]}`
-	if err := os.WriteFile(o.Cluster.Kubeconfig, []byte(kubeconfig), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(o.Cluster.Kubeconfig, []byte(kubeconfig), 0o600))
 	config, err := clients.Load(o.Cluster, clients.Pod, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	config.BearerToken = bodies["the operator's own token"] // Of a kubeconfig, it is sent by HTTPS alone.
 	c, err := clients.New(config.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	useClients(t, c)
 	watchSecrets(t, c)
 	why.Run(t.Context(), []string{"mcj/sample", "--kubeconfig", o.Cluster.Kubeconfig}, io.Discard, io.Discard)
@@ -174,9 +165,7 @@ func useClients(t *testing.T, c *clients.Clients) {
 		t.Fatalf("%v, error %v", secret.Data, err)
 	}
 	body, err := json.Marshal(&corev1.Secret{Data: sent})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for name, client := range map[string]rest.Interface{
 		"built-in": c.Kube.CoreV1().RESTClient(), "discovery": c.Kube.Discovery().RESTClient(),
 		"definitions": c.Apiextensions.ApiextensionsV1().RESTClient(), "own": c.Glassback.BatchV1().RESTClient(),

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package app
 
@@ -19,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/options"
 )
 
@@ -36,9 +35,7 @@ func manager(t *testing.T) (*appsv1.Deployment, *corev1.Container) {
 func TestTheManagersArgumentsAreOnesThatTheOperatorTakes(t *testing.T) {
 	_, container := manager(t)
 	o, err := options.Parse(container.Args, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if !o.Lease.Elect || !o.Webhooks || !o.MetricsSecure {
 		t.Error("two replicas without leader election, no webhooks, or metrics without authentication")
 	}
@@ -55,8 +52,7 @@ func TestTheManagersArgumentsAreOnesThatTheOperatorTakes(t *testing.T) {
 	}
 }
 
-// The kubelet kills what has not ended after the grace period: a sync in the middle, or a
-// webhook that is being called.
+// The kubelet kills what has not ended after the grace period: a sync in the middle, or a webhook that is being called.
 func TestTheGracePeriodIsLongerThanTheOperatorTakesToEnd(t *testing.T) {
 	const shutdown = 10 * time.Second // of package webhook
 	deployment, _ := manager(t)
@@ -82,13 +78,9 @@ func TestTheContainerKnowsItsPod(t *testing.T) {
 // What the Makefile stamps, the Dockerfile stamps too, and it stamps what there is.
 func TestTheDockerfileStampsTheVersion(t *testing.T) {
 	dockerfile, err := os.ReadFile(filepath.Join("..", "..", "Dockerfile"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	makefile, err := os.ReadFile(filepath.Join("..", "..", "Makefile"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, name := range []string{"version", "commit", "date"} {
 		arg := strings.ToUpper(name)
 		for _, want := range []string{"-X $APP." + name + "=$" + arg, "ARG " + arg + "="} {
@@ -107,9 +99,7 @@ func TestTheDockerfileStampsTheVersion(t *testing.T) {
 func readManifest(t *testing.T, name string, into any) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("..", "..", "artifacts", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if err := yaml.UnmarshalStrict(data, into); err != nil {
 		t.Fatalf("parse %s: %v", name, err)
 	}

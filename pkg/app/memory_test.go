@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package app
 
@@ -21,6 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/glassback/glassback/pkg/apis/glassback"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // storedChildren are the children of an Application, as an API server sends them.
@@ -100,18 +99,14 @@ func BenchmarkMemory(b *testing.B) {
 				for n := range count {
 					data := strings.ReplaceAll(storedChildren[kind], "NAME", fmt.Sprintf("sample-%05d", n))
 					child := object.DeepCopyObject()
-					if err := yaml.Unmarshal([]byte(data), child); err != nil {
-						b.Fatal(err)
-					}
+					must.Succeed(b, yaml.Unmarshal([]byte(data), child))
 					child.(metav1.Object).SetManagedFields([]metav1.ManagedFieldsEntry{
 						{Manager: glassback.Name, Operation: metav1.ManagedFieldsOperationApply, APIVersion: "v1", Time: &time,
 							FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(appliedFields)},
 						{Manager: "kube-controller-manager", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", Time: &time,
 							FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(appliedFields), Subresource: "status"},
 					})
-					if err := store.Add(received(b, child)); err != nil {
-						b.Fatal(err)
-					}
+					must.Succeed(b, store.Add(received(b, child)))
 				}
 				held += float64(liveHeap()-before) / count
 				runtime.KeepAlive(store)
@@ -125,24 +120,14 @@ func BenchmarkMemory(b *testing.B) {
 func received(b *testing.B, child apiruntime.Object) any {
 	b.Helper()
 	data, err := child.(interface{ Marshal() ([]byte, error) }).Marshal()
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Succeed(b, err)
 	kinds, _, err := scheme.Scheme.ObjectKinds(child)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Succeed(b, err)
 	arrived, err := scheme.Scheme.New(kinds[0])
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := arrived.(interface{ Unmarshal([]byte) error }).Unmarshal(data); err != nil {
-		b.Fatal(err)
-	}
+	must.Succeed(b, err)
+	must.Succeed(b, arrived.(interface{ Unmarshal([]byte) error }).Unmarshal(data))
 	trimmed, err := trimDeployment(arrived)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Succeed(b, err)
 	return trimmed
 }
 

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package app
 
@@ -82,8 +80,7 @@ func (p *probe) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// probes are the liveness and readiness probes: whether the kubelet must restart this process,
-// and whether the process can do its work.
+// probes are the liveness and readiness probes: whether the kubelet must restart this process, and whether the process can do its work.
 type probes struct {
 	live, ready probe
 
@@ -119,12 +116,10 @@ func (p *probes) handler() http.Handler {
 	return mux
 }
 
-// watchPatience is how long a watch may be without an answer before the operator is not ready.
-// A server that is started again takes less.
+// watchPatience is how long a watch may be without an answer before the operator is not ready. A server that is started again takes less.
 const watchPatience = time.Minute
 
-// requireCaches makes the informers of f a condition for being ready. suffix distinguishes the
-// conditions of several scopes.
+// requireCaches makes the informers of f a condition for being ready. suffix distinguishes the conditions of several scopes.
 func (p *probes) requireCaches(suffix string, f *factories) {
 	p.ready.require("caches"+suffix, func(context.Context) error {
 		for _, i := range f.informers {

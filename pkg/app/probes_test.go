@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package app
 
@@ -20,6 +18,7 @@ import (
 	"k8s.io/klog/v2/ktesting"
 
 	"github.com/glassback/glassback/pkg/clients"
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/options"
 	"github.com/glassback/glassback/pkg/webhook"
 )
@@ -72,9 +71,7 @@ func TestProbes(t *testing.T) {
 
 func TestAPortThatIsTakenIsRefused(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer taken.Close()
 	address := taken.Addr().String()
 	for flag, o := range map[string]*options.Options{
@@ -94,9 +91,7 @@ func TestAPortThatIsTakenIsRefused(t *testing.T) {
 func TestTheWebhooksAreReadyWithACertificate(t *testing.T) {
 	held := make(chan *tls.Certificate, 1)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	w := &webhooks{listener: listener, certificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 		select {
 		case c := <-held:
@@ -123,9 +118,7 @@ func TestTheWebhooksAreReadyWithACertificate(t *testing.T) {
 		t.Errorf("without a certificate: %s", got)
 	}
 	good, err := selfSigned()(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	held <- good
 	if got := readyz(); got != "ok" {
 		t.Errorf("with a certificate: %s", got)

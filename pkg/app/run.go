@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package app
 
@@ -118,8 +116,7 @@ func run(ctx context.Context, o *options.Options) error {
 	return op.run(ctx)
 }
 
-// newEventRecorder returns a recorder whose events the API server gets, in the
-// background.
+// newEventRecorder returns a recorder whose events the API server gets, in the background.
 func newEventRecorder(c *clients.Clients) (record.EventRecorder, func(), error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), glassbackscheme.AddToScheme(scheme)); err != nil {

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package app
 
@@ -26,6 +24,7 @@ import (
 
 	"github.com/glassback/glassback/pkg/check"
 	"github.com/glassback/glassback/pkg/clients"
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/options"
 )
 
@@ -33,9 +32,7 @@ import (
 func checked(t *testing.T, args []string, objects ...runtime.Object) (*selfCheck, func(denied string)) {
 	t.Helper()
 	o, err := options.Parse(args, &strings.Builder{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	kube, denied := fake.NewClientset(objects...), atomic.Value{}
 	kube.PrependReactor("create", "selfsubjectaccessreviews", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		review := action.(clienttesting.CreateAction).GetObject().(*authorizationv1.SelfSubjectAccessReview).DeepCopy()

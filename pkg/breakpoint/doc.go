@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 // Package breakpoint stops single stages of a running operator, for learning: what piles up before a
 // stage, and how does the operator catch up afterwards? Nothing is lost.
@@ -52,8 +50,7 @@ func (l *latch) Held() *Hold {
 	return &hold
 }
 
-// close begins a hold. After Limit it calls open with l.mu held, unless another hold has begun. The
-// caller holds l.mu.
+// close begins a hold. After Limit it calls open with l.mu held, unless another hold has begun. The caller holds l.mu.
 func (l *latch) close(delay time.Duration, open func()) {
 	now := time.Now()
 	hold := &Hold{Since: now, Until: now.Add(Limit), Delay: delay.Seconds()}

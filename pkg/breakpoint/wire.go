@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package breakpoint
 
@@ -76,8 +74,7 @@ func (w *Wire) refuseWatch() error {
 	return nil
 }
 
-// Hold breaks the WATCH, and makes every request fail until Release or Limit. It does nothing if the
-// Wire is held already.
+// Hold breaks the WATCH, and makes every request fail until Release or Limit. It does nothing if the Wire is held already.
 func (w *Wire) Hold() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -104,8 +101,7 @@ func (w *Wire) Drop() {
 	}
 }
 
-// Expire breaks the open WATCH, and makes the next one fail with 410 Gone: the reflector reads
-// everything again.
+// Expire breaks the open WATCH, and makes the next one fail with 410 Gone: the reflector reads everything again.
 func (w *Wire) Expire() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -113,8 +109,7 @@ func (w *Wire) Expire() {
 	w.breakOff()
 }
 
-// breakOff ends the WATCH as a lost connection does. It does not wait for the end, which may take long.
-// The caller holds w.mu.
+// breakOff ends the WATCH as a lost connection does. It does not wait for the end, which may take long. The caller holds w.mu.
 func (w *Wire) breakOff() {
 	if w.watch != nil {
 		go w.watch.Stop()

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package breakpoint
 
@@ -19,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/watchlist"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 type noStream struct{}
@@ -119,9 +119,7 @@ func TestABrokenWatchEndsWithoutAnError(t *testing.T) {
 				return watch.NewStreamWatcher(make(body), asStatus{}), nil
 			}}
 			w, err := cache.ToListerWatcherWithContext(wire.Wrap(lw)).WatchWithContext(t.Context(), metav1.ListOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			wire.Drop()
 			for event := range w.ResultChan() {
 				t.Errorf("the WATCH ended with %v", event)

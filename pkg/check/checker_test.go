@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package check
 
@@ -30,8 +28,7 @@ import (
 	"github.com/glassback/glassback/pkg/permissions"
 )
 
-// checkOf returns a checker of a cluster that has these objects. Whoever it is may do nothing of
-// what is in denied, as "verb resource".
+// checkOf returns a checker of a cluster that has these objects. Whoever it is may do nothing of what is in denied, as "verb resource".
 func checkOf(t *testing.T, args []string, denied []string, objects ...runtime.Object) *checker {
 	t.Helper()
 	outOfTheCloud(t)

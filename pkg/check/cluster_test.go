@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package check
 
@@ -31,10 +29,10 @@ import (
 
 	"github.com/glassback/glassback/artifacts/crd"
 	"github.com/glassback/glassback/pkg/command"
+	"github.com/glassback/glassback/pkg/must"
 )
 
-// An API server takes new rules only if the version before it knows them too, to which it could
-// be set back.
+// An API server takes new rules only if the version before it knows them too, to which it could be set back.
 func TestTheOldestServerIsTheOldestThatTakesTheRules(t *testing.T) {
 	oldest := utilversion.MustParseGeneric(oldestServer)
 	before := func(v *utilversion.Version) *utilversion.Version {
@@ -54,19 +52,13 @@ func ruleErrors(t *testing.T, known *utilversion.Version) []error {
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
 	definitions, err := crd.All()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var errs []error
 	for _, definition := range definitions {
 		props := &apiextensions.JSONSchemaProps{}
-		if err := scheme.Convert(definition.Spec.Versions[0].Schema.OpenAPIV3Schema, props, nil); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, scheme.Convert(definition.Spec.Versions[0].Schema.OpenAPIV3Schema, props, nil))
 		structural, err := schema.NewStructural(props)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		errs = append(errs, compile(structural, true, celenv.MustBaseEnvSet(known))...)
 	}
 	return errs
@@ -232,10 +224,8 @@ func TestWithoutFlagsTheClusterIsThatOfKubectl(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "config")
 	t.Setenv("KUBECONFIG", file)
-	if err := os.WriteFile(file, []byte(`{"clusters":[{"name":"c","cluster":{"server":"https://192.0.2.1"}}],`+
-		`"contexts":[{"name":"x","context":{"cluster":"c"}}],"current-context":"x"}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, []byte(`{"clusters":[{"name":"c","cluster":{"server":"https://192.0.2.1"}}],`+
+		`"contexts":[{"name":"x","context":{"cluster":"c"}}],"current-context":"x"}`), 0o600))
 	if got := c.checkConfiguration(t.Context()); got.State != OK || got.Reason != "https://192.0.2.1" || c.inside {
 		t.Errorf("with a kubeconfig: %+v, inside %t", got, c.inside)
 	}
@@ -244,9 +234,7 @@ func TestWithoutFlagsTheClusterIsThatOfKubectl(t *testing.T) {
 func parseCheck(t *testing.T, args ...string) *settings {
 	t.Helper()
 	o, err := parse(args, &strings.Builder{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return o
 }
 

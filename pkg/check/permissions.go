@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package check
 
@@ -60,8 +58,7 @@ func (c *checker) operatorWants() []permissions.Wanted {
 	return o.Wants(mode, o.operatorNamespace, lease)
 }
 
-// installed are the resources that artifacts hold: those of the cluster, and those of the
-// operator's namespace. A test compares.
+// installed are the resources that artifacts hold: those of the cluster, and those of the operator's namespace. A test compares.
 var (
 	installedInCluster = []permissions.Permission{
 		{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"},

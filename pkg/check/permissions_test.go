@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package check
 
@@ -19,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/permissions"
 )
 
@@ -103,14 +102,10 @@ func TestWhoInstallsNeedsWhatArtifactsHold(t *testing.T) {
 	}
 	for _, dir := range []string{"crd", "rbac", "webhook", "manager"} {
 		files, err := filepath.Glob(filepath.Join("..", "..", "artifacts", dir, "*.yaml"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		for _, file := range files {
 			data, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			for document := range strings.SplitSeq(string(data), "\n---") {
 				var object metav1.TypeMeta
 				if err := yaml.Unmarshal([]byte(document), &object); err != nil {
@@ -139,17 +134,13 @@ func TestWhoInstallsCanGrantWhatArtifactsGrant(t *testing.T) {
 		}
 	}
 	files, err := filepath.Glob(filepath.Join("..", "..", "artifacts", "rbac", "*.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, file := range files {
 		if strings.Contains(file, "webhook_url_") {
 			continue // It is not for an operator in the cluster.
 		}
 		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		for document := range strings.SplitSeq(string(data), "\n---") {
 			var role rbacv1.ClusterRole
 			if err := yaml.Unmarshal([]byte(document), &role); err != nil {

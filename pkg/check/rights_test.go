@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package check
 
@@ -12,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/glassback/glassback/pkg/command"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // The roles in artifacts/rbac grant what permissions.Wants returns: TestTheRolesGrantWhatIsNeededAndNothingElse compares the two.
@@ -37,9 +36,7 @@ func TestRightsAreThoseThatThePartsOfTheOperatorNeed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o, err := parse(append([]string{"--pre", "--rights"}, test.args...), io.Discard)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			var lines []string
 			for _, r := range o.rights() {
 				lines = append(lines, r.Resource+" "+r.Where+": "+strings.Join(r.Verbs, ","))

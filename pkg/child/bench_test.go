@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package child
 
@@ -13,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // BenchmarkReconcile compares a child that is as desired with the desired state.
@@ -36,9 +36,7 @@ func BenchmarkReconcile(b *testing.B) {
 				if bench.next != nil {
 					object = object.DeepCopy()
 					bench.next(object, 1000+n)
-					if err := f.cache.Replace([]any{object}, ""); err != nil {
-						b.Fatal(err)
-					}
+					must.Succeed(b, f.cache.Replace([]any{object}, ""))
 				}
 				change := f.Reconcile(f.owner, name, f.Observe(f.owner, name), false, Exactly(greeting("a", "1")))
 				if change.Verb != Nothing {

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package child
 
@@ -17,8 +15,7 @@ import (
 	"github.com/glassback/glassback/pkg/preview"
 )
 
-// Recheck is the time between two attempts when no event says that the next one may succeed: a name becomes free, or a
-// policy changes.
+// Recheck is the time between two attempts when no event says that the next one may succeed: a name becomes free, or a policy changes.
 const Recheck = 30 * time.Second
 
 // Verb is what a Change does.

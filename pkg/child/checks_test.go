@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package child
 
@@ -27,6 +25,7 @@ import (
 
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	"github.com/glassback/glassback/pkg/fakeapi"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // counted returns a fixture with a child that has a: 1, and a pointer to the number of extractions.
@@ -277,9 +276,7 @@ func TestSameFields(t *testing.T) {
 			var fields fieldpath.Set
 			a, err1 := value.FromJSON([]byte(test.a))
 			b, err2 := value.FromJSON([]byte(test.b))
-			if err := errors.Join(fields.FromJSON(strings.NewReader(test.fields)), err1, err2); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, errors.Join(fields.FromJSON(strings.NewReader(test.fields)), err1, err2))
 			if got := sameFields(&fields, fieldpath.NewSet(), a, b); got != test.want {
 				t.Errorf("sameFields returns %t, want %t", got, test.want)
 			}
@@ -483,9 +480,7 @@ func TestChecksAreForgotten(t *testing.T) {
 		for n := range 10 {
 			renamed := object(f.server).DeepCopy()
 			renamed.Name = name + strconv.Itoa(n)
-			if err := f.cache.Replace([]any{renamed}, ""); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, f.cache.Replace([]any{renamed}, ""))
 			change := f.Reconcile(f.owner, renamed.Name, f.Observe(f.owner, renamed.Name), false, Exactly(greeting("a", "1").WithName(renamed.Name)))
 			if change.Verb != Nothing {
 				t.Fatalf("the verb is %q, want nothing to change", change.Verb)

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package child
 
@@ -129,9 +127,8 @@ func Exactly[A comparable](configuration A) Desired[A] {
 	return func(A) (A, error) { return configuration, nil }
 }
 
-// Reconcile returns the change from the observed child of owner to the desired one. It writes nothing. listed says
-// that the status of owner lists this child: if the cache does not have it, the child may have lost the label by which the
-// cache selects.
+// Reconcile returns the change from the observed child of owner to the desired one. It writes nothing. listed says that the status of owner
+// lists this child: if the cache does not have it, the child may have lost the label by which the cache selects.
 func (k *Kind[T, A]) Reconcile(owner metav1.Object, name string, observed Observed[T, A], listed bool, desired Desired[A]) Change {
 	var none T
 	change := Change{Kind: k.Name, Name: name}

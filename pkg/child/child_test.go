@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package child
 
@@ -21,6 +19,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/glassback/glassback/pkg/fakeapi"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 const (
@@ -121,18 +120,18 @@ func TestReconcile(t *testing.T) {
 			requests: []string{repairRequest}, out: Outcome{Wrote: true}, left: data{"a": "2", "theirs": "1"},
 		},
 		"wanted, and on its way out: a Problem until it is gone": {
-			given: []func(*server){ours, dying}, wanted: greeting("a", "2"), left: data{"a": "1"},
+			given: []func(*server){ours, terminate}, wanted: greeting("a", "2"), left: data{"a": "1"},
 			out: troubled("ConfigMapTerminating", "ConfigMap sample-greeting is being deleted; the operator creates it again when it is gone"),
 		},
 		"wanted as it is, and on its way out: a Problem too": {
-			given: []func(*server){ours, dying}, wanted: greeting("a", "1"), left: data{"a": "1"},
+			given: []func(*server){ours, terminate}, wanted: greeting("a", "1"), left: data{"a": "1"},
 			out: troubled("ConfigMapTerminating", "ConfigMap sample-greeting is being deleted; the operator creates it again when it is gone"),
 		},
 		"not wanted, and on its way out: nothing": {
-			given: []func(*server){ours, dying}, left: data{"a": "1"},
+			given: []func(*server){ours, terminate}, left: data{"a": "1"},
 		},
 		"not wanted, on its way out, and there once: nothing, since the cache shows it": {
-			given: []func(*server){ours, dying}, listed: true, left: data{"a": "1"},
+			given: []func(*server){ours, terminate}, listed: true, left: data{"a": "1"},
 		},
 		"not wanted, and its fields cannot be told: deleted all the same": {
 			given: []func(*server){ours, garble}, verb: Delete,
@@ -340,8 +339,8 @@ func garble(s *server) {
 	})
 }
 
-// dying is what a delete does to an object that has a finalizer.
-func dying(s *server) {
+// terminate is what a delete does to an object that has a finalizer.
+func terminate(s *server) {
 	edit(s, func(c *corev1.ConfigMap) { c.Finalizers = []string{"example.com/held"} })
 	s.Delete("configmaps", childKey)
 }
@@ -482,23 +481,18 @@ func TestObserve(t *testing.T) {
 		if cached != nil {
 			objects = append(objects, cached)
 		}
-		if err := f.cache.Replace(objects, ""); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, f.cache.Replace(objects, ""))
 		if seen := f.Observe(owner, name); seen != (Observed[*corev1.ConfigMap, *configuration]{}) {
 			t.Errorf("%s shows %+v, want nothing", sentence, seen)
 		}
 	}
-	if err := f.cache.Replace([]any{foreign(nil)}, ""); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, f.cache.Replace([]any{foreign(nil)}, ""))
 	if seen := f.WithOwned(owner, f.Observe(owner, name)); seen.Unreadable != "" || seen.Object != nil || seen.Owned != nil {
 		t.Errorf("another owner's is shown as %+v, want no object and no fields", seen)
 	}
 }
 
-// TestUnreadable is about managedFields that name no fields: what is wanted cannot
-// be compared, and nothing is applied.
+// TestUnreadable is about managedFields that name no fields: what is wanted cannot be compared, and nothing is applied.
 func TestUnreadable(t *testing.T) {
 	const unclear = "glassback cannot read which fields of ConfigMap sample-greeting it owns, and leaves it as it is: "
 	f := newFixture()
@@ -520,9 +514,7 @@ func TestUnreadable(t *testing.T) {
 	}
 
 	// One that is hidden too.
-	if err := f.cache.Replace(nil, ""); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, f.cache.Replace(nil, ""))
 	if _, out, err := f.reconcile(t, true, exactly(greeting("a", "2"))); err != nil ||
 		ptr.Deref(out.Problem, Problem{}).Reason != "ConfigMapUnreadable" || out.Wrote {
 		t.Errorf("outcome %+v, error %v; want ConfigMapUnreadable, and nothing written", out, err)

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 // Package child reconciles the objects that a controller's object owns, by server-side apply. For each child there is
 // the desired state, an apply configuration or none, and the state that the cache shows:
@@ -19,10 +17,9 @@ SPDX-License-Identifier: Apache-2.0
 //	yes      not readable        reports a Problem
 //	yes      of another owner    reports a Problem
 //
-// An object is as desired if the fields that this operator owns, by the object's managedFields, are the desired fields,
-// with the desired values. This is exact: the operator does not own the fields that the API server defaults, or that
-// other clients set. When another client changes a field of the operator, the API server gives the field to that
-// client, so that it is missing among the operator's fields.
+// An object is as desired if the fields that this operator owns, by the object's managedFields, are the desired fields, with the desired
+// values. This is exact: the operator does not own the fields that the API server defaults, or that other clients set. When another client
+// changes a field of the operator, the API server gives the field to that client, so that it is missing among the operator's fields.
 //
 // A child that was as desired is not compared again while its content and the desired fields stay the same. A new status, and
 // a new resourceVersion alone, are no new content: see checks. This memory may be lost at any time, and grows only with the

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package child
 
@@ -21,6 +19,7 @@ import (
 
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	"github.com/glassback/glassback/pkg/fakeapi"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // TestIsExactlyOfDeployments takes random steps with lists whose order counts, and with structs that may be empty. If isExactly returns
@@ -93,9 +92,7 @@ func TestIsExactlyFindsAtomicLists(t *testing.T) {
 			WithIngressClassName("nginx"))
 	}
 	object, err := fakeapi.New().Kube().NetworkingV1().Ingresses(owner.Namespace).Apply(t.Context(), ingress("/"), applyOptions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if !isExactly(object, ingress("/")) || isExactly(object, ingress("/other")) {
 		t.Error("isExactly is not true for the path that was applied alone")
 	}

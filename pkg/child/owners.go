@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package child
 
@@ -25,8 +23,7 @@ type Owners struct {
 	checks      checks
 }
 
-// NewOwners returns the Owners of a kind. The caches of their children hold the objects that have the label. written
-// records each write.
+// NewOwners returns the Owners of a kind. The caches of their children hold the objects that have the label. written records each write.
 func NewOwners(kind, label string, written *loop.Written, clock clock.PassiveClock) *Owners {
 	return &Owners{
 		kind: kind, label: label, written: written,
@@ -41,8 +38,7 @@ func (o *Owners) Forget(key cache.ObjectName) {
 	o.checks.forget(key)
 }
 
-// Reference returns the owner reference that makes owner the controller of a child: garbage collection deletes the
-// child after the owner.
+// Reference returns the owner reference that makes owner the controller of a child: garbage collection deletes the child after the owner.
 func Reference(owner metav1.Object, kind schema.GroupVersionKind) *metav1ac.OwnerReferenceApplyConfiguration {
 	return metav1ac.OwnerReference().WithAPIVersion(kind.GroupVersion().String()).WithKind(kind.Kind).
 		WithName(owner.GetName()).WithUID(owner.GetUID()).WithController(true).WithBlockOwnerDeletion(true)

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package child
 
@@ -16,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/glassback/glassback/pkg/fakeapi"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 var (
@@ -36,18 +35,17 @@ var (
 	}
 )
 
-// see makes the cache show what has the label.
-func (f *fixture) see() {
+// catchUp makes the cache show the objects that have the label.
+func (f *fixture) catchUp() {
 	f.server.Cache("configmaps", f.cache, fakeapi.Labelled("of"))
 }
 
-// fight undoes all that is written at once, until so much time is over, and returns
-// when it was written.
+// fight undoes all that is written at once, until so much time is over, and returns when it was written.
 func (f *fixture) fight(t *testing.T, over time.Duration, undo func(*server)) []time.Duration {
 	t.Helper()
 	var wrote []time.Duration
 	for start := f.clock.Now(); f.clock.Since(start) <= over; {
-		f.see()
+		f.catchUp()
 		switch _, out, err := f.reconcile(t, false, exactly(greeting("a", "1"))); {
 		case err != nil:
 			t.Fatal(err)
@@ -97,7 +95,7 @@ func TestTheFirstChangesAreRepairedAtOnce(t *testing.T) {
 		t.Run(sentence, func(t *testing.T) {
 			f := newFixture()
 			for n := range freeRepairs { // The first makes it.
-				f.see()
+				f.catchUp()
 				if _, out, err := f.reconcile(t, false, exactly(greeting("a", "1"))); !out.Wrote || out.Problem != nil || err != nil {
 					t.Fatalf("write %d: outcome %+v, error %v; want it written at once", n, out, err)
 				}
@@ -107,16 +105,13 @@ func TestTheFirstChangesAreRepairedAtOnce(t *testing.T) {
 	}
 }
 
-// TestAnOwnerThatWantsSomethingElseIsNoFight has the desired object change often, while the owner
-// stays at one generation.
+// TestAnOwnerThatWantsSomethingElseIsNoFight has the desired object change often, while the owner stays at one generation.
 func TestAnOwnerThatWantsSomethingElseIsNoFight(t *testing.T) {
 	f := newFixture()
 	desire := func(n int) Outcome {
-		f.see()
+		f.catchUp()
 		_, out, err := f.reconcile(t, false, exactly(greeting("a", strconv.Itoa(n))))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		return out
 	}
 	for n := range 20 * freeRepairs {
@@ -181,11 +176,9 @@ func (f *fixture) pass(d time.Duration) { f.clock.SetTime(f.clock.Now().Add(d)) 
 func (f *fixture) repair(t *testing.T) {
 	t.Helper()
 	for range 2 {
-		f.see()
+		f.catchUp()
 		_, out, err := f.reconcile(t, false, exactly(greeting("a", "1")))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if out.Wrote {
 			return
 		}

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package clients
 
@@ -12,6 +10,8 @@ import (
 	"testing"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 func TestCredentialsInTheURLOfTheServerAreHidden(t *testing.T) {
@@ -50,9 +50,7 @@ func TestTheClusterThatIsMeant(t *testing.T) {
 		text := `{"clusters":[{"name":"c","cluster":{"server":"` + server + `"}}],"users":[{"name":"u","user":{"username":"me","password":"p"}}],
 			"contexts":[{"name":"x","context":{"cluster":"c","user":"u","namespace":"mine"}},
 				{"name":"y","context":{"cluster":"c","user":"u","namespace":"yours"}}],"current-context":"x"}`
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(name, []byte(text), 0o600))
 		return name
 	}
 	kubectl, named, none := file("https://kubectl"), file("https://named"), filepath.Join(t.TempDir(), "none")
@@ -95,9 +93,7 @@ func TestTheClusterThatIsMeant(t *testing.T) {
 // TestAnErrorOfTheKubeconfigIsNamedOnce: clientcmd returns the same error for the configuration and for the namespace.
 func TestAnErrorOfTheKubeconfigIsNamedOnce(t *testing.T) {
 	broken := filepath.Join(t.TempDir(), "broken")
-	if err := os.WriteFile(broken, []byte("not a kubeconfig"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(broken, []byte("not a kubeconfig"), 0o600))
 	for problem, flags := range map[string]Flags{
 		"error loading config file":  {Kubeconfig: broken},
 		`context "z" does not exist`: {Kubeconfig: os.DevNull, Context: "z"},
@@ -111,9 +107,7 @@ func TestAnErrorOfTheKubeconfigIsNamedOnce(t *testing.T) {
 func TestTheOperatorAsksForNoCompression(t *testing.T) {
 	for _, command := range []string{"", "check"} {
 		config, err := Load(Flags{Master: "https://master"}, Pod, command)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if config.DisableCompression != (command == "") {
 			t.Errorf("%q asks for compression: %t", command, !config.DisableCompression)
 		}

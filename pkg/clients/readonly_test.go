@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package clients
 
@@ -15,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 func TestAReadOnlyConnectionSendsNoWrite(t *testing.T) {
@@ -28,9 +28,7 @@ func TestAReadOnlyConnectionSendsNoWrite(t *testing.T) {
 	config := &rest.Config{Host: server.URL, QPS: -1}
 	config.Wrap(ReadOnly)
 	c, err := New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	ctx, maps := t.Context(), c.Kube.CoreV1().ConfigMaps("default")
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
 	dryRun := []string{metav1.DryRunAll}

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package completion
 
@@ -20,6 +18,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/glassback/glassback/pkg/command"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // commands are those of a small program.
@@ -72,9 +71,7 @@ func kubeconfig(t *testing.T) string {
 	file := filepath.Join(t.TempDir(), "config")
 	config := `{"clusters":[{"name":"c","cluster":{"server":"` + server.URL + `"}}],"current-context":"shop","contexts":[
 		{"name":"shop","context":{"cluster":"c","namespace":"shop"}},{"name":"arn:aws:other","context":{"cluster":"c","namespace":"other"}}]}`
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, []byte(config), 0o600))
 	return file
 }
 
@@ -178,12 +175,8 @@ esac
 `
 	dir := t.TempDir()
 	program := filepath.Join(dir, "glassback")
-	if err := os.WriteFile(program, []byte(answer), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "afile"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(program, []byte(answer), 0o700))
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "afile"), nil, 0o600))
 	bash := `source scripts/glassback.bash; compopt() { echo "compopt $*"; }
 		COMP_LINE=$1 COMP_POINT=${#1}; _glassback; printf '%s\n' "${COMPREPLY[@]}"`
 	fish := `source scripts/glassback.fish; complete -C $argv[1] | string replace -r '\t.*' ''; true`

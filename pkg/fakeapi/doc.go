@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 // Package fakeapi is a fake API server for unit tests, and no other code imports it. The tests of controllers use it, so that they
 // rely on the same behaviour:

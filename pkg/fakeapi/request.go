@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package fakeapi
 
@@ -26,6 +24,7 @@ import (
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/ptr"
 
 	"github.com/glassback/glassback/pkg/apis/glassback"
@@ -339,4 +338,13 @@ func (s *Server) patched(live Object, a clienttesting.PatchActionImpl) (Object, 
 		return merged(live, patch.Object)
 	}
 	panic("the fake API server does not know " + string(a.PatchType))
+}
+
+// Sent returns the events of Kubernetes that a controller has sent since the last call.
+func Sent(recorder *record.FakeRecorder) []string {
+	var events []string
+	for len(recorder.Events) > 0 {
+		events = append(events, <-recorder.Events)
+	}
+	return events
 }

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package fakeapi
 
@@ -69,8 +67,7 @@ func (e Event) key() cache.ObjectName {
 
 // Server is a fake API server. Tests set its fields before they use the server, or while no operator runs.
 //
-// A resource is named by its plural alone, such as "deployments". Objects that the server returns are shared: tests must not change
-// them.
+// A resource is named by its plural alone, such as "deployments". Objects that the server returns are shared: tests must not change them.
 type Server struct {
 	// Clock has the time of creations and deletions.
 	Clock clock.PassiveClock

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package fakeapi
 
@@ -26,6 +24,7 @@ import (
 
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	groupav1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 var (
@@ -118,9 +117,7 @@ func TestApply(t *testing.T) {
 		t.Run(sentence, func(t *testing.T) {
 			s := New()
 			for _, step := range test.given {
-				if err := apply(s, step.configuration, step.options); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, apply(s, step.configuration, step.options))
 			}
 			if test.since != nil {
 				test.since(s)
@@ -142,9 +139,7 @@ func TestApply(t *testing.T) {
 
 func TestWriteThatChangesNothingMakesNoVersion(t *testing.T) {
 	s := New()
-	if err := apply(s, wanted("a", "1"), own); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, apply(s, wanted("a", "1"), own))
 	s.Put(example())
 	version, examples := s.Version(), s.Glassback().GroupaV1().ApiExampleAs(key.Namespace)
 	if err := apply(s, wanted("a", "1"), own); err != nil {
@@ -234,9 +229,7 @@ func TestMergePatch(t *testing.T) {
 			t.Errorf("%s: error %v, want a conflict", precondition, err)
 		}
 	}
-	if err := patch(`{"metadata":{"resourceVersion":"101","finalizers":["example.com/held"]},"data":{"a":"2","b":null}}`); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, patch(`{"metadata":{"resourceVersion":"101","finalizers":["example.com/held"]},"data":{"a":"2","b":null}}`))
 	c := Get[*corev1.ConfigMap](s, key)
 	if !maps.Equal(c.Data, map[string]string{"a": "2"}) || len(c.Finalizers) != 1 || c.ResourceVersion != "102" {
 		t.Errorf("the patched object is %+v", c)
@@ -295,9 +288,7 @@ func TestCreate(t *testing.T) {
 	}
 	client := s.Kube().CoreV1().ConfigMaps(key.Namespace)
 	made, err := client.Create(t.Context(), configMap(), metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if made.UID != "uid-of-configmaps-sample-1" || made.ResourceVersion != "101" || !made.CreationTimestamp.Time.Equal(clock.Now()) ||
 		made.Labels["admitted"] == "" {
 		t.Errorf("made %+v", made.ObjectMeta)
@@ -305,9 +296,7 @@ func TestCreate(t *testing.T) {
 	if _, err := client.Create(t.Context(), configMap(), metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
 		t.Errorf("error %v, want AlreadyExists", err)
 	}
-	if err := client.Delete(t.Context(), key.Name, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, client.Delete(t.Context(), key.Name, metav1.DeleteOptions{}))
 	if again, err := client.Create(t.Context(), configMap(), metav1.CreateOptions{}); err != nil || again.UID != "uid-of-configmaps-sample-2" {
 		t.Errorf("made again with UID %s, error %v; want another UID", again.UID, err)
 	}
@@ -458,9 +447,7 @@ func TestRequests(t *testing.T) {
 	for _, c := range []*corev1ac.ConfigMapApplyConfiguration{
 		wanted("a", "1").WithResourceVersion(neverVersion), wanted("a", "2"), wanted("a", "3").WithResourceVersion("102"),
 	} {
-		if err := apply(s, c, own); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, apply(s, c, own))
 	}
 	_ = apply(s, wanted("b", "1"), metav1.ApplyOptions{FieldManager: glassback.Name})
 	_ = apply(s, wanted("b", "1"), metav1.ApplyOptions{FieldManager: "other", Force: true})
@@ -497,9 +484,7 @@ func TestRequests(t *testing.T) {
 func TestEventsNameTheRequest(t *testing.T) {
 	s := New()
 	s.Put(example())
-	if err := apply(s, wanted("a", "1"), own); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, apply(s, wanted("a", "1"), own))
 	events := s.Events()
 	if len(events) != 2 || events[0].Request != nil || events[1].Request == nil || events[1].Request.Verb != "apply" || events[1].Was != nil {
 		t.Errorf("events %+v, want one of the test and one of the apply", events)

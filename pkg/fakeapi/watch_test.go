@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package fakeapi
 
@@ -19,6 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/ptr"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // received returns the events that have arrived, such as "ADDED sample 101". The last one is "closed" if the watch has ended.
@@ -50,9 +50,7 @@ func since(version string) metav1.ListOptions { return metav1.ListOptions{Resour
 func watching(t *testing.T, source Source, options metav1.ListOptions) watch.Interface {
 	t.Helper()
 	w, err := source.Watch(options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(w.Stop)
 	return w
 }
@@ -100,9 +98,7 @@ func TestAWatchPicksObjects(t *testing.T) {
 		s := New()
 		s.Put(configMap())
 		w, err := s.Kube().CoreV1().ConfigMaps("").Watch(t.Context(), metav1.ListOptions{ResourceVersion: "100", LabelSelector: "of"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		t.Cleanup(w.Stop)
 		label := func(labels map[string]string) {
 			Edit(s, key, "editor", func(c *corev1.ConfigMap) { c.Labels = labels })
@@ -180,9 +176,7 @@ func TestAListIsSortedAndPicksObjects(t *testing.T) {
 	picky := source(s)
 	picky.Match = func(obj Object) bool { return obj.GetName() != "b" }
 	list, err := picky.List(metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var names []string
 	for _, c := range list.(*corev1.ConfigMapList).Items {
 		names = append(names, c.Name)

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package inspect
 
@@ -28,12 +26,12 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/glassback/glassback/pkg/loop"
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/pipeline"
 	"github.com/glassback/glassback/pkg/trace"
 )
 
-// works is an operator of one informer and one controller, on an API server that is a
-// channel, and what looks at it.
+// works is an operator of one informer and one controller, on an API server that is a channel, and what looks at it.
 type works struct {
 	*testing.T
 
@@ -83,9 +81,7 @@ func newWorks(t *testing.T, config Config) *works {
 			}
 		},
 	})
-	if err := w.loop.Watch(w.informer, "Secret", loop.Self); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, w.loop.Watch(w.informer, "Secret", loop.Self))
 	config.Informers = []Watched{{Informer: w.informer, Resource: "secrets", Aliases: []string{"sec"}}}
 	config.Loops = []Run{{Loop: w.loop}}
 	var err error
@@ -374,9 +370,7 @@ func read(t *testing.T, stream io.Reader, events int) (lines []string, overviews
 			continue
 		}
 		var batch Events
-		if err := json.Unmarshal([]byte(data), &batch); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, json.Unmarshal([]byte(data), &batch))
 		for _, e := range batch.Events {
 			lines = append(lines, e.Line[17:])
 		}

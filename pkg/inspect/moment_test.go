@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package inspect
 
@@ -17,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/recording"
 	"github.com/glassback/glassback/pkg/trace"
 )
@@ -34,9 +33,7 @@ func writeRecording(t *testing.T, overview *Overview) string {
 	t.Helper()
 	dir := t.TempDir()
 	r, err := recording.Start(t.Context(), recording.Config{Dir: dir, Version: "v1", Instance: "pod-1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if overview != nil {
 		r.SetOverview(func() any { return overview })
 	}
@@ -75,13 +72,9 @@ func testOverview() *Overview {
 func serveRecording(t *testing.T, dir string) *httptest.Server {
 	t.Helper()
 	files, err := recording.Files([]string{dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	handler, _, err := NewRecorded(files, map[string][]string{"MyCronJob": {"mcj"}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
 	return server
@@ -95,9 +88,7 @@ func askAt[T any](t *testing.T, server *httptest.Server, path string, moment tim
 		query.Set("at", moment.Format(time.RFC3339Nano))
 	}
 	response, err := http.Get(server.URL + "/inspect/api/" + path + "&" + query.Encode())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer response.Body.Close()
 	var answer T
 	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil || response.StatusCode != http.StatusOK {
@@ -175,9 +166,7 @@ func TestARecordingAnswersForEachOfItsMoments(t *testing.T) {
 func TestAStreamOfARecordingPlaysIt(t *testing.T) {
 	server := serveRecording(t, writeRecording(t, testOverview()))
 	response, err := http.Get(server.URL + "/inspect/api/stream?at=" + at(1.5).Format(time.RFC3339Nano))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer response.Body.Close()
 	var first *Overview
 	lines := bufio.NewScanner(response.Body)
@@ -209,9 +198,7 @@ func TestARefusedRequest(t *testing.T) {
 		"life?kind=mcj&name=b": "there is no MyCronJob b",
 	} {
 		response, err := http.Get(server.URL + "/inspect/api/" + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		body, _ := io.ReadAll(response.Body)
 		response.Body.Close()
 		var problem Problem
@@ -220,9 +207,7 @@ func TestARefusedRequest(t *testing.T) {
 		}
 	}
 	response, err := http.Post(server.URL+"/inspect/api/hold", "application/json", strings.NewReader(`{"gear":"sync"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	response.Body.Close()
 	if response.StatusCode != http.StatusForbidden {
 		t.Errorf("hold: %s", response.Status)
@@ -240,9 +225,7 @@ func TestFilesThatThePageCannotShow(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			files, err := recording.Files(test.dirs)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			if _, _, err := NewRecorded(files, nil, nil); err == nil || !strings.HasPrefix(err.Error(), test.want) {
 				t.Errorf("error %v, want %s", err, test.want)
 			}

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package inspect
 
@@ -53,8 +51,7 @@ func (s *server) life(r *http.Request) (*Life, *failure) {
 	return life, nil
 }
 
-// watching returns the informers of a kind. kind is its own name, its resource's with or without the
-// group, or an alias.
+// watching returns the informers of a kind. kind is its own name, its resource's with or without the group, or an alias.
 func (s *server) watching(kind string) []*shownInformer {
 	var all []*shownInformer
 	for _, w := range s.informers {
@@ -89,8 +86,7 @@ func (s *server) kinds() []string {
 	return slices.Compact(all)
 }
 
-// find returns the objects whose kind, namespace and name contain each word of q: "job sample" finds
-// job/default/sample.
+// find returns the objects whose kind, namespace and name contain each word of q: "job sample" finds job/default/sample.
 func (s *server) find(r *http.Request) (*Found, *failure) {
 	found := &Found{Objects: []Object{}}
 	words := strings.Fields(strings.ToLower(r.FormValue("q")))

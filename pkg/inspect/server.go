@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package inspect
 
@@ -176,8 +174,7 @@ func (s *server) handler(moment, following viewOf) (http.Handler, error) {
 	return withSecurityHeaders(mux), nil
 }
 
-// guardServed passes requests to guard only if api serves their path. For other paths the Guard does not
-// send requests to the API server.
+// guardServed passes requests to guard only if api serves their path. For other paths the Guard does not send requests to the API server.
 func guardServed(api *http.ServeMux, guard http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if refusal, pattern := api.Handler(r); pattern == "" {
@@ -291,8 +288,7 @@ func (s *server) loopCalled(id string) (*shownLoop, *failure) {
 	return nil, notFound("there is no controller %q: see the ids in overview", id)
 }
 
-// lags measures how long a change takes from the wire to the index. It keeps the newest recorded change
-// of each informer.
+// lags measures how long a change takes from the wire to the index. It keeps the newest recorded change of each informer.
 type lags struct {
 	mu       sync.Mutex
 	seen     uint64 // Seq of the newest event that update has read

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package inspect
 
@@ -93,8 +91,7 @@ func (s *server) describeInformer(w Watched, shown *shownInformer) Informer {
 	return i
 }
 
-// loopOf returns the ID of the controller with that name that works in namespace or in all namespaces;
-// "" if there is none.
+// loopOf returns the ID of the controller with that name that works in namespace or in all namespaces; "" if there is none.
 func (s *server) loopOf(name, namespace string) string {
 	for _, l := range s.loops {
 		if l.name == name && (l.namespace == "" || l.namespace == namespace) {

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package inspect
 
@@ -11,8 +9,7 @@ import (
 	"github.com/glassback/glassback/pkg/breakpoint"
 )
 
-// Overview is the state of all gears at one moment. GET overview returns it, and the stream sends it as
-// "overview", twice a second.
+// Overview is the state of all gears at one moment. GET overview returns it, and the stream sends it as "overview", twice a second.
 type Overview struct {
 	Version string `json:"version"`
 	// Instance names this replica: the Pod's name, or the host's.
@@ -63,8 +60,7 @@ type Informer struct {
 
 	// ResourceVersion is the last one that the reflector has read.
 	ResourceVersion string `json:"resourceVersion"`
-	// Arrived counts the objects that the reflector has read, Applied those that have reached the index,
-	// and Queued those in between.
+	// Arrived counts the objects that the reflector has read, Applied those that have reached the index, and Queued those in between.
 	Arrived uint64 `json:"arrived"`
 	Queued  int    `json:"queued"`
 	Applied uint64 `json:"applied"`
@@ -139,8 +135,7 @@ type Event struct {
 	For *Object `json:"for,omitempty"`
 
 	ResourceVersion string `json:"resourceVersion,omitempty"`
-	// Verb is Added, Updated, Deleted, Replaced, Sync, After, Retry or Start; at write, a verb and a
-	// resource, such as "create jobs.batch".
+	// Verb is Added, Updated, Deleted, Replaced, Sync, After, Retry or Start; at write, a verb and a resource, such as "create jobs.batch".
 	Verb string `json:"verb,omitempty"`
 	// Missed is set if the watch missed the deletion and a relist revealed it: at index and dispatch.
 	Missed bool `json:"missed,omitempty"`
@@ -151,13 +146,11 @@ type Event struct {
 	// Causes led to the sync: at sync and at done. MoreCauses counts those that were not kept.
 	Causes     []Cause `json:"causes,omitempty"`
 	MoreCauses int     `json:"moreCauses,omitempty"`
-	// Duration is the time of the sync, and After the time until it asked to run again, both in seconds;
-	// Error is its error: at done.
+	// Duration is the time of the sync, and After the time until it asked to run again, both in seconds; Error is its error: at done.
 	Duration float64 `json:"duration,omitempty"`
 	After    float64 `json:"after,omitempty"`
 	Error    string  `json:"error,omitempty"`
-	// Repeats counts the similar syncs before this one that a Life leaves out: a timer led to each, and
-	// none had a write or an error: at done.
+	// Repeats counts the similar syncs before this one that a Life leaves out: a timer led to each, and none had a write or an error: at done.
 	Repeats int `json:"repeats,omitempty"`
 	// Line is the event in one line, as glassback trace prints it.
 	Line string `json:"line"`
@@ -253,8 +246,7 @@ type Workqueue struct {
 	More   int     `json:"more,omitempty"`
 }
 
-// Entry is one key with its causes. Again reports that it was added since its sync began: the queue
-// returns it when that sync ends.
+// Entry is one key with its causes. Again reports that it was added since its sync began: the queue returns it when that sync ends.
 type Entry struct {
 	Object
 	Since      time.Time `json:"since"`
@@ -285,8 +277,7 @@ type Life struct {
 
 // HoldRequest is the body of POST hold.
 type HoldRequest struct {
-	// Gear is "wire" or "queue" of an Informer, or "sync" of a Controller. ID is that Informer's or
-	// Controller's.
+	// Gear is "wire" or "queue" of an Informer, or "sync" of a Controller. ID is that Informer's or Controller's.
 	Gear string `json:"gear"`
 	ID   string `json:"id"`
 	// Action is one of

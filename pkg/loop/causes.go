@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package loop
 
@@ -16,8 +14,7 @@ import (
 	"github.com/glassback/glassback/pkg/trace"
 )
 
-// maxCauses bounds the causes that are kept for one key. The first ones are kept: the beginning of a
-// burst says more than its end.
+// maxCauses bounds the causes that are kept for one key. The first ones are kept: the beginning of a burst says more than its end.
 const maxCauses = 8
 
 // Pending says why a key waits for a sync, or is being synced.
@@ -44,8 +41,7 @@ func (p Pending) String() string {
 	return b.String()
 }
 
-// causes records why each key waits, and why each is being synced. A key has entries only while it
-// waits, is being synced, or has a timer.
+// causes records why each key waits, and why each is being synced. A key has entries only while it waits, is being synced, or has a timer.
 type causes struct {
 	mu      sync.Mutex
 	waiting map[cache.ObjectName]*Pending
@@ -130,8 +126,7 @@ func (t timers) set(key cache.ObjectName, now time.Time, next timer) {
 	}
 }
 
-// verb returns the cause of an expired timer of key. A retry comes even if an event has led to a sync of
-// the key meanwhile.
+// verb returns the cause of an expired timer of key. A retry comes even if an event has led to a sync of the key meanwhile.
 func (t timers) verb(key cache.ObjectName, now time.Time, failed bool) string {
 	if set, ok := t[key]; ok && !set.at.After(now) {
 		failed = set.retry

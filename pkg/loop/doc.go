@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 // Package loop connects event handlers, a workqueue and a controller's Sync. Only this package calls a
 // queue's Get, Done, Forget and AddAfter, so one place keeps the contract of the workqueue:
@@ -20,8 +18,7 @@ SPDX-License-Identifier: Apache-2.0
 // Before Run, handlers add no keys: a standby would collect the keys of all objects that come and go.
 // Run begins with the keys of all cached objects.
 //
-// Two workers never sync the same key at the same time: the queue returns a key that is added during
-// its sync after Done.
+// Two workers never sync the same key at the same time: the queue returns a key that is added during its sync after Done.
 //
 // Written makes a sync wait until the caches show the writes of the sync before.
 package loop

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package loop
 
@@ -36,9 +34,8 @@ func ControllerOf(group, kind string) func(metav1.Object) (cache.ObjectName, boo
 	}
 }
 
-// Watch adds an event handler to informer. Each change of an object adds the key that keyOf returns for the object.
-// If an update changes that key, the handler adds the old and the new key. kind is the kind of the objects.
-// Call Watch before Run, and before the informer runs.
+// Watch adds an event handler to informer. Each change of an object adds the key that keyOf returns for the object. If an update changes
+// that key, the handler adds the old and the new key. kind is the kind of the objects. Call Watch before Run, and before the informer runs.
 //
 // Before Run, handlers add no keys: a standby would collect the keys of all objects that are created and deleted.
 // Run begins with the keys of the objects that are in the caches then.

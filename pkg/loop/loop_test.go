@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package loop
 
@@ -25,6 +23,7 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/trace"
 )
 
@@ -384,9 +383,7 @@ func TestHandler(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, jobs := newLoop(nil), newInformer()
-			if err := l.Watch(jobs, "Job", ControllerOf("batch.example.com", "MyCronJob")); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, l.Watch(jobs, "Job", ControllerOf("batch.example.com", "MyCronJob")))
 			l.begin()
 			test.call(jobs.handler)
 			got := map[string]string{}
@@ -411,9 +408,7 @@ func TestWritten(t *testing.T) {
 		w := NewWritten("test", "MyCronJob", clock.RealClock{}, nil)
 		add := func(j *batchv1.Job) {
 			t.Helper()
-			if err := store.Add(j); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, store.Add(j))
 		}
 		expect := func(want time.Duration, when string) {
 			t.Helper()

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package loop
 
@@ -52,16 +50,14 @@ type Metrics interface {
 	Panicked()
 }
 
-// MetricsProvider makes the Metrics of Loops. Several Loops can have one name: the controllers of
-// several namespaces do.
+// MetricsProvider makes the Metrics of Loops. Several Loops can have one name: the controllers of several namespaces do.
 type MetricsProvider interface {
 	ForController(name string) Metrics
 }
 
 var provider atomic.Pointer[MetricsProvider]
 
-// SetMetricsProvider sets the provider for the Loops that New returns from now on. Without a provider,
-// nothing is counted.
+// SetMetricsProvider sets the provider for the Loops that New returns from now on. Without a provider, nothing is counted.
 func SetMetricsProvider(p MetricsProvider) { provider.Store(&p) }
 
 func metricsOf(name string) Metrics {

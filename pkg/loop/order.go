@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package loop
 
@@ -13,10 +11,9 @@ import (
 // urgentInARow is the largest number of consecutive urgent keys while others wait.
 const urgentInARow = 7
 
-// order is the order in which a workqueue hands out its keys. Urgent keys come before the others, and both
-// come in the order in which they were added: a change, or a time that has come, does not wait behind all
-// objects of a restart, of a resync, or of an outage that made every sync fail. Every eighth key is not an
-// urgent one, so that none waits forever.
+// order is the order in which a workqueue hands out its keys. Urgent keys come before the others, and both come in the order in which they
+// were added: a change, or a time that has come, does not wait behind all objects of a restart, of a resync, or of an outage that made
+// every sync fail. Every eighth key is not an urgent one, so that none waits forever.
 //
 // The workqueue calls it with its lock held. urgent takes the lock of causes.
 type order struct {

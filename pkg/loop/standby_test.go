@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package loop
 
@@ -16,6 +14,8 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // informer is a fake informer that a test controls. Like a real one, it first changes its store, and then calls its handler.
@@ -53,12 +53,8 @@ func (i *informer) delete(j *batchv1.Job) {
 func watching(t *testing.T) (l *Loop, parents, children *informer) {
 	t.Helper()
 	l, parents, children = newLoop(nil), newInformer(), newInformer()
-	if err := l.Watch(parents, "Thing", Self); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Watch(children, "Job", ControllerOf("batch.example.com", "MyCronJob")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, l.Watch(parents, "Thing", Self))
+	must.Succeed(t, l.Watch(children, "Job", ControllerOf("batch.example.com", "MyCronJob")))
 	return l, parents, children
 }
 

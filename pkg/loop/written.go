@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package loop
 
@@ -18,9 +16,8 @@ import (
 	"github.com/glassback/glassback/pkg/trace"
 )
 
-// maxStale is the longest time that a sync waits for its cache to show an earlier write. It matters when
-// the cache never shows it: the object was deleted before the watch brought it, or etcd was restored from
-// a backup.
+// maxStale is the longest time that a sync waits for its cache to show an earlier write. It matters when the cache never shows it: the
+// object was deleted before the watch brought it, or etcd was restored from a backup.
 const maxStale = 5 * time.Second
 
 // Written records the writes of a controller's syncs for each key, and reports them to the trace. With
@@ -39,8 +36,7 @@ type write struct {
 	shown func() bool // reports whether the cache shows it
 }
 
-// NewWritten returns an empty Written for the controller source, which syncs objects of the given kind.
-// recorder may be nil.
+// NewWritten returns an empty Written for the controller source, which syncs objects of the given kind. recorder may be nil.
 func NewWritten(source, kind string, clock clock.PassiveClock, recorder *trace.Recorder) *Written {
 	return &Written{source: source, kind: kind, clock: clock, trace: recorder, byKey: map[cache.ObjectName][]write{}}
 }

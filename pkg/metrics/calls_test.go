@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package metrics
 
@@ -27,6 +25,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"github.com/glassback/glassback/pkg/cloud/aliyun"
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/redisnode"
 )
 
@@ -55,9 +54,7 @@ func feedCloud(t *testing.T) {
 	}
 	for n, region := range []string{"cn-beijing", "cn-beijing", "mars-north-1", "no such region!"} {
 		cloud, err := aliyun.New(aliyun.Config{Transport: carrier(func(*http.Request) (*http.Response, error) { return answers[n]() })})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		key := &aliyun.AccessKey{ID: "LTAI", Secret: "secret"}
 		if _, err := cloud.Open(key, region).Account(t.Context()); (err == nil) != (n == 0) {
 			t.Errorf("call %d: %v", n, err)
@@ -91,9 +88,7 @@ func TestRegionsAreBounded(t *testing.T) {
 func redisServer(t *testing.T, answer string) int {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { listener.Close() })
 	go func() {
 		for {
@@ -137,14 +132,11 @@ func readCommand(from *bufio.Reader) (string, error) {
 	return name, err
 }
 
-// feedRedis asks nodes that do as they are told, refuse, want a password, are not there,
-// and do not answer in time.
+// feedRedis asks nodes that do as they are told, refuse, want a password, are not there, and do not answer in time.
 func feedRedis(t *testing.T) {
 	t.Helper()
 	gone, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	gone.Close()
 	for _, port := range []int{
 		redisServer(t, "+OK"), redisServer(t, "-ERR no"), redisServer(t, "-NOAUTH Authentication required."), gone.Addr().(*net.TCPAddr).Port,
@@ -213,9 +205,7 @@ func feedElection(t *testing.T) {
 			OnStoppedLeading: func() {},
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	scrape(t).expect(t, 0, "leader_election_master_status", "name=glassback")
 	elector.Run(ctx)
 }

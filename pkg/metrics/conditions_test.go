@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package metrics
 
@@ -19,6 +17,7 @@ import (
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 	"github.com/glassback/glassback/pkg/crds"
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/pipeline"
 )
 
@@ -43,9 +42,7 @@ func caches(t testing.TB, objects ...metav1.Object) *informers {
 			stores[informer.Kind()] = informer.GetStore()
 			all.add(labels{informer.Kind(), ""}, informer)
 		}
-		if err := stores[informer.Kind()].Add(object); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, stores[informer.Kind()].Add(object))
 	}
 	return all
 }

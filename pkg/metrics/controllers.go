@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package metrics
 
@@ -86,8 +84,7 @@ func (c *controllers) ForController(name string) loop.Metrics {
 	return m
 }
 
-// controller holds the metrics of one controller, with its labels resolved: counting
-// allocates nothing.
+// controller holds the metrics of one controller, with its labels resolved: counting allocates nothing.
 type controller struct {
 	results         [loop.Results]prometheus.Counter
 	errors, panics  prometheus.Counter

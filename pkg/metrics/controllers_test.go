@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package metrics
 
@@ -33,6 +31,7 @@ import (
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned/fake"
 	glassbackinformers "github.com/glassback/glassback/pkg/generated/informers/externalversions"
 	"github.com/glassback/glassback/pkg/loop"
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/trace"
 )
 
@@ -40,8 +39,7 @@ func newLoop(name string, sync loop.SyncFunc) *loop.Loop {
 	return loop.New(loop.Config{Name: name, Sync: sync, MinRetry: time.Millisecond, MaxRetry: time.Second})
 }
 
-// once returns a Sync that does, for the keys of these names, what is said here when it is
-// first called, and succeeds from then on.
+// once returns a Sync that does, for the keys of these names, what is said here when it is first called, and succeeds from then on.
 func once(outcomes map[string]func() (time.Duration, error)) loop.SyncFunc {
 	var done sync.Map
 	return func(_ context.Context, key cache.ObjectName) (time.Duration, error) {
@@ -63,8 +61,7 @@ var outcomes = map[string]func() (time.Duration, error){
 	},
 }
 
-// feedControllers runs two Loops of that name, as two namespaces have, with a key for each
-// of outcomes.
+// feedControllers runs two Loops of that name, as two namespaces have, with a key for each of outcomes.
 func feedControllers(t *testing.T, name string) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
@@ -137,8 +134,7 @@ func TestWorkers(t *testing.T) {
 	})
 }
 
-// feedMissed syncs a MyCronJob of that namespace, every 5 s, that has not been looked at for
-// a minute, and has no Pod to run by now.
+// feedMissed syncs a MyCronJob of that namespace, every 5 s, that has not been looked at for a minute, and has no Pod to run by now.
 func feedMissed(t *testing.T, namespace string) {
 	t.Helper()
 	now := time.Unix(1_700_000_000, 0)
@@ -158,9 +154,7 @@ func feedMissed(t *testing.T, namespace string) {
 		Kube: kube, Client: client, MyCronJobs: crons, Jobs: kubeinformers.NewSharedInformerFactory(kube, 0).Batch().V1().Jobs(),
 		Recorder: record.NewFakeRecorder(10), Clock: clocktesting.NewFakeClock(now),
 	})
-	if err := errors.Join(err, crons.Informer().GetStore().Add(mcj)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, errors.Join(err, crons.Informer().GetStore().Add(mcj)))
 	if _, err := c.Sync(t.Context(), cache.MetaObjectToName(mcj)); err != nil {
 		t.Fatal(err)
 	}
@@ -188,8 +182,7 @@ func TestCountingDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// BenchmarkLoop measures one event, from Add to the end of its sync. The benchmark of package
-// loop measures the same without metrics.
+// BenchmarkLoop measures one event, from Add to the end of its sync. The benchmark of package loop measures the same without metrics.
 func BenchmarkLoop(b *testing.B) {
 	ctx, cancel := context.WithCancel(klog.NewContext(b.Context(), klog.Logger{}))
 	synced := make(chan struct{})

@@ -1,11 +1,8 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
-// Package metrics is what Prometheus reads of this operator. The packages that are measured
-// know nothing of Prometheus: each has one small interface, or func, that Register
-// implements. Without Register nothing is counted.
+// Package metrics is what Prometheus reads of this operator. The packages that are measured know nothing of Prometheus: each has one small
+// interface, or func, that Register implements. Without Register nothing is counted.
 //
 //	workqueue_*, rest_client_*, leader_election_*   client-go, by component-base's adapters
 //	process_*, go_*                                 component-base's registry
@@ -19,8 +16,7 @@ SPDX-License-Identifier: Apache-2.0
 //	glassback_redis_node_*                          package rediscluster
 //	glassback_recorded_syncs_total                  package recording
 //
-// A metric that operators made with kubebuilder have too has the same name here: dashboards and
-// alerts use these names.
+// A metric that operators made with kubebuilder have too has the same name here: dashboards and alerts use these names.
 //
 // Handler serves all metrics. Protect allows only requests that the API server authorizes.
 package metrics

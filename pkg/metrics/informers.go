@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package metrics
 
@@ -41,8 +39,7 @@ type watchedInformer struct {
 
 type labels struct{ resource, namespace string }
 
-// seen is the combined state of informers with the same labels. Its numbers are sums. It is synced
-// or watching only if all of them are.
+// seen is the combined state of informers with the same labels. Its numbers are sums. It is synced or watching only if all of them are.
 type seen struct {
 	objects, queued, backlog int
 	synced, watching         bool

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package metrics
 
@@ -23,6 +21,8 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 	"k8s.io/component-base/metrics/legacyregistry"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 func TestMain(m *testing.M) {
@@ -33,8 +33,7 @@ func TestMain(m *testing.M) {
 
 var serial atomic.Int64
 
-// unique makes a name that no other test has, nor the same one when it runs again: what is
-// counted in a process stays.
+// unique makes a name that no other test has, nor the same one when it runs again: what is counted in a process stays.
 func unique(name string) string { return fmt.Sprintf("%s-%d", name, serial.Add(1)) }
 
 // scraped is what a Prometheus reads, by name.
@@ -49,14 +48,11 @@ func scrape(t testing.TB) scraped {
 	}
 	parser := expfmt.NewTextParser(model.LegacyValidation)
 	families, err := parser.TextToMetricFamilies(w.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return families
 }
 
-// series returns the one with exactly these labels ("name=value", in any order); nil if
-// there is none.
+// series returns the one with exactly these labels ("name=value", in any order); nil if there is none.
 func (s scraped) series(name string, labels ...string) *dto.Metric {
 	slices.Sort(labels)
 	for _, m := range s[name].GetMetric() {
@@ -182,8 +178,7 @@ func TestAllThatWasPromisedIsScraped(t *testing.T) {
 		})
 	}
 
-	// What is ours has the names that Prometheus likes, and what everybody knows, a word
-	// about it.
+	// What is ours has the names that Prometheus likes, and what everybody knows, a word about it.
 	ours := slices.DeleteFunc(slices.Sorted(maps.Keys(s)), func(name string) bool {
 		return !strings.HasPrefix(name, "glassback_") && !strings.HasPrefix(name, "controller_runtime_") &&
 			!strings.HasPrefix(name, "certwatcher_")
@@ -199,9 +194,7 @@ func TestAllThatWasPromisedIsScraped(t *testing.T) {
 		families = append(families, s[name])
 	}
 	problems, err := promlint.NewWithMetricFamilies(families).Lint()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, problem := range problems {
 		t.Errorf("%s: %s", problem.Metric, problem.Text)
 	}

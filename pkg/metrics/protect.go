@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package metrics
 
@@ -27,13 +25,11 @@ const (
 	// every 15 to 60 seconds. A user who just got the permission must not wait long.
 	allowedFor = time.Minute
 	deniedFor  = 10 * time.Second
-	// maxVerdicts limits the number of cached verdicts. Each takes 600 bytes at most: a hash, and
-	// maxUser.
+	// maxVerdicts limits the number of cached verdicts. Each takes 600 bytes at most: a hash, and maxUser.
 	maxVerdicts = 1000
 	// maxUser limits the bytes that a verdict keeps of a user's name.
 	maxUser = 256
-	// maxAsked limits the path and the method of a request together, in bytes. The served paths
-	// have some 30 bytes.
+	// maxAsked limits the path and the method of a request together, in bytes. The served paths have some 30 bytes.
 	maxAsked = 256
 	// maxReviews limits the number of concurrent reviews. So a client that sends invalid tokens
 	// cannot take the API server's capacity from the operator.
@@ -42,12 +38,10 @@ const (
 	reviewTimeout = 5 * time.Second
 )
 
-// Protect passes a request to handler only if it has a bearer token whose user may use the path.
-// kube creates a TokenReview, and then a SubjectAccessReview for the nonResourceURL with the HTTP
-// method as the verb. Every other request gets one line with the HTTP status 401 (no valid token),
-// 403 (no permission), 414 (the path is too long for a review), 500 (the reviews failed), or 503
-// (too many concurrent reviews). Verdicts are cached for a short time, by a hash of token, path and
-// method. Only the API server gets the token itself.
+// Protect passes a request to handler only if it has a bearer token whose user may use the path. kube creates a TokenReview, and then a
+// SubjectAccessReview for the nonResourceURL with the HTTP method as the verb. Every other request gets one line with the HTTP status 401
+// (no valid token), 403 (no permission), 414 (the path is too long for a review), 500 (the reviews failed), or 503 (too many concurrent
+// reviews). Verdicts are cached for a short time, by a hash of token, path and method. Only the API server gets the token itself.
 func Protect(handler http.Handler, kube kubernetes.Interface) http.Handler {
 	return &guard{handler: handler, kube: kube, verdicts: cache.NewLRUExpireCache(maxVerdicts), reviews: make(chan struct{}, maxReviews)}
 }
@@ -70,8 +64,7 @@ func (a asked) key() string {
 	return string(sum[:])
 }
 
-// verdict is an HTTP status, and the user of the token, if it is known. Verdicts are cached, so
-// they hold no long text of a request.
+// verdict is an HTTP status, and the user of the token, if it is known. Verdicts are cached, so they hold no long text of a request.
 type verdict struct {
 	status int
 	user   string

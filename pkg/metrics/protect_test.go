@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package metrics
 
@@ -52,8 +50,7 @@ var users = map[string]authenticationv1.UserInfo{
 type reviewer struct {
 	tokens, accesses atomic.Int64 // reviews that it was asked for
 	delay            time.Duration
-	// fail returns an error of the network, or, of the API server, the message; neither if
-	// it goes well. It may be nil.
+	// fail returns an error of the network, or, of the API server, the message; neither if it goes well. It may be nil.
 	fail func(path string, body []byte) (message string, err error)
 
 	mu   sync.Mutex

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package metrics
 
@@ -19,6 +17,7 @@ import (
 	"k8s.io/client-go/util/cert"
 
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned/fake"
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/webhook"
 	"github.com/glassback/glassback/pkg/webhook/certificate"
 )
@@ -61,8 +60,7 @@ func TestWebhooks(t *testing.T) {
 	s.expect(t, 0, "controller_runtime_webhook_requests_in_flight", "webhook="+webhookPath)
 }
 
-// feedCertificates reads certificates that are there, and some that are not. It returns until
-// when they are valid.
+// feedCertificates reads certificates that are there, and some that are not. It returns until when they are valid.
 func feedCertificates(t *testing.T) time.Time {
 	t.Helper()
 	dir := t.TempDir()
@@ -70,21 +68,15 @@ func feedCertificates(t *testing.T) time.Time {
 		t.Error("there is a certificate in an empty directory")
 	}
 	certPEM, keyPEM, err := cert.GenerateSelfSignedCertKey("glassback", nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for name, text := range map[string][]byte{certificate.CertFile: certPEM, certificate.KeyFile: keyPEM} {
-		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))
 	}
 	if _, err := certificate.OpenFiles(dir); err != nil {
 		t.Error(err)
 	}
 	parsed, err := cert.ParseCertsPEM(certPEM)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return parsed[0].NotAfter
 }
 

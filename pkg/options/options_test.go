@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package options
 
@@ -12,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/pipeline"
 )
 
@@ -59,9 +58,7 @@ func TestParseOptions(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			if !slices.Equal(o.Namespaces, test.namespaces) || !slices.Equal(o.Controllers, test.controllers) {
 				t.Errorf("namespaces %q and controllers %q, want %q and %q", o.Namespaces, o.Controllers, test.namespaces, test.controllers)
 			}

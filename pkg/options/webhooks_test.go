@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package options
 
@@ -9,6 +7,8 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 func TestWebhookFlags(t *testing.T) {
@@ -68,9 +68,7 @@ func TestWebhookFlags(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			if mode := o.WebhookMode(); mode != test.mode {
 				t.Errorf("mode %s, want %s", mode, test.mode)
 			}

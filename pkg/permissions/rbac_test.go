@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package permissions_test
 
@@ -28,12 +26,12 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/glassback/glassback/pkg/controller/rediscluster"
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/options"
 	"github.com/glassback/glassback/pkg/permissions"
 )
 
-// beyondControllers is what the app itself does in all namespaces, and no controller; atStartNeeds is what it does there
-// at the start.
+// beyondControllers is what the app itself does in all namespaces, and no controller; atStartNeeds is what it does there at the start.
 var (
 	beyondControllers = slices.Concat(permissions.Handler, permissions.Injection, atStartNeeds)
 	atStartNeeds      = []permissions.Permission{permissions.Definitions} // crds.Ensure
@@ -110,9 +108,7 @@ func TestTheChartGrantsWhatTheControllersThatRunNeed(t *testing.T) {
 						args = append(args, "--namespace="+namespace)
 					}
 					o, err := options.Parse(args, io.Discard)
-					if err != nil {
-						t.Fatal(err)
-					}
+					must.Succeed(t, err)
 					needed := map[string][]permissions.Permission{}
 					for _, w := range o.Wants(mode, "glassback-system", types.NamespacedName{}) {
 						needed[w.Namespace] = append(needed[w.Namespace], w.Permission)
@@ -155,9 +151,7 @@ func controllerFlags() []string {
 func chartRules(t *testing.T, values map[string]any) []rbacv1.PolicyRule {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "artifacts", "chart", "templates", "rbac", "_rules.tpl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	rendered := &bytes.Buffer{}
 	parsed, err := template.New("").Funcs(template.FuncMap{"has": func(name string, names []string) bool {
 		return slices.Contains(names, name)
@@ -165,9 +159,7 @@ func chartRules(t *testing.T, values map[string]any) []rbacv1.PolicyRule {
 	if err == nil {
 		err = parsed.ExecuteTemplate(rendered, "glassback.rules", values)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var rules []rbacv1.PolicyRule
 	if err := yaml.UnmarshalStrict(rendered.Bytes(), &rules); err != nil {
 		t.Fatalf("%v in\n%s", err, rendered)
@@ -188,8 +180,7 @@ func grants(group, resource string, names, verbs []string) []string {
 	return all
 }
 
-// TestAStartNamesTheRightThatTheRoleLacks has an image be newer than its role: it may delete
-// Pods, and may not evict them.
+// TestAStartNamesTheRightThatTheRoleLacks has an image be newer than its role: it may delete Pods, and may not evict them.
 func TestAStartNamesTheRightThatTheRoleLacks(t *testing.T) {
 	kube := kubefake.NewClientset()
 	kube.PrependReactor("create", "selfsubjectaccessreviews", func(action clienttesting.Action) (bool, runtime.Object, error) {
@@ -237,9 +228,7 @@ func TestTheRolesAreBoundToTheServiceAccount(t *testing.T) {
 func readManifest(t *testing.T, name string, into any) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("..", "..", "artifacts", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if bytes.Contains(data, []byte("\n---")) {
 		t.Fatalf("%s holds more than one object", name)
 	}

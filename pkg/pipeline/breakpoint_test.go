@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package pipeline
 
@@ -19,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/glassback/glassback/pkg/breakpoint"
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/trace"
 )
 
@@ -66,15 +65,12 @@ func (l *lines) take() []string {
 // newBench starts an informer on an API server that has objects with these keys.
 func newBench(t *testing.T, queue Queue, keys ...string) *bench {
 	t.Helper()
-	b := &bench{T: t, api: newFakeAPI(), calls: &lines{}, recorder: trace.NewRecorder(1000)}
-	for _, key := range keys {
-		b.api.put(key)
-	}
+	b := &bench{T: t, api: newFakeAPI(keys...), calls: &lines{}, recorder: trace.NewRecorder(1000)}
 	b.informer = New(Config{
 		ListerWatcher: b.api.newClient(true), Object: &corev1.ConfigMap{}, Resource: "configmaps", Queue: queue, Trace: b.recorder,
 		Backoff: &wait.Backoff{Duration: time.Second, Factor: 1, Steps: 1},
 	})
-	must(b.informer.WrapReflector(b.wire.Wrap, func(queue cache.ReflectorStore) cache.ReflectorStore {
+	panicOn(b.informer.WrapReflector(b.wire.Wrap, func(queue cache.ReflectorStore) cache.ReflectorStore {
 		queue = b.queue.Wrap(queue)
 		b.store = &reflectorStore{queue: queue, arrived: &b.informer.arrived, tracer: &b.informer.tracer}
 		return queue
@@ -277,9 +273,7 @@ func TestABookmarkWaitsForWhatIsKept(t *testing.T) {
 		b.queue.Hold()
 		b.api.put("a/1") // 3
 		synctest.Wait()
-		if err := b.store.Bookmark("9"); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, b.store.Bookmark("9"))
 		synctest.Wait()
 		if got := b.informer.GetStore().LastStoreSyncResourceVersion(); got == "9" {
 			t.Errorf("while the queue is held, the index has the resourceVersion %s", got)
@@ -300,9 +294,7 @@ func TestAHeldQueueThatIsFullReleasesItself(t *testing.T) {
 		b.queue.Hold()
 		update := func(times int) {
 			for range times {
-				if err := b.store.Update(configMap("a/1", "7")); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, b.store.Update(configMap("a/1", "7")))
 			}
 		}
 		const maxKept = 100_000

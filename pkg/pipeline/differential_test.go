@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package pipeline
 
@@ -73,7 +71,7 @@ func newSubjects(api *fakeAPI, streaming bool, resync time.Duration) []*subject 
 		})})
 	}
 	for _, s := range subjects {
-		must(s.informer.SetTransform(func(obj any) (any, error) {
+		panicOn(s.informer.SetTransform(func(obj any) (any, error) {
 			s.transforms.Add(1)
 			return obj, nil
 		}))
@@ -81,7 +79,7 @@ func newSubjects(api *fakeAPI, streaming bool, resync time.Duration) []*subject 
 	return subjects
 }
 
-func must(err error) {
+func panicOn(err error) {
 	if err != nil {
 		panic(err)
 	}
@@ -100,7 +98,7 @@ func (s *subject) start() {
 func (s *subject) addHandler(period time.Duration) {
 	j := &journal{}
 	handle, err := s.informer.AddEventHandlerWithResyncPeriod(j, period)
-	must(err)
+	panicOn(err)
 	s.journals = append(s.journals, j)
 	s.handles = append(s.handles, handle)
 }
@@ -240,7 +238,7 @@ func handlerStep(random *rand.Rand, subjects []*subject) string {
 	}
 	n := random.IntN(len(subjects[0].handles))
 	for _, s := range subjects {
-		must(s.informer.RemoveEventHandler(s.handles[n]))
+		panicOn(s.informer.RemoveEventHandler(s.handles[n]))
 	}
 	return fmt.Sprintf("remove handler %d", n)
 }

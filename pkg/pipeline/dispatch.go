@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package pipeline
 
@@ -63,8 +61,7 @@ type dispatcher struct {
 	running sync.WaitGroup // the listeners' goroutines
 }
 
-// distribute passes note to the listeners that want it. It never waits for a handler. The caller holds
-// d.mu.
+// distribute passes note to the listeners that want it. It never waits for a handler. The caller holds d.mu.
 func (d *dispatcher) distribute(note *notification) {
 	resync := note.isResync()
 	for _, l := range d.listeners {
@@ -80,9 +77,8 @@ func (d *dispatcher) wants(note *notification) bool {
 	return slices.ContainsFunc(d.listeners, func(l *listener) bool { return !resync || l.resyncing })
 }
 
-// listener delivers notifications to one handler, one after the other, from its own goroutine. The
-// backlog before it has no bound: a slow handler costs memory, but delays neither the index nor other
-// handlers.
+// listener delivers notifications to one handler, one after the other, from its own goroutine. The backlog before it has no bound: a slow
+// handler costs memory, but delays neither the index nor other handlers.
 //
 // AddEventHandler returns it as the registration.
 type listener struct {
@@ -146,8 +142,7 @@ func (l *listener) deliver(note *notification) {
 	}
 }
 
-// backlog holds the notifications that wait for one handler, in order. The dispatcher puts them in, and
-// the listener takes them out.
+// backlog holds the notifications that wait for one handler, in order. The dispatcher puts them in, and the listener takes them out.
 type backlog struct {
 	mu     sync.Mutex
 	notes  *buffer.Ring[*notification] // grows without bound, and shrinks when it is empty
@@ -178,8 +173,7 @@ func (b *backlog) put(note *notification) {
 	}
 }
 
-// take waits for the next notification. It returns false once the backlog is closed, even if
-// notifications are left.
+// take waits for the next notification. It returns false once the backlog is closed, even if notifications are left.
 func (b *backlog) take() (*notification, bool) {
 	for {
 		b.mu.Lock()

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package pipeline
 
@@ -19,15 +17,15 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/textlogger"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // TestPanicCostsOneNotification: a handler that panics loses only this notification. It gets the following ones, and syncs. The other
 // handlers are not affected.
 func TestPanicCostsOneNotification(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
-		api := newFakeAPI()
-		api.put("a/1") // 2
-		api.put("a/2") // 3
+		api := newFakeAPI("a/1", "a/2") // versions 2, 3
 		informer := newTestInformer(api, queue, 0)
 		var log syncBuffer
 		logger := klog.LoggerWithName(textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&log))), "the-handler")
@@ -44,9 +42,7 @@ func TestPanicCostsOneNotification(t *testing.T) {
 			},
 			DeleteFunc: func(obj any) { panicking.OnDelete(obj) },
 		}, cache.HandlerOptions{Logger: &logger})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		mustAdd(t, informer, other)
 		run(t, informer)
 		synctest.Wait()
@@ -215,8 +211,7 @@ func TestBacklogRaces(t *testing.T) {
 // TestResyncOfOneHandler: a resync that is due for one handler goes to no other handler, even if another one is added in between.
 func TestResyncOfOneHandler(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
-		api := newFakeAPI()
-		api.put("a/1") // 2
+		api := newFakeAPI("a/1") // version 2
 		informer := newTestInformer(api, queue, 10*time.Second)
 		early, late := &journal{}, &journal{}
 		mustAdd(t, informer, early)

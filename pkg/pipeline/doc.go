@@ -1,14 +1,10 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
-// Package pipeline is an informer made of client-go's own parts, with every step visible. It implements
-// cache.SharedIndexInformer.
+// Package pipeline is an informer made of client-go's own parts, with every step visible. It implements cache.SharedIndexInformer.
 //
-// An informer keeps a copy of all objects of one resource, the index. It follows their changes, and
-// notifies handlers of each. So controllers read from the index and not from the API server. An object
-// passes these stages, one file each:
+// An informer keeps a copy of all objects of one resource, the index. It follows their changes, and notifies handlers of each. So
+// controllers read from the index and not from the API server. An object passes these stages, one file each:
 //
 //	              API server
 //	                  │  one WATCH, which begins with all existing objects
@@ -32,15 +28,13 @@ SPDX-License-Identifier: Apache-2.0
 //	                  ▼               ▼               ▼
 //	               handler         handler         handler     OnAdd, OnUpdate, OnDelete
 //
-// informer.go has the type, New, Run and the other methods. handlers.go adds and removes handlers,
-// realfifo.go has what only the second queue needs, health.go records the outcome of the Reflector's
-// requests, and trace.go reports each stage. A controller's handler only puts a key into a workqueue;
-// package loop has the rest of the path.
+// informer.go has the type, New, Run and the other methods. handlers.go adds and removes handlers, realfifo.go has what only the second
+// queue needs, health.go records the outcome of the Reflector's requests, and trace.go reports each stage. A controller's handler only puts
+// a key into a workqueue; package loop has the rest of the path.
 //
 // # Goroutines
 //
-// Each arrow that crosses from one goroutine to another has a buffer. These goroutines carry objects;
-// Run returns when all have ended:
+// Each arrow that crosses from one goroutine to another has a buffer. These goroutines carry objects; Run returns when all have ended:
 //
 //   - the reflector's: it waits for the network, and fills the queue. A second one of the reflector
 //     calls Resync at intervals.
@@ -53,22 +47,19 @@ SPDX-License-Identifier: Apache-2.0
 //
 // # Guarantees for a handler
 //
-// A handler does not get every state: after a lost watch, it gets the changes of that time as one step, or
-// none if they cancel out. It does not always get the last state of a deleted object: if the watch missed
-// the deletion, it gets the last known state in a cache.DeletedFinalStateUnknown, the tombstone. The same
-// name does not mean the same object: a deletion and a creation in between are one update, with another
-// UID. Level-driven controllers, which read the present state from the index, need none of these.
+// A handler does not get every state: after a lost watch, it gets the changes of that time as one step, or none if they cancel out. It does
+// not always get the last state of a deleted object: if the watch missed the deletion, it gets the last known state in a
+// cache.DeletedFinalStateUnknown, the tombstone. The same name does not mean the same object: a deletion and a creation in between are one
+// update, with another UID. Level-driven controllers, which read the present state from the index, need none of these.
 //
-// resourceVersions order the states of one object. From any of them, a WATCH can resume without a gap. If
-// the API server has expired it (410 Gone), or after another error, the reflector reads everything again,
-// and Replace finds the difference.
+// resourceVersions order the states of one object. From any of them, a WATCH can resume without a gap. If the API server has expired it
+// (410 Gone), or after another error, the reflector reads everything again, and Replace finds the difference.
 //
 // A resync does not read from the API server. It sends the objects of the index again, as updates from a
 // state to itself, to the handlers that want resyncs.
 //
-// HasSynced of an informer reports that the index holds all of the first Replace. HasSynced of a handler's
-// registration reports that the handler has received all of it too, or all objects that existed when the
-// handler was added.
+// HasSynced of an informer reports that the index holds all of the first Replace. HasSynced of a handler's registration reports that the
+// handler has received all of it too, or all objects that existed when the handler was added.
 //
 // # The two queues
 //
@@ -79,10 +70,9 @@ SPDX-License-Identifier: Apache-2.0
 //	DeltaFIFO:   [A Added 5, A Updated 9]   [B Added 7]
 //	RealFIFO:    [A Added 5]   [B Added 7]   [A Updated 9]
 //
-// No delta is lost, except that two deletions become one. But the order is kept for each object only.
-// So behind a DeltaFIFO no resourceVersion describes the state of the index: its
-// LastStoreSyncResourceVersion is "", unknown. With both queues, the index shows a write once it has the
-// object at that resourceVersion or a later one.
+// No delta is lost, except that two deletions become one. But the order is kept for each object only. So behind a DeltaFIFO no
+// resourceVersion describes the state of the index: its LastStoreSyncResourceVersion is "", unknown. With both queues, the index shows a
+// write once it has the object at that resourceVersion or a later one.
 //
 // RealFIFO keeps the order. client-go's own shared informers have used it since 0.33, unless the feature
 // gate InOrderInformers is off, and always since 0.36. Further differences:

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package pipeline
 
@@ -20,6 +18,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // jobs returns the function with which package app installs an Informer in a generated factory.
@@ -57,9 +57,7 @@ func TestGeneratedFactory(t *testing.T) {
 		handle, err := generated.TypedInformer().AddTypedEventHandler(informersbatchv1.JobHandlerFuncs{
 			DeleteFunc: func(obj informersbatchv1.DeletedJob) { deleted = append(deleted, obj.GetObjectName().String()) },
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		ctx, cancel := context.WithCancel(context.Background())
 		factory.StartWithContext(ctx)
 		if synced := factory.WaitForCacheSyncWithContext(ctx); synced.Err != nil || !cache.WaitFor(ctx, "", handle.HasSyncedChecker()) {
@@ -69,9 +67,7 @@ func TestGeneratedFactory(t *testing.T) {
 		if _, err := client.BatchV1().Jobs("default").Create(ctx, job("default", "two"), metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		if err := client.BatchV1().Jobs("default").Delete(ctx, "one", metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, client.BatchV1().Jobs("default").Delete(ctx, "one", metav1.DeleteOptions{}))
 		synctest.Wait()
 		if _, err := generated.Lister().Jobs("default").Get("two"); err != nil {
 			t.Error(err)

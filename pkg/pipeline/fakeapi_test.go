@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package pipeline
 
@@ -77,8 +75,13 @@ type fakeWatch struct {
 	closed bool
 }
 
-func newFakeAPI() *fakeAPI {
-	return &fakeAPI{version: 1, objects: map[string]*corev1.ConfigMap{}}
+// newFakeAPI returns a server with objects of these keys. Their resourceVersions are 2, 3 and so on.
+func newFakeAPI(keys ...string) *fakeAPI {
+	a := &fakeAPI{version: 1, objects: map[string]*corev1.ConfigMap{}}
+	for _, key := range keys {
+		a.put(key)
+	}
+	return a
 }
 
 func (a *fakeAPI) newClient(streaming bool) *fakeClient {

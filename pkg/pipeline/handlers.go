@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package pipeline
 
@@ -25,17 +23,15 @@ func (i *Informer) AddEventHandler(handler cache.ResourceEventHandler) (cache.Re
 	return i.AddEventHandlerWithOptions(handler, cache.HandlerOptions{})
 }
 
-// AddEventHandlerWithResyncPeriod adds a handler that gets a resync each resyncPeriod; none if that is
-// zero.
+// AddEventHandlerWithResyncPeriod adds a handler that gets a resync each resyncPeriod; none if that is zero.
 func (i *Informer) AddEventHandlerWithResyncPeriod(
 	handler cache.ResourceEventHandler, resyncPeriod time.Duration,
 ) (cache.ResourceEventHandlerRegistration, error) {
 	return i.AddEventHandlerWithOptions(handler, cache.HandlerOptions{ResyncPeriod: &resyncPeriod})
 }
 
-// AddEventHandlerWithOptions adds a handler. Before the start, the shortest resync period of all
-// handlers becomes the interval at which the informer checks whether resyncs are due. After the start,
-// that interval is the lower limit.
+// AddEventHandlerWithOptions adds a handler. Before the start, the shortest resync period of all handlers becomes the interval at which the
+// informer checks whether resyncs are due. After the start, that interval is the lower limit.
 func (i *Informer) AddEventHandlerWithOptions(
 	handler cache.ResourceEventHandler, options cache.HandlerOptions,
 ) (cache.ResourceEventHandlerRegistration, error) {
@@ -87,8 +83,7 @@ func (i *Informer) RemoveEventHandler(handle cache.ResourceEventHandlerRegistrat
 	return nil
 }
 
-// resyncPeriod returns how often a handler gets resyncs, if the informer checks every check whether they
-// are due. Zero is never.
+// resyncPeriod returns how often a handler gets resyncs, if the informer checks every check whether they are due. Zero is never.
 func resyncPeriod(logger klog.Logger, requested, check time.Duration) time.Duration {
 	switch {
 	case requested == 0:
@@ -132,8 +127,7 @@ func (l *listener) HasSyncedChecker() cache.DoneChecker { return l.progress }
 // ShutdownChan returns the channel that cache.ShutDownEventHandler waits for.
 func (l *listener) ShutdownChan() <-chan struct{} { return l.finished }
 
-// addListener adds a listener. After the start, the listener first gets every object of the index as an
-// initial addition.
+// addListener adds a listener. After the start, the listener first gets every object of the index as an initial addition.
 func (d *dispatcher) addListener(l *listener, index cache.Store) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -178,8 +172,7 @@ func (d *dispatcher) start() {
 	}
 }
 
-// stop ends delivery, and returns when all calls of handlers have ended. The caller ensures that no
-// listener is added from now on.
+// stop ends delivery, and returns when all calls of handlers have ended. The caller ensures that no listener is added from now on.
 func (d *dispatcher) stop() {
 	d.mu.Lock()
 	for _, l := range d.listeners {
@@ -200,9 +193,8 @@ func (d *dispatcher) indexSynced() {
 	}
 }
 
-// shouldResync selects the listeners whose resync is due: they get resyncs until the next call. It
-// reports whether a resync is due; then the Reflector makes the queue emit a resync. The Reflector calls
-// it every resyncCheckPeriod.
+// shouldResync selects the listeners whose resync is due: they get resyncs until the next call. It reports whether a resync is due; then
+// the Reflector makes the queue emit a resync. The Reflector calls it every resyncCheckPeriod.
 func (d *dispatcher) shouldResync() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

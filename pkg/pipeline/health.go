@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package pipeline
 
@@ -29,8 +27,7 @@ var errBroken = errors.New("the watch ended with an error: see the log")
 type Health struct {
 	// Synced is the informer's HasSynced.
 	Synced bool
-	// Watching reports whether a WATCH is open. It is false before the first WATCH, between two of them,
-	// and after the informer has stopped.
+	// Watching reports whether a WATCH is open. It is false before the first WATCH, between two of them, and after the informer has stopped.
 	Watching bool
 	// Failing is the time since when no WATCH is open because requests fail, or because the last one
 	// broke; zero otherwise. A connection that hangs fails when the client's own timeout ends it.
@@ -79,8 +76,7 @@ func (s *source) observe(lw cache.ListerWatcher) cache.ListerWatcher {
 			if err == nil {
 				return s.opened(w), nil
 			}
-			// A server that cannot begin a WATCH with all objects answers Invalid. The Reflector then
-			// sends a LIST instead: this is no failure.
+			// A server that cannot begin a WATCH with all objects answers Invalid. The Reflector then sends a LIST instead: this is no failure.
 			if ctx.Err() == nil && (options.SendInitialEvents == nil || !apierrors.IsInvalid(err)) {
 				s.failed(err)
 			}

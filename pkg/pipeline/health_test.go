@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package pipeline
 
@@ -20,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/watchlist"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 var forbidden = apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "", errors.New("no role grants it"))
@@ -133,8 +133,7 @@ func TestHealthOfRequestsThatFail(t *testing.T) {
 // TestHealthOfAListThatCannotBeStored: the store refuses an object of the list. Only the error of ListAndWatch shows this.
 func TestHealthOfAListThatCannotBeStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		api := newFakeAPI()
-		api.put("a/1")
+		api := newFakeAPI("a/1")
 		refused := errors.New("refused")
 		informer := New(Config{
 			ListerWatcher: api.newClient(false), Object: &corev1.ConfigMap{}, Queue: RealFIFO,
@@ -176,13 +175,9 @@ func TestSourceIsAsItsListerWatcher(t *testing.T) {
 		t.Error(err)
 	}
 	first, err := observed.WatchWithContext(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	second, err := observed.WatchWithContext(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if first.Stop(); !s.health().Watching {
 		t.Error("the end of an earlier watch counts as the end of the present one")
 	}

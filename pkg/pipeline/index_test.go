@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package pipeline
 
@@ -165,7 +163,7 @@ func TestApply(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, queue := range []Queue{DeltaFIFO, RealFIFO} {
 				informer := New(Config{Object: &corev1.ConfigMap{}, Queue: queue})
-				must(informer.indexer.Replace([]any{one, two}, "2"))
+				panicOn(informer.indexer.Replace([]any{one, two}, "2"))
 				l := mustAdd(t, informer, &journal{}).(*listener)
 				err := informer.applyDeltas(test.deltas, test.initial)
 				if (err != nil) != (test.err != "") || err != nil && !strings.Contains(err.Error(), test.err) {
@@ -211,9 +209,9 @@ func TestIndexBeforeHandlers(t *testing.T) {
 		l = mustAdd(t, informer, &journal{}).(*listener)
 		for _, step := range steps {
 			if writes = 0; batch && step.Type != cache.ReplacedAll {
-				must(informer.applyBatch([]cache.Delta{step}, false))
+				panicOn(informer.applyBatch([]cache.Delta{step}, false))
 			} else {
-				must(informer.applyDeltas(cache.Deltas{step}, false))
+				panicOn(informer.applyDeltas(cache.Deltas{step}, false))
 			}
 			if notes := l.backlog.pending.Load(); writes == 0 || notes != 1 {
 				t.Errorf("%s: %d writes, %d notifications", step.Type, writes, notes)
@@ -238,7 +236,7 @@ func TestApplyBatch(t *testing.T) {
 		results := map[bool][]any{}
 		for _, batch := range []bool{false, true} {
 			informer := New(Config{Object: &corev1.ConfigMap{}, Queue: RealFIFO})
-			must(informer.indexer.Replace([]any{configMap("a/1", "1"), configMap("a/2", "2")}, "2"))
+			panicOn(informer.indexer.Replace([]any{configMap("a/1", "1"), configMap("a/2", "2")}, "2"))
 			l := mustAdd(t, informer, &journal{}).(*listener)
 			failed := 0
 			if batch {

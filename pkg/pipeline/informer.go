@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package pipeline
 
@@ -35,13 +33,11 @@ var (
 type Config struct {
 	// ListerWatcher reads from the API server.
 	ListerWatcher cache.ListerWatcher
-	// Object is an example of the objects. Objects of another type are dropped. An unstructured one
-	// needs its apiVersion and kind.
+	// Object is an example of the objects. Objects of another type are dropped. An unstructured one needs its apiVersion and kind.
 	Object runtime.Object
 	// Resource names the informer in logs, such as "jobs.batch".
 	Resource string
-	// Name names the informer in traces; Resource if empty. It distinguishes several informers of one
-	// resource.
+	// Name names the informer in traces; Resource if empty. It distinguishes several informers of one resource.
 	Name string
 	// Queue is the delta queue; DeltaFIFO by default.
 	Queue Queue
@@ -49,19 +45,16 @@ type Config struct {
 	Indexers cache.Indexers
 	// ResyncPeriod is for handlers that specify none. With zero, no handler gets resyncs.
 	ResyncPeriod time.Duration
-	// Transform trims each object before anything else reads it. It must be idempotent: an object of a
-	// streamed initial list passes twice, when it arrives and when the list is complete. client-go's
-	// own informers do the same.
+	// Transform trims each object before anything else reads it. It must be idempotent: an object of a streamed initial list passes twice,
+	// when it arrives and when the list is complete. client-go's own informers do the same.
 	//
-	// An error drops that object of a WATCH or a streamed list. It makes a LIST fail, and the reflector
-	// repeats the LIST after a backoff. A DeltaFIFO has then accepted the objects before the failed one:
-	// they reach the index and the handlers, and an informer that has not synced yet does not sync. A
-	// RealFIFO, as in client-go's own informers, accepts the whole list or nothing.
+	// An error drops that object of a WATCH or a streamed list. It makes a LIST fail, and the reflector repeats the LIST after a backoff. A
+	// DeltaFIFO has then accepted the objects before the failed one: they reach the index and the handlers, and an informer that has not
+	// synced yet does not sync. A RealFIFO, as in client-go's own informers, accepts the whole list or nothing.
 	Transform cache.TransformFunc
 	// Trace records every stage; may be nil.
 	Trace *trace.Recorder
-	// Backoff is the delay of the reflector while LIST or WATCH fails; client-go's own if nil. Its
-	// Duration is positive.
+	// Backoff is the delay of the reflector while LIST or WATCH fails; client-go's own if nil. Its Duration is positive.
 	Backoff *wait.Backoff
 }
 
@@ -206,8 +199,7 @@ func (i *Informer) GetStore() cache.Store { return i.indexer }
 // GetIndexer returns the index. It is for reading: handlers do not learn of other writes to it.
 func (i *Informer) GetIndexer() cache.Indexer { return i.indexer }
 
-// AddIndexers adds keys of the index, and indexes the objects in it. It fails after the informer has
-// stopped.
+// AddIndexers adds keys of the index, and indexes the objects in it. It fails after the informer has stopped.
 func (i *Informer) AddIndexers(indexers cache.Indexers) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -301,8 +293,7 @@ func (i *Informer) Queue() Queue { return i.cfg.Queue }
 
 // Stats counts the objects and notifications in an Informer.
 type Stats struct {
-	// Arrived counts the objects that the reflector has read, and Applied those of them that have
-	// reached the index.
+	// Arrived counts the objects that the reflector has read, and Applied those of them that have reached the index.
 	Arrived, Applied int64
 	// Queued counts the objects that the reflector has read and that are not in the index yet. An object
 	// counts once for each change. With a DeltaFIFO, the deletion of an unknown object counts for ever.

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package pipeline
 
@@ -20,6 +18,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // eachQueue runs a test with each of the two queues. The tests of this file check the behaviours that client-go's own tests of the shared
@@ -62,10 +62,16 @@ func run(t *testing.T, informer *Informer) (stop func()) {
 func mustAdd(t *testing.T, informer *Informer, handler cache.ResourceEventHandler) cache.ResourceEventHandlerRegistration {
 	t.Helper()
 	handle, err := informer.AddEventHandler(handler)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return handle
+}
+
+// addJournal adds a handler that records its calls.
+func addJournal(t *testing.T, informer *Informer) *journal {
+	t.Helper()
+	j := &journal{}
+	mustAdd(t, informer, j)
+	return j
 }
 
 // expect waits until all goroutines are idle. It compares the calls that j has recorded since the last expect, as "key: call, call".
@@ -88,11 +94,9 @@ func expect(t *testing.T, when string, j *journal, want ...string) {
 
 func TestHandlersGetAllChanges(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
-		api := newFakeAPI()
-		api.put("a/1") // 2
+		api := newFakeAPI("a/1") // version 2
 		informer := newTestInformer(api, queue, 0)
-		j := &journal{}
-		mustAdd(t, informer, j)
+		j := addJournal(t, informer)
 		run(t, informer)
 		expect(t, "start", j, "a/1: add 2 (initial true)")
 		api.put("a/2")
@@ -114,13 +118,9 @@ func TestHandlersGetAllChanges(t *testing.T) {
 // by comparison with the new list. It does not know the last state of a deleted object.
 func TestAMissedDeletionIsATombstone(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
-		api := newFakeAPI()
-		api.put("a/1") // 2
-		api.put("a/2") // 3
-		api.put("a/3") // 4
+		api := newFakeAPI("a/1", "a/2", "a/3") // versions 2, 3, 4
 		informer := newTestInformer(api, queue, 0)
-		j := &journal{}
-		mustAdd(t, informer, j)
+		j := addJournal(t, informer)
 		run(t, informer)
 		expect(t, "start", j, "a/1: add 2 (initial true)", "a/2: add 3 (initial true)", "a/3: add 4 (initial true)")
 		api.offline(true)
@@ -137,8 +137,7 @@ func TestAMissedDeletionIsATombstone(t *testing.T) {
 
 func TestIndexersCanBeAddedUntilTheEnd(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
-		api := newFakeAPI()
-		api.put("a/1")
+		api := newFakeAPI("a/1")
 		indexers := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
 		informer := New(Config{ListerWatcher: api.newClient(true), Object: &corev1.ConfigMap{}, Queue: queue, Indexers: indexers})
 		lookup := func(index, value string, want ...string) {
@@ -149,9 +148,7 @@ func TestIndexersCanBeAddedUntilTheEnd(t *testing.T) {
 			}
 		}
 		byName := func(obj any) ([]string, error) { return []string{obj.(*corev1.ConfigMap).Name}, nil }
-		if err := informer.AddIndexers(cache.Indexers{"name": byName}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, informer.AddIndexers(cache.Indexers{"name": byName}))
 		stop := run(t, informer)
 		lookup("name", "1", "a/1")
 		lookup(cache.NamespaceIndex, "a", "a/1")
@@ -176,8 +173,7 @@ func TestIndexersCanBeAddedUntilTheEnd(t *testing.T) {
 
 func TestResyncsGoToThoseWhoAsked(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
-		api := newFakeAPI()
-		api.put("a/1") // 2
+		api := newFakeAPI("a/1") // version 2
 		informer := newTestInformer(api, queue, time.Second)
 		periods := []time.Duration{0, 2 * time.Second, 3 * time.Second}
 		journals := make([]*journal, len(periods))
@@ -207,8 +203,7 @@ func TestResyncsGoToThoseWhoAsked(t *testing.T) {
 
 func TestHandlerSetsThePaceOfResyncs(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
-		api := newFakeAPI()
-		api.put("a/1") // 2
+		api := newFakeAPI("a/1") // version 2
 		informer := newTestInformer(api, queue, 12*time.Hour)
 		hurried := &journal{}
 		if _, err := informer.AddEventHandlerWithResyncPeriod(hurried, 5*time.Second); err != nil {
@@ -259,9 +254,7 @@ func TestResyncPeriods(t *testing.T) {
 				add := func(handlers []handler) (added []*listener) {
 					for _, h := range handlers {
 						handle, err := informer.AddEventHandlerWithResyncPeriod(&journal{}, h.asks)
-						if err != nil {
-							t.Fatal(err)
-						}
+						must.Succeed(t, err)
 						added = append(added, handle.(*listener))
 					}
 					return added
@@ -290,9 +283,7 @@ func TestResyncPeriods(t *testing.T) {
 // TestRelistIsAResyncForWhatHasNotChanged: after a relist, unchanged objects count as resyncs. Only handlers with a resync period get them.
 func TestRelistIsAResyncForWhatHasNotChanged(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
-		api := newFakeAPI()
-		api.put("a/1") // 2
-		api.put("a/2") // 3
+		api := newFakeAPI("a/1", "a/2") // versions 2, 3
 		informer := newTestInformer(api, queue, time.Hour)
 		never, hourly := &journal{}, &journal{}
 		if _, err := informer.AddEventHandlerWithResyncPeriod(never, 0); err != nil {
@@ -323,14 +314,12 @@ func TestWatchErrorHandlerIsCalled(t *testing.T) {
 		api.fail([]error{denied}, []error{denied})
 		type key struct{}
 		var got error
-		if err := informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, _ *cache.Reflector, err error) {
+		must.Succeed(t, informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, _ *cache.Reflector, err error) {
 			if ctx.Value(key{}) != "run" {
 				t.Error("the handler gets another context than Run's")
 			}
 			got = err
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 		ctx, cancel := context.WithCancel(context.WithValue(context.Background(), key{}, "run"))
 		ended := make(chan struct{})
 		go func() {
@@ -375,8 +364,7 @@ func TestSettingsAreFixedFromTheStart(t *testing.T) {
 // TestStartRaces calls all methods that are allowed around the start, for the race detector.
 func TestStartRaces(t *testing.T) {
 	for _, queue := range []Queue{DeltaFIFO, RealFIFO} {
-		api := newFakeAPI()
-		api.put("a/1")
+		api := newFakeAPI("a/1")
 		informer := newTestInformer(api, queue, time.Second)
 		var others sync.WaitGroup
 		for _, call := range []func(){
@@ -405,19 +393,16 @@ func TestStartRaces(t *testing.T) {
 
 func TestTransformTrimsEverything(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
-		api := newFakeAPI()
-		api.put("a/1")
+		api := newFakeAPI("a/1")
 		informer := newTestInformer(api, queue, 0)
-		if err := informer.SetTransform(func(obj any) (any, error) {
+		must.Succeed(t, informer.SetTransform(func(obj any) (any, error) {
 			object := obj.(*corev1.ConfigMap)
 			if object.Name == "bad" {
 				return nil, errors.New("bad")
 			}
 			object.Data = map[string]string{"trimmed": object.Name}
 			return object, nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 		check := func(obj any) {
 			if object := obj.(*corev1.ConfigMap); !reflect.DeepEqual(object.Data, map[string]string{"trimmed": object.Name}) {
 				t.Errorf("this object was not trimmed: %v", object)
@@ -428,8 +413,7 @@ func TestTransformTrimsEverything(t *testing.T) {
 			UpdateFunc: func(old, obj any) { check(old); check(obj) },
 			DeleteFunc: func(obj any) { check(obj) },
 		})
-		j := &journal{}
-		mustAdd(t, informer, j)
+		j := addJournal(t, informer)
 		run(t, informer)
 		synctest.Wait()
 		api.put("a/1")
@@ -459,9 +443,7 @@ func TestOtherTypesAreDropped(t *testing.T) {
 
 func TestHandlerSyncsOnceItHasBeenTold(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
-		api := newFakeAPI()
-		api.put("a/1")
-		api.put("a/2")
+		api := newFakeAPI("a/1", "a/2")
 		informer := newTestInformer(api, queue, 0)
 		gate := make(chan struct{})
 		slow := mustAdd(t, informer, cache.ResourceEventHandlerFuncs{AddFunc: func(any) { <-gate }})
@@ -512,8 +494,7 @@ func TestHandlerOfAnEmptyListSyncs(t *testing.T) {
 // the goroutine that pops at this point.
 func TestSyncedMeansApplied(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
-		api := newFakeAPI()
-		api.put("a/1")
+		api := newFakeAPI("a/1")
 		at, proceed := make(chan struct{}), make(chan struct{})
 		informer := New(Config{ListerWatcher: api.newClient(true), Object: &corev1.ConfigMap{}, Queue: queue, Indexers: cache.Indexers{
 			"gate": func(any) ([]string, error) {
@@ -542,16 +523,14 @@ func TestSyncedMeansApplied(t *testing.T) {
 
 func TestLateHandlerCatchesUp(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
-		api := newFakeAPI()
-		api.put("a/1") // 2
+		api := newFakeAPI("a/1") // version 2
 		informer := newTestInformer(api, queue, 0)
 		run(t, informer)
 		synctest.Wait()
 		api.put("a/2") // 3
 		api.put("a/1") // 4
 		synctest.Wait()
-		j := &journal{}
-		mustAdd(t, informer, j)
+		j := addJournal(t, informer)
 		expect(t, "added", j, "a/1: add 4 (initial true)", "a/2: add 3 (initial true)")
 		api.put("a/2")
 		api.put("a/3")
@@ -604,17 +583,13 @@ func TestRemovedHandlerGetsNoNotifications(t *testing.T) {
 // TestRemoveDuringACall: RemoveEventHandler does not wait for a running call of the handler. It drops the handler's backlog.
 func TestRemoveDuringACall(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
-		api := newFakeAPI()
-		api.put("a/1")
-		api.put("a/2")
+		api := newFakeAPI("a/1", "a/2")
 		informer := newTestInformer(api, queue, 0)
 		calls, gate := 0, make(chan struct{})
 		handle := mustAdd(t, informer, cache.ResourceEventHandlerFuncs{AddFunc: func(any) { calls++; <-gate }})
 		run(t, informer)
 		synctest.Wait()
-		if err := informer.RemoveEventHandler(handle); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, informer.RemoveEventHandler(handle))
 		down := make(chan struct{})
 		go func() {
 			defer close(down)
@@ -659,8 +634,7 @@ func TestShutDownEventHandler(t *testing.T) {
 
 func TestAStoppedInformerStaysStopped(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
-		api := newFakeAPI()
-		api.put("a/1")
+		api := newFakeAPI("a/1")
 		informer := newTestInformer(api, queue, 0)
 		handle := mustAdd(t, informer, &journal{})
 		if informer.IsStopped() || informer.HasSynced() || informer.LastSyncResourceVersion() != "" {
@@ -812,8 +786,7 @@ func TestGetController(t *testing.T) {
 
 func TestStats(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
-		api := newFakeAPI()
-		api.put("a/1")
+		api := newFakeAPI("a/1")
 		informer := newTestInformer(api, queue, 0)
 		gate := make(chan struct{})
 		mustAdd(t, informer, &journal{})
@@ -849,16 +822,14 @@ func TestStatsCountsTheQueue(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
 		informer := newTestInformer(newFakeAPI(), queue, 0)
 		q, err := informer.start(logger())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		store := &reflectorStore{queue: q, arrived: &informer.arrived, tracer: &informer.tracer}
-		must(store.Replace([]any{configMap("a/1", "1"), configMap("a/2", "2")}, "2"))
-		must(store.Add(configMap("a/3", "3")))
-		must(store.Update(configMap("a/3", "4")))
-		must(store.Delete(configMap("a/1", "5")))
-		must(store.Bookmark("6"))
-		must(store.Resync())
+		panicOn(store.Replace([]any{configMap("a/1", "1"), configMap("a/2", "2")}, "2"))
+		panicOn(store.Add(configMap("a/3", "3")))
+		panicOn(store.Update(configMap("a/3", "4")))
+		panicOn(store.Delete(configMap("a/1", "5")))
+		panicOn(store.Bookmark("6"))
+		panicOn(store.Resync())
 		if store.Add("no object") == nil {
 			t.Error("the queue accepted a string")
 		}

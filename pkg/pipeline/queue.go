@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package pipeline
 
@@ -48,8 +46,7 @@ func (q *Queue) Set(name string) error {
 // Type returns "queue".
 func (*Queue) Type() string { return "queue" }
 
-// newQueue returns the queue. The Reflector fills it through a reflectorStore, and Informer.pop
-// empties it.
+// newQueue returns the queue. The Reflector fills it through a reflectorStore, and Informer.pop empties it.
 //
 // The caller holds i.mu.
 func (i *Informer) newQueue(logger klog.Logger) cache.Queue {

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package pipeline
 
@@ -20,9 +18,8 @@ func (i *Informer) newRealFIFO(logger klog.Logger, name string) cache.Queue {
 		Name:        name,
 		KeyFunction: cache.MetaNamespaceKeyFunc,
 		Transformer: i.transform,
-		// A Replace or a Resync stays one delta (ReplacedAll, SyncAll), and bookmarks pass through the
-		// queue as well. So everything reaches the index in order of resourceVersion. The queue never
-		// reads the index, and accepts deltas while another one is applied.
+		// A Replace or a Resync stays one delta (ReplacedAll, SyncAll), and bookmarks pass through the queue as well. So everything reaches the
+		// index in order of resourceVersion. The queue never reads the index, and accepts deltas while another one is applied.
 		AtomicEvents:          true,
 		UnlockWhileProcessing: true,
 		EmitDeltaTypeBookmark: true,
@@ -88,9 +85,8 @@ func (i *Informer) replaceAll(all cache.ReplacedAllInfo, initial bool) error {
 	return nil
 }
 
-// applyBatch applies deltas of as many different objects, which a RealFIFO pops together. It does the
-// same as apply for each, but with one write to the index: readers that hold the index's lock delay a
-// burst once and not once per object.
+// applyBatch applies deltas of as many different objects, which a RealFIFO pops together. It does the same as apply for each, but with one
+// write to the index: readers that hold the index's lock delay a burst once and not once per object.
 func (i *Informer) applyBatch(deltas []cache.Delta, initial bool) error {
 	i.handlers.mu.Lock()
 	defer i.handlers.mu.Unlock()

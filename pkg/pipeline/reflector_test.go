@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package pipeline
 
@@ -30,8 +28,7 @@ func line(e trace.Event) string {
 
 func TestEveryStageReports(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
-		api := newFakeAPI()
-		api.put("a/1") // 2
+		api := newFakeAPI("a/1") // version 2
 		recorder := trace.NewRecorder(1000)
 		informer := New(Config{
 			ListerWatcher: api.newClient(true), Object: &corev1.ConfigMap{}, Resource: "configmaps", Queue: queue,
@@ -88,7 +85,7 @@ func TestEveryStageReports(t *testing.T) {
 func TestNoDispatchWithoutHandlers(t *testing.T) {
 	recorder := trace.NewRecorder(10)
 	informer := New(Config{Object: &corev1.ConfigMap{}, Trace: recorder})
-	must(informer.applyDeltas(cache.Deltas{{Type: cache.Added, Object: configMap("a/1", "1")}}, false))
+	panicOn(informer.applyDeltas(cache.Deltas{{Type: cache.Added, Object: configMap("a/1", "1")}}, false))
 	if got := recorder.Events(); len(got) != 1 || got[0].Stage != trace.Index {
 		t.Errorf("the events are %v, want only that of the index", got)
 	}
@@ -152,7 +149,7 @@ func TestReflectorStoreHasOptionalMethods(t *testing.T) {
 		if (&reflectorStore{queue: q}).Transformer() != nil {
 			t.Errorf("%s: the store returns a transform although none is set", queue)
 		}
-		must(informer.SetTransform(trim))
+		panicOn(informer.SetTransform(trim))
 		q = &observedQueue{Queue: informer.newQueue(logger())}
 		if (&reflectorStore{queue: q}).Transformer() != nil {
 			t.Errorf("%s: the store returns a transform although its queue has no method for it", queue)
@@ -161,11 +158,11 @@ func TestReflectorStoreHasOptionalMethods(t *testing.T) {
 			t.Errorf("%s: the store does not return the transform", queue)
 		}
 		store := &reflectorStore{queue: q}
-		must(store.Bookmark("7"))
+		panicOn(store.Bookmark("7"))
 		if got := q.(*observedQueue).versions; !slices.Equal(got, []string{"7"}) {
 			t.Errorf("%s: the queue got the bookmarks %v", queue, got)
 		}
-		must((&reflectorStore{queue: struct{ cache.Queue }{q}}).Bookmark("9"))
+		panicOn((&reflectorStore{queue: struct{ cache.Queue }{q}}).Bookmark("9"))
 	}
 }
 
@@ -190,8 +187,7 @@ func TestListOrStream(t *testing.T) {
 			"the server is too old":       {lists: 1},
 			"the client declines streams": {streaming: true, unsupported: true, lists: 1},
 		} {
-			api := newFakeAPI()
-			api.put("a/1")
+			api := newFakeAPI("a/1")
 			client := api.newClient(test.streaming)
 			informer := New(Config{ListerWatcher: outdated{client, test.unsupported}, Object: &corev1.ConfigMap{}, Queue: queue})
 			stop := run(t, informer)

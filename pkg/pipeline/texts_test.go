@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package pipeline
 
@@ -18,6 +16,8 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2/textlogger"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // newStock returns client-go's own informer. An Informer uses the same texts.
@@ -128,9 +128,7 @@ func TestNamesLikeStock(t *testing.T) {
 			inBubble(t, func(t *testing.T, informer cache.SharedIndexInformer) string {
 				t.Helper()
 				registration, err := informer.AddEventHandler(handler)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, err)
 				return informer.HasSyncedChecker().Name() + "; " + registration.HasSyncedChecker().Name()
 			})
 		})
@@ -216,9 +214,7 @@ func TestATransformThatFailsHalfWay(t *testing.T) {
 					return
 				}
 				stock := cache.NewSharedIndexInformer(api.newClient(false), &corev1.ConfigMap{}, 0, cache.Indexers{})
-				if err := stock.SetTransform(transform); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, stock.SetTransform(transform))
 				if got := fmt.Sprint(versions(stopped(t, stock).GetStore())); got != want {
 					t.Errorf("the index of client-go's informer has %s, want %s", got, want)
 				}

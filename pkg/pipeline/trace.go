@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package pipeline
 
@@ -41,8 +39,7 @@ func (t *tracer) resync() {
 	t.recorder.Report(trace.Event{Stage: trace.Queue, Source: t.source, Verb: string(cache.Sync)})
 }
 
-// apply reports that the index holds the outcome of a delta, and that the handlers get note, if any of
-// them wants it.
+// apply reports that the index holds the outcome of a delta, and that the handlers get note, if any of them wants it.
 func (t *tracer) apply(verb cache.DeltaType, note *notification, wanted func(*notification) bool) {
 	if t.recorder == nil {
 		return

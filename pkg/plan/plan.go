@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 // Package plan is glassback plan: it prints what this version of the operator would do with each object now, and does nothing. It fills
 // caches once, and runs fetch, observe and decide of each controller. Its clients refuse to write.

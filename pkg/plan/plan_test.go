@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package plan
 
@@ -35,6 +33,7 @@ import (
 	"github.com/glassback/glassback/pkg/command"
 	"github.com/glassback/glassback/pkg/fakeapi"
 	"github.com/glassback/glassback/pkg/leaktest"
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/permissions"
 	"github.com/glassback/glassback/pkg/preview"
 )
@@ -64,9 +63,7 @@ func cluster(t *testing.T) *fakeapi.Server {
 	for range 5 {
 		s.Forget()
 		for _, k := range kindsOf(t, s) {
-			if err := k.fill(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, k.fill(t.Context()))
 			for _, object := range k.store.List() {
 				sync := k.controller.(interface {
 					Sync(context.Context, cache.ObjectName) (time.Duration, error)
@@ -129,9 +126,7 @@ func run(t *testing.T, s *fakeapi.Server, o settings) (int, string) {
 	// Nothing listens there.
 	o.namespace, o.endpoint = "default", "http://127.0.0.1:1"
 	code, err := o.run(t.Context(), clientsOf(s), &stdout, &stderr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if requests := s.Requests(); slices.ContainsFunc(requests, fakeapi.Request.Writes) {
 		t.Errorf("it made the requests %v", requests)
 	}
@@ -218,13 +213,9 @@ func TestTheRoleInTheDocumentIsEnough(t *testing.T) {
 		t.Errorf("without an answer of ECS: exit code %d, output\n%s", code, out)
 	}
 	text, err := os.ReadFile("../../docs/plan.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var role rbacv1.ClusterRole
-	if err := yaml.Unmarshal(regexp.MustCompile("(?s)```yaml\n(.*?)```").FindSubmatch(text)[1], &role); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, yaml.Unmarshal(regexp.MustCompile("(?s)```yaml\n(.*?)```").FindSubmatch(text)[1], &role))
 	granted, used := map[string]bool{}, map[string]bool{}
 	for _, rule := range role.Rules {
 		for _, resource := range rule.Resources {
@@ -304,9 +295,7 @@ func TestTheCommandLine(t *testing.T) {
 func TestTheClientsCannotWrite(t *testing.T) {
 	o := settings{cluster: clients.Flags{Master: "http://127.0.0.1:1"}}
 	c, err := o.connect()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	_, created := c.Kube.CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{}, metav1.CreateOptions{})
 	app := &appv1.Application{ObjectMeta: named("a")}
 	_, updated := c.Glassback.AppV1().Applications("default").UpdateStatus(t.Context(), app, metav1.UpdateOptions{})

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package playback
 
@@ -17,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/glassback/glassback/pkg/command"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // experiments is the recording of the experiments of docs/informer.md.
@@ -26,16 +25,12 @@ func TestWhatItCannotServe(t *testing.T) {
 	dir := t.TempDir()
 	text, newer := filepath.Join(dir, "text"), filepath.Join(dir, "newer")
 	packed, err := os.Create(newer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	packer := gzip.NewWriter(packed)
 	_, _ = packer.Write([]byte(`{"schema":"glassback.dev/recording/v2"}` + "\n"))
 	_ = packer.Close()
 	_ = packed.Close()
-	if err := os.WriteFile(text, []byte("text"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(text, []byte("text"), 0o600))
 	for name, test := range map[string]struct {
 		args []string
 		code int
@@ -70,21 +65,15 @@ func TestItServesUntilCtrlC(t *testing.T) {
 // What is before the end of a truncated file is served.
 func TestATruncatedFileIsServed(t *testing.T) {
 	text, err := os.ReadFile(experiments)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	cut := filepath.Join(t.TempDir(), "cut.jsonl.gz")
-	if err := os.WriteFile(cut, text[:len(text)*9/10], 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(cut, text[:len(text)*9/10], 0o600))
 	life, errs := serveOnce(t, cut)
 	if !strings.Contains(life, "Greetings to ") || !strings.HasPrefix(errs, "glassback: "+cut+" is truncated after line ") ||
 		!strings.HasSuffix(errs, "To read the rest, copy the file again\n") {
 		t.Errorf("%s, %s", life, errs)
 	}
-	if err := os.WriteFile(cut, text[:100], 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(cut, text[:100], 0o600))
 	var stderr strings.Builder
 	if code := Run(t.Context(), []string{cut}, io.Discard, &stderr); code != command.Failed ||
 		!strings.HasPrefix(stderr.String(), "glassback: "+cut+" is truncated after line 0: no record was read.") {
@@ -101,14 +90,10 @@ func serveOnce(t *testing.T, file string) (life, errs string) {
 	ended := make(chan int)
 	go func() { ended <- Run(ctx, []string{file, "--bind-address=127.0.0.1:0"}, writer, &stderr) }()
 	line, err := bufio.NewReader(reader).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	_, address, _ := strings.Cut(strings.TrimSpace(line), "The page is at ")
 	response, err := http.Get(address + "api/life?kind=aea&namespace=default&name=apiexamplea-jimmy")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	body, _ := io.ReadAll(response.Body)
 	response.Body.Close()
 	cancel()

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 // Package preview describes what a sync would do, in values that a program prints: see glassback plan. The values hold no data of
 // Secrets and ConfigMaps, and no values of environment variables.

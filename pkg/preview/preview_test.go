@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package preview
 
@@ -13,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 func deployment(change ...func(*appsv1.Deployment)) *appsv1.Deployment {
@@ -94,9 +94,7 @@ func TestDiff(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			fields, err := Diff(test.before, test.after)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			var got []string
 			for _, f := range fields {
 				got = append(got, f.String())

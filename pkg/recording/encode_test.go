@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package recording
 
@@ -30,6 +28,7 @@ import (
 	mcjv1 "github.com/glassback/glassback/pkg/apis/batch/v1"
 	groupav1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
 	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -104,9 +103,7 @@ func TestEncodeIsJSON(t *testing.T) {
 		filled := fill(example, func() string { n++; return fmt.Sprintf("text <%d> & \"ü\"", n) })
 		for _, value := range []any{filled, example} {
 			want, err := json.Marshal(value)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			got := encodeWith(value, func(text string) string { return text })
 			if a, b := tree(t, got), tree(t, want); !reflect.DeepEqual(a, b) {
 				t.Errorf("%T: got\n%s\nwant\n%s", value, got, want)
@@ -166,9 +163,7 @@ func TestWhatIsShown(t *testing.T) {
 	slices.Sort(all)
 	got := strings.Join(all, "\n") + "\n"
 	if *update {
-		if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(golden, []byte(got), 0o600))
 	}
 	want, err := os.ReadFile(golden)
 	if err != nil || string(want) != got {

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package recording
 
@@ -14,6 +12,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/trace"
 )
 
@@ -21,9 +20,7 @@ import (
 func all(t *testing.T, dir string) []*Record {
 	t.Helper()
 	files, err := Files([]string{dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var records []*Record
 	for _, file := range files {
 		if err := Read(file, func(_ *Header, _ int, r *Record) error {
@@ -39,9 +36,7 @@ func all(t *testing.T, dir string) []*Record {
 func TestARecordingHasEachEventOfTheTrace(t *testing.T) {
 	dir := t.TempDir()
 	r, err := Start(t.Context(), Config{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	stages := trace.NewObserved(r.Observe)
 	r.Follow(stages)
 	if !stages.Wants("1") {
@@ -124,14 +119,10 @@ func TestEachFileHasAnOverviewAndEachChangeOfIt(t *testing.T) {
 	w.overview.Store(&overview)
 	for _, gears = range []int{1, 1, 2} {
 		w.addOverview(time.Unix(1, 0))
-		if err := w.write(record("a")); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, w.write(record("a")))
 	}
 	for i := range 20 { // These fill the file.
-		if err := w.write(record(string(rune('a' + i)))); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, w.write(record(string(rune('a'+i)))))
 	}
 	files, _ := filesIn(dir)
 	if len(files) < 2 {
@@ -162,9 +153,7 @@ func TestEachFileHasAnOverviewAndEachChangeOfIt(t *testing.T) {
 // BenchmarkStage measures what a recorded stage costs the informer that reports it.
 func BenchmarkStage(b *testing.B) {
 	w, err := newWriter(b.TempDir(), Header{}, limits)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Succeed(b, err)
 	e := trace.Event{Time: time.Now(), Stage: trace.Wire, Source: "jobs.batch", Object: trace.Object{Kind: "Job", Name: "a"}}
 	b.ReportAllocs()
 	for b.Loop() {

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package recording
 
@@ -23,6 +21,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/glassback/glassback/pkg/loop"
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/trace"
 )
 
@@ -31,9 +30,7 @@ var small = writerLimits{fileSize: 2000, files: 3, queueLength: 8, queueSize: 1 
 func newTestWriter(t *testing.T, dir string, limits writerLimits) *writer {
 	t.Helper()
 	w, err := newWriter(dir, Header{Schema: Schema, Version: "v1"}, limits)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return w
 }
 
@@ -43,9 +40,7 @@ func record(name string) *Record { return &Record{Time: time.Unix(1, 0), Kind: "
 func read(t *testing.T, paths ...string) (names []string, dropped uint64) {
 	t.Helper()
 	files, err := Files(paths)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, file := range files {
 		if err := Read(file, func(header *Header, _ int, r *Record) error {
 			if header.Version != "v1" {
@@ -133,23 +128,17 @@ func TestACopyThatEndsEarly(t *testing.T) {
 	dir := t.TempDir()
 	w := newTestWriter(t, dir, limits)
 	for _, name := range []string{"a", "b"} {
-		if err := errors.Join(w.write(record(name)), w.flush()); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, errors.Join(w.write(record(name)), w.flush()))
 	}
 	if names, _ := read(t, dir); len(names) != 2 {
 		t.Errorf("while the operator runs, there are the records %v", names)
 	}
 	files, _ := filesIn(dir)
 	text, err := os.ReadFile(files[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	cut := filepath.Join(t.TempDir(), "cut.gz")
 	for length := range text {
-		if err := os.WriteFile(cut, text[:length], 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(cut, text[:length], 0o600))
 		records := 0
 		err := Read(cut, func(*Header, int, *Record) error { records++; return nil })
 		switch {
@@ -186,9 +175,7 @@ func TestForeignFiles(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "file")
-			if err := os.WriteFile(file, []byte(test.text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.WriteFile(file, []byte(test.text), 0o600))
 			err := Read(file, func(*Header, int, *Record) error { return nil })
 			if err == nil || !strings.HasPrefix(err.Error(), file) || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("error %v, want %s", err, test.want)
@@ -204,20 +191,14 @@ func TestForeignFiles(t *testing.T) {
 func TestAChangedByteIsFound(t *testing.T) {
 	dir := t.TempDir()
 	w := newTestWriter(t, dir, limits)
-	if err := errors.Join(w.write(record("a")), w.flush()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, errors.Join(w.write(record("a")), w.flush()))
 	files, _ := filesIn(dir)
 	text, err := os.ReadFile(files[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	changed, member, padding := filepath.Join(t.TempDir(), "changed.gz"), bytes.LastIndex(text, []byte(magic)), 0
 	for i := member + 10; i < len(text); i++ { // behind the header of the member with the record
 		text[i] ^= 0x10
-		if err := os.WriteFile(changed, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(changed, text, 0o600))
 		text[i] ^= 0x10
 		name := ""
 		err := Read(changed, func(_ *Header, _ int, r *Record) error { name = r.Name; return nil })
@@ -271,9 +252,7 @@ func TestARecorderRecordsSyncs(t *testing.T) {
 	dir := t.TempDir()
 	kind := Kind{Name: "Thing", Observed: observedThing{}, Plan: plannedThing{}}
 	r, err := Start(t.Context(), Config{Dir: dir, Version: "v1", Kinds: []Kind{kind}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	stages := trace.NewObserved(r.Observe)
 	key := cache.NewObjectName("default", "a")
 	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
@@ -295,16 +274,14 @@ func TestARecorderRecordsSyncs(t *testing.T) {
 	r.Stop()
 	var got []string
 	files, _ := filesIn(dir)
-	if err := Read(files[0], func(header *Header, _ int, r *Record) error {
+	must.Succeed(t, Read(files[0], func(header *Header, _ int, r *Record) error {
 		if fmt.Sprint(header.Fields) != "map[Thing:{[Text] [Policy]}]" {
 			t.Errorf("the header is %+v", header)
 		}
 		got = append(got, fmt.Sprintf("%s/%s %s %s %s %s writes %d after %s error %q",
 			r.Kind, r.Name, r.Controller, r.Causes[0].Verb, r.Observed, r.Plan, len(r.Writes), r.After.Duration, r.Error))
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	want := []string{
 		`Thing/a thing Added {"Text":"observed"} {"Policy":"policy"} writes 1 after 0s error "failed"`,
 		`Thing/a thing Retry {"Text":"observed"} {"Policy":"policy"} writes 1 after 0s error "failed"`,
@@ -321,9 +298,7 @@ func TestARecorderRecordsSyncs(t *testing.T) {
 // Many syncs at once: the race detector looks.
 func TestManySyncsAtOnce(t *testing.T) {
 	r, err := Start(t.Context(), Config{Dir: t.TempDir(), Version: "v1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
 	l := loop.New(loop.Config{Name: "thing", Kind: "Thing", Trace: trace.NewObserved(r.Observe)})
 	done := make(chan struct{}, 1000)

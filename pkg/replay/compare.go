@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package replay
 
@@ -18,8 +16,7 @@ import (
 	"github.com/glassback/glassback/pkg/recording"
 )
 
-// Result is what -o json and -o yaml print. Under the name of the schema the meaning of a field does not change, and fields are only
-// added.
+// Result is what -o json and -o yaml print. Under the name of the schema the meaning of a field does not change, and fields are only added.
 type Result struct {
 	Schema  string `json:"schema"`
 	Version string `json:"version"` // of this program

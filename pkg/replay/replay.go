@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 // Package replay is glassback replay: it runs decide of this program on what an operator recorded with --record, and prints where the plans
 // differ. It needs no cluster.

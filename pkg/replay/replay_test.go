@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package replay
 
@@ -15,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/glassback/glassback/pkg/command"
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/permissions"
 	"github.com/glassback/glassback/pkg/recording"
 )
@@ -22,13 +21,9 @@ import (
 // TestCorpus decides again on all recordings in testdata. A change of a decision is no failure: make decisions prints it, for the review.
 func TestCorpus(t *testing.T) {
 	files, err := recording.Files([]string{"testdata"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	result, err := replay(t.Context(), files)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	kinds := map[string]int{}
 	for _, c := range result.Counts {
 		kinds[c.Kind] += c.Same + c.Different + c.NotComparable
@@ -67,22 +62,16 @@ func write(t *testing.T, edit func(header *recording.Header, plan map[string]any
 	kind := kindOf("ApiExampleA")
 	observed := []byte(`{"now":"2022-01-09T13:50:00Z","object":{"metadata":{"name":"a","namespace":"default"},"spec":{"first_name":"Jimmy"}}}`)
 	text, err := kind.Decide(observed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	header := recording.Header{Schema: recording.Schema, Version: "v0.1.0", Fields: recording.FieldsOf(Kinds)}
 	var plan map[string]any
-	if err := json.Unmarshal(text, &plan); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal(text, &plan))
 	edit(&header, plan)
 	if text, err = json.Marshal(plan); err != nil {
 		t.Fatal(err)
 	}
 	file, err := os.Create(filepath.Join(t.TempDir(), "glassback-a.jsonl.gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	packer := gzip.NewWriter(file)
 	lines := json.NewEncoder(packer)
 	for _, line := range []any{
@@ -92,16 +81,10 @@ func write(t *testing.T, edit func(header *recording.Header, plan map[string]any
 			Observed: observed, Plan: text},
 		recording.Record{Kind: "ApiExampleA", Namespace: "default", Name: "a", Error: "no decision"},
 	} {
-		if err := lines.Encode(line); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, lines.Encode(line))
 	}
-	if err := packer.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := file.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, packer.Close())
+	must.Succeed(t, file.Close())
 	return file.Name()
 }
 
@@ -169,14 +152,10 @@ func TestReplay(t *testing.T) {
 
 func TestTheCommandLine(t *testing.T) {
 	foreign := filepath.Join(t.TempDir(), "foreign")
-	if err := os.WriteFile(foreign, []byte("text"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(foreign, []byte("text"), 0o600))
 	same := write(t, func(*recording.Header, map[string]any) {})
 	text, err := os.ReadFile(same)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	cut := filepath.Join(t.TempDir(), "cut")
 	if err := os.WriteFile(cut, text[:len(text)-8], 0o600); err != nil { // It has all lines, and no end.
 		t.Fatal(err)

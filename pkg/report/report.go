@@ -1,10 +1,7 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
-// Package report writes what a sync has found: into the conditions of a status, and into an event for each transition of
-// a condition.
+// Package report writes what a sync has found: into the conditions of a status, and into an event for each transition of a condition.
 package report
 
 import (

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package report
 
@@ -146,8 +144,7 @@ func (w *Writer[T, S]) delay(object T, status S) time.Duration {
 	return wait
 }
 
-// WithoutMessages returns a copy of conditions that has no messages: the API server may word the same error in
-// another way each time.
+// WithoutMessages returns a copy of conditions that has no messages: the API server may word the same error in another way each time.
 func WithoutMessages(conditions []metav1.Condition) []metav1.Condition {
 	bare := make([]metav1.Condition, len(conditions))
 	for i, c := range conditions {

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package spans
 
@@ -22,6 +20,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/trace"
 )
 
@@ -147,9 +146,7 @@ func attributesText(attributes []*commonpb.KeyValue) string {
 func start(t testing.TB, c http.RoundTripper) *Tracer {
 	t.Helper()
 	tracer, err := Start(context.Background(), Config{Endpoint: "http://collector:4318", Version: "v1", Instance: "here", Transport: c})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(tracer.Stop)
 	return tracer
 }

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 // Package spans sends OpenTelemetry traces of the operator to a collector, by OTLP over HTTP. Only this
 // package imports the SDK of OpenTelemetry.
@@ -12,13 +10,11 @@ SPDX-License-Identifier: Apache-2.0
 //	├─ redis CLUSTER MEET
 //	└─ ecs DescribeInstances
 //
-// Each sync is a trace of its own. A Tracer learns of a sync from the events of a trace.Recorder, and
-// wraps the SyncFunc of a Loop and the transport of the clients. The observers of Redis and ECS give it
-// their calls. Calls that no sync makes have no span: LIST and WATCH, the Lease, Events, and the polls
-// of ECS, which are for many objects at once.
+// Each sync is a trace of its own. A Tracer learns of a sync from the events of a trace.Recorder, and wraps the SyncFunc of a Loop and the
+// transport of the clients. The observers of Redis and ECS give it their calls. Calls that no sync makes have no span: LIST and WATCH, the
+// Lease, Events, and the polls of ECS, which are for many objects at once.
 //
-// A nil *Tracer is valid. It wraps nothing, so the operator without a collector runs the same code as
-// before.
+// A nil *Tracer is valid. It wraps nothing, so the operator without a collector runs the same code as before.
 //
 // Spans hold names, versions, field paths, status codes and the error of the sync. They hold no bodies,
 // no headers, no URLs and no arguments of Redis commands.

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package spans
 
@@ -32,6 +30,7 @@ import (
 	"github.com/glassback/glassback/pkg/controller/apiexamplea"
 	"github.com/glassback/glassback/pkg/fakeapi"
 	"github.com/glassback/glassback/pkg/generated/informers/externalversions"
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/trace"
 )
 
@@ -72,9 +71,7 @@ func TestTracesOfAController(t *testing.T) {
 	otlp := httptest.NewServer(received)
 	defer otlp.Close()
 	tracer, err := Start(t.Context(), Config{Endpoint: otlp.URL, Version: "v1.2.3", Instance: "replica-1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer tracer.Stop()
 	api := httpAPI{fakeapi.New()}
 	api.Put(&v1.ApiExampleA{
@@ -133,17 +130,13 @@ func runController(t *testing.T, api httpAPI, tracer *Tracer, done func() bool) 
 	config := &rest.Config{Host: server.URL, QPS: -1}
 	config.Wrap(tracer.Transport)
 	c, err := clients.New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	kube, own := kubeinformers.NewSharedInformerFactory(api.Kube(), 0), externalversions.NewSharedInformerFactory(api.Glassback(), 0)
 	controller, err := apiexamplea.New(apiexamplea.Config{
 		Kube: c.Kube, Client: c.Glassback, ApiExampleAs: own.Groupa().V1().ApiExampleAs(), ConfigMaps: kube.Core().V1().ConfigMaps(),
 		Recorder: record.NewFakeRecorder(100), Clock: clock.RealClock{}, Trace: trace.NewObserved(tracer.Observe),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	tracer.Wrap(controller.Loop())
 	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
 	var running sync.WaitGroup

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package spans
 
@@ -31,6 +29,7 @@ import (
 	"github.com/glassback/glassback/pkg/cloud/aliyun"
 	"github.com/glassback/glassback/pkg/leaktest"
 	"github.com/glassback/glassback/pkg/loop"
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/redisnode"
 	"github.com/glassback/glassback/pkg/trace"
 )
@@ -175,9 +174,7 @@ func TestWithoutAnEndpointNothingIsWrapped(t *testing.T) {
 func redisServer(t *testing.T) (string, int) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { listener.Close() })
 	go func() {
 		for {
@@ -190,7 +187,7 @@ func redisServer(t *testing.T) (string, int) {
 				lines := bufio.NewScanner(conn)
 				for lines.Scan() {
 					count, command := lines.Text(), ""
-					for range 2 * must(strconv.Atoi(strings.TrimPrefix(count, "*"))) {
+					for range 2 * noErr(strconv.Atoi(strings.TrimPrefix(count, "*"))) {
 						lines.Scan()
 						command += lines.Text() + " "
 					}
@@ -207,7 +204,7 @@ func redisServer(t *testing.T) (string, int) {
 	return address.IP.String(), address.Port
 }
 
-func must[T any](value T, err error) T {
+func noErr[T any](value T, err error) T {
 	if err != nil {
 		panic(err)
 	}
@@ -235,11 +232,9 @@ func TestCallsAreChildrenAndTellNoSecret(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "Authorization=Bearer%20"+secrets["a header of the collector"])
 	received, log := &collector{}, &logs{}
 	tracer, err := Start(log.context(), Config{Endpoint: "http://collector:4318", Transport: received})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer tracer.Stop()
-	cloud := must(aliyun.New(aliyun.Config{Transport: says(http.StatusForbidden,
+	cloud := noErr(aliyun.New(aliyun.Config{Transport: says(http.StatusForbidden,
 		`{"RequestId":"R-1","Code":"Forbidden.RAM","Message":"`+secrets["its secret"]+`"}`)}))
 	region := cloud.Open(&aliyun.AccessKey{
 		ID: secrets["an access key ID"], Secret: secrets["its secret"], SecurityToken: secrets["its token"],
@@ -267,7 +262,7 @@ func TestCallsAreChildrenAndTellNoSecret(t *testing.T) {
 			t.Error("Redis has not refused")
 		}
 		url := "https://10.0.0.1/api/v1/namespaces/here/secrets/redis?labelSelector=" + secrets["a query"]
-		request := must(http.NewRequestWithContext(ctx, http.MethodPatch, url, strings.NewReader(secrets["a body"])))
+		request := noErr(http.NewRequestWithContext(ctx, http.MethodPatch, url, strings.NewReader(secrets["a body"])))
 		request.Header.Set("Authorization", "Bearer "+secrets["the operator's token"])
 		request.Header.Set("Content-Type", "application/apply-patch+yaml")
 		if err := send(server, request); err != nil {
@@ -286,7 +281,7 @@ func TestCallsAreChildrenAndTellNoSecret(t *testing.T) {
 		if err := node.Forget(ctx, "id"); err != nil {
 			t.Error(err)
 		}
-		if err := send(server, must(http.NewRequestWithContext(ctx, http.MethodGet, "https://10.0.0.1/api/v1/pods", http.NoBody))); err != nil {
+		if err := send(server, noErr(http.NewRequestWithContext(ctx, http.MethodGet, "https://10.0.0.1/api/v1/pods", http.NoBody))); err != nil {
 			t.Error(err)
 		}
 	}
@@ -337,9 +332,7 @@ func TestParsePath(t *testing.T) {
 
 func TestWrongEnvironment(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "ca.crt")
-	if err := os.WriteFile(file, []byte("no certificate"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, []byte("no certificate"), 0o600))
 	const (
 		headers    = "OTEL_EXPORTER_OTLP_HEADERS must be NAME=VALUE,..., with percent-encoded values"
 		attributes = "OTEL_RESOURCE_ATTRIBUTES must be NAME=VALUE,..., with percent-encoded values"
@@ -404,9 +397,7 @@ func TestACollectorThatHangs(t *testing.T) {
 			return nil, r.Context().Err()
 		})
 		tracer, err := Start(log.context(), Config{Endpoint: "http://collector:4318", Transport: hangs})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		began := time.Now()
 		for range 10_000 {
 			tracer.sync(func() {})
@@ -443,9 +434,7 @@ func TestLostSpansAreLoggedOnceAMinute(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				log := &logs{}
 				tracer, err := Start(log.context(), Config{Endpoint: "http://collector:4318", Transport: test.carrier})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, err)
 				for range 300 {
 					tracer.sync(func() {})
 					time.Sleep(time.Second)
@@ -482,7 +471,7 @@ func BenchmarkSync(b *testing.B) {
 				return nil, io.EOF
 			}))
 			const url = "https://10.0.0.1/api/v1/namespaces/here/secrets/a"
-			request := must(http.NewRequestWithContext(b.Context(), http.MethodPatch, url, http.NoBody))
+			request := noErr(http.NewRequestWithContext(b.Context(), http.MethodPatch, url, http.NoBody))
 			l := &loop.Loop{Config: loop.Config{Name: "things", Kind: "Thing"}}
 			l.Sync = func(ctx context.Context, _ cache.ObjectName) (time.Duration, error) {
 				if ctx != request.Context() {

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 // Package status is glassback status: it lists the objects of all five kinds in one table. Objects that are not ready come first. It warns
 // if no operator process holds the Lease: then the statuses can be old.

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package status
 
@@ -30,6 +28,7 @@ import (
 	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 	"github.com/glassback/glassback/pkg/command"
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned/fake"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 var now = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
@@ -86,9 +85,7 @@ mcj/paused   True    Scheduled (paused)   60m   <none>
 	} {
 		t.Run(name, func(t *testing.T) {
 			found, err := list(t.Context(), fake.NewClientset(objects()...), test.namespace)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			var out strings.Builder
 			if err := test.settings.print(&out, found, now); err != nil || "\n"+out.String() != test.want {
 				t.Errorf("error %v, table\n%swant%s", err, out.String(), test.want)
@@ -164,9 +161,7 @@ func TestRun(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config")
 	config := `{"clusters":[{"name":"c","cluster":{"server":"` + server.URL + `"}}],"current-context":"x","contexts":[
 		{"name":"x","context":{"cluster":"none"}},{"name":"y","context":{"cluster":"c","namespace":"shop"}}]}`
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, []byte(config), 0o600))
 	for name, test := range map[string]struct {
 		args           []string
 		path           string

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 // Package trace records what happened to which object, and why.
 //
@@ -10,9 +8,8 @@ SPDX-License-Identifier: Apache-2.0
 //	wire → queue → index → dispatch → enqueue → sync … write … done
 //	└──────── pkg/pipeline ───────┘   └────── pkg/loop ───────────┘
 //
-// The Recorder keeps the newest events of all objects in a ring, and the newest events of each object in its Life. Both have a fixed
-// size. The Recorder never blocks a stage: a slow subscriber loses events, and gets their number. A nil *Recorder is valid and records
-// nothing.
+// The Recorder keeps the newest events of all objects in a ring, and the newest events of each object in its Life. Both have a fixed size.
+// The Recorder never blocks a stage: a slow subscriber loses events, and gets their number. A nil *Recorder is valid and records nothing.
 //
 // Recording takes some hundred nanoseconds an event. If there are too many changes, the Recorder records only some of them, but each of
 // these at all stages: a stage calls Wants first. Syncs, their writes and their results are always recorded.

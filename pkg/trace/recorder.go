@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package trace
 
@@ -11,8 +9,7 @@ import (
 	"time"
 )
 
-// Recorder keeps the newest events and passes each on to its subscribers. It is
-// safe for concurrent use. A nil *Recorder records nothing.
+// Recorder keeps the newest events and passes each on to its subscribers. It is safe for concurrent use. A nil *Recorder records nothing.
 type Recorder struct {
 	sampling sampler
 	observe  []func(Event)

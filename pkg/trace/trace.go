@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package trace
 
@@ -77,8 +75,7 @@ type Event struct {
 	Missed bool
 	// OneIn is n if one in n changes was recorded then; 1 means all. The Recorder sets it if it is 0.
 	OneIn uint32
-	// Source is the reporting gear: an informer's resource ("jobs.batch") up to
-	// Dispatch, a controller's name ("mycronjob") from Enqueue on.
+	// Source is the reporting gear: an informer's resource ("jobs.batch") up to Dispatch, a controller's name ("mycronjob") from Enqueue on.
 	Source string
 	// Object is the object that passed the stage. At Enqueue it is the object whose change is the cause, at Write the written object, and
 	// at Sync and Done the same as For.

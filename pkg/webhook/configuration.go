@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package webhook
 
@@ -51,8 +49,7 @@ func (e Endpoint) MutatingConfiguration(name string) *admissionregistrationv1.Mu
 	return &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: owned(name), Webhooks: e.mutating()}
 }
 
-// ValidatingConfiguration returns the configuration of the webhooks that validate, like
-// MutatingConfiguration.
+// ValidatingConfiguration returns the configuration of the webhooks that validate, like MutatingConfiguration.
 func (e Endpoint) ValidatingConfiguration(name string) *admissionregistrationv1.ValidatingWebhookConfiguration {
 	return &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: owned(name), Webhooks: e.validating()}
 }
@@ -166,8 +163,7 @@ func ByURL(u *url.URL, namespaces []string, caBundle []byte) Endpoint {
 	}}
 }
 
-// ByService returns the endpoint of artifacts/webhook: the port 443 of a Service. Injected writes
-// the caBundle.
+// ByService returns the endpoint of artifacts/webhook: the port 443 of a Service. Injected writes the caBundle.
 func ByService(service types.NamespacedName) Endpoint {
 	return Endpoint{Client: func(path string) admissionregistrationv1.WebhookClientConfig {
 		return admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package webhook
 
@@ -37,6 +35,7 @@ import (
 	"github.com/glassback/glassback/artifacts/crd"
 	appv1 "github.com/glassback/glassback/pkg/apis/app/v1"
 	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 func TestPath(t *testing.T) {
@@ -61,9 +60,7 @@ func TestPath(t *testing.T) {
 // TestEveryDefinitionHasItsKind: objects of a definition without a kind would get no defaults, and no error would report it.
 func TestEveryDefinitionHasItsKind(t *testing.T) {
 	crds, err := crd.All()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var defined, known []string
 	for _, c := range crds {
 		for _, version := range c.Spec.Versions {
@@ -121,9 +118,7 @@ func TestNameByURL(t *testing.T) {
 func parseURL(t *testing.T, text string) *url.URL {
 	t.Helper()
 	u, err := url.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return u
 }
 
@@ -271,9 +266,7 @@ func TestTheWebhooksAreForTheNamespacesOfTheOperator(t *testing.T) {
 			mutating, validating := hooks(ByURL(parseURL(t, "https://[::1]:8443"), test.namespaces, nil))
 			for _, w := range slices.Concat(mutating, validating) {
 				selector, err := w.GetParsedNamespaceSelector()
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, err)
 				for namespace, want := range test.want {
 					if got := selector.Matches(labels.Set{corev1.LabelMetadataName: namespace}); got != want {
 						t.Errorf("%s for namespace %s: %t, want %t", w.GetName(), namespace, got, want)
@@ -312,9 +305,7 @@ func TestMatchConditions(t *testing.T) {
 	mutating, validating := hooks(ByService(service))
 	cluster := func(spec, protection string) runtime.Object {
 		u := &unstructured.Unstructured{}
-		if err := json.Unmarshal([]byte(annotated(t, "RedisCluster", spec, protection)), &u.Object); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, json.Unmarshal([]byte(annotated(t, "RedisCluster", spec, protection)), &u.Object))
 		if spec == "" {
 			unstructured.RemoveNestedField(u.Object, "spec")
 		}

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package webhook
 
@@ -121,8 +119,7 @@ func (m *meter) refuse(format string, args ...any) {
 	}
 }
 
-// entries measures a map. A map allocates groups of eight entries, and up to twice the memory of
-// the entries.
+// entries measures a map. A map allocates groups of eight entries, and up to twice the memory of the entries.
 func (m *meter) entries(s *shape) {
 	const empty, group = 64, 8
 	n := int64(0)

@@ -1,10 +1,7 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
-// Package webhook answers the API server before it stores an object: it sets defaults, and
-// validates the object.
+// Package webhook answers the API server before it stores an object: it sets defaults, and validates the object.
 //
 //	            ┌──────────────────── API server ────────────────────┐
 //	kubectl ──▶ │ schema's defaults ─▶ mutating ─▶ schema ─▶ validating ─▶ etcd
@@ -14,9 +11,8 @@ SPDX-License-Identifier: Apache-2.0
 //	                          Handler: /mutate-…      /validate-…
 //	                                   Default()      Validate(old), Warnings()
 //
-// The webhooks are a thin layer: Default and Validate are methods of the types in pkg/apis.
-// Controllers call the same methods for every object that they read, so that nothing depends
-// on the webhooks: they report at once what a condition would report a moment later. Where a
+// The webhooks are a thin layer: Default and Validate are methods of the types in pkg/apis. Controllers call the same methods for every
+// object that they read, so that nothing depends on the webhooks: they report at once what a condition would report a moment later. Where a
 // schema has all rules, the API server calls no webhook (see kinds):
 //
 //	kind          default            validate                      without an answer
@@ -26,9 +22,8 @@ SPDX-License-Identifier: Apache-2.0
 //	MyCronJob     -                  a schedule that never comes   allow
 //	RedisCluster  size, /scale too   addr that is left out         refuse
 //
-// Deleting an object with the annotation glassback.dev/deletion-protection is refused, for all
-// kinds. No other deletion, no label and no finalizer waits for a webhook: match conditions
-// see to that.
+// Deleting an object with the annotation glassback.dev/deletion-protection is refused, for all kinds. No other deletion, no label and no
+// finalizer waits for a webhook: match conditions see to that.
 //
 // Invariants:
 //

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package webhook
 
@@ -41,8 +39,7 @@ type Handler struct {
 	limits *limits
 }
 
-// NewHandler returns a Handler. client reads the objects that scale subresources
-// belong to.
+// NewHandler returns a Handler. client reads the objects that scale subresources belong to.
 func NewHandler(client versioned.Interface) *Handler { return newHandler(kinds, client) }
 
 func newHandler(kinds []kind, client versioned.Interface) *Handler {

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package webhook
 
@@ -38,6 +36,7 @@ import (
 	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned/fake"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 const uid = "705ab4f5-6393-11e8-b7cc-42010a800002"
@@ -115,9 +114,7 @@ func body(t testing.TB, asked *admissionv1.AdmissionRequest) []byte {
 	review := &admissionv1.AdmissionReview{Request: asked}
 	review.SetGroupVersionKind(admissionv1.SchemeGroupVersion.WithKind("AdmissionReview"))
 	text, err := json.Marshal(review)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return text
 }
 
@@ -701,9 +698,7 @@ func TestMutateScale(t *testing.T) {
 				patch = []byte("[]")
 			}
 			result, err := apply(parse(t, test.scale), patch)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			if spec := print(t, result.(map[string]any)["spec"]); spec != test.result || !slices.Equal(got.Warnings, test.warnings) {
 				t.Errorf("the stored spec is %s, with warnings %q, want %s and %q", spec, got.Warnings, test.result, test.warnings)
 			}
@@ -848,9 +843,7 @@ func FuzzHandler(f *testing.F) {
 			return
 		}
 		asked := &admissionv1.AdmissionReview{}
-		if err := json.Unmarshal(body, asked); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, json.Unmarshal(body, asked))
 		got := understood(t, w, string(asked.Request.UID), strings.HasPrefix(url, "/mutate"))
 		if !got.Allowed && got.Result.Code < 400 {
 			t.Errorf("refused with %+v", got.Result)
@@ -859,9 +852,7 @@ func FuzzHandler(f *testing.F) {
 			return
 		}
 		var object any
-		if err := stdjson.Unmarshal(asked.Request.Object.Raw, &object); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, stdjson.Unmarshal(asked.Request.Object.Raw, &object))
 		scale, _ := object.(map[string]any)
 		if _, whole := scale["spec"].(map[string]any); asked.Request.SubResource == "scale" && !whole {
 			return // No API server sends such a Scale.

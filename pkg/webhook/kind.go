@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package webhook
 
@@ -25,8 +23,7 @@ import (
 	"github.com/glassback/glassback/pkg/apis/glassback"
 )
 
-// object is the interface of the types of pkg/apis: T is the struct, and its pointer has the
-// methods.
+// object is the interface of the types of pkg/apis: T is the struct, and its pointer has the methods.
 type object[T any] interface {
 	*T
 	metav1.Object
@@ -47,8 +44,7 @@ type reviewer interface {
 // typed is the reviewer of the kind whose type is T.
 type typed[T any, P object[T]] struct {
 	gvk schema.GroupVersionKind
-	// get returns the object that a scale subresource belongs to. It is nil for kinds
-	// whose scale is stored as it is.
+	// get returns the object that a scale subresource belongs to. It is nil for kinds whose scale is stored as it is.
 	get func(ctx context.Context, namespace, name string) (P, error)
 	// replicas returns the field of the object that its scale subresource sets.
 	replicas func(P) **int32
@@ -75,8 +71,7 @@ func (t typed[T, P]) mutate(ctx context.Context, request *admissionv1.AdmissionR
 	return operations, nil
 }
 
-// mutateScale returns the changes of Default for the object with the number of replicas in the
-// Scale.
+// mutateScale returns the changes of Default for the object with the number of replicas in the Scale.
 func (t typed[T, P]) mutateScale(ctx context.Context, request *admissionv1.AdmissionRequest) ([]operation, error) {
 	scale := &autoscalingv1.Scale{}
 	if t.get == nil || json.Unmarshal(request.Object.Raw, scale) != nil {
@@ -171,8 +166,7 @@ func newErrors[T any, P object[T]](now, old P) field.ErrorList {
 	})
 }
 
-// short shortens the values that errors quote: kubectl prints them, and an answer contains them
-// several times.
+// short shortens the values that errors quote: kubectl prints them, and an answer contains them several times.
 func short(errs field.ErrorList) field.ErrorList {
 	for _, err := range errs {
 		err.Field = cut(err.Field)
@@ -222,9 +216,8 @@ func (t typed[T, P]) validateDelete(request *admissionv1.AdmissionRequest) error
 		"it is protected: remove the annotation %s first", glassback.AnnotationDeletionProtection))
 }
 
-// Path returns the path of the requests to default (verb "mutate") or to validate (verb
-// "validate") a kind: /mutate-<group>-<version>-<kind>, with "-" for every dot of the group, as in
-// kubebuilder.
+// Path returns the path of the requests to default (verb "mutate") or to validate (verb "validate") a kind:
+// /mutate-<group>-<version>-<kind>, with "-" for every dot of the group, as in kubebuilder.
 func Path(verb string, gvk schema.GroupVersionKind) string {
 	return "/" + strings.ToLower(verb+"-"+strings.ReplaceAll(gvk.Group, ".", "-")+"-"+gvk.Version+"-"+gvk.Kind)
 }

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package webhook
 
@@ -20,9 +18,8 @@ import (
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
 )
 
-// kind is a custom resource, and the requests that the API server sends to the webhooks about it.
-// The operator serves all paths for all kinds. It registers only the paths whose answers can
-// differ from the schema.
+// kind is a custom resource, and the requests that the API server sends to the webhooks about it. The operator serves all paths for all
+// kinds. It registers only the paths whose answers can differ from the schema.
 type kind struct {
 	schema.GroupVersionKind
 	resource string
@@ -32,8 +29,7 @@ type kind struct {
 	validates bool // Validate or Warnings report more than the schema
 	scales    bool // Default can change the number of replicas
 
-	// failurePolicy is what the API server does if no webhook answers: Ignore if the
-	// controller reports the same problem a moment later.
+	// failurePolicy is what the API server does if no webhook answers: Ignore if the controller reports the same problem a moment later.
 	failurePolicy admissionregistrationv1.FailurePolicyType
 }
 

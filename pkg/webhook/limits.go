@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package webhook
 
@@ -25,18 +23,15 @@ import (
 //	objects       45 MiB   a fifth
 //	connections    8 MiB   256 of some 30 KiB; 64 MiB if all send headers to be expensive
 //
-// The caches and the controllers have the rest. Each amount is divided by shares. A request
-// acquires memory for its body before it reads the body, and memory for its objects before it
-// decodes them. It acquires each once, and in this order, so that no two requests wait for each
-// other. The largest request takes 9.8 MiB for its body and 14.6 for its objects. That is less
-// than a third of each amount, so that there is room for it beside an address that uses all of
-// its share.
+// The caches and the controllers have the rest. Each amount is divided by shares. A request acquires memory for its body before it reads
+// the body, and memory for its objects before it decodes them. It acquires each once, and in this order, so that no two requests wait for
+// each other. The largest request takes 9.8 MiB for its body and 14.6 for its objects. That is less than a third of each amount, so that
+// there is room for it beside an address that uses all of its share.
 const (
 	shippedMemory = 224 << 20
 
-	// maxBody is the largest body of a request, in bytes: the two objects of an update, and the
-	// text around them. etcd accepts objects of 1.5 MiB. An API server writes an object for etcd
-	// and for webhooks in the same way, with the same escapes, so that both have the same length.
+	// maxBody is the largest body of a request, in bytes: the two objects of an update, and the text around them. etcd accepts objects of 1.5
+	// MiB. An API server writes an object for etcd and for webhooks in the same way, with the same escapes, so that both have the same length.
 	maxBody     = 2*maxObject + maxEnvelope
 	maxObject   = 1536 << 10
 	maxEnvelope = 256 << 10 // the user's groups, most of all
@@ -45,10 +40,9 @@ const (
 	// as meter counts them. Each sample of the kinds takes less than a hundredth of it.
 	maxExpanded = 2 << 20
 
-	// bodyCopies and objectCopies together say how often the text of a body is in memory: the body,
-	// the objects in it as JSON, the strings of what is decoded of them, and the JSON before and
-	// after the defaults, which make the patch. Most requests need two. For a moment some need six;
-	// requests do not all need them in the same moment, as TestMemoryOfAllRequests shows.
+	// bodyCopies and objectCopies together say how often the text of a body is in memory: the body, the objects in it as JSON, the strings of
+	// what is decoded of them, and the JSON before and after the defaults, which make the patch. Most requests need two. For a moment some
+	// need six; requests do not all need them in the same moment, as TestMemoryOfAllRequests shows.
 	bodyCopies, objectCopies = 3, 2
 	// expandedCopies: to make the patch, a request holds structs, lists and maps of its object
 	// twice, before and after the defaults. Lists grow by half or double.
@@ -94,8 +88,7 @@ func (a *account) close() {
 	a.objects.release(a.from, a.object)
 }
 
-// forBody waits until there is memory for a body of this length. length is -1 if the length is
-// unknown.
+// forBody waits until there is memory for a body of this length. length is -1 if the length is unknown.
 func (a *account) forBody(ctx context.Context, length int64) (int64, *refused) {
 	if length > maxBody {
 		return 0, tooLarge("the AdmissionReview has %d bytes, and may have %d: two objects of %d bytes each, and the fields around them",

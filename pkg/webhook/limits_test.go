@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package webhook
 
@@ -29,6 +27,7 @@ import (
 
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned/fake"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // fill returns as many elements as fit into a text of this length, separated by commas.
@@ -219,9 +218,7 @@ func TestMemoryOfScales(t *testing.T) {
 					Body: io.NopCloser(io.MultiReader(strings.NewReader(parent), wait)),
 				}, nil
 			})})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			review := strings.Replace(string(body(t, scale(t, `{"kind":"Scale","apiVersion":"autoscaling/v1","spec":{"replicas":3}}`))),
 				`"subResource":"scale"`, `"subResource":"`+subresource+`"`, 1)
 			path := Path("mutate", kindOf(t, "RedisCluster").GroupVersionKind)
@@ -257,9 +254,7 @@ func TestTheLargestUpdate(t *testing.T) {
 			// An API server encodes "<" as six bytes.
 			with := strings.Replace(text, `"image":"b"`, `"image":"b","args":[`+print(t, script[:length])+`]`, 1)
 			var value any
-			if err := json.Unmarshal([]byte(with), &value); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, json.Unmarshal([]byte(with), &value))
 			written = []byte(print(t, value))
 		}
 		if len(written) > maxObject {
@@ -355,9 +350,7 @@ func TestUsersSeeTheLimit(t *testing.T) {
 			}
 			config := &rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{NegotiatedSerializer: scheme.Codecs}}
 			client, err := rest.UnversionedRESTClientFor(config)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			path, body := flooding(t, test.flood, test.length)
 			err = client.Post().AbsPath(path).SetHeader("Content-Type", "application/json").Body([]byte(body)).MaxRetries(0).Do(t.Context()).Error()
 			want := regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(test.want), "%d", "[0-9]+") + "$")

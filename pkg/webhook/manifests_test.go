@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package webhook
 
@@ -18,14 +16,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/diff"
 	"sigs.k8s.io/yaml"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 func manifest(t *testing.T, into any, path ...string) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(append([]string{"..", "..", "artifacts"}, path...)...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if err := yaml.UnmarshalStrict(data, into); err != nil {
 		t.Fatalf("parse %s: %v", filepath.Join(path...), err)
 	}
@@ -73,20 +71,14 @@ func TestTheManifestsAgreeOnTheService(t *testing.T) {
 		} `json:"spec"`
 	}
 	data, err := os.ReadFile(filepath.Join("..", "..", "artifacts", "certmanager", "certificate.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := yaml.Unmarshal(data, &certificate); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
+	must.Succeed(t, yaml.Unmarshal(data, &certificate))
 	if want := service.Name + "." + service.Namespace + ".svc"; !slices.Equal(certificate.Spec.DNSNames, []string{want}) ||
 		!slices.Contains(certificate.Spec.Usages, "server auth") {
 		t.Errorf("the certificate has the names %q and the usages %q, want %q", certificate.Spec.DNSNames, certificate.Spec.Usages, want)
 	}
 	kustomization, err := os.ReadFile(filepath.Join("..", "..", "artifacts", "certmanager", "kustomization.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	want := annotationCertManager + "ca-from: " + certificate.Namespace + "/" + certificate.Name + "\n"
 	if !bytes.Contains(kustomization, []byte(want)) {
 		t.Errorf("the kustomization lacks %q", want)

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package webhook
 
@@ -36,8 +34,7 @@ type operation struct {
 	was any // the value of the user, if it is known
 }
 
-// warning returns the warning that another value is stored than the user's, or "" if that is not
-// the case.
+// warning returns the warning that another value is stored than the user's, or "" if that is not the case.
 func (o operation) warning() string {
 	if o.was == nil {
 		return ""
@@ -50,9 +47,8 @@ func (o operation) warning() string {
 	return fmt.Sprintf("%s: %#v is stored as %#v", strings.ReplaceAll(strings.TrimPrefix(o.Path, "/"), "/", "."), o.was, o.Value)
 }
 
-// difference calls change, which changes obj, and returns the operations that change raw in the same
-// way: raw is the JSON of obj. Fields of raw that the type does not have stay. Of more than
-// maxOperations operations, it returns the first ones: one more than maxOperations.
+// difference calls change, which changes obj, and returns the operations that change raw in the same way: raw is the JSON of obj. Fields of
+// raw that the type does not have stay. Of more than maxOperations operations, it returns the first ones: one more than maxOperations.
 //
 // It does not copy obj, which may be large.
 func difference(raw []byte, obj any, change func()) ([]operation, error) {
@@ -68,8 +64,7 @@ func difference(raw []byte, obj any, change func()) ([]operation, error) {
 	return appendDifference(nil, "", raw, from, to), nil
 }
 
-// marshal writes an object as JSON. Unlike json.Marshal, it does not escape "<" with six bytes: a
-// large object may consist of "<".
+// marshal writes an object as JSON. Unlike json.Marshal, it does not escape "<" with six bytes: a large object may consist of "<".
 func marshal(obj any) ([]byte, error) {
 	text := &bytes.Buffer{}
 	encoder := stdjson.NewEncoder(text)

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package webhook
 
@@ -32,6 +30,7 @@ import (
 	mcjv1 "github.com/glassback/glassback/pkg/apis/batch/v1"
 	groupav1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
 	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // parse decodes JSON into maps, lists and simple values.
@@ -47,9 +46,7 @@ func parse(t *testing.T, text string) any {
 func print(t *testing.T, value any) string {
 	t.Helper()
 	text, err := json.Marshal(value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return string(text)
 }
 
@@ -168,9 +165,7 @@ func TestDifference(t *testing.T) {
 				t.Errorf("got %s, want %s", patch, test.want)
 			}
 			result, err := apply(raw, []byte(patch))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			if want := parse(t, test.result); !reflect.DeepEqual(result, want) {
 				t.Errorf("the patch results in %v, want %v", result, want)
 			}
@@ -383,9 +378,7 @@ func FuzzDefaults(f *testing.F) {
 			return
 		}
 		raw, err := json.Marshal(given)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		for _, kind := range reviewed {
 			kind.check(t, raw)
 		}

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package webhook
 
@@ -33,8 +31,7 @@ const (
 	MetricsServiceName = "glassback-metrics"
 )
 
-// LabelOwned is the label, with the value "true", of every webhook configuration that an operator
-// outside of a cluster has created.
+// LabelOwned is the label, with the value "true", of every webhook configuration that an operator outside of a cluster has created.
 const LabelOwned = "glassback.dev/registered-by-url"
 
 // configuration is a MutatingWebhookConfiguration or a ValidatingWebhookConfiguration.
@@ -80,8 +77,7 @@ type Injected[T any, P configuration[T]] struct {
 	service types.NamespacedName
 }
 
-// Inject returns the Injected of the configuration called name, for webhooks behind a
-// Service.
+// Inject returns the Injected of the configuration called name, for webhooks behind a Service.
 func Inject[T any, P configuration[T]](name string, store cache.Store, client client[T], service types.NamespacedName) Injected[T, P] {
 	return Injected[T, P]{registered[T, P]{name, store, client}, service}
 }
@@ -121,8 +117,7 @@ func (i Injected[T, P]) Trust(ctx context.Context, caBundle []byte) error {
 	for _, w := range own {
 		webhooks = append(webhooks, map[string]any{"name": w.Name, "clientConfig": map[string]any{"caBundle": caBundle}})
 	}
-	// The names are the keys of a strategic merge. With a stale cache, the resourceVersion leads to
-	// a conflict.
+	// The names are the keys of a strategic merge. With a stale cache, the resourceVersion leads to a conflict.
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"resourceVersion": c.GetResourceVersion(), "uid": c.GetUID()},
 		"webhooks": webhooks,
@@ -208,8 +203,7 @@ func (o Owned[T, P]) Trust(ctx context.Context, caBundle []byte) error {
 	if c == nil {
 		_, err := o.client.Create(ctx, desired, metav1.CreateOptions{FieldManager: glassback.Name})
 		if apierrors.IsAlreadyExists(err) {
-			// Another replica behind the same URL was first. When the cache has its configuration,
-			// the next sync corrects it if necessary.
+			// Another replica behind the same URL was first. When the cache has its configuration, the next sync corrects it if necessary.
 			return apierrors.NewConflict(admissionregistrationv1.Resource("webhookconfigurations"), o.name, err)
 		}
 		if err != nil {

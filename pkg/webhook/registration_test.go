@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package webhook
 
@@ -28,6 +26,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/glassback/glassback/pkg/apis/glassback"
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/webhook/certificate"
 )
 
@@ -94,9 +93,7 @@ func (c *cluster[T, P]) put(t *testing.T, config P) {
 	if _, err := c.client.Create(t.Context(), config, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.store.Add(P(config.DeepCopy())); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, c.store.Add(P(config.DeepCopy())))
 	c.fake.ClearActions()
 }
 
@@ -107,9 +104,7 @@ func (c *cluster[T, P]) stored(t *testing.T) P {
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	got := P(live)
 	got.SetManagedFields(nil)
 	any(got).(runtime.Object).GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
@@ -189,9 +184,7 @@ func injects[T any, P configuration[T]](t *testing.T, c *cluster[T, P]) {
 
 	t.Run("the caBundle is written, and nothing else", func(t *testing.T) {
 		expect(t, "one", false, repeat("")...)
-		if err := inject().Trust(t.Context(), []byte("one")); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, inject().Trust(t.Context(), []byte("one")))
 		if did := c.did(t); !slices.Equal(did, []string{"patch"}) {
 			t.Fatalf("requests %q", did)
 		}
@@ -204,9 +197,7 @@ func injects[T any, P configuration[T]](t *testing.T, c *cluster[T, P]) {
 			Metadata map[string]string
 			Webhooks []map[string]any
 		}
-		if err := stdjson.Unmarshal(patch.GetPatch(), &got); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, stdjson.Unmarshal(patch.GetPatch(), &got))
 		if want := map[string]string{"resourceVersion": "41", "uid": "its-uid"}; !reflect.DeepEqual(got.Metadata, want) {
 			t.Errorf("the patch has the metadata %v, want %v", got.Metadata, want)
 		}
@@ -225,15 +216,11 @@ func injects[T any, P configuration[T]](t *testing.T, c *cluster[T, P]) {
 	t.Run("with a stale cache, not up to date", func(t *testing.T) {
 		expect(t, "one", false, repeat("")...)
 	})
-	if err := c.store.Update(c.stored(t)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, c.store.Update(c.stored(t)))
 	t.Run("settled", func(t *testing.T) { expect(t, "one", true, repeat("one")...) })
 	t.Run("another caBundle is written over it", func(t *testing.T) {
 		expect(t, "two", false, repeat("one")...)
-		if err := inject().Trust(t.Context(), []byte("two")); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, inject().Trust(t.Context(), []byte("two")))
 		for i, config := range c.configs(c.stored(t)) {
 			want := "two"
 			if i == 0 {
@@ -247,9 +234,7 @@ func injects[T any, P configuration[T]](t *testing.T, c *cluster[T, P]) {
 	t.Run("with one outdated webhook, not up to date", func(t *testing.T) {
 		behind := c.stored(t)
 		c.configs(behind)[own].CABundle = nil
-		if err := c.store.Update(behind); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, c.store.Update(behind))
 		expect(t, "two", false, append(repeat("two")[:own-1], "")...)
 	})
 	t.Run("a conflict is an error", func(t *testing.T) {
@@ -278,9 +263,7 @@ func injects[T any, P configuration[T]](t *testing.T, c *cluster[T, P]) {
 		t.Run(name+" is left alone", func(t *testing.T) {
 			foreign := c.stored(t)
 			edit(foreign)
-			if err := c.store.Update(foreign); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, c.store.Update(foreign))
 			c.fake.ClearActions()
 			expect(t, "one", true)
 			if err := inject().Trust(t.Context(), []byte("one")); err != nil {
@@ -297,9 +280,7 @@ func injects[T any, P configuration[T]](t *testing.T, c *cluster[T, P]) {
 // fails checks that a registration returns errors if its cache holds another kind.
 func fails(t *testing.T, store cache.Store, r certificate.Registration) {
 	t.Helper()
-	if err := store.Update(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "test"}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, store.Update(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "test"}}))
 	_, bundlesErr := r.Bundles()
 	_, upToDateErr := r.UpToDate(nil)
 	for _, err := range []error{bundlesErr, upToDateErr, r.Trust(t.Context(), nil)} {
@@ -348,9 +329,7 @@ func owns[T any, P configuration[T]](t *testing.T, c *cluster[T, P]) {
 		stored := c.stored(t)
 		stored.SetUID("its-uid")
 		stored.SetResourceVersion("41")
-		if err := c.store.Update(stored); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, c.store.Update(stored))
 	}
 
 	t.Run("a missing configuration is created", func(t *testing.T) {
@@ -427,9 +406,7 @@ func owns[T any, P configuration[T]](t *testing.T, c *cluster[T, P]) {
 	t.Run("a foreign configuration is left alone and reported", func(t *testing.T) {
 		foreign := c.stored(t)
 		foreign.SetLabels(map[string]string{LabelOwned: "false"})
-		if err := c.store.Update(foreign); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, c.store.Update(foreign))
 		c.fake.ClearActions()
 		err := own().Trust(t.Context(), []byte("three"))
 		if err == nil || !strings.Contains(err.Error(), "test is not the operator's: it has no label "+LabelOwned) {
@@ -478,9 +455,7 @@ func removes[T any, P configuration[T]](t *testing.T, c *cluster[T, P]) {
 		t.Run(test.name, func(t *testing.T) {
 			c.restore(slices.Clone(chain))
 			if c.stored(t) != nil {
-				if err := c.client.Delete(t.Context(), "test", metav1.DeleteOptions{}); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, c.client.Delete(t.Context(), "test", metav1.DeleteOptions{}))
 			}
 			if test.label != "" {
 				there := desired(nil)

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package webhook
 
@@ -31,11 +29,9 @@ const (
 // of many short lines takes thirty times its length in memory.
 const MaxHeaderBytes = 4 << 10
 
-// Serve handles the requests of listener with handler, over TLS with the certificate that
-// certificate returns, until ctx is done, and then for linger: clients take so long to notice.
-// Meanwhile each answer asks the client to close the connection, so that hardly any connection
-// closes during a request. Serve closes listener. It returns an error of the listener, or an
-// error if a request was not answered in time.
+// Serve handles the requests of listener with handler, over TLS with the certificate that certificate returns, until ctx is done, and then
+// for linger: clients take so long to notice. Meanwhile each answer asks the client to close the connection, so that hardly any connection
+// closes during a request. Serve closes listener. It returns an error of the listener, or an error if a request was not answered in time.
 func Serve(ctx context.Context, listener net.Listener, handler http.Handler,
 	certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error), linger time.Duration) error {
 	var protocols http.Protocols

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package webhook
 
@@ -28,6 +26,8 @@ import (
 
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 const host = "webhook.test"
@@ -124,6 +124,15 @@ type server struct {
 	asked  atomic.Int64 // number of calls for a certificate
 }
 
+// end ends the server, and expects no error.
+func (s *server) end(t *testing.T) {
+	t.Helper()
+	s.stop()
+	if err := <-s.ended; err != nil {
+		t.Error(err)
+	}
+}
+
 func serve(t *testing.T, ctx context.Context, handler http.HandlerFunc) *server {
 	t.Helper()
 	return serveLingering(t, ctx, handler, 0)
@@ -192,10 +201,7 @@ func TestServeNegotiates(t *testing.T) {
 					}
 					conn.NetConn().Close()
 				}
-				s.stop()
-				if err := <-s.ended; err != nil {
-					t.Error(err)
-				}
+				s.end(t)
 			})
 		})
 	}
@@ -208,10 +214,7 @@ func TestServeSpeaksHTTP1(t *testing.T) {
 		if text, err := s.get("/"); text != "HTTP/1.1" || err != nil {
 			t.Errorf("got %q and error %v", text, err)
 		}
-		s.stop()
-		if err := <-s.ended; err != nil {
-			t.Error(err)
-		}
+		s.end(t)
 	})
 }
 
@@ -229,10 +232,7 @@ func TestServeAsksForACertificateWithEachConnection(t *testing.T) {
 				t.Errorf("the server asked for a certificate %d times, want %d", got, want)
 			}
 		}
-		s.stop()
-		if err := <-s.ended; err != nil {
-			t.Error(err)
-		}
+		s.end(t)
 	})
 }
 
@@ -410,9 +410,7 @@ func TestServeEndsSlowConnections(t *testing.T) {
 					fine(w, r)
 				})
 				conn, err := s.connect(t, trusting())
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, err)
 				at := time.Now()
 				go io.WriteString(conn, test.sent)
 				io.Copy(io.Discard, conn) // The error can be any.
@@ -421,10 +419,7 @@ func TestServeEndsSlowConnections(t *testing.T) {
 					t.Errorf("the connection ended after %s, want %s", took, test.after)
 				}
 				conn.NetConn().Close()
-				s.stop()
-				if err := <-s.ended; err != nil {
-					t.Error(err)
-				}
+				s.end(t)
 			})
 		})
 	}
@@ -438,9 +433,7 @@ func TestServeGivesUpOnAClientThatDoesNotRead(t *testing.T) {
 			failed <- err
 		})
 		conn, err := s.connect(t, trusting())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		began := time.Now()
 		if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: a\r\n\r\n"); err != nil {
 			t.Error(err)
@@ -450,10 +443,7 @@ func TestServeGivesUpOnAClientThatDoesNotRead(t *testing.T) {
 			t.Errorf("error %v after %s, want an error after %s", err, time.Since(began), writeTimeout)
 		}
 		conn.NetConn().Close()
-		s.stop()
-		if err := <-s.ended; err != nil {
-			t.Error(err)
-		}
+		s.end(t)
 	})
 }
 
@@ -523,16 +513,12 @@ func TestServeLogsConnections(t *testing.T) {
 		}, "INFO 0 A client refused the serving certificate: http: TLS handshake error from pipe: remote error: tls: bad certificate"},
 		"a probe of the port": {func(t *testing.T, s *server) {
 			conn, err := s.dial(t.Context(), "", "")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			conn.Close()
 		}, "INFO 4 A connection failed: http: TLS handshake error from pipe: EOF"},
 		"a client without TLS": {func(t *testing.T, s *server) {
 			conn, err := s.dial(t.Context(), "", "")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			go io.WriteString(conn, "GET / HTTP/1.1\r\n\r\n")
 			io.Copy(io.Discard, conn)
 			conn.Close()
@@ -558,10 +544,7 @@ func TestServeLogsConnections(t *testing.T) {
 				if test.want == "" && len(got) > 0 || test.want != "" && (len(got) != 1 || !strings.HasPrefix(got[0], test.want)) {
 					t.Errorf("got %q, want %q", got, test.want)
 				}
-				s.stop()
-				if err := <-s.ended; err != nil {
-					t.Error(err)
-				}
+				s.end(t)
 			})
 		})
 	}
@@ -573,9 +556,7 @@ func TestHalfABodyIsAnswered(t *testing.T) {
 		h := NewHandler(nil)
 		s := serve(t, t.Context(), h.ServeHTTP)
 		conn, err := s.connect(t, trusting())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		at := time.Now()
 		go fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\nhalf",
 			Path("validate", kindOf(t, "RedisCluster").GroupVersionKind))
@@ -592,9 +573,6 @@ func TestHalfABodyIsAnswered(t *testing.T) {
 			t.Errorf("the limit for bodies has only %d bytes left", h.limits.bodies.left)
 		}
 		conn.NetConn().Close()
-		s.stop()
-		if err := <-s.ended; err != nil {
-			t.Error(err)
-		}
+		s.end(t)
 	})
 }

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package webhook
 
@@ -13,8 +11,7 @@ import (
 	"sync"
 )
 
-// shares divides an amount, of bytes or of connections, between addresses. An address may
-// hold as much as is left for the others:
+// shares divides an amount, of bytes or of connections, between addresses. An address may hold as much as is left for the others:
 //
 //	one address     1/2
 //	n addresses     1/(n+1) each, and as much is left for the next one
@@ -109,9 +106,8 @@ func address(hostPort string) netip.Addr {
 // about 30 KiB, and up to 250 KiB while its client sends the longest header.
 const maxConnections = 256
 
-// Bounded returns a listener that has no more than 256 connections open, and of one address
-// no more than its share: 128 if it is the only one. It closes further ones at once, and
-// counts them under this name.
+// Bounded returns a listener that has no more than 256 connections open, and of one address no more than its share: 128 if it is the only
+// one. It closes further ones at once, and counts them under this name.
 func Bounded(listener net.Listener, name string) net.Listener {
 	return &bounded{Listener: listener, open: newShares(maxConnections), refused: refusedBy(name)}
 }

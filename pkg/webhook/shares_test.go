@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package webhook
 
@@ -14,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // peer returns the address number n.
@@ -133,9 +133,7 @@ func TestBoundedListener(t *testing.T) {
 		dial := func(from byte) {
 			t.Helper()
 			conn, err := in.dial(t.Context(), "", "")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			in.from <- peer(from)
 			synctest.Wait()
 			t.Cleanup(func() { conn.Close() })

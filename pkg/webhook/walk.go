@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package webhook
 
@@ -150,8 +148,7 @@ func (w *walk) text() {
 	w.at = len(w.data)
 }
 
-// unquote returns the value of a JSON string, and any other JSON unchanged. It allocates only if
-// the string has escapes.
+// unquote returns the value of a JSON string, and any other JSON unchanged. It allocates only if the string has escapes.
 func unquote(text []byte) []byte {
 	if len(text) < 2 || text[0] != '"' {
 		return text

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package why
 
@@ -116,12 +114,12 @@ const (
 	maxLives  = 100
 )
 
-// lives returns the life of an object, or nil if it has none.
-type lives func(inspect.Object) (*inspect.Life, error)
+// lifeReader returns the life of an object, or nil if it has none.
+type lifeReader func(inspect.Object) (*inspect.Life, error)
 
 // chains follows causes back in time. It remembers the requested objects and the syncs in the answer.
 type chains struct {
-	lives  lives
+	lifeOf lifeReader
 	start  time.Time // of the records of this process
 	asked  map[inspect.Object]*inspect.Life
 	shown  map[syncID]bool
@@ -135,7 +133,7 @@ type syncID struct {
 }
 
 // answerWhy returns the last syncs of an object. root is the life of this object.
-func answerWhy(overview *inspect.Overview, root *inspect.Life, last int, lives lives) (*whyAnswer, error) {
+func answerWhy(overview *inspect.Overview, root *inspect.Life, last int, lifeOf lifeReader) (*whyAnswer, error) {
 	answer := &whyAnswer{
 		Schema: whySchema, Operator: overview.Instance, Time: overview.Time, Object: root.Object, Exists: root.Exists,
 		Controllers: []string{}, StandsBy: true, Syncs: []*whySync{}, Forgotten: root.Forgotten, Gaps: root.Gaps,
@@ -147,7 +145,7 @@ func answerWhy(overview *inspect.Overview, root *inspect.Life, last int, lives l
 		}
 	}
 	answer.StandsBy = answer.StandsBy && len(answer.Controllers) > 0
-	c := &chains{lives: lives, start: overview.Started, asked: map[inspect.Object]*inspect.Life{root.Object: root}, shown: map[syncID]bool{}}
+	c := &chains{lifeOf: lifeOf, start: overview.Started, asked: map[inspect.Object]*inspect.Life{root.Object: root}, shown: map[syncID]bool{}}
 	syncs := syncsOf(root)
 	for _, s := range newest(syncs, last) {
 		answer.Syncs = append(answer.Syncs, c.sync(s, 0))
@@ -341,7 +339,7 @@ func (c *chains) life(o inspect.Object) *inspect.Life {
 	}
 	var life *inspect.Life
 	if c.err == nil && len(c.asked) < maxLives {
-		life, c.err = c.lives(o)
+		life, c.err = c.lifeOf(o)
 	}
 	if life == nil {
 		life = &inspect.Life{Object: o}

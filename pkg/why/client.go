@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package why
 
@@ -169,8 +167,7 @@ func (c *client) stream(ctx context.Context, o inspect.Object, listener listener
 	return err
 }
 
-// listen reads the server-sent events of pkg/inspect, which have one line each. It calls received for each
-// line.
+// listen reads the server-sent events of pkg/inspect, which have one line each. It calls received for each line.
 func listen(body io.Reader, received func(), listener listener) error {
 	lines := bufio.NewScanner(body)
 	lines.Buffer(nil, maxAnswer)

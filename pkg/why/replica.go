@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package why
 
@@ -125,9 +123,8 @@ func portOf(pod *corev1.Pod, target intstr.IntOrString) (int32, error) {
 		"which sets --inspect-bind-address", pod.Name, target.StrVal)
 }
 
-// clientIn returns a client of a replica, through the API server. It sends the Pod a token of ServiceAccount
-// glassback-inspector. If the API server does not allow the caller to create one, clientIn returns an error; with sendOwn it
-// sends the token of config instead.
+// clientIn returns a client of a replica, through the API server. It sends the Pod a token of ServiceAccount glassback-inspector. If the
+// API server does not allow the caller to create one, clientIn returns an error; with sendOwn it sends the token of config instead.
 func clientIn(ctx context.Context, config *rest.Config, kube kubernetes.Interface, pod *replica, sendOwn bool) (*client, error) {
 	token, err := tokenFor(ctx, config, kube, pod.namespace, sendOwn)
 	if err != nil {

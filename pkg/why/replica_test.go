@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package why
 
@@ -29,6 +27,8 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 const namespace = "glassback-system"
@@ -133,9 +133,7 @@ func TestTheManifestsHaveWhatIsLookedFor(t *testing.T) {
 	read := func(name string, into any) {
 		t.Helper()
 		data, err := os.ReadFile(filepath.Join("..", "..", "artifacts", "inspect", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if err := yaml.UnmarshalStrict(data, into); err != nil {
 			t.Fatalf("parse %s: %v", name, err)
 		}

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package why
 
@@ -154,7 +152,7 @@ func above(s *whySync) string {
 // change prints a change, and what made it.
 func (t *whyText) change(depth int, because string, c *whyCause) {
 	if c.Object == nil {
-		t.line(depth, "%s%s", because, happened(c))
+		t.line(depth, "%s%s", because, verbText(c))
 		return
 	}
 	at := ""
@@ -164,7 +162,7 @@ func (t *whyText) change(depth int, because string, c *whyCause) {
 	case c.ResourceVersion != "":
 		at = " (resourceVersion " + c.ResourceVersion + ")"
 	}
-	t.line(depth, "%s%s %s%s%s", because, objectName(*c.Object), happened(c), at, t.author(c))
+	t.line(depth, "%s%s %s%s%s", because, objectName(*c.Object), verbText(c), at, t.author(c))
 	for n, change := range c.Changes {
 		if n == maxShownChanges {
 			t.line(depth+1, "and %d more fields", len(c.Changes)-n)
@@ -195,8 +193,8 @@ func (t *whyText) author(c *whyCause) string {
 	return ", by another client"
 }
 
-// happened returns the verb of a cause in words.
-func happened(c *whyCause) string {
+// verbText returns the verb of a cause in words.
+func verbText(c *whyCause) string {
 	switch {
 	case c.Verb == verbSync:
 		return "was unchanged in a relist or a resync"

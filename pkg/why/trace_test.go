@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package why
 
@@ -21,6 +19,7 @@ import (
 
 	"github.com/glassback/glassback/pkg/command"
 	"github.com/glassback/glassback/pkg/inspect"
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/trace"
 )
 
@@ -32,16 +31,13 @@ func follow(t *testing.T, handler func(stop func()) http.Handler, stdout io.Writ
 	server := httptest.NewServer(handler(stop))
 	defer server.Close()
 	o, err := parseTrace(append([]string{"--address", server.URL}, args...), io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var said bytes.Buffer
 	err = (&tracer{traceOptions: o, stdout: stdout, stderr: &said, retry: time.Millisecond, oneIn: 1}).run(ctx)
 	return strings.ReplaceAll(said.String(), server.URL, "URL"), err
 }
 
-// streams sends one text after the other, each to who asks next; an empty one is an error. It stops
-// who asks after that.
+// streams sends one text after the other, each to who asks next; an empty one is an error. It stops who asks after that.
 func streams(texts ...string) func(stop func()) http.Handler {
 	return func(stop func()) http.Handler {
 		var asked atomic.Int32

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package why
 
@@ -24,6 +22,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // First bytes of WebSocket frames: https://www.rfc-editor.org/rfc/rfc6455#section-5.2
@@ -46,8 +46,7 @@ func accept(key string) string {
 // kubelet forwards a port as an API server and a kubelet do, and as the protocol allows.
 type kubelet struct {
 	target string // an address; empty: nothing listens there
-	// chunk is how many bytes are in a frame at most; messages have two frames, with a ping
-	// between them.
+	// chunk is how many bytes are in a frame at most; messages have two frames, with a ping between them.
 	chunk int
 	// status is what it answers instead, if it is not 0.
 	status int
@@ -170,9 +169,7 @@ func forwarded(t *testing.T, k *kubelet) *http.Client {
 	server := httptest.NewServer(k)
 	t.Cleanup(server.Close)
 	forward, err := url.Parse(server.URL + "/api/v1/namespaces/glassback-system/pods/manager/portforward?ports=8444")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	transport := through(&rest.Config{Host: server.URL}, forward)
 	t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport}
@@ -195,9 +192,7 @@ func TestATunnelCarriesWhatIsSentBothWays(t *testing.T) {
 			sent := strings.Repeat("0123456789", test.size/10+1)[:test.size]
 			for range 2 { // Once more on the same connection.
 				response, err := client.Post("https://manager/", "text/plain", strings.NewReader(sent))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, err)
 				got, err := io.ReadAll(response.Body)
 				response.Body.Close()
 				if err != nil || string(got) != sent {
@@ -249,9 +244,7 @@ func TestMessagesThatCannotBe(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			conn, err := forwarded(t, &kubelet{sends: test.sends}).Transport.(*http.Transport).DialContext(t.Context(), "", "")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			defer conn.Close()
 			read, err := conn.Read(make([]byte, 100))
 			if err == nil || read > 0 || !strings.HasSuffix(err.Error(), test.want) {
@@ -268,9 +261,7 @@ func TestClosingATunnelEndsWhoReads(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://manager/", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	response, err := forwarded(t, &kubelet{target: silent.Listener.Addr().String(), chunk: 1000}).Do(request)
 	if err == nil {
 		response.Body.Close()

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package why
 
@@ -25,6 +23,7 @@ import (
 	"github.com/glassback/glassback/pkg/command"
 	"github.com/glassback/glassback/pkg/inspect"
 	"github.com/glassback/glassback/pkg/loop"
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/pipeline"
 	"github.com/glassback/glassback/pkg/trace"
 )
@@ -41,9 +40,7 @@ const theDay = "2022-01-09"
 func (h history) report(t *testing.T, at string, e trace.Event) {
 	t.Helper()
 	parsed, err := time.Parse(time.DateOnly+" 15:04:05.000", theDay+" "+at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	e.Time = parsed
 	h.Report(e)
 }
@@ -533,9 +530,7 @@ func TestTheOperatorThatIsAsked(t *testing.T) {
 				t.Setenv("KUBECONFIG", kubeconfig(t, test.kubeconfig))
 			}
 			o, err := parseWhy(append([]string{"mcj/sample"}, test.args...), io.Discard)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			o.local = test.local
 			got, err := o.reach(t.Context(), func(string) {})
 			if test.err != "" {
@@ -558,8 +553,6 @@ func kubeconfig(t *testing.T, server string) string {
 	file := filepath.Join(t.TempDir(), "kubeconfig")
 	text := fmt.Sprintf(`{"apiVersion": "v1", "kind": "Config", "current-context": "a", "clusters": [{"name": "a", "cluster": {"server": %q}}],
 		"contexts": [{"name": "a", "context": {"cluster": "a", "namespace": "mine"}}]}`, server)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, []byte(text), 0o600))
 	return file
 }

@@ -1,10 +1,7 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
-// Package apitest tests the two programs of docs/informer. It plays one scenario to both, with an API server for
-// ConfigMaps.
+// Package apitest tests the two programs of docs/informer. It plays one scenario to both, with an API server for ConfigMaps.
 package apitest
 
 import (

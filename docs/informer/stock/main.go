@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 // Command stock is a minimal controller on client-go's own shared informer. It prints the ConfigMaps of the namespace
 // default, and prints each of them again when it changes.

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 // Package application has the children and the status of an Application, for the two participants that are not Glassback: they
 // create the same objects as the Application controller, with the same fields, status and conditions.

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 // Command bare is the limit: 16 writers that send the requests of an operator and watch nothing. Each writer takes one object after
 // the other, and sends its requests in turn.

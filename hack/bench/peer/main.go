@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 // Command peer is an operator for Applications made with controller-runtime, as its documentation recommends: CreateOrUpdate from
 // the cache, Owns for each kind of child, a predicate that ignores its own writes of the status, caches that hold only labelled

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/glassback/glassback/hack/devcluster/state"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 func TestJobCompletesAndNothingIsLeft(t *testing.T) {
@@ -36,9 +37,7 @@ func TestJobCompletesAndNothingIsLeft(t *testing.T) {
 	})
 	t.Logf("Job complete after %s", time.Since(began))
 	checkModes(t, dir)
-	if err := c.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, c.Stop())
 	checkGone(t, pids)
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("directory is still there: %v", err)
@@ -71,9 +70,7 @@ func TestTwoClustersSideBySide(t *testing.T) {
 		name := fmt.Sprintf("only-in-%d", i)
 		createConfigMap(t, ctx, clientOf(t, c), name)
 		list, err := clientOf(t, c).CoreV1().ConfigMaps("default").List(ctx, metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if len(list.Items) != 1 || list.Items[0].Name != name {
 			t.Errorf("cluster %d has %d ConfigMaps, want its own alone", i, len(list.Items))
 		}
@@ -95,9 +92,7 @@ func TestKillAndRestartKeepDataAndPort(t *testing.T) {
 			createConfigMap(t, ctx, client, "kept")
 			before := componentOf(t, ctx, c, component)
 
-			if err := c.Kill(ctx, component); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, c.Kill(ctx, component))
 			dead := componentOf(t, ctx, c, component)
 			if dead.Ready || dead.PID != 0 || dead.Condition != "killed" {
 				t.Errorf("after the kill: %+v", dead)
@@ -108,9 +103,7 @@ func TestKillAndRestartKeepDataAndPort(t *testing.T) {
 			if _, err := client.CoreV1().ConfigMaps("default").Get(shortly(t, ctx), "kept", metav1.GetOptions{}); err == nil {
 				t.Error("the API answers although a component of it is dead")
 			}
-			if err := c.Restart(ctx, component); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, c.Restart(ctx, component))
 			after := componentOf(t, ctx, c, component)
 			if after.Port != before.Port || after.PID == before.PID || !after.Ready {
 				t.Errorf("before %+v, after %+v", before, after)
@@ -131,12 +124,8 @@ func TestRestartOfRunningComponents(t *testing.T) {
 			t.Fatalf("restart %s: %v", component, err)
 		}
 	}
-	if err := c.Terminate(ctx, Scheduler); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Restart(ctx, Scheduler); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, c.Terminate(ctx, Scheduler))
+	must.Succeed(t, c.Restart(ctx, Scheduler))
 	client := clientOf(t, c)
 	createJob(t, ctx, client, "after")
 	waitFor(t, ctx, "Job to complete", func() (bool, error) {
@@ -154,9 +143,7 @@ func TestNothingOutlivesAKilledSupervisor(t *testing.T) {
 	c := start(t, ctx, Config{Dir: dir})
 	pids := processes(t, ctx, c)
 	supervisor := c.owned.cmd.Process
-	if err := supervisor.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, supervisor.Kill())
 	waitEnded(t, ctx, dir)
 	_ = c.owned.wait() // reap it, for a zombie still has its process id
 	checkGone(t, pids)
@@ -165,9 +152,7 @@ func TestNothingOutlivesAKilledSupervisor(t *testing.T) {
 	}
 
 	again := start(t, ctx, Config{Dir: dir, Node: NodeNone})
-	if err := again.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, again.Stop())
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("directory is still there: %v", err)
 	}
@@ -179,16 +164,10 @@ func TestARemovedDirectoryEndsItsCluster(t *testing.T) {
 	c := start(t, ctx, Config{Dir: dir, Node: NodeNone})
 	pids := processes(t, ctx, c)
 	liveness, err := state.Dir(dir).Liveness()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer liveness.Close()
-	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
-	}
-	if err := liveness.Wait(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.RemoveAll(dir))
+	must.Succeed(t, liveness.Wait(ctx))
 	if err := c.Stop(); err != nil {
 		t.Error(err)
 	}
@@ -200,17 +179,11 @@ func TestADirectoryThatIsMadeAnewIsTheNextClustersAlone(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "c")
 	first := start(t, ctx, Config{Dir: dir, Node: NodeNone})
 	liveness, err := state.Dir(dir).Liveness()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer liveness.Close()
-	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.RemoveAll(dir))
 	second := start(t, ctx, Config{Dir: dir, Node: NodeNone})
-	if err := liveness.Wait(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, liveness.Wait(ctx))
 	if err := first.Stop(); err != nil {
 		t.Error(err)
 	}
@@ -220,9 +193,7 @@ func TestADirectoryThatIsMadeAnewIsTheNextClustersAlone(t *testing.T) {
 
 func TestADirectoryThatOthersMayWriteToIsRefused(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(dir, 0o777))
 	c, err := Start(testContext(t), Config{Dir: dir, Node: NodeNone, Binary: binary(t)})
 	if err == nil {
 		stop(t, c)
@@ -263,9 +234,7 @@ func TestStartRefusesWhatItMustNotTouch(t *testing.T) {
 	t.Run("files that no cluster made", func(t *testing.T) {
 		dir := t.TempDir()
 		foreign := filepath.Join(dir, "kubeconfig")
-		if err := os.WriteFile(foreign, []byte("mine"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(foreign, []byte("mine"), 0o600))
 		_, err := Start(ctx, Config{Binary: binary(t), Dir: dir})
 		if err == nil || !strings.Contains(err.Error(), "already holds kubeconfig") {
 			t.Fatalf("got %v", err)
@@ -292,12 +261,8 @@ func TestForeignFilesStay(t *testing.T) {
 	dir := t.TempDir()
 	c := start(t, ctx, Config{Dir: dir, Node: NodeNone})
 	foreign := filepath.Join(dir, "notes.txt")
-	if err := os.WriteFile(foreign, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(foreign, nil, 0o600))
+	must.Succeed(t, c.Stop())
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != 1 {
 		t.Errorf("left: %v, %v; want notes.txt alone", entries, err)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/glassback/glassback/hack/devcluster/state"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 func TestSpec(t *testing.T) {
@@ -37,9 +38,7 @@ func TestSpec(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			s, err := test.config.spec()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			if s.Node != test.node || s.Nodes != test.nodes || !slices.Equal(s.Components, test.components) {
 				t.Errorf("got node %s, %d nodes, %v", s.Node, s.Nodes, s.Components)
 			}
@@ -90,12 +89,8 @@ func TestSpecRefuses(t *testing.T) {
 
 func TestDirectory(t *testing.T) {
 	root, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(root, filepath.Join(root, "link")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
+	must.Succeed(t, os.Symlink(root, filepath.Join(root, "link")))
 	t.Chdir(root)
 	tests := map[string]struct {
 		dir, node string
@@ -129,9 +124,7 @@ func TestDirectory(t *testing.T) {
 func TestFindBinary(t *testing.T) {
 	root := t.TempDir()
 	below := filepath.Join(root, "hack", "devcluster", "cluster")
-	if err := os.MkdirAll(below, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(below, 0o700))
 	t.Chdir(below)
 	t.Setenv(BinaryEnv, "")
 	if _, err := FindBinary(); err == nil || !strings.Contains(err.Error(), "make devcluster") {
@@ -143,14 +136,10 @@ func TestFindBinary(t *testing.T) {
 	if _, err := FindBinary(); err == nil || !strings.HasSuffix(err.Error(), `bin/devcluster: run "make devcluster"`) {
 		t.Errorf("before it is built: %v", err)
 	}
-	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Mkdir(filepath.Dir(path), 0o700))
 	write(t, path, "")
 	found, err := FindBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if want, err := filepath.EvalSymlinks(path); err != nil || !same(t, found, want) {
 		t.Errorf("got %s, want %s", found, want)
 	}
@@ -162,20 +151,14 @@ func TestFindBinary(t *testing.T) {
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 func same(t *testing.T, a, b string) bool {
 	t.Helper()
 	infoA, err := os.Stat(a)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	infoB, err := os.Stat(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return os.SameFile(infoA, infoB)
 }

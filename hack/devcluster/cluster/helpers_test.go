@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/glassback/glassback/hack/devcluster/state"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // testTimeout bounds each test that starts a cluster, on a slow and busy machine.
@@ -47,9 +48,7 @@ func start(t *testing.T, ctx context.Context, config Config) *Cluster {
 	t.Helper()
 	config.Binary = binary(t)
 	c, err := Start(ctx, config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { stop(t, c) })
 	return c
 }
@@ -64,18 +63,14 @@ func stop(t *testing.T, c *Cluster) {
 func clientOf(t *testing.T, c *Cluster) kubernetes.Interface {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(c.RESTConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return client
 }
 
 func componentOf(t *testing.T, ctx context.Context, c *Cluster, name string) Component {
 	t.Helper()
 	components, err := c.Status(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, component := range components {
 		if component.Name == name {
 			return component
@@ -89,14 +84,10 @@ func componentOf(t *testing.T, ctx context.Context, c *Cluster, name string) Com
 func processes(t *testing.T, ctx context.Context, c *Cluster) []int {
 	t.Helper()
 	record, err := c.dir.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	pids := []int{record.Supervisor}
 	components, err := c.Status(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, component := range components {
 		if component.PID != 0 {
 			pids = append(pids, component.PID)
@@ -147,13 +138,9 @@ func checkModes(t *testing.T, dir string) {
 func waitEnded(t *testing.T, ctx context.Context, dir string) {
 	t.Helper()
 	liveness, err := state.Dir(dir).Liveness()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer liveness.Close()
-	if err := liveness.Wait(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, liveness.Wait(ctx))
 }
 
 func waitFor(t *testing.T, ctx context.Context, what string, done func() (bool, error)) {

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/glassback/glassback/hack/devcluster/state"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // machine is the state of the machine that a real node could change.
@@ -33,9 +34,7 @@ func look(t *testing.T) machine {
 	m := machine{}
 	for _, file := range []string{"/proc/self/mountinfo", "/proc/net/route"} {
 		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		for line := range strings.Lines(string(data)) {
 			m[file+": "+strings.TrimSpace(line)] = ""
 		}
@@ -44,14 +43,10 @@ func look(t *testing.T) machine {
 		m["hostname"] = name
 	}
 	interfaces, err := net.Interfaces()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, i := range interfaces {
 		addresses, err := i.Addrs()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		m["interface "+i.Name] = fmt.Sprint(i.Flags, addresses)
 	}
 	m.walk(t, "/sys/fs/cgroup", func(path string, entry fs.DirEntry) {
@@ -80,15 +75,12 @@ func look(t *testing.T) machine {
 
 func (m machine) walk(t *testing.T, dir string, visit func(string, fs.DirEntry)) {
 	t.Helper()
-	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+	must.Succeed(t, filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err == nil { // An entry that was just removed does not count.
 			visit(path, entry)
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 // differences lists the differences of a later look. It leaves out the cgroups of other clusters and programs, which may change meanwhile.
@@ -144,9 +136,7 @@ func (m machine) isOfAnother(key string) bool {
 func inSandbox(t *testing.T, box *state.Sandbox) []string {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/ns/net")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var pids []string
 	for _, file := range files {
 		if target, err := os.Readlink(file); err == nil && target == fmt.Sprintf("net:[%d]", box.Network) {

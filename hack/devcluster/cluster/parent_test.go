@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/glassback/glassback/hack/devcluster/state"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // parentEnv names a directory. It makes the test binary start a cluster there, print that, and wait to be killed. nodeEnv is the kind of
@@ -51,12 +52,8 @@ func killParent(t *testing.T, ctx context.Context, node string) {
 	cmd.Env = append(os.Environ(), parentEnv+"="+dir, nodeEnv+"="+node, BinaryEnv+"="+binary(t))
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
+	must.Succeed(t, cmd.Start())
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil || strings.TrimSpace(line) != "ready" {
 		t.Errorf("parent said %q, %v", line, err)

@@ -29,6 +29,7 @@ import (
 
 	"github.com/glassback/glassback/hack/devcluster/images"
 	"github.com/glassback/glassback/hack/devcluster/state"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // cyclesEnv is how often the cycle test starts a node, instead of twice.
@@ -161,23 +162,15 @@ func TestARealNodeLeavesNothingWhoeverIsKilled(t *testing.T) {
 			c := start(t, ctx, Config{Node: NodeReal})
 			smoke(t, ctx, c)
 			record, err := c.dir.Load()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			liveness, err := c.dir.Liveness()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			defer liveness.Close()
 			kill := victims(t, record.Supervisor, record.Sandbox.Init, childOf(t, record.Sandbox.Init))
 			for _, pid := range kill {
-				if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, syscall.Kill(pid, syscall.SIGKILL))
 			}
-			if err := liveness.Wait(ctx); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, liveness.Wait(ctx))
 			if len(kill) == 1 {
 				checkAsBefore(t, before, c.sandbox)
 			}
@@ -203,9 +196,7 @@ func TestNothingOfARealNodeOutlivesAKilledParent(t *testing.T) {
 func TestStopEndsWhatHangs(t *testing.T) {
 	stopped := func(pid func(*testing.T, *state.Record) int) func(*testing.T, *state.Record) {
 		return func(t *testing.T, record *state.Record) {
-			if err := syscall.Kill(pid(t, record), syscall.SIGSTOP); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, syscall.Kill(pid(t, record), syscall.SIGSTOP))
 		}
 	}
 	tests := map[string]func(*testing.T, *state.Record){
@@ -217,16 +208,12 @@ func TestStopEndsWhatHangs(t *testing.T) {
 				t.Skipf("SKIPPED: this machine has no freezer of cgroup v1: %v", err)
 			}
 			freezers, err := filepath.Glob("/sys/fs/cgroup/freezer/" + r.Sandbox.Cgroup + "/kubepods/*/*/*/freezer.state")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			if len(freezers) == 0 {
 				t.Fatal("no container of the Pod has a cgroup in the hierarchy of the freezer")
 			}
 			for _, file := range freezers {
-				if err := os.WriteFile(file, []byte("FROZEN"), 0); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, os.WriteFile(file, []byte("FROZEN"), 0))
 			}
 		},
 	}
@@ -236,15 +223,11 @@ func TestStopEndsWhatHangs(t *testing.T) {
 			before := look(t)
 			dir := filepath.Join(t.TempDir(), "missing", "too")
 			c, err := StartDetached(ctx, Config{Node: NodeReal, Dir: dir, Binary: binary(t)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			t.Cleanup(func() { stop(t, c) })
 			createPod(t, ctx, clientOf(t, c), "sleeper", "busybox")
 			record, err := c.dir.Load()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			hang(t, record)
 			stop(t, c)
 			checkAsBefore(t, before, c.sandbox)
@@ -261,9 +244,7 @@ func TestContainersDoNotDependOnTheUmask(t *testing.T) {
 	old := syscall.Umask(0o077)
 	c, err := Start(ctx, Config{Node: NodeReal, Binary: binary(t)})
 	syscall.Umask(old)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { stop(t, c) })
 	createPod(t, ctx, clientOf(t, c), "user", "busybox", func(pod *corev1.PodSpec) {
 		pod.SecurityContext = &corev1.PodSecurityContext{RunAsUser: ptr.To(int64(1000))}
@@ -310,9 +291,7 @@ func TestPodsHaveNothingOfTheMachine(t *testing.T) {
 func childOf(t *testing.T, pid int) int {
 	t.Helper()
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, file := range files {
 		data, err := os.ReadFile(file)
 		if err != nil {
@@ -320,9 +299,7 @@ func childOf(t *testing.T, pid int) int {
 		}
 		if fields := strings.Fields(string(data)); len(fields) > 0 {
 			child, err := strconv.Atoi(fields[0])
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			return child
 		}
 	}
@@ -400,9 +377,7 @@ func TestContainersSurviveTheirNodesComponents(t *testing.T) {
 	}
 	createPod(t, ctx, client, "later", "busybox")
 	pod, err := client.CoreV1().Pods("default").Get(ctx, "sleeper", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if status := pod.Status.ContainerStatuses[0]; status.RestartCount != 0 || !status.Ready {
 		t.Errorf("the container did not live through it: %+v", status)
 	}
@@ -443,9 +418,7 @@ func TestLoadReplacesAnImage(t *testing.T) {
 	c := start(t, ctx, Config{Node: NodeReal})
 	client := clientOf(t, c)
 	base, err := Config{}.images()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	const tool = "example.com/some/tool:1"
 	var ids []string
 	for i, from := range []string{"busybox", "redis"} {
@@ -456,9 +429,7 @@ func TestLoadReplacesAnImage(t *testing.T) {
 		pod := fmt.Sprintf("tool-%d", i)
 		createPod(t, ctx, client, pod, tool)
 		got, err := client.CoreV1().Pods("default").Get(ctx, pod, metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		ids = append(ids, got.Status.ContainerStatuses[0].ImageID)
 	}
 	if ids[0] == ids[1] {
@@ -474,17 +445,11 @@ func TestLoadReplacesAnImage(t *testing.T) {
 func archive(t *testing.T, store images.Store, from, to string) string {
 	t.Helper()
 	image, err := store.Image(from)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	tag, err := name.NewTag(to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	path := filepath.Join(t.TempDir(), "image.tar")
-	if err := tarball.WriteToFile(path, tag, image); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, tarball.WriteToFile(path, tag, image))
 	return path
 }
 
@@ -492,15 +457,11 @@ func TestConnectionsIntoASandboxEndAsOutside(t *testing.T) {
 	ctx := realContext(t)
 	c := start(t, ctx, Config{Node: NodeReal})
 	address := fmt.Sprintf("127.0.0.1:%d", componentOf(t, ctx, c, APIServer).Port)
-	if err := c.Kill(ctx, APIServer); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, c.Kill(ctx, APIServer))
 	if err := converse(address); !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("a connection to a dead API server: %v", err)
 	}
-	if err := c.Restart(ctx, APIServer); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, c.Restart(ctx, APIServer))
 	if _, err := clientOf(t, c).CoreV1().Nodes().List(ctx, metav1.ListOptions{}); err != nil {
 		t.Error(err)
 	}

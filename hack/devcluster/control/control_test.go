@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/glassback/glassback/hack/devcluster/state"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // recorder is a supervisor that only records its requests.
@@ -73,14 +74,10 @@ func TestControlWantsTheToken(t *testing.T) {
 	defer server.Close()
 	for _, token := range []string{"", "Bearer ", "Bearer wrong", "secret"} {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/stop", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		request.Header.Set("Authorization", token)
 		response, err := server.Client().Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		response.Body.Close()
 		if response.StatusCode != http.StatusUnauthorized {
 			t.Errorf("%q: %s", token, response.Status)

@@ -22,6 +22,7 @@ import (
 
 	v1 "github.com/glassback/glassback/pkg/apis/batch/v1"
 	"github.com/glassback/glassback/pkg/apis/glassback"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // object returns a MyCronJob of generation 2 with a condition Ready, if it has a status.
@@ -253,15 +254,11 @@ func TestTheTableFitsTheTerminal(t *testing.T) {
 // TestHintsNameExamplesThatThereAre looks for a word of each hint's command in the names of the kind's examples.
 func TestHintsNameExamplesThatThereAre(t *testing.T) {
 	files, err := filepath.Glob("../../../artifacts/examples/*.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var objects []unstructured.Unstructured
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		for document := range strings.SplitSeq(string(text), "\n---\n") {
 			object := unstructured.Unstructured{}
 			if err := yaml.Unmarshal([]byte(document), &object.Object); err != nil {
@@ -287,9 +284,7 @@ func TestAChildEndsWithItsLifeline(t *testing.T) {
 	t.Setenv(keeperEnv, "yes")
 	const script = `trap 'echo drained; exit 0' TERM; echo started $WHAT; while :; do sleep 0.1; done`
 	op, err := start("the operator", filepath.Join(dir, "log"), append(os.Environ(), "WHAT=this"), []string{"/bin/sh", "-c", script})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(op.lastLines(5), "started this"); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("it has not started: %s", op.lastLines(5))

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package e2e
 
@@ -23,6 +21,7 @@ import (
 
 	"github.com/glassback/glassback/docs/commands"
 	"github.com/glassback/glassback/hack/devcluster/cluster"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // root is the root directory of the repository.
@@ -99,15 +98,11 @@ func (s *session) bash(script string) *exec.Cmd {
 func (s *session) run(script string) (string, error) {
 	s.t.Helper()
 	out, err := os.CreateTemp(s.files, "printed")
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, err)
 	defer out.Close()
 	cmd := s.bash(script)
 	cmd.Stdout, cmd.Stderr = out, out // With a file, Wait does not wait for background processes.
-	if err := cmd.Start(); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, cmd.Start())
 	s.groups = append(s.groups, cmd.Process.Pid)
 	late := time.AfterFunc(commandTimeout, func() { _ = signal(cmd.Process.Pid, syscall.SIGKILL) })
 	err = cmd.Wait()
@@ -249,9 +244,7 @@ func signal(group int, s syscall.Signal) error { return syscall.Kill(-group, s) 
 func clone(t *testing.T) string {
 	t.Helper()
 	devcluster, err := cluster.FindBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	const script = `
 		repository=$1 clone=$2 devcluster=$3 glassback=$4 ecssim=$5
 		tar -C "$repository" --exclude=./.git --exclude=./.cache --exclude=./bin --exclude=./dist --exclude=./tmp -c . | tar -C "$clone" -x

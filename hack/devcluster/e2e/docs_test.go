@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package e2e
 
@@ -16,6 +14,7 @@ import (
 
 	"github.com/glassback/glassback/docs/commands"
 	"github.com/glassback/glassback/hack/devcluster/cluster"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // documentRun runs the commands of the documents that are for one kind of cluster.
@@ -33,9 +32,7 @@ type documentRun struct {
 // port 8443, which must be free.
 func TestEveryCommandInTheDocuments(t *testing.T) {
 	all, err := commands.Read(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	simulated := start(t, cluster.Config{})
 	ecs := simulate(t, simulated, simulated.Kubeconfig()).url
 	t.Run("on a cluster", func(t *testing.T) {

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package e2e
 
@@ -16,6 +14,7 @@ import (
 
 	"github.com/glassback/glassback/hack/devcluster/cluster"
 	v1 "github.com/glassback/glassback/pkg/apis/batch/v1"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // TestFaults kills processes while MyCronJobs with each missedRunPolicy run. Each slot has at most one Job. Every slot has run, or is
@@ -74,9 +73,7 @@ func TestFaults(t *testing.T) {
 
 func (w *world) must(t *testing.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 }
 
 // runs waits until each of the MyCronJobs has created two more Jobs.

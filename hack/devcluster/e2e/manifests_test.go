@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package e2e
 
@@ -31,6 +29,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/glassback/glassback/hack/devcluster/cluster"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 const (
@@ -55,13 +54,9 @@ func render(t *testing.T, args ...string) []byte {
 func renderFrom(t *testing.T, checkout string, args ...string) []byte {
 	t.Helper()
 	binary, err := cluster.FindBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	kubectl := filepath.Join(t.TempDir(), "kubectl") // With this name, the program works as kubectl.
-	if err := os.Symlink(binary, kubectl); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Symlink(binary, kubectl))
 	at := slices.IndexFunc(args, func(arg string) bool { return !strings.HasPrefix(arg, "-") })
 	cmd := exec.CommandContext(t.Context(), filepath.Join(checkout, "hack", "render.sh"), slices.Insert(slices.Clone(args), at, kubectl)...)
 	var complaints bytes.Buffer
@@ -78,9 +73,7 @@ func objects(t *testing.T, manifests []byte) rendered {
 	var all rendered
 	for document := range bytes.SplitSeq(manifests, []byte("\n---\n")) {
 		object := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal(document, &object.Object); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, yaml.Unmarshal(document, &object.Object))
 		if object.GetKind() == "" || object.GetName() == "" {
 			t.Fatalf("a document is not an object:\n%s", document)
 		}
@@ -296,9 +289,7 @@ func TestTheNamespacedVariantAgrees(t *testing.T) {
 	asked := 0
 	for _, object := range all {
 		hooks, _, err := unstructured.NestedSlice(object.Object, "webhooks")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		for _, hook := range hooks {
 			asked++
 			expressions, _, err := unstructured.NestedSlice(hook.(map[string]any), "namespaceSelector", "matchExpressions")
@@ -337,9 +328,7 @@ func TestTheCertManagerVariantMountsTheCertificate(t *testing.T) {
 		if secret, _, err := unstructured.NestedString(object.Object, "spec", "secretName"); err == nil && object.GetKind() == "Certificate" &&
 			secret == pod.Volumes[0].Secret.SecretName {
 			names, _, err = unstructured.NestedStringSlice(object.Object, "spec", "dnsNames")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 		}
 		if strings.HasSuffix(object.GetKind(), "WebhookConfiguration") && object.GetAnnotations()["cert-manager.io/inject-ca-from"] == "" {
 			t.Errorf("the caBundle of the %s stays empty: the object has no annotation of cert-manager", object.GetKind())

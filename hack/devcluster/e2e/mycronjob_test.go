@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package e2e
 
@@ -29,6 +27,7 @@ import (
 	"github.com/glassback/glassback/hack/devcluster/cluster"
 	v1 "github.com/glassback/glassback/pkg/apis/batch/v1"
 	"github.com/glassback/glassback/pkg/apis/glassback"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // TestMyCronJob runs all cases on one cluster with a simulated node. Each case has its own namespace.
@@ -61,9 +60,7 @@ func TestMyCronJob(t *testing.T) {
 func (w *world) namespace(t *testing.T) string {
 	t.Helper()
 	ns, err := w.kube.CoreV1().Namespaces().Create(t.Context(), namespaceObject(), metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	eventually(t, 20*time.Second, func(ctx context.Context) error {
 		_, err := w.kube.CoreV1().ServiceAccounts(ns.Name).Get(ctx, "default", metav1.GetOptions{})
 		return err
@@ -79,9 +76,7 @@ func (w *world) create(t *testing.T, ns, name string, change ...func(*v1.MyCronJ
 		f(m)
 	}
 	created, err := w.glassback.BatchV1().MyCronJobs(ns).Create(t.Context(), m, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return created
 }
 
@@ -92,9 +87,7 @@ func (w *world) get(ctx context.Context, ns, name string) (*v1.MyCronJob, error)
 func (w *world) patch(t *testing.T, ns, name, patch string) {
 	t.Helper()
 	_, err := w.glassback.BatchV1().MyCronJobs(ns).Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 }
 
 // jobsOf returns the Jobs of a MyCronJob, sorted by slot.
@@ -120,13 +113,9 @@ func slotOf(t testing.TB, job string) int64 {
 func example(t *testing.T, file string) *v1.MyCronJob {
 	t.Helper()
 	data, err := os.ReadFile("../../../artifacts/examples/" + file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	m := &v1.MyCronJob{}
-	if err := yaml.UnmarshalStrict(data, m); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, yaml.UnmarshalStrict(data, m))
 	return m
 }
 
@@ -347,9 +336,7 @@ func testGarbage(t *testing.T, w *world, ns string) {
 		}
 		return nil
 	})
-	if err := w.glassback.BatchV1().MyCronJobs(ns).Delete(t.Context(), "sample", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, w.glassback.BatchV1().MyCronJobs(ns).Delete(t.Context(), "sample", metav1.DeleteOptions{}))
 	// The garbage collector looks for new kinds of owners every 30 seconds.
 	eventually(t, 90*time.Second, func(ctx context.Context) error {
 		jobs, err := w.jobsOf(ctx, ns, "sample")
@@ -500,9 +487,7 @@ func (a *audit) slots() []int64 {
 func (a *audit) owner(t testing.TB) *v1.MyCronJob {
 	t.Helper()
 	m, err := a.w.get(t.Context(), a.ns, "sample")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return m
 }
 

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package e2e
 
@@ -33,6 +31,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	appv1 "github.com/glassback/glassback/pkg/apis/app/v1"
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/webhook"
 	"github.com/glassback/glassback/pkg/webhook/certificate"
 )
@@ -414,13 +413,9 @@ func (n *node) registerShipped(t *testing.T) *corev1.Service {
 func artifact[T any](t *testing.T, file string) *T {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("../../../artifacts", file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	object := new(T)
-	if err := yaml.UnmarshalStrict(data, object); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, yaml.UnmarshalStrict(data, object))
 	return object
 }
 

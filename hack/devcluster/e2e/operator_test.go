@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package e2e
 
@@ -254,8 +252,7 @@ func (o *operator) wait(patience time.Duration) int {
 	return o.cmd.ProcessState.ExitCode()
 }
 
-// eventually calls check until it returns nil, and fails the test with its last
-// error if that takes longer than patience.
+// eventually calls check until it returns nil, and fails the test with its last error if that takes longer than patience.
 func eventually(t testing.TB, patience time.Duration, check func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

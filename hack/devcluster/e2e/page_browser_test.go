@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package e2e
 
@@ -29,6 +27,8 @@ import (
 	cdpruntime "github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // chromiums are the names of the program: see hack/browser.sh.
@@ -107,9 +107,7 @@ type tab struct {
 func (b *browser) open(t *testing.T, address string, before ...step) *tab {
 	t.Helper()
 	at, err := url.Parse(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	ctx, end := chromedp.NewContext(b.ctx, chromedp.WithNewBrowserContext())
 	p := &tab{t: t, ctx: ctx, origin: at.Scheme + "://" + at.Host + "/", artifacts: t.ArtifactDir()}
 	t.Cleanup(func() {
@@ -188,9 +186,7 @@ func (p *tab) heard() []string {
 // do runs the steps, and fails the test at an error.
 func (p *tab) do(steps ...step) {
 	p.t.Helper()
-	if err := p.try(steps...); err != nil {
-		p.t.Fatal(err)
-	}
+	must.Succeed(p.t, p.try(steps...))
 }
 
 func (p *tab) try(steps ...step) error {

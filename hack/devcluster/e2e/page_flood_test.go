@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package e2e
 
@@ -39,6 +37,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	groupav1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // flooded is the informer whose WATCH gets the added updates.
@@ -299,9 +298,7 @@ func (p *tab) weigh() weight {
 		counters, err2 := cdp.Call(ctx, target, memory.GetDOMCounters, cdp.Empty{})
 		return weight{heap.UsedSize, counters.Nodes}, errors.Join(err1, err2)
 	})
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must.Succeed(p.t, err)
 	return w
 }
 

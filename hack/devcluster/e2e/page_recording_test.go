@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package e2e
 
@@ -14,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp/kb"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // TestPageOfARecording moves through the recording of docs/informer.md with the keyboard, without a cluster.
@@ -25,17 +25,13 @@ func TestPageOfARecording(t *testing.T) {
 	if err == nil {
 		err = command.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() {
 		cancel()
 		_ = command.Wait() // The error says that the test has killed the command.
 	})
 	line, err := bufio.NewReader(stdout).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	_, address, _ := strings.Cut(strings.TrimSpace(line), "The page is at ")
 	p := b.open(t, address+"#/object/ApiExampleA/default/apiexamplea-jimmy")
 	absent := func(complaint string) bool { // At the start of the recording, the object does not exist.

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package e2e
 
@@ -23,6 +21,7 @@ import (
 	cachetesting "k8s.io/client-go/tools/cache/testing"
 
 	"github.com/glassback/glassback/pkg/inspect"
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/pipeline"
 	"github.com/glassback/glassback/pkg/trace"
 )
@@ -41,9 +40,7 @@ func inspectHere(t *testing.T, guard func(http.Handler) http.Handler) string {
 	handler, err := inspect.New(inspect.Config{
 		Instance: "here", Trace: recorder, Informers: []inspect.Watched{{Informer: informer, Resource: "configmaps"}}, Guard: guard, Done: stop,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	server := httptest.NewServer(handler)
 	t.Cleanup(func() {
 		close(stop)

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package e2e
 
@@ -27,6 +25,7 @@ import (
 
 	"github.com/glassback/glassback/hack/devcluster/cluster"
 	v1 "github.com/glassback/glassback/pkg/apis/batch/v1"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // BenchmarkPunctuality measures how late Jobs are created when many MyCronJobs have the same slots, every 5 seconds. The measured time
@@ -132,17 +131,13 @@ func (w *world) punctuality(b *testing.B, objects, slots int, jitter int32) {
 	ctx, cancel := context.WithCancel(b.Context())
 	defer cancel()
 	jobs, err := w.kube.BatchV1().Jobs("default").List(ctx, metav1.ListOptions{Limit: 1})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Succeed(b, err)
 	watching, err := watchtools.NewRetryWatcherWithContext(ctx, jobs.ResourceVersion, &cache.ListWatch{
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			return w.kube.BatchV1().Jobs("default").Watch(ctx, o)
 		},
 	})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Succeed(b, err)
 	defer watching.Stop()
 	first := time.Now().Unix()/5*5 + 10 // The slot after the next one: by then, all work of the start has ended.
 	last := first + int64(slots-1)*5
@@ -160,9 +155,7 @@ func (w *world) punctuality(b *testing.B, objects, slots int, jitter int32) {
 				continue
 			}
 			second, err := strconv.ParseInt(job.Name[strings.LastIndex(job.Name, "-")+1:], 10, 64)
-			if err != nil {
-				b.Fatal(err)
-			}
+			must.Succeed(b, err)
 			if second >= first && second <= last {
 				due := time.Unix(second, 0).Add(offset(string(job.OwnerReferences[0].UID), jitter))
 				late = append(late, now.Sub(due))

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package e2e
 
@@ -21,6 +19,7 @@ import (
 
 	"github.com/glassback/glassback/hack/devcluster/cluster"
 	v1 "github.com/glassback/glassback/pkg/apis/batch/v1"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // TestQuietBetweenSlots counts the operator's requests between two slots. There are none except its open watches.
@@ -73,9 +72,7 @@ var requestTotal = regexp.MustCompile(`^apiserver_request_total\{(.*)\} (\S+)$`)
 func (w *world) requests(t *testing.T) map[string]string {
 	t.Helper()
 	raw, err := w.kube.Discovery().RESTClient().Get().AbsPath("/metrics").Do(t.Context()).Raw()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	counts := map[string]string{}
 	for scanner := bufio.NewScanner(strings.NewReader(string(raw))); scanner.Scan(); {
 		m := requestTotal.FindStringSubmatch(scanner.Text())
@@ -119,9 +116,7 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 func (w *world) pid(t *testing.T, component string) int {
 	t.Helper()
 	components, err := w.Status(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, c := range components {
 		if c.Name == component {
 			return c.PID

@@ -1,17 +1,12 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package e2e
 
 import (
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -27,7 +22,9 @@ import (
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 	"github.com/glassback/glassback/pkg/leaktest"
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/recording"
+	"github.com/glassback/glassback/pkg/recording/recordtest"
 )
 
 // testRecording records objects of all kinds with credentials in every place, and kills the operator. The recording has decisions of each
@@ -122,25 +119,10 @@ func hasDecisions(dir string) error {
 func recordedText(t *testing.T, dir string) string {
 	t.Helper()
 	files, err := recording.Files([]string{dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var all []byte
 	for _, name := range files {
-		file, err := os.Open(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer file.Close()
-		packed, err := gzip.NewReader(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := io.ReadAll(packed)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		all = append(all, text...)
+		all = append(all, recordtest.Text(t, name)...)
 	}
 	return string(all)
 }

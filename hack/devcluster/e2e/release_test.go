@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package e2e
 
@@ -22,6 +20,7 @@ import (
 
 	"github.com/glassback/glassback/hack/devcluster/cluster"
 	"github.com/glassback/glassback/hack/devcluster/state"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // releasedImage is the name of the image in a release.
@@ -80,9 +79,7 @@ func (m *making) made(t *testing.T) release {
 func versionOf(t *testing.T, checkout string) string {
 	t.Helper()
 	chart, err := os.ReadFile(filepath.Join(checkout, "artifacts", "chart", "Chart.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	_, version, _ := strings.Cut(string(chart), "\nappVersion: ")
 	version, _, _ = strings.Cut(version, "\n")
 	return version
@@ -109,9 +106,7 @@ func nextCheckout(t *testing.T) string {
 		if err == nil {
 			err = os.WriteFile(file, bytes.ReplaceAll(text, []byte(version), fmt.Appendf(nil, "%s.%d", version[:dot], patch+1)), 0o600)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 	}
 	return dir
 }
@@ -141,9 +136,7 @@ func (w *world) newUser(t *testing.T) *user {
 func (u *user) shell(t *testing.T, r release, script string) string {
 	t.Helper()
 	out, err := u.try(t, r, script)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return out
 }
 

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package e2e
 
@@ -23,6 +21,8 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // spy is a proxy between one operator and the API server. It counts the operator's requests.
@@ -44,13 +44,9 @@ func (w *world) spy(t testing.TB, account string) *spy {
 func (w *world) spyAt(t testing.TB, account string, listener net.Listener) *spy {
 	t.Helper()
 	config, err := clientcmd.LoadFromFile(account)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	target, err := url.Parse(w.config.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(w.config.CAData)
 	s := &spy{counts: map[string]int{}}
@@ -76,9 +72,7 @@ func (w *world) spyAt(t testing.TB, account string, listener net.Listener) *spy 
 		*c = clientcmdapi.Cluster{Server: server.URL, CertificateAuthorityData: ca}
 	}
 	s.kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
-	if err := clientcmd.WriteToFile(*config, s.kubeconfig); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, clientcmd.WriteToFile(*config, s.kubeconfig))
 	return s
 }
 

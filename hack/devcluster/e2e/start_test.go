@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package e2e
 
@@ -27,6 +25,7 @@ import (
 
 	"github.com/glassback/glassback/hack/devcluster/cluster"
 	v1 "github.com/glassback/glassback/pkg/apis/batch/v1"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // TestRefusals starts the operator with invalid settings. The operator prints one line that says what to do, and exits.
@@ -34,9 +33,7 @@ func TestRefusals(t *testing.T) {
 	t.Parallel()
 	missing := filepath.Join(t.TempDir(), "none")
 	broken := filepath.Join(t.TempDir(), "broken")
-	if err := os.WriteFile(broken, []byte("not a kubeconfig"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(broken, []byte("not a kubeconfig"), 0o600))
 	for name, test := range map[string]struct {
 		args []string
 		code int
@@ -93,14 +90,10 @@ func expectRefusal(t *testing.T, o *operator, code int, want string) {
 func freePort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer l.Close()
 	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return port
 }
 
@@ -165,9 +158,7 @@ func TestNamespaces(t *testing.T) {
 	var watched []string
 	for range 2 {
 		ns, err := w.kube.CoreV1().Namespaces().Create(t.Context(), namespaceObject(), metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		watched = append(watched, ns.Name)
 		role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "manager"}, Rules: w.shippedRole(t).Rules}
 		if _, err := w.kube.RbacV1().Roles(ns.Name).Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
@@ -201,14 +192,10 @@ func TestNamespaces(t *testing.T) {
 func (w *world) account(t testing.TB, name string) string {
 	t.Helper()
 	account, err := w.kube.CoreV1().ServiceAccounts("default").Create(t.Context(), serviceAccount(name), metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	token, err := w.kube.CoreV1().ServiceAccounts("default").CreateToken(t.Context(), account.Name,
 		&authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return w.kubeconfig(t, token.Status.Token)
 }
 
@@ -223,9 +210,7 @@ func (w *world) kubeconfig(t testing.TB, token string) string {
 	config.Contexts["x"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}
 	config.CurrentContext = "x"
 	file := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := clientcmd.WriteToFile(*config, file); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, clientcmd.WriteToFile(*config, file))
 	return file
 }
 
@@ -233,13 +218,9 @@ func (w *world) kubeconfig(t testing.TB, token string) string {
 func (w *world) shippedRole(t testing.TB) *rbacv1.ClusterRole {
 	t.Helper()
 	data, err := os.ReadFile("../../../artifacts/rbac/role.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	role := &rbacv1.ClusterRole{}
-	if err := yaml.UnmarshalStrict(data, role); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, yaml.UnmarshalStrict(data, role))
 	return role
 }
 

@@ -26,6 +26,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // damage is how an archive of an image, a/bad:1, came to be another one.
@@ -61,9 +63,7 @@ func damages() map[string]damage {
 		}, "list of platforms: it has "},
 		"layers that are not the configuration's": {func(t *testing.T, image v1.Image) string {
 			config, err := image.ConfigFile()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			config = config.DeepCopy()
 			slices.Reverse(config.RootFS.DiffIDs)
 			if image, err = mutate.ConfigFile(image, config); err != nil {
@@ -84,18 +84,14 @@ func damages() map[string]damage {
 			file := dockerArchive(t, map[string]v1.Image{"a/bad:1": image})
 			return edit(t, file, "manifest.json", func(b []byte) []byte {
 				var manifest []tarball.Descriptor
-				if err := json.Unmarshal(b, &manifest); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, json.Unmarshal(b, &manifest))
 				layer := layerOf(t, image)
 				diffID, _ := layer.DiffID()
 				size, _ := layer.Size()
 				wrong := v1.Hash{Algorithm: "sha256", Hex: strings.Repeat("0", 64)}
 				manifest[0].LayerSources = map[v1.Hash]v1.Descriptor{diffID: {MediaType: types.DockerLayer, Size: size, Digest: wrong}}
 				data, err := json.Marshal(manifest)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, err)
 				return data
 			})
 		}, "layer 1: its digest is sha256:"},
@@ -165,9 +161,7 @@ func TestAGoodBlobIsNotReplaced(t *testing.T) {
 	put(t, store, image, "app")
 	path := filepath.Join(string(store), "blobs", "sha256", digestOf(t, layerOf(t, image)))
 	before, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	put(t, store, image, "app:2")
 	if after, err := os.Stat(path); err != nil || !os.SameFile(before, after) {
 		t.Errorf("it is another file now, %v", err)
@@ -186,13 +180,9 @@ func TestRestore(t *testing.T) {
 	first, second := linux(t, 1), linux(t, 1)
 	put(t, store, first, "old", "kept")
 	before, err := store.Entries()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	put(t, store, second, "old", "new", "other")
-	if err := store.Restore(t.Context(), before, "docker.io/library/old:latest", "docker.io/library/new:latest"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, store.Restore(t.Context(), before, "docker.io/library/old:latest", "docker.io/library/new:latest"))
 	names, err := store.Names()
 	if err != nil || !slices.Equal(names, []string{
 		"docker.io/library/kept:latest", "docker.io/library/old:latest", "docker.io/library/other:latest"}) {
@@ -208,9 +198,7 @@ func TestRestore(t *testing.T) {
 func TestRepair(t *testing.T) {
 	for content, want := range map[string]string{"": "decode index.json: EOF", "{": "decode index.json: unexpected EOF", "{}": ""} {
 		store := Store(t.TempDir())
-		if err := os.WriteFile(store.indexFile(), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(store.indexFile(), []byte(content), 0o600))
 		damage, err := store.Repair(t.Context())
 		if err != nil || want == "" && damage != nil || want != "" && (damage == nil || damage.Error() != want) {
 			t.Errorf("%q: got %v, %v", content, damage, err)
@@ -243,12 +231,8 @@ func TestCheck(t *testing.T) {
 			"missing": func() error { return os.Remove(path) },
 		} {
 			put(t, store, image, "app")
-			if err := store.Check("app"); err != nil {
-				t.Fatal(err)
-			}
-			if err := do(); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, store.Check("app"))
+			must.Succeed(t, do())
 			if err := store.Check("app"); err == nil {
 				t.Errorf("%s %s: it is whole", damage, part)
 			}
@@ -295,9 +279,7 @@ func (s *short) Err() error {
 func TestAWaitForAnotherWriterCanBeInterrupted(t *testing.T) {
 	store := Store(t.TempDir())
 	unlock, err := store.lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*lockPoll)
 	defer cancel()
 	if err := store.Put(ctx, linux(t, 1), "app"); !errors.Is(err, context.DeadlineExceeded) {
@@ -316,32 +298,22 @@ func ociOf(t *testing.T, image v1.Image) string {
 func plainDocker(t *testing.T, image v1.Image) string {
 	t.Helper()
 	config, err := image.RawConfigFile()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	name := hexOf(configOf(t, image)) + ".json"
 	layers, err := image.Layers()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	desc, files := tarball.Descriptor{Config: name, RepoTags: []string{"a/bad:1"}}, map[string]string{name: string(config)}
 	for i, layer := range layers {
 		content, err := layer.Uncompressed()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		data, err := io.ReadAll(content)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		file := string(rune('1'+i)) + ".tar"
 		desc.Layers = append(desc.Layers, file)
 		files[file] = string(data)
 	}
 	manifest, err := json.Marshal([]tarball.Descriptor{desc})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	files["manifest.json"] = string(manifest)
 	return tarOf(t, files)
 }
@@ -356,13 +328,9 @@ func edit(t *testing.T, archive, part string, change func([]byte) []byte) string
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		data, err := io.ReadAll(reader)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if strings.Contains(path.Base(header.Name), part) {
 			found = true
 			data = change(data)
@@ -386,27 +354,21 @@ func flip(data []byte) []byte {
 func read(t *testing.T, file string) string {
 	t.Helper()
 	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return string(data)
 }
 
 func layerOf(t *testing.T, image v1.Image) v1.Layer {
 	t.Helper()
 	layers, err := image.Layers()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return layers[0]
 }
 
 func digestOf(t *testing.T, of interface{ Digest() (v1.Hash, error) }) string {
 	t.Helper()
 	digest, err := of.Digest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return digest.Hex
 }
 

@@ -35,6 +35,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 func TestFullName(t *testing.T) {
@@ -158,9 +160,7 @@ func TestANewImageTakesTheName(t *testing.T) {
 		t.Errorf("got %v", names)
 	}
 	digest, err := first.Digest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if got := configOf(t, pullFrom(t, server, "app@"+digest.String())); got != configOf(t, first) {
 		t.Error("who has started to pull the first image cannot go on")
 	}
@@ -223,9 +223,7 @@ func TestAStoreIsAnOCILayout(t *testing.T) {
 		t.Errorf("oci-layout: %s, %v", data, err)
 	}
 	index, err := layout.ImageIndexFromPath(string(store))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if err := validate.Index(index); err != nil {
 		t.Error(err)
 	}
@@ -236,9 +234,7 @@ func TestHalfABlobIsNeverTakenForAWholeOne(t *testing.T) {
 	image := linux(t, 1)
 	put(t, store, image, "app")
 	config, err := image.ConfigName()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	path := filepath.Join(string(store), "blobs", config.Algorithm, config.Hex)
 	if err := os.Truncate(path, 3); err != nil { // as by a machine that went down
 		t.Fatal(err)
@@ -260,9 +256,7 @@ func TestLoadRefuses(t *testing.T) {
 		"a pipe": {
 			func(t *testing.T) string {
 				file := filepath.Join(t.TempDir(), "pipe")
-				if err := syscall.Mkfifo(file, 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, syscall.Mkfifo(file, 0o600))
 				return file
 			},
 			"not a regular file"},
@@ -342,9 +336,7 @@ func TestHandlerRefuses(t *testing.T) {
 	store := Store(t.TempDir())
 	put(t, store, linux(t, 1), "busybox")
 	secret := filepath.Join(filepath.Dir(string(store)), "secret")
-	if err := os.WriteFile(secret, []byte("secret"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(secret, []byte("secret"), 0o600))
 	absent := "sha256:" + strings.Repeat("0", 64)
 	tests := map[string]struct {
 		method, path string
@@ -404,9 +396,7 @@ func TestHandlerListsAtMostTwentyNames(t *testing.T) {
 
 func TestHandlerSaysWhenAStoreIsBroken(t *testing.T) {
 	store := Store(t.TempDir())
-	if err := os.WriteFile(filepath.Join(string(store), "index.json"), []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(string(store), "index.json"), []byte("{"), 0o600))
 	answer := request(t, Handler(store), "GET", "/v2/library/a/manifests/latest", nil)
 	if answer.Code != http.StatusInternalServerError || !strings.Contains(answer.Body.String(), `"code":"UNKNOWN","message":"decode `) {
 		t.Errorf("got %d %s", answer.Code, answer.Body)
@@ -419,9 +409,7 @@ func TestHandlerAnswersLikeARegistry(t *testing.T) {
 	put(t, store, image, "quay.io/manifests/blobs:1") // a name that looks like the API's paths
 	digest, _ := image.Digest()
 	layers, err := image.Layers()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	layer, _ := layers[0].Digest()
 	size, _ := layers[0].Size()
 	manifest := "/v2/manifests/blobs/manifests/1?ns=quay.io"
@@ -462,18 +450,14 @@ func TestHandlerAnswersLikeARegistry(t *testing.T) {
 func linux(t *testing.T, layers int64) v1.Image {
 	t.Helper()
 	image, err := random.Image(1000, layers)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return platform(t, image, "linux", runtime.GOARCH)
 }
 
 func platform(t *testing.T, image v1.Image, os, arch string) v1.Image {
 	t.Helper()
 	config, err := image.ConfigFile()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	config = config.DeepCopy()
 	config.OS, config.Architecture = os, arch
 	if image, err = mutate.ConfigFile(image, config); err != nil {
@@ -486,9 +470,7 @@ func platform(t *testing.T, image v1.Image, os, arch string) v1.Image {
 func configOf(t *testing.T, image v1.Image) string {
 	t.Helper()
 	digest, err := image.ConfigName()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return digest.String()
 }
 
@@ -502,9 +484,7 @@ func forPlatform(os, arch string) v1.Descriptor {
 
 func put(t *testing.T, store Store, image v1.Image, names ...string) {
 	t.Helper()
-	if err := store.Put(t.Context(), image, names...); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, store.Put(t.Context(), image, names...))
 }
 
 func dockerArchive(t *testing.T, images map[string]v1.Image) string {
@@ -513,14 +493,10 @@ func dockerArchive(t *testing.T, images map[string]v1.Image) string {
 	tags := map[name.Tag]v1.Image{}
 	for given, image := range images {
 		tag, err := name.NewTag(given)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		tags[tag] = image
 	}
-	if err := tarball.MultiWriteToFile(file, tags); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, tarball.MultiWriteToFile(file, tags))
 	return file
 }
 
@@ -532,12 +508,8 @@ func ociArchive(t *testing.T, images ...mutate.IndexAddendum) string {
 	}
 	var data bytes.Buffer
 	archive := tar.NewWriter(&data)
-	if err := archive.AddFS(os.DirFS(dir)); err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(archive.Close(), os.WriteFile(file, data.Bytes(), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, archive.AddFS(os.DirFS(dir)))
+	must.Succeed(t, errors.Join(archive.Close(), os.WriteFile(file, data.Bytes(), 0o600)))
 	return file
 }
 
@@ -547,32 +519,24 @@ func tarOf(t *testing.T, files map[string]string) string {
 	archive := tar.NewWriter(&data)
 	for name, content := range files {
 		header := &tar.Header{Name: name, Size: int64(len(content)), Mode: 0o644, Typeflag: tar.TypeReg}
-		if err := archive.WriteHeader(header); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, archive.WriteHeader(header))
 		_, _ = io.WriteString(archive, content)
 	}
-	if err := archive.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, archive.Close())
 	return write(t, data.String())
 }
 
 func write(t *testing.T, content string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "file.tar")
-	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, []byte(content), 0o600))
 	return file
 }
 
 func compressed(t *testing.T, file string) string {
 	t.Helper()
 	content, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var data bytes.Buffer
 	w := gzip.NewWriter(&data)
 	_, _ = w.Write(content)
@@ -583,9 +547,7 @@ func compressed(t *testing.T, file string) string {
 func half(t *testing.T, file string) string {
 	t.Helper()
 	content, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return write(t, string(content[:len(content)/2]))
 }
 
@@ -611,18 +573,12 @@ func pull(t *testing.T, image string, stores ...Store) v1.Image {
 func pullFrom(t *testing.T, server *httptest.Server, image string) v1.Image {
 	t.Helper()
 	at, err := url.Parse(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	reference, err := name.ParseReference(image)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	ours := v1.Platform{OS: "linux", Architecture: runtime.GOARCH} // of a list of platforms
 	pulled, err := remote.Image(reference, remote.WithTransport(asMirror{at}), remote.WithContext(t.Context()), remote.WithPlatform(ours))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return pulled
 }
 

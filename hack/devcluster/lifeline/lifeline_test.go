@@ -6,6 +6,8 @@ package lifeline
 import (
 	"os"
 	"testing"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 func TestParentGone(t *testing.T) {
@@ -27,9 +29,7 @@ func TestParentGone(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			read, write, err := os.Pipe()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			defer write.Close()
 			defer read.Close()
 			gone := make(chan bool)

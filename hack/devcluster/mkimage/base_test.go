@@ -23,6 +23,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 
 	"github.com/glassback/glassback/hack/devcluster/images"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // debian is a Debian in a directory: apt-get, apt-cache and dpkg-deb in PATH are scripts that know the packages in it.
@@ -84,9 +85,7 @@ func (d debian) add(t *testing.T, name, version string, depends []string, files 
 	t.Helper()
 	d.write(t, "version/"+name, version)
 	d.write(t, "depends/"+name, name+"\n"+strings.Join(depends, "\n")+"\n")
-	if err := os.MkdirAll(filepath.Join(d.dir, "files", name), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(filepath.Join(d.dir, "files", name), 0o755))
 	for file, content := range files {
 		d.write(t, "files/"+name+"/"+file, content)
 	}
@@ -95,18 +94,14 @@ func (d debian) add(t *testing.T, name, version string, depends []string, files 
 func (d debian) write(t *testing.T, name, content string) {
 	t.Helper()
 	file := filepath.Join(d.dir, filepath.FromSlash(name))
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(filepath.Dir(file), 0o755))
 	var err error
 	if target, link := strings.CutPrefix(content, "→"); link {
 		err = os.Symlink(target, file)
 	} else {
 		err = os.WriteFile(file, []byte(content), 0o755)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 }
 
 // calls returns how often apt was asked since the last time.
@@ -187,18 +182,14 @@ func TestBaseMakesWhatIsNeeded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := newDebian(t)
 			b, out := newTestBase(t)
-			if err := b.make(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, b.make(t.Context()))
 			if got := sizeless(out); got != "mkimage: made registry.k8s.io/pause:3.10\n"+all {
 				t.Fatalf("at first: got %s", got)
 			}
 			d.calls(t)
 			out.Reset()
 			test.change(t, d, b)
-			if err := b.make(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, b.make(t.Context()))
 			if got := strings.TrimPrefix(sizeless(out), "mkimage: made registry.k8s.io/pause:3.10\n"); got != test.want {
 				t.Errorf("got %s", got)
 			}
@@ -259,16 +250,10 @@ func TestBaseMakesDamagedImagesAnew(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			newDebian(t)
 			b, out := newTestBase(t)
-			if err := b.make(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, b.make(t.Context()))
 			out.Reset()
-			if err := test.damage(t, b); err != nil {
-				t.Fatal(err)
-			}
-			if err := b.make(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, test.damage(t, b))
+			must.Succeed(t, b.make(t.Context()))
 			if got := strings.ReplaceAll(sizeless(out), string(b.store), "STORE"); got != test.want {
 				t.Errorf("got %s", got)
 			}
@@ -292,13 +277,9 @@ func parts(t *testing.T, b base, name string) blobs {
 	t.Helper()
 	image := stored(t, b, name)
 	digest, err := image.Digest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	manifest, err := image.Manifest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	at := func(digest v1.Hash) string {
 		return filepath.Join(string(b.store), "blobs", digest.Algorithm, digest.Hex)
 	}
@@ -310,32 +291,24 @@ func forget(t *testing.T, b base) {
 	t.Helper()
 	image := stored(t, b, "busybox")
 	config, err := image.ConfigFile()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	config = config.DeepCopy()
 	config.Config.Labels[recipeLabel] = "old"
 	image, err = mutate.ConfigFile(image, config)
-	if err := errors.Join(err, b.store.Put(t.Context(), image, "busybox")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, errors.Join(err, b.store.Put(t.Context(), image, "busybox")))
 }
 
 func stored(t *testing.T, b base, name string) v1.Image {
 	t.Helper()
 	image, err := b.store.Image(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return image
 }
 
 func TestBaseImages(t *testing.T) {
 	newDebian(t)
 	b, _ := newTestBase(t)
-	if err := b.make(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, b.make(t.Context()))
 	names, err := b.store.Names()
 	if err != nil || !slices.Equal(names, []string{
 		"docker.io/library/busybox:1", "docker.io/library/busybox:1.35", "docker.io/library/busybox:1.35.0", "docker.io/library/busybox:latest",
@@ -377,13 +350,9 @@ func filesOf(t *testing.T, image v1.Image) map[string]string {
 		if errors.Is(err, io.EOF) {
 			return files
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		data, err := io.ReadAll(archive)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		name := strings.TrimSuffix(header.Name, "/")
 		switch header.Typeflag {
 		case tar.TypeSymlink:
@@ -432,9 +401,7 @@ func TestBaseFails(t *testing.T) {
 func program(t *testing.T) string {
 	t.Helper()
 	goroot, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	data, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(goroot)), "src/debug/elf/testdata/gcc-amd64-linux-exec"))
 	if err != nil {
 		t.Skipf("this Go comes without its test data: %v", err)
@@ -497,9 +464,7 @@ func TestLibrariesAreFound(t *testing.T) {
 			d := newDebian(t)
 			test.packages(t, d)
 			from, err := unpackAll(t.Context(), t.TempDir(), []string{"app"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			got := &taker{from: from, to: tree{}, owners: map[string]bool{}}
 			err = got.take(t.Context(), "usr/bin/app", "app")
 			if test.err != "" {
@@ -543,13 +508,9 @@ func TestTheSameFilesAreTheSameLayer(t *testing.T) {
 		files.dir("tmp", 0o1777, 0)
 		files.file("b/c/d", 0o644, nil)
 		made, err := files.layer(types.OCILayer)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		digest, err := made.Digest()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		return digest.String()
 	}
 	first := layer("a")

@@ -12,22 +12,19 @@ import (
 	"testing"
 
 	"github.com/glassback/glassback/hack/devcluster/images"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 func TestBinaryCanBeLoaded(t *testing.T) {
 	program, output := buildPause(t), filepath.Join(t.TempDir(), "app.tar")
-	if err := execute(t, "binary", "--name", "app/app:dev", "--entrypoint", "/bin/app", "--output", output, program); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, execute(t, "binary", "--name", "app/app:dev", "--entrypoint", "/bin/app", "--output", output, program))
 	store := images.Store(t.TempDir())
 	names, err := store.Load(t.Context(), output)
 	if err != nil || !slices.Equal(names, []string{"docker.io/app/app:dev"}) {
 		t.Fatalf("got %v, %v", names, err)
 	}
 	image, err := store.Image("app/app:dev")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	config, err := image.ConfigFile()
 	if err != nil || !slices.Equal(config.Config.Entrypoint, []string{"/bin/app"}) || config.Config.User != "65532:65532" {
 		t.Errorf("got %+v, %v", config, err)
@@ -50,9 +47,7 @@ func TestBadInputIsOneLine(t *testing.T) {
 	output := filepath.Join(dir, "app.tar")
 	text, dynamic := filepath.Join(dir, "text"), filepath.Join(dir, "dynamic")
 	for file, content := range map[string]string{text: "#!/bin/sh\n", dynamic: program(t)} {
-		if err := os.WriteFile(file, []byte(content), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(file, []byte(content), 0o700))
 	}
 	tests := map[string]struct {
 		args []string

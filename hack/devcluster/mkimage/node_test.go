@@ -10,14 +10,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // TestNodeScriptSaysWhyThereIsNoRealNode runs node.sh with only those programs in PATH that its checks need: it cannot install anything.
 func TestNodeScriptSaysWhyThereIsNoRealNode(t *testing.T) {
 	script, err := filepath.Abs("../node.sh")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	tests := map[string]struct {
 		system, user string
 		args         []string
@@ -41,9 +41,7 @@ func TestNodeScriptSaysWhyThereIsNoRealNode(t *testing.T) {
 			d.write(t, "id", "#!/bin/sh\necho "+test.user+"\n")
 			for _, name := range []string{"dirname", "rm", "sh"} {
 				path, err := exec.LookPath(name)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, err)
 				d.write(t, name, "→"+path)
 			}
 			cmd := exec.CommandContext(t.Context(), script, test.args...)

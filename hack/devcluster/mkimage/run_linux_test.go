@@ -24,6 +24,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 
 	"github.com/glassback/glassback/hack/devcluster/images"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // made is where make node puts the images.
@@ -52,13 +53,9 @@ func unpacked(t *testing.T, name string) container {
 	if errors.Is(err, images.ErrNotFound) {
 		t.Skipf("image %s is not made: make node makes it, with root on Debian or Ubuntu", name)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	config, err := image.ConfigFile()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	c := container{root: t.TempDir(), config: config.Config}
 	files := mutate.Extract(image)
 	defer files.Close()
@@ -114,9 +111,7 @@ func (c container) start(t *testing.T, args ...string) *log {
 	t.Helper()
 	cmd, out := c.command(context.WithoutCancel(t.Context()), args...), &log{}
 	cmd.Stdout, cmd.Stderr = out, out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, cmd.Start())
 	t.Cleanup(func() {
 		stop := syscall.SIGTERM
 		if c.config.StopSignal == "SIGQUIT" {
@@ -149,9 +144,7 @@ func eventually(t *testing.T, out *log, ask func() (string, error)) string {
 func freePort(t *testing.T) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer l.Close()
 	return l.Addr().(*net.TCPAddr).Port
 }
@@ -185,16 +178,12 @@ func TestNginxRuns(t *testing.T) {
 	port := freePort(t)
 	site := filepath.Join(c.root, "etc/nginx/conf.d/default.conf")
 	text, err := os.ReadFile(site)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	changed := strings.Replace(string(text), "listen 80;", fmt.Sprintf("listen 127.0.0.1:%d;", port), 1)
 	if changed == string(text) {
 		t.Fatal("it does not listen on 80")
 	}
-	if err := os.WriteFile(site, []byte(changed), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(site, []byte(changed), 0o600))
 	out := c.start(t)
 	get := func(path string) (int, string, error) {
 		response, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d%s", port, path))
@@ -246,9 +235,7 @@ func TestRedisRuns(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			port := fmt.Sprint(freePort(t))
 			config := []byte(strings.ReplaceAll(test.config, "PORT", port))
-			if err := os.WriteFile(filepath.Join(c.root, "etc/redis.conf"), config, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.WriteFile(filepath.Join(c.root, "etc/redis.conf"), config, 0o600))
 			args := append([]string{}, c.config.Entrypoint...)
 			for _, arg := range test.args {
 				args = append(args, strings.ReplaceAll(arg, "PORT", port))
@@ -277,9 +264,7 @@ func waitAsleep(t *testing.T, pid int) {
 	deadline := time.Now().Add(patience)
 	for asleep := 0; asleep < 5; time.Sleep(20 * time.Millisecond) {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		asleep++
 		if !bytes.Contains(stat, []byte(") S ")) {
 			asleep = 0
@@ -295,9 +280,7 @@ func TestPauseEndsAtOnce(t *testing.T) {
 	for _, signal := range []os.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		cmd := exec.CommandContext(t.Context(), c.config.Entrypoint[0])
 		cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: c.root, Credential: &syscall.Credential{Uid: 65535, Gid: 65535}}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, cmd.Start())
 		waitAsleep(t, cmd.Process.Pid)
 		if err := cmd.Process.Signal(signal); err != nil {
 			t.Error(err)

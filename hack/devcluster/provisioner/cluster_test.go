@@ -31,6 +31,7 @@ import (
 
 	"github.com/glassback/glassback/hack/devcluster/cluster"
 	"github.com/glassback/glassback/hack/devcluster/provisioner"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 const (
@@ -75,7 +76,7 @@ func start(t *testing.T) *world {
 	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	t.Cleanup(cancel)
 	c, err := cluster.Start(ctx, cluster.Config{Binary: binary})
-	must(t, err)
+	must.Succeed(t, err)
 	t.Cleanup(func() {
 		if err := c.Stop(); err != nil {
 			t.Errorf("stop cluster: %v", err)
@@ -92,12 +93,12 @@ func start(t *testing.T) *world {
 		{ObjectMeta: metav1.ObjectMeta{Name: "kept"}, Provisioner: provisioner.Name, ReclaimPolicy: retain},
 	} {
 		_, err := w.kube.StorageV1().StorageClasses().Create(ctx, class, metav1.CreateOptions{})
-		must(t, err)
+		must.Succeed(t, err)
 	}
 	_, err = w.kube.RbacV1().ClusterRoles().Create(ctx, objects[1].(*rbacv1.ClusterRole), metav1.CreateOptions{})
-	must(t, err)
+	must.Succeed(t, err)
 	_, err = w.kube.RbacV1().ClusterRoleBindings().Create(ctx, objects[2].(*rbacv1.ClusterRoleBinding), metav1.CreateOptions{})
-	must(t, err)
+	must.Succeed(t, err)
 	config.Impersonate.UserName = provisioner.User
 	w.provision(t, ctx, kubernetes.NewForConfigOrDie(config))
 	return w
@@ -109,7 +110,7 @@ func manifest(t *testing.T) []runtime.Object {
 	var objects []runtime.Object
 	for document := range strings.SplitSeq(provisioner.Manifest, "\n---\n") {
 		object, _, err := scheme.Codecs.UniversalDeserializer().Decode([]byte(document), nil, nil)
-		must(t, err)
+		must.Succeed(t, err)
 		objects = append(objects, object)
 	}
 	return objects
@@ -119,7 +120,7 @@ func manifest(t *testing.T) []runtime.Object {
 func (w *world) provision(t *testing.T, ctx context.Context, client kubernetes.Interface) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	must.Succeed(t, err)
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error)
 	go func() {
@@ -133,7 +134,7 @@ func (w *world) provision(t *testing.T, ctx context.Context, client kubernetes.I
 	})
 	eventually(t, func(ctx context.Context) error {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+listener.Addr().String()+"/readyz", nil)
-		must(t, err)
+		must.Succeed(t, err)
 		response, err := http.DefaultClient.Do(request)
 		if err != nil {
 			return err
@@ -180,7 +181,7 @@ func (w *world) claim(t *testing.T, name, class string, change ...func(*corev1.P
 		f(&claim.Spec)
 	}
 	_, err := w.kube.CoreV1().PersistentVolumeClaims("default").Create(t.Context(), claim, metav1.CreateOptions{})
-	must(t, err)
+	must.Succeed(t, err)
 }
 
 func (w *world) pod(t *testing.T, name, claim string) {
@@ -195,7 +196,7 @@ func (w *world) pod(t *testing.T, name, claim string) {
 		},
 	}
 	_, err := w.kube.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{})
-	must(t, err)
+	must.Succeed(t, err)
 }
 
 // bound waits until the claim has its volume, and returns it.
@@ -251,7 +252,7 @@ func (w *world) events(ctx context.Context, claim string) string {
 
 func (w *world) deleteClaim(t *testing.T, name string) {
 	t.Helper()
-	must(t, w.kube.CoreV1().PersistentVolumeClaims("default").Delete(t.Context(), name, metav1.DeleteOptions{}))
+	must.Succeed(t, w.kube.CoreV1().PersistentVolumeClaims("default").Delete(t.Context(), name, metav1.DeleteOptions{}))
 }
 
 func testClaim(t *testing.T, w *world) {
@@ -261,7 +262,7 @@ func testClaim(t *testing.T, w *world) {
 	if volume.Spec.StorageClassName != "standard" || !volume.Spec.Capacity.Storage().Equal(resource.MustParse("1Gi")) {
 		t.Errorf("volume %+v", volume.Spec)
 	}
-	must(t, os.WriteFile(filepath.Join(volume.Spec.HostPath.Path, "content"), []byte("kept"), 0o600))
+	must.Succeed(t, os.WriteFile(filepath.Join(volume.Spec.HostPath.Path, "content"), []byte("kept"), 0o600))
 	eventually(t, func(ctx context.Context) error {
 		pod, err := w.kube.CoreV1().Pods("default").Get(ctx, "data", metav1.GetOptions{})
 		if err != nil || pod.Status.Phase != corev1.PodRunning {
@@ -270,14 +271,14 @@ func testClaim(t *testing.T, w *world) {
 		return nil
 	})
 	w.deleteClaim(t, "data") // which waits for the Pod
-	must(t, w.kube.CoreV1().Pods("default").Delete(t.Context(), "data", metav1.DeleteOptions{}))
+	must.Succeed(t, w.kube.CoreV1().Pods("default").Delete(t.Context(), "data", metav1.DeleteOptions{}))
 	w.gone(t, volume)
 }
 
 func testVolumeFirst(t *testing.T, w *world) {
 	w.claim(t, "first", "at-once")
 	volume := w.bound(t, "first")
-	must(t, w.kube.CoreV1().PersistentVolumes().Delete(t.Context(), volume.Name, metav1.DeleteOptions{}))
+	must.Succeed(t, w.kube.CoreV1().PersistentVolumes().Delete(t.Context(), volume.Name, metav1.DeleteOptions{}))
 	w.deleteClaim(t, "first")
 	w.gone(t, volume)
 }
@@ -294,7 +295,7 @@ func testRetain(t *testing.T, w *world) {
 		return nil
 	})
 	time.Sleep(time.Second) // in which it could be deleted
-	must(t, w.kube.CoreV1().PersistentVolumes().Delete(t.Context(), volume.Name, metav1.DeleteOptions{}))
+	must.Succeed(t, w.kube.CoreV1().PersistentVolumes().Delete(t.Context(), volume.Name, metav1.DeleteOptions{}))
 	eventually(t, func(ctx context.Context) error {
 		if _, err := w.kube.CoreV1().PersistentVolumes().Get(ctx, volume.Name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("the volume is still there: %w", err)
@@ -336,9 +337,9 @@ func testRefused(t *testing.T, w *world) {
 func testObstacle(t *testing.T, w *world) {
 	w.claim(t, "obstacle", "")
 	claim, err := w.kube.CoreV1().PersistentVolumeClaims("default").Get(t.Context(), "obstacle", metav1.GetOptions{})
-	must(t, err)
+	must.Succeed(t, err)
 	path := filepath.Join(w.directory, "default-obstacle-pvc-"+string(claim.UID))
-	must(t, os.WriteFile(path, nil, 0o600))
+	must.Succeed(t, os.WriteFile(path, nil, 0o600))
 	w.pod(t, "obstacle", "obstacle")
 	eventually(t, func(ctx context.Context) error {
 		if said := w.events(ctx, "obstacle"); !strings.Contains(said, "ProvisioningFailed: make volume: ") {
@@ -346,7 +347,7 @@ func testObstacle(t *testing.T, w *world) {
 		}
 		return nil
 	})
-	must(t, os.Remove(path))
+	must.Succeed(t, os.Remove(path))
 	w.bound(t, "obstacle")
 }
 
@@ -354,7 +355,7 @@ func testWait(t *testing.T, w *world) {
 	w.claim(t, "waiting", "")
 	time.Sleep(2 * time.Second) // in which it could be bound
 	claim, err := w.kube.CoreV1().PersistentVolumeClaims("default").Get(t.Context(), "waiting", metav1.GetOptions{})
-	must(t, err)
+	must.Succeed(t, err)
 	if claim.Status.Phase != corev1.ClaimPending {
 		t.Errorf("claim is %s, want Pending", claim.Status.Phase)
 	}
@@ -367,7 +368,7 @@ func testOtherNode(t *testing.T, w *world) {
 	claims := w.kube.CoreV1().PersistentVolumeClaims("default")
 	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:"other"}}}`, selected)
 	_, err := claims.Patch(t.Context(), "elsewhere", types.MergePatchType, []byte(patch), metav1.PatchOptions{})
-	must(t, err)
+	must.Succeed(t, err)
 	eventually(t, func(ctx context.Context) error {
 		claim, err := claims.Get(ctx, "elsewhere", metav1.GetOptions{})
 		if err != nil {
@@ -380,11 +381,4 @@ func testOtherNode(t *testing.T, w *world) {
 	})
 	w.pod(t, "elsewhere", "elsewhere")
 	w.bound(t, "elsewhere")
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

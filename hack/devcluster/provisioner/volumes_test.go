@@ -16,6 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/sig-storage-lib-external-provisioner/v13/controller"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 type ask = controller.ProvisionOptions
@@ -83,13 +85,9 @@ func TestProvision(t *testing.T) {
 				checkDirectories(t, v.directory, test.want)
 			}
 			volume, _, err := v.Provision(t.Context(), test.options)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			for range 2 {
-				if err := v.Delete(t.Context(), volume); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, v.Delete(t.Context(), volume))
 				checkDirectories(t, v.directory)
 			}
 		})
@@ -100,9 +98,7 @@ func TestProvision(t *testing.T) {
 func checkDirectories(t *testing.T, dir string, want ...string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var got []string
 	for _, e := range entries {
 		got = append(got, e.Name())
@@ -121,9 +117,7 @@ func TestPersistentVolume(t *testing.T) {
 		o.StorageClass.ReclaimPolicy = ptr.To(corev1.PersistentVolumeReclaimRetain)
 	})
 	volume, _, err := (&volumes{directory: dir, node: "node"}).Provision(t.Context(), options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	spec := volume.Spec
 	kept := spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain
 	if volume.Name != "pvc-1" || !kept || *spec.HostPath.Type != corev1.HostPathDirectory {
@@ -192,17 +186,17 @@ func TestRefusals(t *testing.T) {
 func TestProvisionTouchesNothingElse(t *testing.T) {
 	const name = "ns-data-pvc-1"
 	for what, prepare := range map[string]func(t *testing.T, path, outside string){
-		"a link to a directory outside": func(t *testing.T, path, outside string) { must(t, os.Symlink(outside, path)) },
+		"a link to a directory outside": func(t *testing.T, path, outside string) { must.Succeed(t, os.Symlink(outside, path)) },
 		"a link to one beside it": func(t *testing.T, path, _ string) {
-			must(t, os.Mkdir(path+"-beside", 0o700))
-			must(t, os.Symlink(name+"-beside", path))
+			must.Succeed(t, os.Mkdir(path+"-beside", 0o700))
+			must.Succeed(t, os.Symlink(name+"-beside", path))
 		},
-		"a link to nothing": func(t *testing.T, path, _ string) { must(t, os.Symlink("nothing", path)) },
-		"a file":            func(t *testing.T, path, _ string) { must(t, os.WriteFile(path, nil, 0o600)) },
+		"a link to nothing": func(t *testing.T, path, _ string) { must.Succeed(t, os.Symlink("nothing", path)) },
+		"a file":            func(t *testing.T, path, _ string) { must.Succeed(t, os.WriteFile(path, nil, 0o600)) },
 	} {
 		t.Run(what, func(t *testing.T) {
 			outside := t.TempDir()
-			must(t, os.Chmod(outside, 0o700))
+			must.Succeed(t, os.Chmod(outside, 0o700))
 			v := &volumes{directory: t.TempDir(), node: "node"}
 			prepare(t, filepath.Join(v.directory, name), outside)
 			if _, _, err := v.Provision(t.Context(), asked()); err == nil || !strings.Contains(err.Error(), "is no directory") {
@@ -246,10 +240,10 @@ func TestDelete(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			outside, v := t.TempDir(), &volumes{directory: t.TempDir(), node: "node"}
 			precious := filepath.Join(outside, "precious")
-			must(t, os.WriteFile(precious, nil, 0o600))
-			must(t, os.MkdirAll(filepath.Join(v.directory, "full", "sub"), 0o700))
-			must(t, os.Symlink(outside, filepath.Join(v.directory, "full", "sub", "link")))
-			must(t, os.Symlink(outside, filepath.Join(v.directory, "link")))
+			must.Succeed(t, os.WriteFile(precious, nil, 0o600))
+			must.Succeed(t, os.MkdirAll(filepath.Join(v.directory, "full", "sub"), 0o700))
+			must.Succeed(t, os.Symlink(outside, filepath.Join(v.directory, "full", "sub", "link")))
+			must.Succeed(t, os.Symlink(outside, filepath.Join(v.directory, "link")))
 			path := test.path(v.directory, outside)
 			volume := &corev1.PersistentVolume{Spec: corev1.PersistentVolumeSpec{PersistentVolumeSource: corev1.PersistentVolumeSource{
 				HostPath: &corev1.HostPathVolumeSource{Path: path},
@@ -282,12 +276,5 @@ func TestDeleteWithout(t *testing.T) {
 	volume.Spec.HostPath = &corev1.HostPathVolumeSource{Path: filepath.Join(v.directory, "x")}
 	if err := v.Delete(t.Context(), volume); err != nil {
 		t.Errorf("the directory of all volumes is gone: error %v", err)
-	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

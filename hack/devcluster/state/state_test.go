@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 func TestLockLastsUntilItIsClosed(t *testing.T) {
@@ -18,9 +20,7 @@ func TestLockLastsUntilItIsClosed(t *testing.T) {
 		t.Error("a directory without a lock is alive")
 	}
 	lock, err := dir.TryLock()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if _, err := dir.TryLock(); !errors.Is(err, ErrLocked) {
 		t.Errorf("second lock: %v", err)
 	}
@@ -36,21 +36,13 @@ func TestLockLastsUntilItIsClosed(t *testing.T) {
 func TestLifeKeepsToTheLockThatItOpened(t *testing.T) {
 	dir := Dir(t.TempDir())
 	first, err := dir.TryLock()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	liveness, err := dir.Liveness()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer liveness.Close()
-	if err := dir.Remove(""); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, dir.Remove(""))
 	second, err := dir.TryLock() // of a new cluster in the same directory
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer second.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
@@ -69,20 +61,14 @@ func TestRecord(t *testing.T) {
 		t.Errorf("load from an empty directory: %v", err)
 	}
 	want := &Record{Spec: Spec{Dir: string(dir), Nodes: 2, Components: []string{Etcd}}, Control: "127.0.0.1:1", Token: "t"}
-	if err := dir.Save(want); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, dir.Save(want))
 	got, err := dir.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if got.Control != want.Control || got.Token != want.Token || got.Spec.Nodes != 2 || !got.Spec.Has(Etcd) || got.Spec.Has(Kwok) {
 		t.Errorf("got %+v", got)
 	}
 	info, err := os.Stat(dir.record())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if info.Mode().Perm() != 0o600 {
 		t.Errorf("the token's file has mode %o", info.Mode().Perm())
 	}
@@ -102,22 +88,16 @@ func TestRemoveLeavesForeignFiles(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := Dir(t.TempDir())
 			for _, name := range made {
-				if err := os.WriteFile(dir.Path(name), nil, 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, os.WriteFile(dir.Path(name), nil, 0o600))
 			}
 			if test.foreign {
-				if err := os.WriteFile(dir.Path("notes.txt"), nil, 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, os.WriteFile(dir.Path("notes.txt"), nil, 0o600))
 			}
 			made := ""
 			if test.owns {
 				made = string(dir)
 			}
-			if err := dir.Remove(made); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, dir.Remove(made))
 			entries, err := os.ReadDir(string(dir))
 			if left := err == nil; left != test.left {
 				t.Fatalf("directory left: %t", left)
@@ -134,15 +114,11 @@ func TestCheckForeign(t *testing.T) {
 	if err := dir.CheckForeign(); err != nil {
 		t.Errorf("an empty directory: %v", err)
 	}
-	if err := os.Mkdir(dir.Path("pki"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Mkdir(dir.Path("pki"), 0o700))
 	if err := dir.CheckForeign(); err == nil || !strings.Contains(err.Error(), "already holds pki") {
 		t.Errorf("a foreign pki: %v", err)
 	}
-	if err := dir.Save(&Record{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, dir.Save(&Record{}))
 	if err := dir.CheckForeign(); err != nil {
 		t.Errorf("the pki of a dead cluster: %v", err)
 	}
@@ -151,13 +127,9 @@ func TestCheckForeign(t *testing.T) {
 func hasEnded(t *testing.T, dir Dir) bool {
 	t.Helper()
 	liveness, err := dir.Liveness()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer liveness.Close()
 	ended, err := liveness.Ended()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return ended
 }

@@ -27,6 +27,7 @@ import (
 
 	"github.com/glassback/glassback/hack/devcluster/provisioner"
 	"github.com/glassback/glassback/hack/devcluster/state"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 func TestReservedPortsAreNotGivenAgain(t *testing.T) {
@@ -34,9 +35,7 @@ func TestReservedPortsAreNotGivenAgain(t *testing.T) {
 	defer mine.release()
 	defer others.release()
 	port, err := mine.any()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if port < firstPort || port > lastPort {
 		t.Errorf("port %d is outside of %d to %d", port, firstPort, lastPort)
 	}
@@ -56,9 +55,7 @@ func TestReservedPortsAreNotGivenAgain(t *testing.T) {
 
 func TestAPortInUseIsNotReserved(t *testing.T) {
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer listener.Close()
 	var r reservation
 	defer r.release()
@@ -69,19 +66,13 @@ func TestAPortInUseIsNotReserved(t *testing.T) {
 
 func TestPKI(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "pki")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Mkdir(dir, 0o700))
 	p := pki{dir: dir, now: time.Now()}
-	if err := p.generate(serviceIP, "https://127.0.0.1:1"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, p.generate(serviceIP, "https://127.0.0.1:1"))
 	roots := map[string]*x509.CertPool{}
 	for _, file := range []string{caCert, etcdCACert, frontProxyCACert} {
 		data, err := os.ReadFile(filepath.Join(dir, file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		roots[file] = x509.NewCertPool()
 		roots[file].AppendCertsFromPEM(data)
 	}
@@ -99,9 +90,7 @@ func TestPKI(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			pair, err := tls.LoadX509KeyPair(filepath.Join(dir, name+".crt"), filepath.Join(dir, name+".key"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			_, err = pair.Leaf.Verify(x509.VerifyOptions{Roots: roots[test.ca], DNSName: test.server, KeyUsages: []x509.ExtKeyUsage{test.usage}})
 			if err != nil {
 				t.Error(err)
@@ -119,12 +108,8 @@ func TestPKI(t *testing.T) {
 func TestKubeconfigIdentities(t *testing.T) {
 	root := t.TempDir()
 	dir := filepath.Join(root, "pki")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := (pki{dir: dir, now: time.Now()}).generate(serviceIP, "https://127.0.0.1:1"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Mkdir(dir, 0o700))
+	must.Succeed(t, (pki{dir: dir, now: time.Now()}).generate(serviceIP, "https://127.0.0.1:1"))
 	tests := map[string]struct {
 		user   string
 		groups []string
@@ -136,13 +121,9 @@ func TestKubeconfigIdentities(t *testing.T) {
 	}
 	for path, test := range tests {
 		config, err := clientcmd.BuildConfigFromFlags("", path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		pair, err := tls.X509KeyPair(config.CertData, config.KeyData)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		subject := pair.Leaf.Subject
 		if subject.CommonName != test.user || !slices.Equal(subject.Organization, test.groups) {
 			t.Errorf("%s: user %s, groups %v", path, subject.CommonName, subject.Organization)
@@ -160,9 +141,7 @@ func TestArgumentsStayOnLoopback(t *testing.T) {
 	config := configuration{Spec: spec, Ports: ports}
 	for _, component := range all {
 		list, err := config.arguments(component)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		args := strings.Join(list, " ")
 		if !strings.Contains(args, "127.0.0.1") {
 			t.Errorf("%s is not told where to listen: %s", component, args)
@@ -185,14 +164,10 @@ func TestEveryComponentOfARealNodeIsConfigured(t *testing.T) {
 		ports[key] = 1000 + i
 	}
 	config := configuration{Spec: spec, Ports: ports, Plugins: "/cni", CgroupRoot: "/own"}
-	if err := config.writeNodeFiles(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, config.writeNodeFiles())
 	for _, component := range all {
 		args, err := config.arguments(component)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		text := strings.Join(args, " ")
 		for _, arg := range args {
 			_, path, _ := strings.Cut(arg, "=")
@@ -215,16 +190,12 @@ func TestEveryComponentOfARealNodeIsConfigured(t *testing.T) {
 // TestFilesOfANodeAreOfTheirTypes decodes what the components would decode leniently: an unknown field would have no effect.
 func TestFilesOfANodeAreOfTheirTypes(t *testing.T) {
 	config := configuration{Spec: state.Spec{Dir: t.TempDir(), Node: state.NodeReal}, Plugins: "/cni", CgroupRoot: "/own"}
-	if err := config.writeNodeFiles(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, config.writeNodeFiles())
 	kubelet, proxy := &kubeletconfig.KubeletConfiguration{}, &proxyconfig.KubeProxyConfiguration{}
 	network := map[string]any{}
 	for file, object := range map[string]any{"kubelet.yaml": kubelet, "kube-proxy.yaml": proxy, "cni/10-devcluster.conflist": &network} {
 		data, err := os.ReadFile(state.Dir(config.Spec.Dir).Path("node", "etc", file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if err := yaml.UnmarshalStrict(data, object); err != nil {
 			t.Errorf("%s: %v", file, err)
 		}
@@ -240,9 +211,7 @@ func TestObjectsOfANewClusterAreOfTheirTypes(t *testing.T) {
 	for node, want := range map[string]int{state.NodeSimulated: 4, state.NodeReal: 8} {
 		config := configuration{Spec: state.Spec{Dir: "/d", Node: node, Nodes: 2}}
 		text, err := config.render("config/manifests/" + node + ".yaml")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if node == state.NodeReal {
 			text += "---\n" + provisioner.Manifest
 		}
@@ -280,9 +249,7 @@ func TestComponentsDoNotInheritTheEnvironment(t *testing.T) {
 
 func TestTail(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
-	if err := os.WriteFile(path, []byte(strings.Repeat("early\n", 100)+"late\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(path, []byte(strings.Repeat("early\n", 100)+"late\n"), 0o600))
 	lines := strings.Split(tail(path), "\n")
 	if len(lines) != logTailLines || lines[len(lines)-1] != "late" {
 		t.Errorf("got %q", lines)

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 // Command ecssim serves a simulated ECS of Alibaba Cloud, to try the operator without an account: see hack/ecssim. A browser shows its
 // instances.
@@ -173,8 +171,7 @@ func (o *options) tls() (*tls.Config, error) {
 	return &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}, nil
 }
 
-// invitation returns the instructions to start the operator with this server. It
-// contains no secret except that of the default key.
+// invitation returns the instructions to start the operator with this server. It contains no secret except that of the default key.
 func invitation(scheme string, address net.Addr, accounts []ecssim.Account) string {
 	host, port, _ := net.SplitHostPort(address.String())
 	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {

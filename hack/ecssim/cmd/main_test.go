@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package main
 
@@ -36,6 +34,7 @@ import (
 
 	"github.com/glassback/glassback/hack/ecssim"
 	"github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // command is a run of the command.
@@ -73,9 +72,7 @@ func start(t *testing.T, args ...string) *command {
 func (c *command) line() string {
 	c.tb.Helper()
 	line, err := c.lines.ReadString('\n')
-	if err != nil {
-		c.tb.Fatal(err)
-	}
+	must.Succeed(c.tb, err)
 	return strings.TrimSuffix(line, "\n")
 }
 
@@ -83,9 +80,7 @@ func (c *command) line() string {
 func (c *command) call(id, secret string, request requests.AcsRequest, response responses.AcsResponse) (string, error) {
 	c.tb.Helper()
 	client, err := sdk.NewClientWithOptions("cn-hangzhou", sdk.NewConfig(), credentials.NewAccessKeyCredential(id, secret))
-	if err != nil {
-		c.tb.Fatal(err)
-	}
+	must.Succeed(c.tb, err)
 	request.SetDomain(strings.TrimPrefix(c.url, "http://"))
 	printed := make(chan string, 1)
 	go func() {
@@ -107,14 +102,10 @@ type got struct {
 func get(t *testing.T, client *http.Client, url string) got {
 	t.Helper()
 	response, err := client.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return got{response.StatusCode, response.Header, string(body)}
 }
 
@@ -178,9 +169,7 @@ func TestEachKeyIsAnAccountOfItsOwn(t *testing.T) {
 
 func TestHTTPS(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, NotAfter: time.Now().Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true,
@@ -196,9 +185,7 @@ func TestHTTPS(t *testing.T) {
 		"tls.crt": {Type: "CERTIFICATE", Bytes: certificate}, "tls.key": {Type: "PRIVATE KEY", Bytes: private},
 	} {
 		files[name] = pem.EncodeToMemory(block)
-		if err := os.WriteFile(filepath.Join(dir, name), files[name], 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, name), files[name], 0o600))
 	}
 	c := start(t, "--tls-cert-file", filepath.Join(dir, "tls.crt"), "--tls-private-key-file", filepath.Join(dir, "tls.key"))
 	roots := x509.NewCertPool()
@@ -213,9 +200,7 @@ func TestHTTPS(t *testing.T) {
 
 func TestWhatIsWrongWithTheFlags(t *testing.T) {
 	busy, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer busy.Close()
 	for name, tc := range map[string]struct {
 		args []string

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 // Command mutants takes each guard of docs/architecture.md out of the code, and runs the test that must fail then: see
 // package mutants. Run it in the root of the repository.

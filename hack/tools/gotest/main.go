@@ -1,16 +1,13 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 // Command gotest is go test that does not forget what was skipped:
 //
 //	gotest [-artifacts DIRECTORY] FILE ARGUMENTS...
 //
-// It runs go test with the arguments and prints what go test would, and after each
-// package its tests that took longer than half a minute. It appends one line to FILE
-// for every test that was skipped, with the reason that the test gave. DIRECTORY is emptied, and then holds what tests keep in their
-// T.ArtifactDir; it is gone if they keep nothing. Its exit code is go test's.
+// It runs go test with the arguments and prints what go test would, and after each package its tests that took longer than half a minute.
+// It appends one line to FILE for every test that was skipped, with the reason that the test gave. DIRECTORY is emptied, and then holds
+// what tests keep in their T.ArtifactDir; it is gone if they keep nothing. Its exit code is go test's.
 //
 // It is not gotestsum: that neither collects the reasons of skipped tests in a file, which the last line of "make test" needs, nor
 // removes empty directories of artifacts, and it finds slow tests only when it reads the JSON of the run once more.
@@ -50,9 +47,8 @@ func main() {
 	os.Exit(code)
 }
 
-// keep calls run with the flags that have tests keep their artifacts in dir, and
-// leaves none of those directories in which tests kept nothing: go test makes one for
-// each test that could have kept something. An empty dir means that none are kept.
+// keep calls run with the flags that have tests keep their artifacts in dir, and leaves none of those directories in which tests kept
+// nothing: go test makes one for each test that could have kept something. An empty dir means that none are kept.
 func keep(dir string, run func(flags []string) (int, error)) (int, error) {
 	if dir == "" {
 		return run(nil)
@@ -129,8 +125,7 @@ const slow = 30
 // test names one test, or with an empty name all of a package.
 type test struct{ pkg, name string }
 
-// report copies events from in to out as go test without -v would print them, and
-// returns the tests that were skipped.
+// report copies events from in to out as go test without -v would print them, and returns the tests that were skipped.
 func report(in io.Reader, out io.Writer) ([]string, error) {
 	var skipped []string
 	outputs := map[test][]string{}    // of tests that have not ended yet

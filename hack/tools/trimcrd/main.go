@@ -1,21 +1,16 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
-// Command trimcrd drops, below some fields of a CRD that controller-gen made, the
-// descriptions and the rules about updates:
+// Command trimcrd drops, below some fields of a CRD that controller-gen made, the descriptions and the rules about updates:
 //
 //	trimcrd FILE spec.jobTemplate spec.env.valueFrom
 //
-// A Job template brings some 600 KB of descriptions of the built-in types along.
-// With them a CRD is too large for the annotation of a plain kubectl apply, and
-// the API server would publish them once more; kubectl explain job has them.
+// A Job template brings some 600 KB of descriptions of the built-in types along. With them a CRD is too large for the annotation of a plain
+// kubectl apply, and the API server would publish them once more; kubectl explain job has them.
 //
-// It also bounds the exponents of quantities. controller-gen's pattern allows
-// "1e1.5", which no client can parse, and "1e-99999999", which takes minutes: one
-// such object would stop every informer. For the same reason it bounds the numbers
-// of an intstr.IntOrString: no client can decode 2147483648.
+// It also bounds the exponents of quantities. controller-gen's pattern allows "1e1.5", which no client can parse, and "1e-99999999", which
+// takes minutes: one such object would stop every informer. For the same reason it bounds the numbers of an intstr.IntOrString: no client
+// can decode 2147483648.
 package main
 
 import (
@@ -71,8 +66,7 @@ func trim(file string, paths []string) error {
 	return os.WriteFile(file, append([]byte("---\n"), bytes.TrimPrefix(out, []byte("---\n"))...), 0o644)
 }
 
-// lookUp returns the schema of a field, or nil. The fields of a list are those of
-// its items.
+// lookUp returns the schema of a field, or nil. The fields of a list are those of its items.
 func lookUp(schema map[string]any, path string) map[string]any {
 	for name := range strings.SplitSeq(path, ".") {
 		if items, list := schema["items"].(map[string]any); list {

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package aliyun
 
@@ -109,8 +107,7 @@ func classify(status int, code, message string) Class {
 	return Transient
 }
 
-// denied returns the class of the code OperationDenied without a suffix. Only the message shows
-// the cause.
+// denied returns the class of the code OperationDenied without a suffix. Only the message shows the cause.
 func denied(message string) Class {
 	message = strings.ToLower(message)
 	for _, sign := range []string{"stock", "sold out", "not available", "insufficient"} {
@@ -139,8 +136,7 @@ func (a *answer) refusal() *Error {
 	return e
 }
 
-// aboutCredentials returns the meaning of an error of ECS about credentials. The messages of ECS
-// itself contain the string that was signed.
+// aboutCredentials returns the meaning of an error of ECS about credentials. The messages of ECS itself contain the string that was signed.
 func aboutCredentials(code string) string {
 	switch {
 	case code == "InvalidAccessKeyId.NotFound":

@@ -1,18 +1,13 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
-// Package aliyun is a client of Alibaba Cloud ECS that manages instances. It sends every call
-// once, with the context of its caller. If ECS rejected the time or the nonce, it sends the
-// call a second time. Every error has a class (Error.Class) and holds no secret. The callers
+// Package aliyun is a client of Alibaba Cloud ECS that manages instances. It sends every call once, with the context of its caller. If ECS
+// rejected the time or the nonce, it sends the call a second time. Every error has a class (Error.Class) and holds no secret. The callers
 // decide what to do about an error.
 //
-// It uses alibaba-cloud-sdk-go. That SDK has no contexts, cannot be used by several goroutines,
-// puts secrets into its errors, and panics at malformed answers. So each call has an SDK client
-// of its own, and a transport between the SDK and the network reads the answer before the SDK
-// does. The package never uses the client of services/ecs: the linker would keep its hundreds
-// of methods.
+// It uses alibaba-cloud-sdk-go. That SDK has no contexts, cannot be used by several goroutines, puts secrets into its errors, and panics at
+// malformed answers. So each call has an SDK client of its own, and a transport between the SDK and the network reads the answer before the
+// SDK does. The package never uses the client of services/ecs: the linker would keep its hundreds of methods.
 package aliyun
 
 import (

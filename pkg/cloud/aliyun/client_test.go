@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package aliyun
 
@@ -21,6 +19,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // wire answers requests in place of the network.
@@ -55,9 +55,7 @@ var secret = AccessKey{ID: "LTAI5t+ID/with=odd", Secret: "s3cr3t/+=&%~*secret", 
 func open(t testing.TB, w http.RoundTripper) *Region {
 	t.Helper()
 	cloud, err := New(Config{Transport: w})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return cloud.Open(&secret, "cn-beijing")
 }
 
@@ -174,9 +172,7 @@ func TestUnknownRegion(t *testing.T) {
 		return nil, &net.OpError{Op: "dial", Err: &net.DNSError{Name: r.URL.Hostname(), IsNotFound: true}}
 	})
 	cloud, err := New(Config{Transport: missing})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for name, test := range map[string]struct {
 		region string
 		want   Class
@@ -222,9 +218,7 @@ func TestEndpoints(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			cloud, err := New(Config{Endpoint: test.endpoint, Transport: w})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			region := cloud.Open(&secret, test.region)
 			if err := region.Start(t.Context(), "i-1"); err != nil || asked != test.ecs {
 				t.Errorf("ECS is asked at %s (%v), want %s", asked, err, test.ecs)
@@ -354,9 +348,7 @@ func TestEnvironment(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, fine) }))
 	defer server.Close()
 	cloud, err := New(Config{Endpoint: server.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer cloud.transport.(*http.Transport).CloseIdleConnections()
 	if err := cloud.Open(&secret, "cn-beijing").Start(t.Context(), "i-1"); err != nil {
 		t.Error(err)
@@ -390,9 +382,7 @@ func TestNetwork(t *testing.T) {
 				transport.Proxy = refusingProxy(t)
 			}
 			cloud, err := New(Config{Endpoint: test.endpoint, Transport: transport})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			e := failure(t, cloud.Open(&secret, "cn-beijing").Stop(t.Context(), "i-1"))
 			if e.Class != Transient || !strings.Contains(e.Message, test.want) {
 				t.Errorf("got %v", e)
@@ -407,8 +397,6 @@ func refusingProxy(t *testing.T) func(*http.Request) (*url.URL, error) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusMethodNotAllowed) }))
 	t.Cleanup(server.Close)
 	u, err := url.Parse(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return http.ProxyURL(u)
 }

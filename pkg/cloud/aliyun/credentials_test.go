@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package aliyun
 
@@ -16,6 +14,8 @@ import (
 
 	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/auth/credentials"
 	"k8s.io/utils/clock"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // provider is a credentials provider, as a function.
@@ -113,9 +113,7 @@ func TestDefaultChain(t *testing.T) {
 			used = r.URL.Query().Get("AccessKeyId")
 			return reply(200, fine)
 		})})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		region := cloud.Open(nil, "cn-beijing")
 		if err := region.Start(t.Context(), "i-1"); ClassOf(err) != NoCredentials || used != "" {
 			t.Errorf("without any: %v", err)
@@ -149,9 +147,7 @@ func TestAccessKeys(t *testing.T) {
 				}
 				return reply(200, `{"RequestId":"R-1","AccountId":"42"}`)
 			})})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			region := cloud.Open(&test.key, "cn-beijing")
 			if err := region.Start(t.Context(), "i-1"); ClassOf(err) != test.want {
 				t.Errorf("got %v", err)
@@ -171,9 +167,7 @@ func TestAccountIsAskedOnce(t *testing.T) {
 		}
 		return reply(200, `{"RequestId":"R-1","AccountId":"42"}`)
 	})})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if _, err := cloud.Open(&secret, "cn-beijing").Account(t.Context()); ClassOf(err) != Transient {
 		t.Errorf("got %v", err)
 	}

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package aliyun
 
@@ -28,8 +26,7 @@ const (
 	maxPages = 100
 	// creationTimeLayout is the layout of CreationTime.
 	creationTimeLayout = "2006-01-02T15:04Z"
-	// listAccessTTL is how long a check of the right to list instances is valid. Two answers that are further apart have a
-	// check each.
+	// listAccessTTL is how long a check of the right to list instances is valid. Two answers that are further apart have a check each.
 	listAccessTTL = 10 * time.Second
 )
 
@@ -109,8 +106,7 @@ func integer(n int) requests.Integer {
 	return requests.Integer(strconv.Itoa(n))
 }
 
-// Describe returns the instances with these IDs, at most 100. An instance that it omits does
-// not exist, or ECS does not show it yet.
+// Describe returns the instances with these IDs, at most 100. An instance that it omits does not exist, or ECS does not show it yet.
 func (r *Region) Describe(ctx context.Context, ids []string) ([]Instance, error) {
 	switch {
 	case len(ids) == 0: // To ECS, no ID means all instances.

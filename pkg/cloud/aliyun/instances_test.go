@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package aliyun
 
@@ -21,6 +19,7 @@ import (
 	"time"
 
 	"github.com/glassback/glassback/hack/ecssim"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // createOf is a whole request.
@@ -38,9 +37,7 @@ func createOf(token string) CreateRequest {
 func simulated(t testing.TB, server *ecssim.Server) *Region {
 	t.Helper()
 	cloud, err := New(Config{Transport: server.Transport(), UserAgent: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return cloud.Open(&AccessKey{ID: "test", Secret: "test"}, "cn-beijing")
 }
 
@@ -62,9 +59,7 @@ func TestLife(t *testing.T) {
 		region := simulated(t, server)
 		must := func(err error) {
 			t.Helper()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 		}
 		account, err := region.Account(ctx)
 		must(err)
@@ -191,9 +186,7 @@ func TestPages(t *testing.T) {
 		region := simulated(t, server)
 		want := fleet(t, region, 250)
 		found, err := region.Find(t.Context(), map[string]string{"a": "1"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		got := []string{}
 		for _, instance := range found {
 			got = append(got, instance.ID)
@@ -223,9 +216,7 @@ func fleet(t testing.TB, region *Region, size int) []string {
 		id, err := region.Create(t.Context(), CreateRequest{
 			Name: fmt.Sprintf("ins-%d", i), Type: "ecs.g6.large", ImageID: "image.vhd", Tags: map[string]string{"a": "1"},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		ids = append(ids, id)
 	}
 	return slices.Sorted(slices.Values(ids))
@@ -281,9 +272,7 @@ func TestManyAtOnce(t *testing.T) {
 		Accounts: []ecssim.Account{{ID: "1", AccessKeyID: "a", AccessKeySecret: "a"}, {ID: "2", AccessKeyID: "b", AccessKeySecret: "b"}},
 	})
 	cloud, err := New(Config{Transport: server.Transport()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var group sync.WaitGroup
 	for i := range 64 {
 		group.Go(func() {
@@ -330,9 +319,7 @@ func BenchmarkStart(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		region.cloud.limiter.buckets = map[bucketKey]*bucket{}
-		if err := region.Start(b.Context(), "i-1"); err != nil {
-			b.Fatal(err)
-		}
+		must.Succeed(b, region.Start(b.Context(), "i-1"))
 	}
 }
 
@@ -358,9 +345,7 @@ func hundred(b *testing.B) (string, []string) {
 	for i := range 100 {
 		region.cloud.limiter.buckets = map[bucketKey]*bucket{}
 		id, err := region.Create(b.Context(), createOf(fmt.Sprint("token-", i)))
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.Succeed(b, err)
 		ids = append(ids, id)
 	}
 	if _, err := region.Describe(b.Context(), ids); err != nil {

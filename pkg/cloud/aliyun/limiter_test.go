@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package aliyun
 
@@ -13,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 func TestThrottled(t *testing.T) {
@@ -26,9 +26,7 @@ func TestThrottled(t *testing.T) {
 			}
 			return reply(200, fine)
 		})})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		region := cloud.Open(&secret, "cn-beijing")
 		e := failure(t, region.Start(t.Context(), "i-1"))
 		if e.Class != Throttled || e.Code != "Throttling.User" || e.RetryAfter < 40*time.Second || e.RetryAfter >= 40*time.Second+jitter {
@@ -66,9 +64,7 @@ func TestThrottledAccount(t *testing.T) {
 		}
 		return reply(200, `{"RequestId":"R-1","AccountId":"42"}`)
 	})})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	one, two := cloud.Open(&AccessKey{ID: "1", Secret: "x"}, "cn-beijing"), cloud.Open(&AccessKey{ID: "2", Secret: "x"}, "cn-beijing")
 	for _, region := range []*Region{one, two} {
 		if _, err := region.Account(t.Context()); err != nil {
@@ -143,9 +139,7 @@ func TestGivenUpWhileWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		region := open(t, says(200, fine))
 		for range changes.burst {
-			if err := region.Start(t.Context(), "i-1"); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, region.Start(t.Context(), "i-1"))
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package aliyun
 
@@ -12,9 +10,8 @@ import (
 	"time"
 )
 
-// Observer is called after every request, with the context of the call, the action, the region (as
-// the user wrote it), the class of the error ("" for success), and the duration. Several goroutines
-// may call it at once.
+// Observer is called after every request, with the context of the call, the action, the region (as the user wrote it), the class of the
+// error ("" for success), and the duration. Several goroutines may call it at once.
 type Observer func(ctx context.Context, action, region string, class Class, took time.Duration)
 
 var observers struct {

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package aliyun
 
@@ -10,15 +8,14 @@ import (
 	"testing"
 
 	"github.com/glassback/glassback/hack/ecssim"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 func TestAReadOnlyCloudMakesNoCallThatChangesSomething(t *testing.T) {
 	const id, secret = "LTAI5tReadOnly", "readOnlySecret"
 	server := ecssim.New(ecssim.Config{Seed: 1, Accounts: []ecssim.Account{{ID: "1", AccessKeyID: id, AccessKeySecret: secret}}})
 	cloud, err := New(Config{Endpoint: "http://ecs.example.com", Transport: server.Transport(), ReadOnly: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	ctx, region := t.Context(), cloud.Open(&AccessKey{ID: id, Secret: secret}, "cn-beijing")
 	name := "renamed"
 	_, created := region.Create(ctx, CreateRequest{Type: "ecs.g6.large", ImageID: "a.vhd", ClientToken: "token"})

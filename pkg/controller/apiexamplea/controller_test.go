@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package apiexamplea
 
@@ -29,6 +27,7 @@ import (
 	"github.com/glassback/glassback/pkg/fakeapi"
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
 	"github.com/glassback/glassback/pkg/generated/informers/externalversions"
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/report"
 )
 
@@ -42,8 +41,7 @@ const (
 	takenMessage  = "ConfigMap sample-greeting exists already and has no controller: rename or delete one of the two"
 )
 
-// taken puts a ConfigMap of another owner where the greeting is to be. With the
-// label, the cache shows it.
+// taken puts a ConfigMap of another owner where the greeting is to be. With the label, the cache shows it.
 func taken(labelled bool, controller *metav1.OwnerReference) func(*server) {
 	return func(s *server) {
 		theirs := &corev1.ConfigMap{
@@ -64,8 +62,8 @@ func gone(s *server) { s.Remove("configmaps", configMapKey) }
 
 func goneExample(s *server) { s.Remove("apiexampleas", key) }
 
-// dying is what a delete does to a ConfigMap that has a finalizer.
-func dying(s *server) {
+// terminate is what a delete does to a ConfigMap that has a finalizer.
+func terminate(s *server) {
 	s.alter(func(c *corev1.ConfigMap) { c.Finalizers = []string{"example.com/held"} })
 	s.Delete("configmaps", configMapKey)
 }
@@ -298,14 +296,14 @@ func TestSync(t *testing.T) {
 			}),
 		},
 		"a ConfigMap that is being deleted is left alone until it is gone": {
-			given: []func(*server){dying, edit(func(e *v1.ApiExampleA) { e.Spec.FirstName = "Ada" })},
+			given: []func(*server){terminate, edit(func(e *v1.ApiExampleA) { e.Spec.FirstName = "Ada" })},
 			want: failed("ConfigMapTerminating", want{
 				requests: []string{statusRequest}, after: child.Recheck,
 				events: []string{"Warning ConfigMapTerminating " + goingMessage}, left: jimmy, greeting: jimmy,
 			}),
 		},
 		"a ConfigMap that is being deleted, as it should be: the same": {
-			given: []func(*server){dying},
+			given: []func(*server){terminate},
 			want: failed("ConfigMapTerminating", want{
 				requests: []string{statusRequest}, after: child.Recheck,
 				events: []string{"Warning ConfigMapTerminating " + goingMessage}, left: jimmy, greeting: jimmy,
@@ -450,9 +448,7 @@ func TestAFight(t *testing.T) {
 			for s.clock.Since(t0) < time.Hour {
 				s.catchUp()
 				requests, after, err := s.sync(t)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, err)
 				switch wrote := slices.ContainsFunc(requests, func(r string) bool { return r == createRequest || r == applyRequest }); {
 				case wrote:
 					writes++
@@ -478,9 +474,7 @@ func TestAFight(t *testing.T) {
 			for range 10 {
 				s.catchUp()
 				_, after, err := s.sync(t)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, err)
 				s.clock.SetTime(s.clock.Now().Add(after))
 			}
 			got, data := reasonOf(s.example(), glassback.ConditionReady), s.configMap().Data
@@ -542,9 +536,7 @@ func TestAFreedNameIsTaken(t *testing.T) {
 	var all []string
 	for range 3 {
 		requests, _, err := s.sync(t)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		all = append(all, requests...)
 		s.catchUp()
 	}
@@ -557,8 +549,7 @@ func TestAFreedNameIsTaken(t *testing.T) {
 	}
 }
 
-// deaf is an informer that is never told of anything, and lets a test call its
-// handlers.
+// deaf is an informer that is never told of anything, and lets a test call its handlers.
 type deaf struct {
 	cache.SharedIndexInformer
 	handlers []cache.ResourceEventHandler
@@ -588,9 +579,7 @@ func TestTombstones(t *testing.T) {
 					own.InformerFor(&v1.ApiExampleA{}, func(versioned.Interface, time.Duration) cache.SharedIndexInformer { return examples })
 					kube.InformerFor(&corev1.ConfigMap{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer { return configMaps })
 				}))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, err)
 				go c.Run(t.Context(), t.Context(), 0) // Handlers add keys, and no worker takes them.
 				synctest.Wait()
 				tombstones := map[*deaf]any{examples: s.example(), configMaps: s.configMap()}

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 // Package apiexamplea writes a greeting for each ApiExampleA into a ConfigMap. It is the smallest complete controller of
 // Glassback. Read it first, in the order of a sync:

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package apiexamplea
 
@@ -24,7 +22,7 @@ func TestPlan(t *testing.T) {
 		"an edited greeting: one write":   {data(greetingKey, "theirs"), []string{"update ConfigMap sample-greeting", hidden}},
 		"a key of another client: stays":  {data("other", "theirs"), []string{"nothing to do"}},
 		"no ConfigMap: it is created":     {gone, []string{"create ConfigMap sample-greeting", "    apiVersion: none → v1", hidden}},
-		"one that is being deleted":       {dying, []string{"update ApiExampleA sample"}},
+		"one that is being deleted":       {terminate, []string{"update ApiExampleA sample"}},
 		"another name: one write":         {edit(jim), []string{"update ConfigMap sample-greeting", hidden}},
 		"an edited status: it is written": {edit(func(e *v1.ApiExampleA) { e.Status.Greeting = "" }), []string{"update ApiExampleA sample"}},
 		"an invalid spec: the status":     {edit(twoLines), []string{"update ApiExampleA sample"}},

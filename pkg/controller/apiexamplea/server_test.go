@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package apiexamplea
 
@@ -21,6 +19,7 @@ import (
 	v1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
 	"github.com/glassback/glassback/pkg/fakeapi"
 	"github.com/glassback/glassback/pkg/generated/informers/externalversions"
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/recording/recordtest"
 )
 
@@ -121,9 +120,7 @@ func (s *server) settle(t *testing.T) *server {
 	t.Helper()
 	for range 5 {
 		requests, _, err := s.sync(t)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		s.catchUp()
 		if len(requests) == 0 {
 			s.forget()
@@ -141,14 +138,4 @@ func (s *server) forget() {
 }
 
 // sent returns the events that the controller has sent.
-func (s *server) sent() []string {
-	var events []string
-	for {
-		select {
-		case event := <-s.events.Events:
-			events = append(events, event)
-		default:
-			return events
-		}
-	}
-}
+func (s *server) sent() []string { return fakeapi.Sent(s.events) }

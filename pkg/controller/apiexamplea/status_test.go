@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package apiexamplea
 
@@ -18,8 +16,7 @@ import (
 	"github.com/glassback/glassback/pkg/child"
 )
 
-// TestStatus is the table of what a sync may have found. Conditions are written as
-// "True Reason: message".
+// TestStatus is the table of what a sync may have found. Conditions are written as "True Reason: message".
 func TestStatus(t *testing.T) {
 	const fine = "False AsExpected: Nothing is wrong"
 	const altered = "Something, such as a webhook, changes what the operator writes into ConfigMap sample-greeting"

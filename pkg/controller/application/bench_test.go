@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package application
 
@@ -11,6 +9,7 @@ import (
 
 	v1 "github.com/glassback/glassback/pkg/apis/app/v1"
 	"github.com/glassback/glassback/pkg/fakeapi"
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/recording"
 )
 
@@ -39,9 +38,7 @@ func BenchmarkSync(b *testing.B) {
 				if bench.next != nil {
 					deployment = deployment.DeepCopyObject().(object)
 					bench.next(deployment, n)
-					if err := o.stores["deployments"].Update(deployment); err != nil {
-						b.Fatal(err)
-					}
+					must.Succeed(b, o.stores["deployments"].Update(deployment))
 				}
 				if _, err := o.Sync(b.Context(), key); err != nil || len(s.Requests()) > 0 {
 					b.Fatalf("requests %q, error %v; want none", s.requests(0), err)

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package application
 
@@ -139,8 +137,7 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	return loop.Soonest(wait, out.wait), errors.Join(actErr, reportErr)
 }
 
-// fetch returns a copy of the Application with its defaults. It returns nil if the object is gone, is being deleted, or
-// is paused.
+// fetch returns a copy of the Application with its defaults. It returns nil if the object is gone, is being deleted, or is paused.
 func (c *Controller) fetch(key cache.ObjectName) (*v1.Application, error) {
 	cached, err := c.apps.Applications(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) {

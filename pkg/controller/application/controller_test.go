@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package application
 
@@ -24,6 +22,7 @@ import (
 	v1 "github.com/glassback/glassback/pkg/apis/app/v1"
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	"github.com/glassback/glassback/pkg/fakeapi"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 const (
@@ -64,16 +63,15 @@ func taken(resource string, labelled bool, controller *metav1.OwnerReference) fu
 	}
 }
 
-// dying is what a delete does to a child that has a finalizer.
-func dying(resource string) func(*server) {
+// terminate is what a delete does to a child that has a finalizer.
+func terminate(resource string) func(*server) {
 	return func(s *server) {
 		s.addFinalizer(resource)
 		s.delete(resource)
 	}
 }
 
-// twice gives the Deployment two variables of one name, as a client may that does
-// not apply.
+// twice gives the Deployment two variables of one name, as a client may that does not apply.
 func twice(s *server) {
 	alter(s, "deployments", "other-client", func(d *appsv1.Deployment) {
 		c := &d.Spec.Template.Spec.Containers[0]
@@ -114,9 +112,7 @@ func TestFromNothing(t *testing.T) {
 	var all []string
 	for range 4 {
 		requests, _, err := o.sync(t)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		all = append(all, requests...)
 		o.catchUp()
 	}
@@ -132,8 +128,7 @@ func TestFromNothing(t *testing.T) {
 	}
 }
 
-// TestOnceAndNoMore lets each change be acted on and seen, and then wants nothing
-// to be left to do.
+// TestOnceAndNoMore lets each change be acted on and seen, and then wants nothing to be left to do.
 func TestOnceAndNoMore(t *testing.T) {
 	for sentence, change := range map[string]func(*server){
 		"another image": func(s *server) { s.edit(func(a *v1.Application) { a.Spec.Image = "nginx:1.30" }) },

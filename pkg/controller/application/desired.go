@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package application
 
@@ -51,11 +49,10 @@ func deployment(app *v1.Application, owned *appsv1ac.DeploymentApplyConfiguratio
 
 // replicas returns the number of Pods to apply, or nil if another client owns the field.
 //
-// With an autoscaler, the operator applies the present value while it owns the field. If it stopped at once, the field
-// would have no owner, and the API server would default it to 1. When the autoscaler changes the number, it becomes the
-// owner of the field, and the operator no longer applies it. If the cache does not show that change yet, the apply fails
-// with a conflict: it names the version in the cache. All of this also holds for an autoscaler that the spec no longer
-// requests, until it is gone.
+// With an autoscaler, the operator applies the present value while it owns the field. If it stopped at once, the field would have no owner,
+// and the API server would default it to 1. When the autoscaler changes the number, it becomes the owner of the field, and the operator no
+// longer applies it. If the cache does not show that change yet, the apply fails with a conflict: it names the version in the cache. All of
+// this also holds for an autoscaler that the spec no longer requests, until it is gone.
 func replicas(app *v1.Application, owned *appsv1ac.DeploymentApplyConfiguration, hpa *autoscalingv2.HorizontalPodAutoscaler) *int32 {
 	autoscaling, n := app.Spec.Autoscaling, *app.Spec.Replicas
 	switch {

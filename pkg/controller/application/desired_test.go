@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package application
 
@@ -34,15 +32,14 @@ import (
 	v1 "github.com/glassback/glassback/pkg/apis/app/v1"
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	"github.com/glassback/glassback/pkg/fakeapi"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // desired is what there should be, by resource: apply configurations.
 func desired(t testing.TB, app *v1.Application) map[string]any {
 	t.Helper()
 	deployment, err := deployment(app, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	all := map[string]any{
 		"deployments": deployment, "services": service(app), "ingresses": ingress(app),
 		"horizontalpodautoscalers": autoscaler(app), "poddisruptionbudgets": budget(app),
@@ -72,22 +69,16 @@ func extract(t testing.TB, child object) any {
 	case *policyv1.PodDisruptionBudget:
 		owned, err = policyv1ac.ExtractPodDisruptionBudget(child, glassback.Name)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return owned
 }
 
 func load(t *testing.T, name string) *v1.Application {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("testdata", name+".yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	app := &v1.Application{}
-	if err := yaml.UnmarshalStrict(data, app); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, yaml.UnmarshalStrict(data, app))
 	app.Default()
 	if errs := app.Validate(nil); len(errs) > 0 {
 		t.Fatal(errs.ToAggregate())
@@ -118,8 +109,7 @@ func TestTheFullestSpecHasEveryField(t *testing.T) {
 	walk("spec", reflect.ValueOf(load(t, "full").Spec))
 }
 
-// TestDesiredSurvivesTheRoundTrip is what makes "nothing has changed" mean no
-// request: what is applied is what is owned afterwards.
+// TestDesiredSurvivesTheRoundTrip is what makes "nothing has changed" mean no request: what is applied is what is owned afterwards.
 func TestDesiredSurvivesTheRoundTrip(t *testing.T) {
 	for sentence, app := range map[string]*v1.Application{
 		"nothing but an image": load(t, "minimal"),
@@ -167,8 +157,7 @@ func TestDesiredSurvivesTheRoundTrip(t *testing.T) {
 	}
 }
 
-// TestAChangedOrderIsAppliedOnce is about lists whose elements have names: an apply
-// brings them into its own order.
+// TestAChangedOrderIsAppliedOnce is about lists whose elements have names: an apply brings them into its own order.
 func TestAChangedOrderIsAppliedOnce(t *testing.T) {
 	app := load(t, "full")
 	s := newServer(app)
@@ -190,9 +179,7 @@ func TestAChangedOrderIsAppliedOnce(t *testing.T) {
 func apply(t *testing.T, s *server, resource, name string, configuration any) {
 	t.Helper()
 	data, err := json.Marshal(configuration)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	gvr := kinds[resource].GroupVersion().WithResource(resource)
 	action := clienttesting.NewPatchActionWithOptions(gvr, s.key.Namespace, name, "application/apply-patch+yaml", data,
 		metav1.PatchOptions{FieldManager: glassback.Name, Force: ptr.To(true)})
@@ -204,9 +191,7 @@ func apply(t *testing.T, s *server, resource, name string, configuration any) {
 func text(t *testing.T, v any) string {
 	t.Helper()
 	data, err := yaml.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return string(data)
 }
 

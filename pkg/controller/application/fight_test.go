@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package application
 
@@ -57,8 +55,7 @@ func deploy(s *server) {
 	}
 }
 
-// TestAFight is against another controller that undoes every write at once, for an
-// hour. Then it stops.
+// TestAFight is against another controller that undoes every write at once, for an hour. Then it stops.
 func TestAFight(t *testing.T) {
 	for sentence, test := range fights {
 		t.Run(sentence, func(t *testing.T) {
@@ -123,8 +120,7 @@ func TestASlowFight(t *testing.T) {
 	}
 }
 
-// TestNoFight is about changes that are undone at once, since they are few, or far
-// between, or about another generation.
+// TestNoFight is about changes that are undone at once, since they are few, or far between, or about another generation.
 func TestNoFight(t *testing.T) {
 	image := fights["over the image"].undo
 	for sentence, test := range map[string]struct {

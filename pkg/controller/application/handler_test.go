@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package application
 
@@ -26,10 +24,10 @@ import (
 	v1 "github.com/glassback/glassback/pkg/apis/app/v1"
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
 	"github.com/glassback/glassback/pkg/generated/informers/externalversions"
+	"github.com/glassback/glassback/pkg/must"
 )
 
-// deaf is an informer that is never told of anything, and lets a test call its
-// handlers.
+// deaf is an informer that is never told of anything, and lets a test call its handlers.
 type deaf struct {
 	cache.SharedIndexInformer
 	handlers []cache.ResourceEventHandler
@@ -46,8 +44,7 @@ func (d *deaf) AddEventHandlerWithResyncPeriod(
 	return d.AddEventHandler(handler)
 }
 
-// wired is what New makes, with the informers that it has its handlers on. It is called in a
-// bubble of testing/synctest.
+// wired is what New makes, with the informers that it has its handlers on. It is called in a bubble of testing/synctest.
 func wired(t *testing.T, s *server) (*Controller, map[string]*deaf) {
 	t.Helper()
 	informers := map[string]*deaf{}
@@ -69,9 +66,7 @@ func wired(t *testing.T, s *server) (*Controller, map[string]*deaf) {
 			})
 		}
 	}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	go c.Run(t.Context(), t.Context(), 0) // Handlers add keys, and no worker takes them.
 	synctest.Wait()
 	return c, informers

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package application
 
@@ -20,6 +18,7 @@ import (
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	"github.com/glassback/glassback/pkg/child"
 	"github.com/glassback/glassback/pkg/fakeapi"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 func TestAFreedNameIsTaken(t *testing.T) {
@@ -34,9 +33,7 @@ func TestAFreedNameIsTaken(t *testing.T) {
 	var all []string
 	for range 3 {
 		requests, _, err := o.sync(t)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		all = append(all, requests...)
 		o.catchUp()
 	}
@@ -65,8 +62,7 @@ func (s *server) settleBeside(t *testing.T) {
 	}
 }
 
-// TestAnUnreadableDeployment is one with two variables of one name: which fields of
-// it are whose, cannot be told.
+// TestAnUnreadableDeployment is one with two variables of one name: which fields of it are whose, cannot be told.
 func TestAnUnreadableDeployment(t *testing.T) {
 	s := newServer(application()).settle(t)
 	twice(s)

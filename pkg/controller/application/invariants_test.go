@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package application
 
@@ -27,18 +25,15 @@ import (
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	"github.com/glassback/glassback/pkg/child"
 	"github.com/glassback/glassback/pkg/fakeapi"
+	"github.com/glassback/glassback/pkg/must"
 )
 
-// TestInvariants runs two operators on one Application through random histories:
-// their caches lag, each by itself; they crash after any write and are started
-// again; answers are lost; the spec changes; the Application is deleted and made
-// anew; people edit and delete its children, and put objects of their own in their
-// place; some children have finalizers, and stay on their way out for a while; the
-// autoscaler scales. However that goes, nothing of anybody else is ever changed or
-// deleted, there is never a number of replicas that no spec asked for, and no client that
-// sees an autoscaler changes the number that it has set. In the end the children are
-// exactly those that are wanted, the status says so, and nothing is written any more.
-// GLASSBACK_SEEDS=n runs so many histories.
+// TestInvariants runs two operators on one Application through random histories: their caches lag, each by itself; they crash after any
+// write and are started again; answers are lost; the spec changes; the Application is deleted and made anew; people edit and delete its
+// children, and put objects of their own in their place; some children have finalizers, and stay on their way out for a while; the
+// autoscaler scales. However that goes, nothing of anybody else is ever changed or deleted, there is never a number of replicas that no
+// spec asked for, and no client that sees an autoscaler changes the number that it has set. In the end the children are exactly those that
+// are wanted, the status says so, and nothing is written any more. GLASSBACK_SEEDS=n runs so many histories.
 func TestInvariants(t *testing.T) {
 	fakeapi.Histories(t, 30, 10, 80, func(run *fakeapi.History) (step, settle func()) {
 		h := newHistory(run)
@@ -111,7 +106,7 @@ func (h *history) step() {
 	case n < 35:
 		h.sync(i)
 	case n < 62:
-		h.see(i)
+		h.catchUpSome(i)
 	case n < 66:
 		h.note("operator %d is started anew", i)
 		h.operators[i] = h.server.connect()
@@ -137,9 +132,8 @@ func (h *history) step() {
 	}
 }
 
-// see lets one of the caches of operator i catch up by some states, or all of them
-// fully.
-func (h *history) see(i int) {
+// catchUpSome lets one of the caches of operator i catch up by some states, or all of them fully.
+func (h *history) catchUpSome(i int) {
 	o := h.operators[i]
 	if h.Random.IntN(3) > 0 {
 		o.catchUp()
@@ -176,8 +170,7 @@ func (h *history) sync(i int) {
 	}
 }
 
-// leftOthersAlone checks that the states since then, which an operator made, differ
-// in nothing that is another owner's.
+// leftOthersAlone checks that the states since then, which an operator made, differ in nothing that is another owner's.
 func (h *history) leftOthersAlone(since int) {
 	for _, event := range h.server.Events()[since:] {
 		if event.Was != nil && isForeign(event.Was) {
@@ -186,26 +179,24 @@ func (h *history) leftOthersAlone(since int) {
 	}
 }
 
-// sight is what an operator sees of an autoscaler.
-type sight struct {
+// autoscalerSnapshot is an autoscaler in the cache of an operator.
+type autoscalerSnapshot struct {
 	hpa  *autoscalingv2.HorizontalPodAutoscaler // nil if none of the Application's
 	spec v1.ApplicationSpec
 }
 
-func (o *operator) autoscaled() sight {
+func (o *operator) autoscaled() autoscalerSnapshot {
 	app, there, _ := o.stores["applications"].GetByKey(key.String())
 	cached, is, _ := o.stores["horizontalpodautoscalers"].GetByKey(key.String())
 	if !there || !is || !metav1.IsControlledBy(cached.(*autoscalingv2.HorizontalPodAutoscaler), app.(*v1.Application)) {
-		return sight{}
+		return autoscalerSnapshot{}
 	}
-	return sight{cached.(*autoscalingv2.HorizontalPodAutoscaler), app.(*v1.Application).Spec}
+	return autoscalerSnapshot{cached.(*autoscalingv2.HorizontalPodAutoscaler), app.(*v1.Application).Spec}
 }
 
-// keptTheNumber checks that the states since then, which an operator made who saw an
-// autoscaler, have the number of replicas that there was before: unless that is
-// beyond the bounds that it saw. It also makes a new Deployment as large as the
-// autoscaler has asked for.
-func (h *history) keptTheNumber(since int, sees sight) {
+// keptTheNumber checks that the states since then, which an operator made who saw an autoscaler, have the number of replicas that there was
+// before: unless that is beyond the bounds that it saw. It also makes a new Deployment as large as the autoscaler has asked for.
+func (h *history) keptTheNumber(since int, sees autoscalerSnapshot) {
 	if sees.hpa == nil {
 		return
 	}
@@ -272,8 +263,7 @@ func (h *history) drift(resource string) {
 	})
 }
 
-// displace puts an object of another owner where a child is, or is to be, or takes
-// it away.
+// displace puts an object of another owner where a child is, or is to be, or takes it away.
 func (h *history) displace(resource string) {
 	if child := h.server.child(resource); child != nil && isForeign(child) {
 		h.note("another client deletes its %s", resource)
@@ -311,8 +301,7 @@ func (h *history) release(resource string) {
 	}
 }
 
-// settle lets everything work without faults until nothing is left to do, and
-// checks what has become of it.
+// settle lets everything work without faults until nothing is left to do, and checks what has become of it.
 func (h *history) settle() {
 	if h.server.app() == nil {
 		h.edit()
@@ -411,13 +400,10 @@ func (h *history) wasListed(resource string, uid types.UID) bool {
 	return false
 }
 
-// deployment is what is wanted of the Deployment: the number of replicas is as the
-// spec says, or within the autoscaler's bounds.
+// deployment is what is wanted of the Deployment: the number of replicas is as the spec says, or within the autoscaler's bounds.
 func (h *history) deployment(child *appsv1.Deployment, owned any) any {
 	configuration, err := deployment(h.server.app(), nil, nil)
-	if err != nil {
-		h.Fatal(err)
-	}
+	must.Succeed(h, err)
 	replicas := owned.(*appsv1ac.DeploymentApplyConfiguration).Spec.Replicas
 	if a := h.server.app().Spec.Autoscaling; a != nil {
 		configuration.Spec.Replicas = replicas

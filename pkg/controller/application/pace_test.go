@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package application
 
@@ -19,10 +17,10 @@ import (
 
 	v1 "github.com/glassback/glassback/pkg/apis/app/v1"
 	"github.com/glassback/glassback/pkg/apis/glassback"
+	"github.com/glassback/glassback/pkg/must"
 )
 
-// TestPace goes through one rollout: numbers alone are written every ten seconds,
-// and whatever else changes is written at once.
+// TestPace goes through one rollout: numbers alone are written every ten seconds, and whatever else changes is written at once.
 func TestPace(t *testing.T) {
 	s := newServer(application(func(a *v1.Application) { a.Spec.Replicas = ptr.To[int32](30) })).settle(t)
 	s.edit(func(a *v1.Application) { a.Spec.Image = "nginx:1.30" })
@@ -77,9 +75,7 @@ func TestPace(t *testing.T) {
 		step.change()
 		o.catchUp()
 		requests, after, err := o.sync(t)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if wrote := slices.Equal(requests, []string{statusRequest}); wrote != step.request || !wrote && len(requests) > 0 {
 			t.Errorf("%s: requests %q, want the status: %t", step.says, requests, step.request)
 		}
@@ -133,9 +129,7 @@ func TestStatusWritesFromCreationToReady(t *testing.T) {
 		step()
 		o.catchUp()
 		requests, _, err := o.sync(t)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if n > 0 && len(requests) > 0 {
 			statuses = append(statuses, strconv.Itoa(n)+" "+strings.Join(requests, ", ")+": "+reasonOf(s.app(), glassback.ConditionReady))
 		}

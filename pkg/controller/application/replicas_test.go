@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package application
 
@@ -68,8 +66,7 @@ func replicasOf(s *server) int32 {
 	return 0
 }
 
-// TestTheAutoscalersNumberIsKept is about what may happen to a Deployment that its
-// autoscaler has scaled to 4.
+// TestTheAutoscalersNumberIsKept is about what may happen to a Deployment that its autoscaler has scaled to 4.
 func TestTheAutoscalersNumberIsKept(t *testing.T) {
 	unwanted := func(s *server) { s.edit(func(a *v1.Application) { a.Spec.Autoscaling = nil }) }
 	for sentence, test := range map[string]struct {
@@ -142,8 +139,7 @@ func TestALostLabelOfAnAutoscaledDeployment(t *testing.T) {
 	}
 }
 
-// TestAnAutoscalerThatStaysForAWhile is one that has a finalizer: as long as it is
-// there, it scales.
+// TestAnAutoscalerThatStaysForAWhile is one that has a finalizer: as long as it is there, it scales.
 func TestAnAutoscalerThatStaysForAWhile(t *testing.T) {
 	s := autoscaled(t)
 	s.addFinalizer("horizontalpodautoscalers")

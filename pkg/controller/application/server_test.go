@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package application
 
@@ -28,6 +26,7 @@ import (
 	v1 "github.com/glassback/glassback/pkg/apis/app/v1"
 	"github.com/glassback/glassback/pkg/fakeapi"
 	"github.com/glassback/glassback/pkg/generated/informers/externalversions"
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/recording/recordtest"
 )
 
@@ -211,9 +210,7 @@ func (s *server) settle(t testing.TB) *server {
 	t.Helper()
 	for range 10 {
 		requests, _, err := s.connect().sync(t)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		d, ok := s.child("deployments").(*appsv1.Deployment)
 		switch complete := !ok || (d.Status.ObservedGeneration == d.Generation && d.Status.Replicas == *d.Spec.Replicas); {
 		case !complete:
@@ -331,9 +328,7 @@ func (o *operator) run(t testing.TB, duration time.Duration, afterWrite func()) 
 		o.catchUp()
 		was, at := s.Version(), s.clock.Since(start)
 		requests, after, err := o.sync(t)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if s.Version() > was {
 			request := requests[len(requests)-1]
 			all = append(all, write{at, request})
@@ -353,17 +348,7 @@ func (o *operator) run(t testing.TB, duration time.Duration, afterWrite func()) 
 }
 
 // sent returns the events that the controller has sent.
-func (o *operator) sent() []string {
-	var events []string
-	for {
-		select {
-		case event := <-o.events.Events:
-			events = append(events, event)
-		default:
-			return events
-		}
-	}
-}
+func (o *operator) sent() []string { return fakeapi.Sent(o.events) }
 
 // failing returns a function that answers with err the requests whose requestText begins with prefix.
 func failing(prefix string, err error) func(fakeapi.Request) error {

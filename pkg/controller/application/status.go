@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package application
 
@@ -175,8 +173,7 @@ func rolloutOf(d *appsv1.Deployment) rollout {
 	return r
 }
 
-// reasonNewReplicaSetAvailable is the reason of a Deployment's condition Progressing after a complete rollout; its status
-// stays True.
+// reasonNewReplicaSetAvailable is the reason of a Deployment's condition Progressing after a complete rollout; its status stays True.
 const reasonNewReplicaSetAvailable = "NewReplicaSetAvailable"
 
 func condition(d *appsv1.Deployment, kind appsv1.DeploymentConditionType) *appsv1.DeploymentCondition {

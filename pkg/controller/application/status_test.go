@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package application
 
@@ -38,8 +36,7 @@ var rolledOut = []appsv1.DeploymentCondition{
 	is(appsv1.DeploymentProgressing, corev1.ConditionTrue, "NewReplicaSetAvailable"),
 }
 
-// deploymentOf is a Deployment of 3 replicas, of which so many are of the latest
-// version and so many are available.
+// deploymentOf is a Deployment of 3 replicas, of which so many are of the latest version and so many are available.
 func deploymentOf(replicas, updated, available int32, conditions ...appsv1.DeploymentCondition) *appsv1.Deployment {
 	return &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: "sample", Generation: 2},
@@ -51,8 +48,7 @@ func deploymentOf(replicas, updated, available int32, conditions ...appsv1.Deplo
 	}
 }
 
-// TestStatusOfARollout is the table of what a Deployment's state means. Conditions
-// are written as "True Reason: message".
+// TestStatusOfARollout is the table of what a Deployment's state means. Conditions are written as "True Reason: message".
 func TestStatusOfARollout(t *testing.T) {
 	const fine, noConflict = "False AsExpected: Nothing is wrong", "False NoConflict: No object of another owner is in the way"
 	scaling := v1.ApplicationStatus{Replicas: 3, Conditions: []metav1.Condition{
@@ -430,30 +426,30 @@ func TestResources(t *testing.T) {
 	deployment := v1.ResourceReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "sample"}
 	ingress := v1.ResourceReference{APIVersion: "networking.k8s.io/v1", Kind: "Ingress", Name: "sample"}
 	for sentence, test := range map[string]struct {
-		was  []v1.ResourceReference
-		see  func(*observed)
-		gone []string
-		want []v1.ResourceReference
+		was     []v1.ResourceReference
+		observe func(*observed)
+		gone    []string
+		want    []v1.ResourceReference
 	}{
-		"nothing is there": {see: func(*observed) {}},
+		"nothing is there": {observe: func(*observed) {}},
 		"what was there and is not shown stays": {
 			was: []v1.ResourceReference{ingress}, want: []v1.ResourceReference{deployment, ingress},
-			see: func(seen *observed) { seen.deployment.Object = &appsv1.Deployment{ObjectMeta: named} },
+			observe: func(seen *observed) { seen.deployment.Object = &appsv1.Deployment{ObjectMeta: named} },
 		},
 		"what was there and is known to be gone does not": {
-			was: []v1.ResourceReference{deployment, ingress}, see: func(*observed) {}, gone: []string{"Ingress", "Service"},
+			was: []v1.ResourceReference{deployment, ingress}, observe: func(*observed) {}, gone: []string{"Ingress", "Service"},
 			want: []v1.ResourceReference{deployment},
 		},
-		"what is gone and was not there is not": {see: func(*observed) {}, gone: []string{"Ingress"}},
+		"what is gone and was not there is not": {observe: func(*observed) {}, gone: []string{"Ingress"}},
 		"what was there by another name, or version, or kind is not": {
 			was: []v1.ResourceReference{
 				{APIVersion: "apps/v1", Kind: "Deployment", Name: "other"}, {APIVersion: "extensions/v1beta1", Kind: "Ingress", Name: "sample"},
 				{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "sample"},
 			},
-			see: func(*observed) {},
+			observe: func(*observed) {},
 		},
 		"all are there": {
-			see: func(seen *observed) {
+			observe: func(seen *observed) {
 				seen.deployment.Object, seen.service.Object = &appsv1.Deployment{ObjectMeta: named}, &corev1.Service{ObjectMeta: named}
 				seen.ingress.Object = &networkingv1.Ingress{ObjectMeta: named}
 				seen.autoscaler.Object = &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: named}
@@ -467,7 +463,7 @@ func TestResources(t *testing.T) {
 			},
 		},
 		"some are there": {
-			see: func(seen *observed) {
+			observe: func(seen *observed) {
 				seen.service.Object, seen.budget.Object = &corev1.Service{ObjectMeta: named}, &policyv1.PodDisruptionBudget{ObjectMeta: named}
 			},
 			want: []v1.ResourceReference{
@@ -478,7 +474,7 @@ func TestResources(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			var seen observed
-			test.see(&seen)
+			test.observe(&seen)
 			app := application(func(a *v1.Application) { a.Status.Resources = test.was })
 			if got := statusOf(observedAt(t0, app, seen), plan{}, outcome{gone: test.gone}).Resources; !slices.Equal(got, test.want) {
 				t.Errorf("resources %+v, want %+v", got, test.want)

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package application
 
@@ -405,14 +403,14 @@ func specRows() map[string]syncRow {
 			given: []func(*server){func(s *server) { s.remove("services") }, deleted}, want: settled,
 		},
 		"a child that is being deleted is left alone until it is gone, and reported": {
-			given: []func(*server){dying("services")},
+			given: []func(*server){terminate("services")},
 			want: syncWant{
 				requests: []string{statusRequest}, after: child.Recheck, ready: "ServiceTerminating", degraded: "ServiceTerminating",
 				events: []string{"Warning ServiceTerminating Service sample is being deleted; the operator creates it again when it is gone"},
 			},
 		},
 		"a child that is being deleted is left alone, whatever is wanted": {
-			given: []func(*server){dying("ingresses"), func(s *server) {
+			given: []func(*server){terminate("ingresses"), func(s *server) {
 				s.edit(func(a *v1.Application) { a.Spec.Ingress.Host = "shop.example.com" })
 			}},
 			want: syncWant{
@@ -421,20 +419,20 @@ func specRows() map[string]syncRow {
 			},
 		},
 		"a child that is being deleted and is not wanted any more: not reported": {
-			given: []func(*server){dying("ingresses"), func(s *server) {
+			given: []func(*server){terminate("ingresses"), func(s *server) {
 				s.edit(func(a *v1.Application) { a.Spec.Ingress.Enabled = ptr.To(false) })
 			}},
 			want: reported,
 		},
 		"a Deployment that is being deleted: reported": {
-			given: []func(*server){dying("deployments")},
+			given: []func(*server){terminate("deployments")},
 			want: syncWant{
 				requests: []string{statusRequest}, after: child.Recheck, ready: "DeploymentTerminating", degraded: "DeploymentTerminating",
 				events: []string{"Warning DeploymentTerminating Deployment sample is being deleted; the operator creates it again when it is gone"},
 			},
 		},
 		"a Deployment that is being deleted does not delay the others": {
-			given: []func(*server){dying("deployments"), func(s *server) { s.remove("services") }}, want: wrote("create services"),
+			given: []func(*server){terminate("deployments"), func(s *server) { s.remove("services") }}, want: wrote("create services"),
 		},
 		"a Deployment whose fields cannot be read: the others are brought up to date": {
 			given: []func(*server){twice, func(s *server) { s.edit(func(a *v1.Application) { a.Spec.Port = ptr.To[int32](9000) }) }},

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package ecsinstance
 
@@ -38,8 +36,7 @@ type outcome struct {
 	wait    time.Duration
 }
 
-// newOutcome returns the outcome of a plan before act did anything. A trial that a fresh poll makes needless
-// is forgotten.
+// newOutcome returns the outcome of a plan before act did anything. A trial that a fresh poll makes needless is forgotten.
 func newOutcome(o *observed, p plan) outcome {
 	out := outcome{ecs: o.ecs, memory: o.memory}
 	if o.fresh() {
@@ -156,10 +153,9 @@ func (c *Controller) backOff(o *observed, failed step, p *problem, out *outcome)
 	out.memory.backoff = backoff{problem: p, step: failed, until: now.Add(out.wait), generation: o.ecs.Generation}
 }
 
-// create creates the instance, unless there is one. A lookup always comes first: it shows what earlier
-// attempts created. Then, in the same sync, the token of the call is written into the status before the
-// call. That write fails if the object changed since this sync read it. So after a crash, too, the next
-// sync knows of every call that may have been made.
+// create creates the instance, unless there is one. A lookup always comes first: it shows what earlier attempts created. Then, in the same
+// sync, the token of the call is written into the status before the call. That write fails if the object changed since this sync read it.
+// So after a crash, too, the next sync knows of every call that may have been made.
 func (c *Controller) create(ctx context.Context, o *observed, p plan, out *outcome) error {
 	wanted := request(o.ecs, c.sessions.open(o.ecs).userData)
 	parameters, err := digest(o.ecs, wanted, o.userData)

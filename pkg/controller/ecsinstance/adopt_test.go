@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package ecsinstance
 
@@ -12,20 +10,17 @@ import (
 	"github.com/glassback/glassback/hack/ecssim"
 	v1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
 	"github.com/glassback/glassback/pkg/cloud/aliyun"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // byHand makes an instance as a user does in the console, and waits until it is Stopped.
 func (w *world) byHand(request aliyun.CreateRequest) string {
 	w.t.Helper()
 	cloud, err := aliyun.New(aliyun.Config{Endpoint: "http://ecs.example.com", Transport: w.cloud.Transport()})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.Succeed(w.t, err)
 	request.Type, request.ImageID = "ecs.g6.large", "other.vhd"
 	id, err := cloud.Open(&aliyun.AccessKey{ID: testID, Secret: testSecret}, "cn-beijing").Create(w.t.Context(), request)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.Succeed(w.t, err)
 	time.Sleep(time.Minute)
 	return id
 }

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package ecsinstance
 
@@ -21,6 +19,7 @@ import (
 	"github.com/glassback/glassback/pkg/cloud/aliyun"
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
 	typed "github.com/glassback/glassback/pkg/generated/clientset/versioned/typed/alibabacloud/v1alpha1"
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/pipeline"
 )
 
@@ -44,8 +43,8 @@ func (s shortcut) UpdateStatus(_ context.Context, ecs *v1alpha1.ECSInstance, _ m
 	return stored, s.store.Update(stored)
 }
 
-// known is a lens that knows whose it is.
-type known struct{ *lens }
+// known is a fakeCloud with an account.
+type known struct{ *fakeCloud }
 
 func (known) Account(context.Context) (string, error) { return testAccount, nil }
 
@@ -55,11 +54,9 @@ func bench(b *testing.B) (*Controller, *int) {
 	informer := pipeline.New(pipeline.Config{
 		Resource: "ecsinstances", Object: &v1alpha1.ECSInstance{}, Indexers: cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
 	})
-	if err := informer.GetIndexer().Add(settledECS()); err != nil {
-		b.Fatal(err)
-	}
+	must.Succeed(b, informer.GetIndexer().Add(settledECS()))
 	writes := new(int)
-	l := &lens{instances: map[string]aliyun.Instance{testInstance: *seen().instance}}
+	l := &fakeCloud{instances: map[string]aliyun.Instance{testInstance: *seen().instance}}
 	c, err := New(Config{
 		Client: shortcut{store: informer.GetStore(), writes: writes}, ECSInstances: source{informer},
 		Recorder: &record.FakeRecorder{}, Clock: clock.RealClock{},
@@ -68,9 +65,7 @@ func bench(b *testing.B) (*Controller, *int) {
 		},
 		Open: func(*aliyun.AccessKey, string) Cloud { return known{l} },
 	})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Succeed(b, err)
 	c.secrets.begin(b.Context())
 	c.fleets.begin(b.Context())
 	b.Cleanup(c.fleets.end)

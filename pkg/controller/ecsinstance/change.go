@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package ecsinstance
 
@@ -87,8 +85,7 @@ func changePower(o *observed) *plan {
 // maxTrials is after how many requests a change that does not show is a problem.
 const maxTrials = 3
 
-// try returns p, or a plan to wait: if the same change was requested a moment ago and does not show yet,
-// or if the instance is locked.
+// try returns p, or a plan to wait: if the same change was requested a moment ago and does not show yet, or if the instance is locked.
 func (o *observed) try(p plan) *plan {
 	if locks := o.instance.Locks; len(locks) > 0 && (p.step == stepStart || p.step == stepStop || p.step == stepSetType) {
 		return &plan{problem: &problem{reason: reasonInstanceLocked, stalled: true,

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package ecsinstance
 
@@ -55,8 +53,7 @@ type Cloud interface {
 	Untag(ctx context.Context, id string, keys []string) error
 }
 
-// OpenFunc returns the Cloud of an access key in a region. A nil key stands for the operator's own
-// credentials. OpenFunc makes no call.
+// OpenFunc returns the Cloud of an access key in a region. A nil key stands for the operator's own credentials. OpenFunc makes no call.
 type OpenFunc func(key *aliyun.AccessKey, region string) Cloud
 
 // Config holds the dependencies of a Controller.
@@ -71,8 +68,7 @@ type Config struct {
 	Trace    *trace.Recorder
 }
 
-// Controller creates, changes and deletes ECS instances. The package's documentation lists its
-// promises.
+// Controller creates, changes and deletes ECS instances. The package's documentation lists its promises.
 type Controller struct {
 	client    versioned.Interface
 	instances listers.ECSInstanceLister

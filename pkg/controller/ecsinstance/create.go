@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package ecsinstance
 
@@ -16,9 +14,8 @@ import (
 	"github.com/glassback/glassback/pkg/cloud/aliyun"
 )
 
-// adopting reports whether there still is an instance to adopt. Three steps do it: the ID goes into the
-// status, the instance gets the tag, and the status says that it is adopted. So the status names every
-// instance that may have the tag.
+// adopting reports whether there still is an instance to adopt. Three steps do it: the ID goes into the status, the instance gets the tag,
+// and the status says that it is adopted. So the status names every instance that may have the tag.
 func (o *observed) adopting() bool { return o.ecs.Spec.AdoptInstanceID != "" && !o.ecs.Status.Adopted }
 
 // adoptInstance takes the next of the three steps.
@@ -55,8 +52,7 @@ func createInstance(o *observed) *plan {
 	return &plan{step: stepCreate, reason: reasonCreating, message: "Creating an instance in ECS"}
 }
 
-// replaceInstance begins another attempt if the instance is gone and recreatePolicy says so, or if ECS never
-// finished it.
+// replaceInstance begins another attempt if the instance is gone and recreatePolicy says so, or if ECS never finished it.
 func replaceInstance(o *observed) *plan {
 	missing, surely := o.missing(settleAfter)
 	id := o.ecs.Status.InstanceID
@@ -85,10 +81,9 @@ func (o *observed) neverRan() bool {
 	return !s.Adopted && (s.State == "" || s.State == string(aliyun.StatePending))
 }
 
-// createRejected reports whether it is certain that no instance was created since the object was bound to
-// an account: ECS rejected every call, or calls without an answer showed nothing for settleAfter. The
-// status then names no account. Until that is written only the memory knows, so a crash before the write
-// leaves the object bound.
+// createRejected reports whether it is certain that no instance was created since the object was bound to an account: ECS rejected every
+// call, or calls without an answer showed nothing for settleAfter. The status then names no account. Until that is written only the memory
+// knows, so a crash before the write leaves the object bound.
 func (o *observed) createRejected() bool {
 	return o.creating() && (o.ecs.Status.AccountID == "" || o.memory.rejectedToken == o.ecs.Status.Create.Token)
 }
@@ -143,15 +138,13 @@ func nextAttempt(o *observed, found []aliyun.Instance, parameters string, looked
 	return attempt{create: &next, call: call, clean: clean}
 }
 
-// settled reports whether lookups, up to that at lookedUp, found nothing for so long that nothing will
-// appear.
+// settled reports whether lookups, up to that at lookedUp, found nothing for so long that nothing will appear.
 func (o *observed) settled(lookedUp time.Time) bool {
 	return !o.memory.nothingFoundSince.IsZero() && lookedUp.Sub(o.memory.nothingFoundSince) >= settleAfter
 }
 
-// requestedAt returns the time of a call at now for the status, in whole seconds: the API server keeps no
-// more. It differs from the time of the last call by a second at least, since callOf distinguishes calls by
-// it.
+// requestedAt returns the time of a call at now for the status, in whole seconds: the API server keeps no more. It differs from the time of
+// the last call by a second at least, since callOf distinguishes calls by it.
 func requestedAt(now time.Time, last *v1alpha1.Create) metav1.Time {
 	if now = now.Truncate(time.Second); last != nil && now.Unix() <= last.RequestedTime.Unix() {
 		now = last.RequestedTime.Add(time.Second)

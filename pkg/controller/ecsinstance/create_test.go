@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package ecsinstance
 
@@ -170,8 +168,7 @@ func TestWhatCanBeWrongAtFirst(t *testing.T) {
 	}
 }
 
-// TestTroubleIsToldOfOnce: as long as it is the same, neither events nor conditions go up and
-// down with every attempt.
+// TestTroubleIsToldOfOnce: as long as it is the same, neither events nor conditions go up and down with every attempt.
 func TestTroubleIsToldOfOnce(t *testing.T) {
 	for _, kind := range []string{"nostock", "forbidden", "balance"} {
 		t.Run(kind, func(t *testing.T) {
@@ -282,8 +279,7 @@ func TestSameInstanceAfterTheAnswerWasLost(t *testing.T) {
 	})
 }
 
-// TestCreatesThatAlwaysVanish: it is tried again and again, and not more often than one
-// vanishes.
+// TestCreatesThatAlwaysVanish: it is tried again and again, and not more often than one vanishes.
 func TestCreatesThatAlwaysVanish(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {

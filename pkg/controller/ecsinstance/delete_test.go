@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package ecsinstance
 
@@ -102,8 +100,7 @@ func TestDeletionPolicyRetain(t *testing.T) {
 	})
 }
 
-// TestObjectThatIsTornAway: another client takes the finalizer off. What no object refers to any more is
-// neither looked at nor touched.
+// TestObjectThatIsTornAway: another client takes the finalizer off. What no object refers to any more is neither looked at nor touched.
 func TestObjectThatIsTornAway(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.apply("vm")

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package ecsinstance
 
@@ -20,6 +18,7 @@ import (
 
 	v1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
 	"github.com/glassback/glassback/pkg/cloud/aliyun"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // fullECS is an object of which all is set that can be.
@@ -124,9 +123,7 @@ func TestDigest(t *testing.T) {
 	of := func(ecs *v1alpha1.ECSInstance, script *corev1.Secret) string {
 		t.Helper()
 		d, err := digest(ecs, withScript(ecs, script), stateOf(script))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		return d
 	}
 	same := of(fullECS(), scriptSecret())

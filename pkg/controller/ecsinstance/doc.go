@@ -1,10 +1,7 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
-// Package ecsinstance creates the virtual machine of an ECSInstance in Alibaba Cloud, keeps it as the spec
-// says, and deletes it.
+// Package ecsinstance creates the virtual machine of an ECSInstance in Alibaba Cloud, keeps it as the spec says, and deletes it.
 //
 //	owns    the ECS instance whose tag glassback.dev/uid holds the UID of the object
 //	reads   ECSInstance and the Secrets that it refers to, from the caches; the instance, from the
@@ -38,6 +35,5 @@ SPDX-License-Identifier: Apache-2.0
 //   - An instance whose tag does not name this object is not touched.
 //   - A poll from before a change decides nothing.
 //
-// Sessions, snapshots and watched Secrets are lost when the operator stops. They save calls and time; no
-// promise depends on them.
+// Sessions, snapshots and watched Secrets are lost when the operator stops. They save calls and time; no promise depends on them.
 package ecsinstance

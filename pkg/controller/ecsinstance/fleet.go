@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package ecsinstance
 
@@ -43,8 +41,7 @@ type snapshot struct {
 	lasting bool
 }
 
-// fleetKey holds the credentials and the region of a fleet. The zero AccessKey stands for the operator's own
-// credentials.
+// fleetKey holds the credentials and the region of a fleet. The zero AccessKey stands for the operator's own credentials.
 type fleetKey struct {
 	key    aliyun.AccessKey
 	region string
@@ -56,9 +53,8 @@ func (k fleetKey) Format(s fmt.State, _ rune) { fmt.Fprint(s, k.region) }
 // fleet polls the instances of one account in one region, and enqueues the objects whose instance changed.
 // It does for ECS what a Reflector does for the API server.
 //
-// Each instance is due at some time. A call goes out when the first one is due, and takes along those that
-// are due next; they are due together from then on. So n instances that do not change cost n/100 calls
-// every pollEvery, and no sync.
+// Each instance is due at some time. A call goes out when the first one is due, and takes along those that are due next; they are due
+// together from then on. So n instances that do not change cost n/100 calls every pollEvery, and no sync.
 type fleet struct {
 	cloud Cloud
 	clock clock.WithTicker
@@ -286,8 +282,7 @@ func (s *snapshot) trouble() aliyun.Class {
 	return aliyun.ClassOf(s.err)
 }
 
-// differs returns how is differs from the snapshot before, as the verb of a cause, and in which fields; ""
-// for no difference.
+// differs returns how is differs from the snapshot before, as the verb of a cause, and in which fields; "" for no difference.
 func (s *snapshot) differs(is *snapshot) (verb string, fields []string) {
 	switch {
 	case s == nil:

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package ecsinstance
 
@@ -124,8 +122,8 @@ func TestReadyOutlivesAShortSilence(t *testing.T) {
 	}
 }
 
-// lens is a Cloud of which only Describe is there.
-type lens struct {
+// fakeCloud is a Cloud with Describe alone.
+type fakeCloud struct {
 	Cloud
 	mu        sync.Mutex
 	instances map[string]aliyun.Instance
@@ -135,7 +133,7 @@ type lens struct {
 	at        []time.Time
 }
 
-func (l *lens) Describe(_ context.Context, ids []string) ([]aliyun.Instance, error) {
+func (l *fakeCloud) Describe(_ context.Context, ids []string) ([]aliyun.Instance, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.asked, l.at = append(l.asked, slices.Clone(ids)), append(l.at, time.Now())
@@ -155,33 +153,33 @@ func (l *lens) Describe(_ context.Context, ids []string) ([]aliyun.Instance, err
 	return found, nil
 }
 
-func (l *lens) set(id string, state aliyun.State) {
+func (l *fakeCloud) set(id string, state aliyun.State) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.instances[id] = aliyun.Instance{ID: id, State: state}
 }
 
-func (l *lens) remove(id string) {
+func (l *fakeCloud) remove(id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.instances, id)
 }
 
 // reject has an ID be refused.
-func (l *lens) reject(id string) {
+func (l *fakeCloud) reject(id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.malformed = id
 }
 
-func (l *lens) fail(err error) {
+func (l *fakeCloud) fail(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.err = err
 }
 
 // forget returns the requests since its last call.
-func (l *lens) forget() (asked [][]string, at []time.Time) {
+func (l *fakeCloud) forget() (asked [][]string, at []time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	asked, at = l.asked, l.at
@@ -189,18 +187,18 @@ func (l *lens) forget() (asked [][]string, at []time.Time) {
 	return asked, at
 }
 
-// observatory is fleets with one lens, and their notifications.
-type observatory struct {
+// fleetsFixture is fleets with one fakeCloud, and their notifications.
+type fleetsFixture struct {
 	*fleets
-	lens     *lens
+	cloud    *fakeCloud
 	mu       sync.Mutex
 	notified []string
 }
 
-func newObservatory(t *testing.T) *observatory {
-	o := &observatory{lens: &lens{instances: map[string]aliyun.Instance{}}}
+func newFleetsFixture(t *testing.T) *fleetsFixture {
+	o := &fleetsFixture{cloud: &fakeCloud{instances: map[string]aliyun.Instance{}}}
 	o.fleets = &fleets{
-		open: func(*aliyun.AccessKey, string) Cloud { return o.lens }, clock: clock.RealClock{}, byKey: map[fleetKey]*fleet{},
+		open: func(*aliyun.AccessKey, string) Cloud { return o.cloud }, clock: clock.RealClock{}, byKey: map[fleetKey]*fleet{},
 		add: func(user cache.ObjectName, cause trace.Cause) {
 			o.mu.Lock()
 			defer o.mu.Unlock()
@@ -216,7 +214,7 @@ func newObservatory(t *testing.T) *observatory {
 }
 
 // takeNotified returns the notifications since its last call, sorted.
-func (o *observatory) takeNotified() []string {
+func (o *fleetsFixture) takeNotified() []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	notified := o.notified
@@ -225,21 +223,20 @@ func (o *observatory) takeNotified() []string {
 	return notified
 }
 
-// settles waits until all have been looked at: the first call may go out before all are
-// there, and the second does pollGap later.
-func (o *observatory) settles() { time.Sleep(2 * pollGap) }
+// settles waits until all have been looked at: the first call may go out before all are there, and the second does pollGap later.
+func (o *fleetsFixture) settles() { time.Sleep(2 * pollGap) }
 
 var beijing = fleetKey{region: "cn-beijing"}
 
 // inObservatory runs a test with a fleet of some instances that are Running.
-func inObservatory(t *testing.T, n int, test func(*testing.T, *observatory)) {
+func inObservatory(t *testing.T, n int, test func(*testing.T, *fleetsFixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		o := newObservatory(t)
+		o := newFleetsFixture(t)
 		defer o.end()
 		for i := range n {
 			id := fmt.Sprintf("i-%04d", i)
-			o.lens.set(id, aliyun.StateRunning)
+			o.cloud.set(id, aliyun.StateRunning)
 			if s := o.subscribe(beijing, id, key("vm-"+id)); s != nil {
 				t.Errorf("something was seen before anybody looked: %+v", s)
 			}
@@ -251,24 +248,24 @@ func inObservatory(t *testing.T, n int, test func(*testing.T, *observatory)) {
 func TestFleetTellsOfWhatHasChanged(t *testing.T) {
 	const id = "i-0000"
 	for sentence, test := range map[string]struct {
-		change func(*observatory)
+		change func(*fleetsFixture)
 		want   []string
 	}{
-		"nothing":       {change: func(*observatory) {}},
-		"another state": {func(o *observatory) { o.lens.set(id, aliyun.StateStopped) }, []string{"vm-i-0000 Updated[State]"}},
-		"it is gone":    {func(o *observatory) { o.lens.remove(id) }, []string{"vm-i-0000 Deleted[]"}},
+		"nothing":       {change: func(*fleetsFixture) {}},
+		"another state": {func(o *fleetsFixture) { o.cloud.set(id, aliyun.StateStopped) }, []string{"vm-i-0000 Updated[State]"}},
+		"it is gone":    {func(o *fleetsFixture) { o.cloud.remove(id) }, []string{"vm-i-0000 Deleted[]"}},
 		"no answer, which lasts": {
-			func(o *observatory) { o.lens.fail(errors.New("lost")) },
+			func(o *fleetsFixture) { o.cloud.fail(errors.New("lost")) },
 			[]string{"vm-i-0000 Updated[error]", "vm-i-0001 Updated[error]"},
 		},
-		"a sync waits for it": {func(o *observatory) { o.soon(beijing, id, pollSoon) }, []string{"vm-i-0000 Sync[]"}},
-		"of one that no object refers to": {func(o *observatory) {
+		"a sync waits for it": {func(o *fleetsFixture) { o.soon(beijing, id, pollSoon) }, []string{"vm-i-0000 Sync[]"}},
+		"of one that no object refers to": {func(o *fleetsFixture) {
 			o.leave(beijing, "i-0001", key("vm-i-0001"))
-			o.lens.set("i-0001", aliyun.StateStopped)
+			o.cloud.set("i-0001", aliyun.StateStopped)
 		}, nil},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			inObservatory(t, 2, func(t *testing.T, o *observatory) {
+			inObservatory(t, 2, func(t *testing.T, o *fleetsFixture) {
 				o.settles()
 				if notified := o.takeNotified(); !slices.Equal(notified, []string{"vm-i-0000 Added[], not urgent", "vm-i-0001 Added[], not urgent"}) {
 					t.Errorf("at first it tells %q", notified)
@@ -286,10 +283,10 @@ func TestFleetTellsOfWhatHasChanged(t *testing.T) {
 
 // TestManyInTransitionShareCalls: a call for one that is due soon takes the others along.
 func TestManyInTransitionShareCalls(t *testing.T) {
-	inObservatory(t, 250, func(t *testing.T, o *observatory) {
+	inObservatory(t, 250, func(t *testing.T, o *fleetsFixture) {
 		time.Sleep(5 * time.Second)
 		// The first may go out before all are there.
-		if asked, _ := o.lens.forget(); len(asked) < 3 || len(asked) > 5 {
+		if asked, _ := o.cloud.forget(); len(asked) < 3 || len(asked) > 5 {
 			t.Errorf("it took %d calls to see 250 for the first time", len(asked))
 		}
 		// For two minutes, 80 of them are asked about every four seconds.
@@ -299,7 +296,7 @@ func TestManyInTransitionShareCalls(t *testing.T) {
 			}
 			time.Sleep(pollOften)
 		}
-		asked, at := o.lens.forget()
+		asked, at := o.cloud.forget()
 		t.Logf("80 of 250 that were asked about every %s took %d calls in two minutes", pollOften, len(asked))
 		if len(asked) > 70 {
 			t.Errorf("it took %d calls", len(asked))
@@ -314,7 +311,7 @@ func TestManyInTransitionShareCalls(t *testing.T) {
 
 // TestFleetEndsWithItsLastInstance: it polls nothing, and leaves no goroutine.
 func TestFleetEndsWithItsLastInstance(t *testing.T) {
-	inObservatory(t, 2, func(t *testing.T, o *observatory) {
+	inObservatory(t, 2, func(t *testing.T, o *fleetsFixture) {
 		o.settles()
 		o.leave(beijing, "i-0000", key("vm-i-0000"))
 		if len(o.byKey) != 1 {
@@ -325,9 +322,9 @@ func TestFleetEndsWithItsLastInstance(t *testing.T) {
 		if len(o.byKey) != 0 {
 			t.Error("the fleet has not ended")
 		}
-		o.lens.forget()
+		o.cloud.forget()
 		time.Sleep(time.Hour)
-		if asked, _ := o.lens.forget(); len(asked) > 0 {
+		if asked, _ := o.cloud.forget(); len(asked) > 0 {
 			t.Errorf("no object refers to it, and it was asked for %q", asked)
 		}
 		o.subscribe(beijing, "i-0000", key("again"))
@@ -359,19 +356,19 @@ func TestFleetOfObjectsEnds(t *testing.T) {
 
 // TestThrottledDescribesPause: the fleet leaves ECS alone for as long as it is notified to.
 func TestThrottledDescribesPause(t *testing.T) {
-	inObservatory(t, 250, func(t *testing.T, o *observatory) {
+	inObservatory(t, 250, func(t *testing.T, o *fleetsFixture) {
 		time.Sleep(10 * time.Second)
-		o.lens.forget()
-		o.lens.fail(&aliyun.Error{Action: "DescribeInstances", Class: aliyun.Throttled, Code: "Throttling", RetryAfter: 10 * time.Minute})
+		o.cloud.forget()
+		o.cloud.fail(&aliyun.Error{Action: "DescribeInstances", Class: aliyun.Throttled, Code: "Throttling", RetryAfter: 10 * time.Minute})
 		time.Sleep(2 * time.Minute)
-		if asked, _ := o.lens.forget(); len(asked) < 3 || len(asked) > 5 {
+		if asked, _ := o.cloud.forget(); len(asked) < 3 || len(asked) > 5 {
 			t.Errorf("at first, it was asked %d times for 250", len(asked))
 		}
 		time.Sleep(6 * time.Minute)
-		if asked, _ := o.lens.forget(); len(asked) > 0 {
+		if asked, _ := o.cloud.forget(); len(asked) > 0 {
 			t.Errorf("while it pauses, it was asked %d times", len(asked))
 		}
-		o.lens.fail(nil)
+		o.cloud.fail(nil)
 		time.Sleep(5 * time.Minute)
 		if s := o.subscribe(beijing, "i-0000", key("vm-i-0000")); s.err != nil {
 			t.Errorf("after the pause it still says %v", s.err)
@@ -516,11 +513,11 @@ func TestSnapshotAfterAFailedLook(t *testing.T) {
 
 // TestOneThatECSRejectsAmongMany: the others are seen all the same.
 func TestOneThatECSRejectsAmongMany(t *testing.T) {
-	inObservatory(t, 0, func(t *testing.T, o *observatory) {
-		o.lens.reject("i-0042")
+	inObservatory(t, 0, func(t *testing.T, o *fleetsFixture) {
+		o.cloud.reject("i-0042")
 		for n := range 150 {
 			id := fmt.Sprintf("i-%04d", n)
-			o.lens.set(id, aliyun.StateRunning)
+			o.cloud.set(id, aliyun.StateRunning)
 			o.subscribe(beijing, id, key("vm-"+id))
 		}
 		time.Sleep(10 * time.Second)
@@ -531,12 +528,12 @@ func TestOneThatECSRejectsAmongMany(t *testing.T) {
 				t.Errorf("of %s is seen %+v", id, s)
 			}
 		}
-		asked, _ := o.lens.forget()
+		asked, _ := o.cloud.forget()
 		if len(asked) > 4+2*7 {
 			t.Errorf("it took %d calls", len(asked))
 		}
 		time.Sleep(30 * time.Minute)
-		if asked, _ := o.lens.forget(); len(asked) > 2*34+15*4 {
+		if asked, _ := o.cloud.forget(); len(asked) > 2*34+15*4 {
 			t.Errorf("it took %d calls in half an hour", len(asked))
 		}
 	})
@@ -544,12 +541,12 @@ func TestOneThatECSRejectsAmongMany(t *testing.T) {
 
 // TestTwoThatNameTheSameInstance: both are notified, and it is looked at until both have left.
 func TestTwoThatNameTheSameInstance(t *testing.T) {
-	inObservatory(t, 1, func(t *testing.T, o *observatory) {
+	inObservatory(t, 1, func(t *testing.T, o *fleetsFixture) {
 		o.subscribe(beijing, "i-0000", key("other"))
 		o.settles()
 		o.takeNotified()
 		for _, want := range [][]string{{"other Updated[State]", "vm-i-0000 Updated[State]"}, {"vm-i-0000 Updated[State]"}, nil} {
-			o.lens.set("i-0000", map[int]aliyun.State{2: aliyun.StateStopped, 1: aliyun.StateRunning}[len(want)])
+			o.cloud.set("i-0000", map[int]aliyun.State{2: aliyun.StateStopped, 1: aliyun.StateRunning}[len(want)])
 			time.Sleep(2 * time.Minute)
 			notified := o.takeNotified()
 			if !slices.Equal(notified, want) {

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package ecsinstance
 
@@ -51,8 +49,7 @@ func (o *observed) accessProblem() *problem {
 	return o.accountProblem
 }
 
-// problem returns why the Secret, which needs keys, is not usable. remedy is what to do instead of a change
-// of the Secret.
+// problem returns why the Secret, which needs keys, is not usable. remedy is what to do instead of a change of the Secret.
 func (s *secretState) problem(keys, remedy string) *problem {
 	if s.unreadable != "" {
 		return &problem{reason: reasonSecretUnreadable, passing: true, wait: waitForBusy, message: fmt.Sprintf(
@@ -83,8 +80,7 @@ func refuseOtherAccount(o *observed) *plan {
 		o.credentialsFrom(), o.account, where, account, exception)}}
 }
 
-// pollSoon is the time from a change to the next poll, and pollOften the interval while an instance is neither
-// Running nor Stopped.
+// pollSoon is the time from a change to the next poll, and pollOften the interval while an instance is neither Running nor Stopped.
 const (
 	pollSoon  = 2 * time.Second
 	pollOften = 4 * time.Second
@@ -101,10 +97,9 @@ func waitForPoll(o *observed) *plan {
 	return nil
 }
 
-// What ECS shows lags behind its changes. An instance that does not show counts as deleted if it still
-// does not show goneAfter later. Only after settleAfter is it certain that there is none, and another one
-// may be created. An instance that has an ID and never showed may take longer: ECS tries for ten minutes
-// to create it.
+// What ECS shows lags behind its changes. An instance that does not show counts as deleted if it still does not show goneAfter later. Only
+// after settleAfter is it certain that there is none, and another one may be created. An instance that has an ID and never showed may take
+// longer: ECS tries for ten minutes to create it.
 const (
 	goneAfter   = 10 * time.Second
 	settleAfter = 2 * time.Minute

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package ecsinstance
 
@@ -72,8 +70,7 @@ func TestSettledInstanceCostsNothingButLooks(t *testing.T) {
 	})
 }
 
-// TestTagsThatLeaveTheSpec: they are taken off, and once more if a call to set them comes
-// late. After that, they are another owner's.
+// TestTagsThatLeaveTheSpec: they are taken off, and once more if a call to set them comes late. After that, they are another owner's.
 func TestTagsThatLeaveTheSpec(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.apply("vm", func(e *v1alpha1.ECSInstance) { e.Spec.Tags = map[string]string{"team": "a"} })

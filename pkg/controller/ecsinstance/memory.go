@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package ecsinstance
 
@@ -22,15 +20,13 @@ type sessions struct {
 	byKey map[cache.ObjectName]*session
 }
 
-// session holds what the controller keeps of one ECSInstance between its syncs. The workqueue runs one
-// sync of an object at a time, so only the map needs a lock. A session may be lost at any time: it saves
-// calls and time, and no promise depends on it.
+// session holds what the controller keeps of one ECSInstance between its syncs. The workqueue runs one sync of an object at a time, so only
+// the map needs a lock. A session may be lost at any time: it saves calls and time, and no promise depends on it.
 type session struct {
 	uid    types.UID
 	memory memory
 
-	// access holds the credentials and the region of the last sync, and watched the instance that their
-	// fleet polls, "" for none.
+	// access holds the credentials and the region of the last sync, and watched the instance that their fleet polls, "" for none.
 	access  fleetKey
 	watched string
 	// backoffAccess is the value of access when the backoff of the memory began.
@@ -112,8 +108,7 @@ type trial struct {
 	again time.Time // not before
 }
 
-// backoff delays the retry of a step that failed. It ends early with a change of the
-// spec or of the credentials.
+// backoff delays the retry of a step that failed. It ends early with a change of the spec or of the credentials.
 type backoff struct {
 	problem    *problem // why the step failed, nil for no backoff
 	step       step
@@ -126,8 +121,7 @@ func (b backoff) active(generation int64, now time.Time) bool {
 	return b.problem != nil && b.generation == generation && now.Before(b.until)
 }
 
-// A change that does not show is requested again after minRepeat, then twice as long each time, up to
-// maxRepeat.
+// A change that does not show is requested again after minRepeat, then twice as long each time, up to maxRepeat.
 const (
 	minRepeat = 10 * time.Second
 	maxRepeat = 5 * time.Minute

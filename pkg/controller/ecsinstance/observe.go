@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package ecsinstance
 
@@ -29,8 +27,7 @@ type observed struct {
 
 	// credentials is nil for the operator's own credentials, and userData if no instance is to be created.
 	credentials, userData *secretState
-	// account is the account of the credentials, "" if it is unknown. accountProblem says why ECS did not
-	// return it.
+	// account is the account of the credentials, "" if it is unknown. accountProblem says why ECS did not return it.
 	account        string
 	accountProblem *problem
 
@@ -74,8 +71,7 @@ func (o *observed) creating() bool {
 	return o.ecs.Status.InstanceID == "" && create != nil && create.Parameters != ""
 }
 
-// region returns the region where the instance is, or may be. It is not the spec's if that changed
-// before ECS answered.
+// region returns the region where the instance is, or may be. It is not the spec's if that changed before ECS answered.
 func (o *observed) region() string {
 	if create := o.ecs.Status.Create; create != nil && create.Parameters != "" {
 		return create.RegionID
@@ -228,8 +224,7 @@ func accessKey(secret *corev1.Secret) aliyun.AccessKey {
 // trimmed returns a value of a Secret without the newline of the file that it came from.
 func trimmed(value []byte) string { return strings.TrimSpace(string(value)) }
 
-// watch makes a fleet poll the instance, unless the credentials are of another account, and adds the
-// last snapshot to o.
+// watch makes a fleet poll the instance, unless the credentials are of another account, and adds the last snapshot to o.
 func (c *Controller) watch(o *observed, s *session, access fleetKey) {
 	watched := ""
 	if account := o.boundTo(); o.account != "" && o.accessProblem() == nil && (account == "" || account == o.account) {

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package ecsinstance
 
@@ -20,6 +18,7 @@ import (
 	v1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
 	"github.com/glassback/glassback/pkg/cloud/aliyun"
 	"github.com/glassback/glassback/pkg/fakeapi"
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/pipeline"
 	"github.com/glassback/glassback/pkg/preview"
 )
@@ -28,9 +27,7 @@ import (
 func (w *world) plan(name string, offline bool) (*preview.Plan, error) {
 	w.t.Helper()
 	cloud, err := aliyun.New(aliyun.Config{Endpoint: "http://ecs.example.com", Transport: w.cloud.Transport(), ReadOnly: true})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.Succeed(w.t, err)
 	instances := cache.NewSharedIndexInformer(nil, &v1alpha1.ECSInstance{}, 0,
 		cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 	w.api.Cache("ecsinstances", instances.GetStore(), nil)
@@ -47,9 +44,7 @@ func (w *world) plan(name string, offline bool) (*preview.Plan, error) {
 		},
 		Open: func(key *aliyun.AccessKey, region string) Cloud { return cloud.Open(key, region) },
 	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.Succeed(w.t, err)
 	defer c.loop.Queue.ShutDown()
 	plan, err := c.Plan(w.t.Context(), key(name), offline)
 	if c.sessions.forget(key(name)) != nil || len(c.secrets.watches) > 0 || len(c.fleets.byKey) > 0 {

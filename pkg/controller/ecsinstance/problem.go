@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package ecsinstance
 
@@ -183,11 +181,10 @@ func deletionBlocked(code string) (reason, message string) {
 	return reasonDeletionBlocked, "ECS does not delete the instance: remove what depends on it, or set deletionPolicy: Retain: "
 }
 
-// refusesType reports whether err is ECS's decision about a type change: the account cannot have this type,
-// or this instance cannot. Only such an error sets status.refusedInstanceType, which waits for a person.
-// ECS must have read the request: an error without a request ID was made here. Every other class is about
-// something that passes or has a condition of its own: the clock, the credentials, the load, or the state
-// of the instance at that moment.
+// refusesType reports whether err is ECS's decision about a type change: the account cannot have this type, or this instance cannot. Only
+// such an error sets status.refusedInstanceType, which waits for a person. ECS must have read the request: an error without a request ID
+// was made here. Every other class is about something that passes or has a condition of its own: the clock, the credentials, the load, or
+// the state of the instance at that moment.
 func refusesType(err error) bool {
 	e, ok := errors.AsType[*aliyun.Error](err)
 	return ok && e.RequestID != "" &&

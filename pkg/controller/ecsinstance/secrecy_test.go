@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package ecsinstance
 
@@ -27,6 +25,7 @@ import (
 	v1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
 	"github.com/glassback/glassback/pkg/cloud/aliyun"
 	"github.com/glassback/glassback/pkg/leaktest"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 const testToken = "CAIS+tokenOfTheOperator/NeverLogged=="
@@ -61,9 +60,7 @@ func (w *world) outputs() map[string]string {
 		if !ok {
 			continue
 		}
-		if err := json.NewEncoder(&all).Encode(ecs); err != nil {
-			w.t.Fatal(err)
-		}
+		must.Succeed(w.t, json.NewEncoder(&all).Encode(ecs))
 		fmt.Fprintf(&all, "%+v\n", ecs.Status)
 	}
 	texts["the objects"] = all.String()
@@ -73,9 +70,7 @@ func (w *world) outputs() map[string]string {
 // errorTexts makes all calls to ECS with all faults. It returns the errors, printed with every verb of fmt.
 func (w *world) errorTexts(times int) string {
 	cloud, err := aliyun.New(aliyun.Config{Endpoint: "http://ecs.example.com", Transport: w.cloud.Transport()})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.Succeed(w.t, err)
 	var all strings.Builder
 	name := "renamed"
 	uid := w.get("hasScript-0").UID // ECS repeats the script in answers about this object.

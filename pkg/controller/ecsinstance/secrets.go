@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package ecsinstance
 
@@ -25,8 +23,7 @@ import (
 // maxSecretWait is how long syncs wait for a Secret that is read for the first time.
 const maxSecretWait = time.Second
 
-// secrets watches the Secrets that ECSInstances refer to, each with an informer of its own. The operator
-// reads no other Secret.
+// secrets watches the Secrets that ECSInstances refer to, each with an informer of its own. The operator reads no other Secret.
 type secrets struct {
 	informer func(namespace, name string) cache.SharedIndexInformer
 	add      func(cache.ObjectName, trace.Cause)

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package ecsinstance
 
@@ -18,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	cachetesting "k8s.io/client-go/tools/cache/testing"
 
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/trace"
 )
 
@@ -42,9 +41,7 @@ func TestChangesOfSecretsAreUrgent(t *testing.T) {
 			},
 		}
 		s.begin(t.Context())
-		if err := s.use(key("vm"), cache.MetaObjectToName(secret)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.use(key("vm"), cache.MetaObjectToName(secret)))
 		for _, change := range []func(){
 			func() {},
 			func() { source.Modify(secret.DeepCopy()) },
@@ -54,9 +51,7 @@ func TestChangesOfSecretsAreUrgent(t *testing.T) {
 			change()
 			time.Sleep(time.Minute)
 		}
-		if err := s.use(key("vm")); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.use(key("vm")))
 		mu.Lock()
 		defer mu.Unlock()
 		want := []string{"vm Added, urgent: false", "vm Updated, urgent: true", "vm Deleted, urgent: true", "vm Added, urgent: true"}

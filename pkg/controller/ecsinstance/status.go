@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package ecsinstance
 
@@ -60,8 +58,7 @@ func statusOf(o *observed, p plan, out outcome) v1alpha1.ECSInstanceStatus {
 	return status
 }
 
-// plannedStatus returns the status for what is known and planned now. create uses it for the write before
-// the call.
+// plannedStatus returns the status for what is known and planned now. create uses it for the write before the call.
 func plannedStatus(o *observed, p plan) v1alpha1.ECSInstanceStatus {
 	status := *o.ecs.Status.DeepCopy()
 	if o.createRejected() && (p.problem == nil || !p.problem.passing) { // A passing problem is not worth a write for each retry.
@@ -123,9 +120,8 @@ func addresses(ips []string) []string {
 	})
 }
 
-// tagKeys returns the keys of the tags that the instance has, or may get, from the spec as it is or was.
-// A tag that left the spec stays until the instance was seen without it for settleAfter: a call of an
-// earlier leader may still set it.
+// tagKeys returns the keys of the tags that the instance has, or may get, from the spec as it is or was. A tag that left the spec stays
+// until the instance was seen without it for settleAfter: a call of an earlier leader may still set it.
 func tagKeys(o *observed, status *v1alpha1.ECSInstanceStatus) []string {
 	keys := slices.Collect(maps.Keys(o.ecs.Spec.Tags))
 	if !o.tagsSettled() {

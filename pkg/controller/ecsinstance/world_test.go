@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package ecsinstance
 
@@ -37,6 +35,7 @@ import (
 	"github.com/glassback/glassback/pkg/cloud/aliyun"
 	"github.com/glassback/glassback/pkg/fakeapi"
 	listers "github.com/glassback/glassback/pkg/generated/listers/alibabacloud/v1alpha1"
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/pipeline"
 	"github.com/glassback/glassback/pkg/recording/recordtest"
 )
@@ -175,9 +174,7 @@ func (l *operator) die(after int) {
 func (w *world) start() *operator {
 	l := &operator{world: w, name: fmt.Sprintf("life %d", len(w.operators)), budget: -1, ended: make(chan struct{})}
 	cloud, err := aliyun.New(aliyun.Config{Endpoint: "http://ecs.example.com", Transport: w.cloud.Transport()})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.Succeed(w.t, err)
 	informer := pipeline.New(pipeline.Config{
 		Resource: "ecsinstances", Object: &v1alpha1.ECSInstance{},
 		ListerWatcher: slowList{fakeapi.Source{
@@ -207,9 +204,7 @@ func (w *world) start() *operator {
 		Recorder: recorder{w},
 		Clock:    clock.RealClock{},
 	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.Succeed(w.t, err)
 	sink := &logs{world: w}
 	if w.logAll || *verbose {
 		sink.text = textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(10), textlogger.Output(w))).WithCallDepth(1).GetSink()

@@ -1,29 +1,23 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 // Package golden holds tests only: they compare what the operator writes with the files in
 // testdata, which were first written at commit 0908c11.
 //
-// An upgrade of the operator changes nothing for objects that use no new field: the names
-// and bodies of their children, their revisions, the tokens and parameters of ECS calls, and
-// the status. Each test runs one controller against a fake API server: New and Run, and no other
-// function of its package. So a new structure of the controllers needs no other files.
+// An upgrade of the operator changes nothing for objects that use no new field: the names and bodies of their children, their revisions,
+// the tokens and parameters of ECS calls, and the status. Each test runs one controller against a fake API server: New and Run, and no
+// other function of its package. So a new structure of the controllers needs no other files.
 //
-// A file has one YAML document for each scenario, and for each step of a scenario all writes in
-// their order: verb, resource, name, field manager and body. "like" refers to an earlier
-// request of the scenario, by its number, and "but" lists the fields that differ. "left" lists
-// the objects that exist at the end, and the status of the objects of Glassback's kinds.
+// A file has one YAML document for each scenario, and for each step of a scenario all writes in their order: verb, resource, name, field
+// manager and body. "like" refers to an earlier request of the scenario, by its number, and "but" lists the fields that differ. "left"
+// lists the objects that exist at the end, and the status of the objects of Glassback's kinds.
 //
-// The fake API server sets no defaults, and the files leave out managedFields: for both see
-// hack/devcluster/e2e/golden_test.go, which compares the children of the same examples on a real
-// API server.
+// The fake API server sets no defaults, and the files leave out managedFields: for both see hack/devcluster/e2e/golden_test.go, which
+// compares the children of the same examples on a real API server.
 //
 // # When a golden file changes
 //
-// A change of a file is a change for every object that is stored in a cluster. Before you
-// accept it:
+// A change of a file is a change for every object that is stored in a cluster. Before you accept it:
 //
 //  1. Run go test ./pkg/controller/golden -update, and read the diff.
 //  2. A new name of a child leaves the old child behind. Another body of a Pod, or another

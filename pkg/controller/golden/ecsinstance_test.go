@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package golden
 
@@ -31,8 +29,7 @@ import (
 	"github.com/glassback/glassback/pkg/controller/ecsinstance"
 )
 
-// ecs is the simulator before which the controller of a scenario runs. It notes every call that
-// changes something.
+// ecs is the simulator before which the controller of a scenario runs. It notes every call that changes something.
 type ecs struct {
 	*ecssim.Server
 
@@ -95,9 +92,8 @@ var (
 	instanceText = regexp.MustCompile(`\bi-[0-9a-z]{20,22}\b`)
 )
 
-// withoutRandom returns what replaces times, addresses and IDs of instances. The controller waits
-// for random times before it asks ECS, and each question uses up a random number of the
-// simulator. The first instance stays the first.
+// withoutRandom returns what replaces times, addresses and IDs of instances. The controller waits for random times before it asks ECS, and
+// each question uses up a random number of the simulator. The first instance stays the first.
 func withoutRandom() func(string) string {
 	ids := map[string]string{}
 	return func(text string) string {
@@ -133,8 +129,7 @@ func (w *world) secret(namespace, name string) cache.SharedIndexInformer {
 	}, w.kube), &corev1.Secret{}, 0, cache.Indexers{})
 }
 
-// withKey has every ECSInstance use the Secret of ecsinstance-full.yaml: the operator of a
-// scenario has no credentials of its own.
+// withKey has every ECSInstance use the Secret of ecsinstance-full.yaml: the operator of a scenario has no credentials of its own.
 func withKey(objects []object) []object {
 	has := false
 	for _, obj := range objects {

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package golden
 
@@ -52,8 +50,7 @@ func TestMyCronJobExamples(t *testing.T) {
 	f.compare(t)
 }
 
-// twoSlots is how long it takes from 2000-01-01, a Saturday, until two slots of the example have
-// passed.
+// twoSlots is how long it takes from 2000-01-01, a Saturday, until two slots of the example have passed.
 var twoSlots = map[string]time.Duration{
 	"mycronjob":          10 * time.Second,
 	"mycronjob-forbid":   65 * time.Second,

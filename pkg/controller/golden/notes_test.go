@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package golden
 
@@ -21,6 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -40,14 +40,10 @@ func (f *file) compare(t *testing.T) {
 	t.Helper()
 	path, got := filepath.Join("testdata", f.name+".yaml"), slices.Concat([]byte(header), f.text.Bytes())
 	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(path, got, 0o644))
 	}
 	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if bytes.Equal(got, want) {
 		return
 	}
@@ -233,8 +229,7 @@ func hashScripts(fields map[string]any) {
 	}
 }
 
-// left lists the objects that exist at the end: each as the request that made it so, or in
-// full.
+// left lists the objects that exist at the end: each as the request that made it so, or in full.
 func (n *notes) left(objects map[string]map[string]any) {
 	n.text.WriteString("left:\n")
 	for _, name := range slices.Sorted(maps.Keys(objects)) {
@@ -250,8 +245,7 @@ func (n *notes) left(objects map[string]map[string]any) {
 	}
 }
 
-// made returns the number of the last request whose body is that of the object; 0 if there is
-// none.
+// made returns the number of the last request whose body is that of the object; 0 if there is none.
 func (n *notes) made(name string, body map[string]any) int {
 	is := map[string]any{}
 	flatten(is, "", body)

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package golden
 
@@ -29,11 +27,11 @@ import (
 	"github.com/glassback/glassback/pkg/fakeapi"
 	glassbackscheme "github.com/glassback/glassback/pkg/generated/clientset/versioned/scheme"
 	"github.com/glassback/glassback/pkg/generated/informers/externalversions"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 func TestMain(m *testing.M) {
-	// client-go's own error handler sleeps by the difference of two clocks, which mixes up the
-	// bubbles of synctest.
+	// client-go's own error handler sleeps by the difference of two clocks, which mixes up the bubbles of synctest.
 	utilruntime.ErrorHandlers = nil
 	fakeapi.Prepare() // Outside of a bubble: it takes a while.
 	os.Exit(m.Run())
@@ -50,8 +48,7 @@ func named(name string) cache.ObjectName { return cache.NewObjectName(namespace,
 // decoder reads objects of all kinds.
 var decoder = serializer.NewCodecFactory(fakeapi.Scheme).UniversalDeserializer()
 
-// world is one scenario: a fake API server and one controller, in a bubble of synctest. Its
-// clock begins on 2000-01-01.
+// world is one scenario: a fake API server and one controller, in a bubble of synctest. Its clock begins on 2000-01-01.
 type world struct {
 	*server
 
@@ -67,8 +64,7 @@ type controller interface {
 	Run(ctx, drain context.Context, workers int)
 }
 
-// scenario runs what play does to a world with the controller that make returns, and adds all
-// writes to f.
+// scenario runs what play does to a world with the controller that make returns, and adds all writes to f.
 func scenario(t *testing.T, f *file, name string, make func(*world) (controller, error), play func(*world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -78,9 +74,7 @@ func scenario(t *testing.T, f *file, name string, make func(*world) (controller,
 			kubeFrom: kubeinformers.NewSharedInformerFactory(s.kube, 0), ownFrom: externalversions.NewSharedInformerFactory(s.own, 0),
 		}
 		c, err := make(w)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		w.notes.scenario(name)
 		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
 		w.kubeFrom.StartWithContext(ctx)
@@ -140,9 +134,7 @@ func (w *world) pause() {
 func (w *world) read(path string) []object {
 	w.t.Helper()
 	data, err := os.ReadFile(path)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.Succeed(w.t, err)
 	var all []object
 	for document := range bytes.SplitSeq(data, []byte("\n---\n")) {
 		obj, _, err := decoder.Decode(document, nil, nil)

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package mycronjob
 
@@ -34,8 +32,7 @@ type outcome struct {
 	reason, message string
 	// confirmed says that the cache shows all live Jobs.
 	confirmed bool
-	// uncounted says that slots are missed by the cache, but a look at the live Jobs did not confirm it: the status must
-	// not be written.
+	// uncounted says that slots are missed by the cache, but a look at the live Jobs did not confirm it: the status must not be written.
 	uncounted bool
 }
 
@@ -103,8 +100,7 @@ func (c *Controller) confirm(ctx context.Context, o *observed, p plan, out *outc
 	case len(p.run) == 0 && p.manual == "":
 		return nil
 	case p.manual != "", len(p.run) > 1, mcj.Spec.ConcurrencyPolicy != v1.AllowConcurrent:
-		// A run-now Job has no time of its own, and counts as late; so do several slots; and the other policies make
-		// promises about other Jobs.
+		// A run-now Job has no time of its own, and counts as late; so do several slots; and the other policies make promises about other Jobs.
 		if err := c.confirmJobs(ctx, o); err != nil {
 			return err
 		}

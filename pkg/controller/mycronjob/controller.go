@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package mycronjob
 
@@ -137,8 +135,7 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	return loop.Soonest(wait, p.wait), errors.Join(actErr, reportErr)
 }
 
-// fetch returns a copy of the MyCronJob with its defaults. It returns nil if the object is gone, is being deleted, or is
-// paused.
+// fetch returns a copy of the MyCronJob with its defaults. It returns nil if the object is gone, is being deleted, or is paused.
 func (c *Controller) fetch(key cache.ObjectName) (*v1.MyCronJob, error) {
 	cached, err := c.myCronJobs.MyCronJobs(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) {
@@ -161,8 +158,7 @@ var missedObserver atomic.Pointer[func(namespace string, slots int64)]
 // function may be called by several goroutines at once.
 func SetMissedObserver(observe func(namespace string, slots int64)) { missedObserver.Store(&observe) }
 
-// reportMissed is called after each write of a status. It calls the observer and sends an event if the new status counts
-// more missed slots.
+// reportMissed is called after each write of a status. It calls the observer and sends an event if the new status counts more missed slots.
 func (c *Controller) reportMissed(before, after *v1.MyCronJob) {
 	missed := after.Status.MissedTotal - before.Status.MissedTotal
 	if missed <= 0 {

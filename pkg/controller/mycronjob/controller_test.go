@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package mycronjob
 
@@ -237,17 +235,7 @@ func TestSync(t *testing.T) {
 }
 
 // sent returns the events that the controller has sent.
-func (c *client) sent() []string {
-	var events []string
-	for {
-		select {
-		case event := <-c.events.Events:
-			events = append(events, event)
-		default:
-			return events
-		}
-	}
-}
+func (c *client) sent() []string { return fakeapi.Sent(c.events) }
 
 func TestSyncDoesNotActOnACacheOlderThanItsWrites(t *testing.T) {
 	s := newServer(cronjob())

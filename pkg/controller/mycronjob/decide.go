@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package mycronjob
 
@@ -20,18 +18,16 @@ const (
 	skipAfter = 2 * time.Second
 	// maxCaughtUp limits how many missed slots one sync runs with missedRunPolicy All.
 	maxCaughtUp = 100
-	// maxWait limits the time to the next sync: a timer counts elapsed time, but a slot follows the clock, which an
-	// administrator may set.
+	// maxWait limits the time to the next sync: a timer counts elapsed time, but a slot follows the clock, which an administrator may set.
 	maxWait = time.Minute
 	// clockAhead is how far in the future the watermark must be before a condition reports it.
 	clockAhead = time.Minute
 )
 
-// An operator with stale caches must not run a slot that another operator ran, recorded and cleaned up. These times make
-// sure of it. A Job exists for at least keepFor (less than a second of that is lost because creation times are whole
-// seconds). A Job is created later than lateAfter after its slot only if the live objects show that the slot has not run.
-// A decision is carried out within actFor, and a request is given up after requestFor. The sum of the last three is less
-// than keepFor.
+// An operator with stale caches must not run a slot that another operator ran, recorded and cleaned up. These times make sure of it. A Job
+// exists for at least keepFor (less than a second of that is lost because creation times are whole seconds). A Job is created later than
+// lateAfter after its slot only if the live objects show that the slot has not run. A decision is carried out within actFor, and a request
+// is given up after requestFor. The sum of the last three is less than keepFor.
 const (
 	keepFor    = 10 * time.Second
 	lateAfter  = 2 * time.Second
@@ -45,8 +41,7 @@ type plan struct {
 	invalid string
 	// table is the timetable of the spec; the zero value if the spec is invalid.
 	table timetable
-	// accounted is the watermark to record: each slot up to it ran or is counted. missed is the number of slots to add
-	// to the count.
+	// accounted is the watermark to record: each slot up to it ran or is counted. missed is the number of slots to add to the count.
 	accounted slot
 	missed    int64
 	// suspended is whether the status is to say that the MyCronJob is suspended.

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package mycronjob
 
@@ -19,6 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	v1 "github.com/glassback/glassback/pkg/apis/batch/v1"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // t0 is a slot of every interval that the tests use.
@@ -330,9 +329,7 @@ func TestDecide(t *testing.T) {
 func timetableFor(t *testing.T, m *v1.MyCronJob) timetable {
 	t.Helper()
 	table, err := newTimetable(m, words(&m.Spec))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return table
 }
 
@@ -347,9 +344,7 @@ func sequence(first, last, step slot) []slot {
 func TestTimetable(t *testing.T) {
 	at := func(text string) slot {
 		parsed, err := time.Parse(time.RFC3339, text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		return slotAt(parsed)
 	}
 	for name, test := range map[string]struct {

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package mycronjob
 
@@ -92,7 +90,7 @@ func (h *history) step() {
 	case n < 60:
 		h.sync(i)
 	case n < 82:
-		h.see(i)
+		h.catchUpSome(i)
 	case n < 92:
 		h.finishJob()
 	case n < 96:
@@ -112,8 +110,8 @@ func (h *history) step() {
 	}
 }
 
-// see lets one of the caches of operator i catch up by some states, or fully.
-func (h *history) see(i int) {
+// catchUpSome lets one of the caches of operator i catch up by some states, or fully.
+func (h *history) catchUpSome(i int) {
 	c, last := h.operators[i], h.server.Version()
 	if h.Random.IntN(3) > 0 {
 		c.catchUp()
@@ -173,7 +171,7 @@ func (h *history) runNow() {
 		h.asked++
 	}
 	h.note("a user sets run-now to %s", value)
-	h.server.asksFor(value)
+	h.server.setRunNow(value)
 }
 
 // edit changes the timetable.
@@ -203,8 +201,7 @@ func (h *history) foreignJob() {
 	}
 }
 
-// settle lets everything work without faults until nothing is left to do, and
-// checks that all is accounted for.
+// settle lets everything work without faults until nothing is left to do, and checks that all is accounted for.
 func (h *history) settle() {
 	if *h.server.cron().Spec.Suspend {
 		return

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package mycronjob
 
@@ -25,7 +23,7 @@ func TestPlan(t *testing.T) {
 	}{
 		"settled: nothing to do":   {func(*server) {}, []string{"nothing to do"}},
 		"a due slot: its Job":      {func(s *server) { s.clock.Step(time.Hour) }, []string{"create Job sample-1641736800"}},
-		"run now: its Job":         {func(s *server) { s.asksFor("A") }, []string{"create Job " + runA}},
+		"run now: its Job":         {func(s *server) { s.setRunNow("A") }, []string{"create Job " + runA}},
 		"another schedule: status": {func(s *server) { s.edit(slower) }, []string{"update MyCronJob sample"}},
 		"paused: no plan": {func(s *server) {
 			s.edit(func(m *v1.MyCronJob) { m.Annotations = map[string]string{glassback.AnnotationPaused: "true"} })

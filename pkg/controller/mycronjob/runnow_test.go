@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package mycronjob
 
@@ -27,13 +25,12 @@ func hourly(m *v1.MyCronJob) {
 	m.Spec.IntervalSeconds, m.Status.Schedule = ptr.To[int32](3600), "every 3600s"
 }
 
-// asksFor sets the run-now annotation.
-func (s *server) asksFor(value string) {
+// setRunNow sets the run-now annotation.
+func (s *server) setRunNow(value string) {
 	s.edit(func(cron *v1.MyCronJob) { cron.Annotations = map[string]string{v1.AnnotationRunNow: value} })
 }
 
-// rest syncs until nothing is left to do, twelve seconds at a time: by then a Job may be
-// cleaned up. Jobs complete at once.
+// rest syncs until nothing is left to do, twelve seconds at a time: by then a Job may be cleaned up. Jobs complete at once.
 func (s *server) rest(t *testing.T) {
 	t.Helper()
 	for range 10 {
@@ -60,14 +57,13 @@ func (s *server) runs() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(s.created())), func(name string) bool { return !strings.HasPrefix(name, "sample-r") })
 }
 
-// TestEachChangeOfRunNowMakesAJob has values return, while their Jobs are kept and after
-// they were cleaned up.
+// TestEachChangeOfRunNowMakesAJob has values return, while their Jobs are kept and after they were cleaned up.
 func TestEachChangeOfRunNowMakesAJob(t *testing.T) {
 	for sentence, history := range map[string]int32{"Jobs are kept": 10, "Jobs are cleaned up": 0} {
 		t.Run(sentence, func(t *testing.T) {
 			s := newServer(cronjob(hourly, func(m *v1.MyCronJob) { m.Spec.SuccessfulJobsHistoryLimit = ptr.To(history) }))
 			for _, value := range []string{"A", "B", "A", "A", "B"} {
-				s.asksFor(value)
+				s.setRunNow(value)
 				s.rest(t)
 			}
 			if want := []string{runA, "sample-run2", "sample-run3", "sample-run4"}; !slices.Equal(s.runs(), want) {
@@ -80,8 +76,7 @@ func TestEachChangeOfRunNowMakesAJob(t *testing.T) {
 	}
 }
 
-// TestACrashBeforeRunNowIsRecorded stops the operator after it has made a Job. The value
-// may change until the next operator starts.
+// TestACrashBeforeRunNowIsRecorded stops the operator after it has made a Job. The value may change until the next operator starts.
 func TestACrashBeforeRunNowIsRecorded(t *testing.T) {
 	for sentence, test := range map[string]struct {
 		then []string
@@ -93,14 +88,14 @@ func TestACrashBeforeRunNowIsRecorded(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			s := newServer(cronjob(hourly))
-			s.asksFor("A")
+			s.setRunNow("A")
 			s.rest(t)
-			s.asksFor("B")
+			s.setRunNow("B")
 			if requests, _, err := s.connect().sync(t); err != nil || requests[len(requests)-1] != "create jobs sample-run2" {
 				t.Fatalf("requests %q, error %v", requests, err)
 			}
 			for _, value := range test.then {
-				s.asksFor(value)
+				s.setRunNow(value)
 			}
 			s.rest(t)
 			if !slices.Equal(s.runs(), test.want) {
@@ -130,14 +125,14 @@ func TestAnUpgradeRunsNothingAgain(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			s := newServer(cronjob(hourly, func(m *v1.MyCronJob) { m.Status.LastRunNow = test.last }), test.jobs...)
-			s.asksFor(test.asked)
+			s.setRunNow(test.asked)
 			s.rest(t)
 			if len(s.runs()) > 0 {
 				t.Fatalf("Jobs %q, want none", s.runs())
 			}
-			s.asksFor("C")
+			s.setRunNow("C")
 			s.rest(t)
-			s.asksFor("A")
+			s.setRunNow("A")
 			s.rest(t)
 			if want := []string{"sample-run2", "sample-run3"}; !slices.Equal(s.runs(), want) {
 				t.Errorf("then Jobs %q, want %q", s.runs(), want)
@@ -149,9 +144,9 @@ func TestAnUpgradeRunsNothingAgain(t *testing.T) {
 // TestRunNowOfAStaleOperator has a second operator whose caches are behind: it makes nothing.
 func TestRunNowOfAStaleOperator(t *testing.T) {
 	s := newServer(cronjob(hourly, func(m *v1.MyCronJob) { m.Spec.SuccessfulJobsHistoryLimit = ptr.To[int32](0) }))
-	s.asksFor("A")
+	s.setRunNow("A")
 	s.rest(t)
-	s.asksFor("B")
+	s.setRunNow("B")
 	behind := s.connect()
 	s.rest(t) // The other one makes the Job, records it and cleans it up.
 	if _, _, err := behind.sync(t); err == nil {

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 // Package recordtest decides again on what the syncs of tests observe, and checks the types of what they observe. It is for tests.
 package recordtest
@@ -14,6 +12,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -25,6 +24,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/recording"
 )
 
@@ -135,6 +135,21 @@ func InCorpus(t testing.TB, dir string, kind recording.Kind, policies any) {
 			t.Errorf("%s has no decision of the policy %s: a test must decide by it, and then record the corpus again (docs/replay.md)", path, name)
 		}
 	}
+}
+
+// Text returns the lines of a recording, with its header.
+func Text(t testing.TB, path string) []byte {
+	t.Helper()
+	file, err := os.Open(path)
+	must.Succeed(t, err)
+	defer file.Close()
+	packed, err := gzip.NewReader(file)
+	must.Succeed(t, err)
+	text, err := io.ReadAll(packed)
+	if err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	return text
 }
 
 // namesOf returns the names of the policies of a list.

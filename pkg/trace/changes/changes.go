@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 // Package changes finds the fields in which two versions of an object differ, by their paths
 // in JSON. The causes and the events of package trace contain them.

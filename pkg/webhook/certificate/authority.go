@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package certificate
 
@@ -26,8 +24,7 @@ import (
 	"k8s.io/client-go/util/keyutil"
 )
 
-// backdate is how long before its creation a certificate is valid, so that API servers with slow
-// clocks accept it too.
+// backdate is how long before its creation a certificate is valid, so that API servers with slow clocks accept it too.
 const backdate = 24 * time.Hour
 
 // authority is a CA: a certificate that signs others, and its key.
@@ -89,8 +86,7 @@ func parseAuthority(certPEM, keyPEM []byte) (*authority, error) {
 	return &authority{cert: pair.Leaf, key: key, certPEM: encode(pair.Leaf.Raw), keyPEM: keyPEM}, nil
 }
 
-// constrained reports whether a CA limits the certificates that it may sign. API servers might
-// not trust its leaves.
+// constrained reports whether a CA limits the certificates that it may sign. API servers might not trust its leaves.
 func constrained(ca *x509.Certificate) bool {
 	return len(ca.ExtKeyUsage)+len(ca.UnknownExtKeyUsage)+
 		len(ca.PermittedDNSDomains)+len(ca.ExcludedDNSDomains)+len(ca.PermittedIPRanges)+len(ca.ExcludedIPRanges) > 0

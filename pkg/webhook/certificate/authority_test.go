@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package certificate
 
@@ -10,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 var start = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -18,18 +18,14 @@ var start = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 func authorityAt(t testing.TB, at time.Time) *authority {
 	t.Helper()
 	a, err := newAuthority(at, DefaultLifetimes.Authority)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return a
 }
 
 func TestALeafIsTrustedByWhoTrustsItsCA(t *testing.T) {
 	ca, other := authorityAt(t, start), authorityAt(t, start)
 	leaf, err := ca.leaf([]string{"glassback-webhook.glassback-system.svc", "10.0.0.7", "::1"}, start, DefaultLifetimes.Leaf)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for name, test := range map[string]struct {
 		trusted []*x509.Certificate
 		name    string
@@ -64,9 +60,7 @@ func TestALeafIsTrustedByWhoTrustsItsCA(t *testing.T) {
 func TestALeafDoesNotOutliveItsCA(t *testing.T) {
 	ca := authorityAt(t, start)
 	leaf, err := ca.leaf([]string{"x"}, ca.cert.NotAfter.Add(-time.Hour), DefaultLifetimes.Leaf)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if !leaf.Leaf.NotAfter.Equal(ca.cert.NotAfter) {
 		t.Errorf("it is valid until %s, its CA until %s", leaf.Leaf.NotAfter, ca.cert.NotAfter)
 	}
@@ -75,9 +69,7 @@ func TestALeafDoesNotOutliveItsCA(t *testing.T) {
 func TestWhatCannotSignIsNoAuthority(t *testing.T) {
 	ca, other := authorityAt(t, start), authorityAt(t, start)
 	leaf, err := ca.leaf([]string{"x"}, start, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for name, test := range map[string]struct{ cert, key []byte }{
 		"nothing":               {nil, nil},
 		"no key":                {ca.certPEM, nil},

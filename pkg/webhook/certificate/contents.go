@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package certificate
 
@@ -36,15 +34,13 @@ const AnnotationRotate = "glassback.dev/rotate"
 type contents struct {
 	current *authority // signs; nil if there is none that can
 	next    *authority // will sign; nil most of the time
-	// trusted are the CAs that API servers are to trust: current, next, and those that
-	// signed before.
+	// trusted are the CAs that API servers are to trust: current, next, and those that signed before.
 	trusted []*x509.Certificate
 	retired map[string]time.Time // when the latter stopped signing, by fingerprint
 	rotate  bool
 }
 
-// read returns the readable contents of a Secret, and an error for each unreadable part. The
-// Secret may be nil.
+// read returns the readable contents of a Secret, and an error for each unreadable part. The Secret may be nil.
 func read(secret *corev1.Secret) (contents, []error) {
 	if secret == nil {
 		return contents{}, nil
@@ -69,8 +65,7 @@ func read(secret *corev1.Secret) (contents, []error) {
 	return c, errs
 }
 
-// write writes c into a Secret, and reports whether that changed it. It leaves other keys and
-// annotations alone.
+// write writes c into a Secret, and reports whether that changed it. It leaves other keys and annotations alone.
 func (c contents) write(secret *corev1.Secret) (changed bool) {
 	data, annotations := maps.Clone(secret.Data), maps.Clone(secret.Annotations)
 	if data == nil {
@@ -108,8 +103,7 @@ func (c contents) signs(ca *x509.Certificate) bool {
 	return c.current != nil && c.current.cert.Equal(ca) || c.next != nil && c.next.cert.Equal(ca)
 }
 
-// fingerprint returns the name of a CA in an annotation: a part of its SHA-256, which is long
-// enough to be unique.
+// fingerprint returns the name of a CA in an annotation: a part of its SHA-256, which is long enough to be unique.
 func fingerprint(ca *x509.Certificate) string {
 	sum := sha256.Sum256(ca.Raw)
 	return hex.EncodeToString(sum[:8])

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package certificate
 
@@ -11,18 +9,14 @@ import (
 	"time"
 )
 
-// Lifetimes are the times for which CAs and certificates are valid. Each is much less than a
-// third of the one before it: the keeper checks once in every Settle whether a leaf is due, and
-// it must notice that in a third of the leaf's life.
+// Lifetimes are the times for which CAs and certificates are valid. Each is much less than a third of the one before it: the keeper checks
+// once in every Settle whether a leaf is due, and it must notice that in a third of the leaf's life.
 type Lifetimes struct {
-	// Authority is how long a CA is valid. When a third of it is left, another one is
-	// staged.
+	// Authority is how long a CA is valid. When a third of it is left, another one is staged.
 	Authority time.Duration
-	// Leaf is how long a serving certificate is valid. When a third of it is left,
-	// another one is signed.
+	// Leaf is how long a serving certificate is valid. When a third of it is left, another one is signed.
 	Leaf time.Duration
-	// Settle is how long a caBundle must have a CA before the keeper assumes that every API
-	// server has noticed it.
+	// Settle is how long a caBundle must have a CA before the keeper assumes that every API server has noticed it.
 	Settle time.Duration
 }
 
@@ -37,8 +31,7 @@ type situation struct {
 	lifetimes Lifetimes
 }
 
-// decide returns the desired contents of the Secret, and the changes in words. It calls mint, at
-// most once, for another CA.
+// decide returns the desired contents of the Secret, and the changes in words. It calls mint, at most once, for another CA.
 //
 //	                 a third of its life is left,
 //	                 or the annotation asks for it         every caBundle has held it
@@ -128,9 +121,8 @@ func (c contents) trust(s situation, did []string) (contents, []string) {
 	return c, did
 }
 
-// lost returns the CAs that a caBundle has and the Secret does not have, if another client than a
-// Keeper was the last to change the Secret. In a Secret of a Keeper, the CA that signs is one of
-// the trusted CAs, and was in every caBundle before it signed.
+// lost returns the CAs that a caBundle has and the Secret does not have, if another client than a Keeper was the last to change the Secret.
+// In a Secret of a Keeper, the CA that signs is one of the trusted CAs, and was in every caBundle before it signed.
 func (c contents) lost(s situation) []*x509.Certificate {
 	if holds(c.trusted, c.current.cert) && everywhere(c.current.cert, s.bundles) {
 		return nil

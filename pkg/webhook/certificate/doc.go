@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 // Package certificate provides the serving certificate of the webhooks: from Files that
 // another program renews, or from a Keeper, which renews it by itself.
@@ -17,9 +15,8 @@ SPDX-License-Identifier: Apache-2.0
 // A CA is valid for a year. Its key is in a Secret, so that all replicas sign with the same CA.
 // A leaf is valid for a week. Its key is only in the memory of one replica.
 //
-// Each API server reads a new caBundle a moment after the write. So a CA signs serving
-// certificates only after every caBundle has had it for a while. It stays trusted until all of its
-// leaves have expired (see decide):
+// Each API server reads a new caBundle a moment after the write. So a CA signs serving certificates only after every caBundle has had it
+// for a while. It stays trusted until all of its leaves have expired (see decide):
 //
 //	stage    Secret: current, next               caBundle: current, next
 //	promote  Secret: current (was next)          caBundle: current, and the one before

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package certificate
 
@@ -19,27 +17,23 @@ import (
 	"k8s.io/client-go/util/keyutil"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/textlogger"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // pairOf returns a serving certificate and its key as files have them.
 func pairOf(t *testing.T, name string) (certPEM, keyPEM []byte) {
 	t.Helper()
 	leaf, err := authorityAt(t, start).leaf([]string{name}, start, DefaultLifetimes.Leaf)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	keyPEM, err = keyutil.MarshalPrivateKeyToPEM(leaf.PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return encode(leaf.Certificate[0]), keyPEM
 }
 
 func put(t *testing.T, dir, name string, data []byte) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, name), data, 0o600))
 }
 
 func TestFilesAreShownAsTheyAre(t *testing.T) {
@@ -48,9 +42,7 @@ func TestFilesAreShownAsTheyAre(t *testing.T) {
 	put(t, dir, CertFile, certPEM)
 	put(t, dir, KeyFile, keyPEM)
 	f, err := OpenFiles(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var log bytes.Buffer
 	logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&log)))
 	hello := helloOf(t, klog.NewContext(t.Context(), logger))
@@ -73,9 +65,7 @@ func TestFilesAreShownAsTheyAre(t *testing.T) {
 	put(t, dir, KeyFile, keyPEM)
 	shows("second")
 
-	if err := os.Remove(filepath.Join(dir, CertFile)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove(filepath.Join(dir, CertFile)))
 	shows("second")
 	put(t, dir, CertFile, []byte("garbage"))
 	shows("second")
@@ -88,8 +78,7 @@ func TestFilesAreShownAsTheyAre(t *testing.T) {
 	}
 }
 
-// helloOf returns the beginning of a handshake in a context: there is no other way to one
-// than a handshake.
+// helloOf returns the beginning of a handshake in a context: there is no other way to one than a handshake.
 func helloOf(t *testing.T, ctx context.Context) *tls.ClientHelloInfo {
 	t.Helper()
 	var hello *tls.ClientHelloInfo

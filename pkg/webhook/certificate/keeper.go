@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package certificate
 
@@ -27,8 +25,7 @@ import (
 // Name is the keeper's name, for logs and traces.
 const Name = "certificates"
 
-// A failed sync is retried after retryFirst, then twice as long each time, but never
-// longer than retryMost.
+// A failed sync is retried after retryFirst, then twice as long each time, but never longer than retryMost.
 const (
 	retryFirst = 100 * time.Millisecond
 	retryMost  = 30 * time.Second
@@ -47,11 +44,9 @@ type Store interface {
 
 // Registration is a webhook configuration, whose caBundles API servers trust.
 type Registration interface {
-	// Bundles returns the caBundle of every webhook of this operator, from the cache; none
-	// if the configuration does not exist.
+	// Bundles returns the caBundle of every webhook of this operator, from the cache; none if the configuration does not exist.
 	Bundles() ([][]byte, error)
-	// UpToDate reports whether the cached configuration has this caBundle in every webhook of
-	// this operator, and its other fields as desired.
+	// UpToDate reports whether the cached configuration has this caBundle in every webhook of this operator, and its other fields as desired.
 	UpToDate(caBundle []byte) (bool, error)
 	// Trust writes the caBundle and the other desired fields of the configuration.
 	Trust(ctx context.Context, caBundle []byte) error
@@ -61,14 +56,12 @@ type Registration interface {
 type Config struct {
 	Store         Store
 	Registrations []Registration
-	// Shared says that other processes serve by the same names: a CA that is in a caBundle,
-	// and not in the Store, may be theirs.
+	// Shared says that other processes serve by the same names: a CA that is in a caBundle, and not in the Store, may be theirs.
 	Shared bool
 	// Names are the DNS names and IP addresses by which API servers call the webhooks.
 	Names     []string
 	Lifetimes Lifetimes
-	// Now is the time by which certificates are valid or not: that of the API server,
-	// which judges them.
+	// Now is the time by which certificates are valid or not: that of the API server, which judges them.
 	Now func() time.Time
 	// Clock measures how long a caBundle has been seen.
 	Clock clock.WithTicker
@@ -105,8 +98,7 @@ func New(config Config) *Keeper {
 	return k
 }
 
-// Watch makes changes of objects of the given kind lead to a sync. The Store or a Registration
-// reads these objects.
+// Watch makes changes of objects of the given kind lead to a sync. The Store or a Registration reads these objects.
 func (k *Keeper) Watch(informer cache.SharedIndexInformer, kind string) error {
 	return k.loop.Watch(informer, kind, theOnlyOne)
 }
@@ -123,9 +115,8 @@ func (k *Keeper) Run(ctx, drain context.Context) {
 	k.loop.Run(ctx, drain, 1)
 }
 
-// Sync does at most one write of the Secret, then writes the caBundles, and then changes the
-// serving certificate. Each step follows from the observed state, so that a crash between any
-// two steps does no harm.
+// Sync does at most one write of the Secret, then writes the caBundles, and then changes the serving certificate. Each step follows from
+// the observed state, so that a crash between any two steps does no harm.
 func (k *Keeper) Sync(ctx context.Context, _ cache.ObjectName) (time.Duration, error) {
 	logger, now := klog.FromContext(ctx), k.Now()
 	secret, err := k.Store.Get()
@@ -186,8 +177,7 @@ func (k *Keeper) pause(written time.Time) time.Duration {
 	return k.Lifetimes.Settle/12 - k.Clock.Since(written)
 }
 
-// observe reads the caBundles of all webhooks that are registered, and remembers since when
-// each CA is in all of them.
+// observe reads the caBundles of all webhooks that are registered, and remembers since when each CA is in all of them.
 func (k *Keeper) observe() error {
 	var all [][]*x509.Certificate
 	seen := map[string]bool{} // Most of the time they are all the same.
@@ -223,8 +213,7 @@ func everywhere(ca *x509.Certificate, bundles [][]*x509.Certificate) bool {
 	return !slices.ContainsFunc(bundles, func(bundle []*x509.Certificate) bool { return !holds(bundle, ca) })
 }
 
-// settled reports whether every API server presumably trusts a CA. It returns true if no API
-// server calls the webhooks.
+// settled reports whether every API server presumably trusts a CA. It returns true if no API server calls the webhooks.
 func (k *Keeper) settled(ca *x509.Certificate) bool {
 	if len(k.bundles) == 0 {
 		return true
@@ -233,8 +222,7 @@ func (k *Keeper) settled(ca *x509.Certificate) bool {
 	return everywhere && k.Clock.Since(since) >= k.Lifetimes.Settle
 }
 
-// trust makes all registrations trust the CAs of c. If it is too early for a write, it returns
-// how long to wait.
+// trust makes all registrations trust the CAs of c. If it is too early for a write, it returns how long to wait.
 func (k *Keeper) trust(ctx context.Context, secret *corev1.Secret, c contents) (wait time.Duration, err error) {
 	bundle := formatBundle(c.trusted)
 	var behind []int

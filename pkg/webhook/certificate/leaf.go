@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package certificate
 
@@ -52,8 +50,7 @@ func (l *Leaf) store(cert *tls.Certificate, ca *x509.Certificate) {
 
 var expiryObserver atomic.Pointer[func(time.Time)]
 
-// SetExpiryObserver sets the function that is called for each new serving certificate, with its
-// expiry.
+// SetExpiryObserver sets the function that is called for each new serving certificate, with its expiry.
 func SetExpiryObserver(observe func(time.Time)) { expiryObserver.Store(&observe) }
 
 // serving reports a new serving certificate to the observer.

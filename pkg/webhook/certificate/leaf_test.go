@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package certificate
 
@@ -12,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // pipe returns the two ends of a connection.
@@ -31,9 +31,7 @@ func TestAHandshakeWaitsForTheFirstCertificate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, ca := newLeaf(), authorityAt(t, time.Now())
 		cert, err := ca.leaf([]string{"x"}, time.Now(), time.Hour)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		client, server := pipe(t)
 		shaken := make(chan error, 2)
 		go func() {
@@ -64,9 +62,7 @@ func TestTheExpiryIsReported(t *testing.T) {
 	l, ca := newLeaf(), authorityAt(t, start)
 	for _, life := range []time.Duration{time.Hour, 2 * time.Hour} {
 		cert, err := ca.leaf([]string{"x"}, start, life)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		l.store(cert, ca.cert)
 		if got := expiries[len(expiries)-1]; !got.Equal(cert.Leaf.NotAfter) {
 			t.Errorf("it is served until %s, and the observer got %s", cert.Leaf.NotAfter, got)
@@ -78,9 +74,7 @@ func TestTheExpiryIsReported(t *testing.T) {
 	put(t, dir, CertFile, certPEM)
 	put(t, dir, KeyFile, keyPEM)
 	f, err := OpenFiles(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for range 2 { // What is read again, and is the same, is no news.
 		if _, err := f.GetCertificate(helloOf(t, t.Context())); err != nil {
 			t.Fatal(err)

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package certificate
 
@@ -19,6 +17,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/klog/v2"
 	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // The world of a simulation: one Secret and two configurations, some replicas of the
@@ -157,8 +157,7 @@ func (r simulatedRegistration) Trust(_ context.Context, caBundle []byte) error {
 	return nil
 }
 
-// tick lets some seconds pass, in which caches are filled and replicas sync, all in any
-// order, and none later than it may.
+// tick lets some seconds pass, in which caches are filled and replicas sync, all in any order, and none later than it may.
 func (w *world) tick() {
 	step := time.Duration(1+w.random.IntN(10)) * time.Second
 	w.now = w.now.Add(step)
@@ -273,9 +272,7 @@ func (w *world) meddle() {
 	case 4: // a foreign CA, or one of a backup
 		w.edit(func(s *corev1.Secret) {
 			other, err := newAuthority(w.now, simulated.Authority)
-			if err != nil {
-				w.Fatal(err)
-			}
+			must.Succeed(w, err)
 			s.Data = map[string][]byte{keyCurrent: other.certPEM, keyCurrentKey: other.keyPEM}
 		})
 	case 5:
@@ -374,8 +371,7 @@ func TestWhatUsersBreakIsRepaired(t *testing.T) {
 	}
 }
 
-// Many replicas that start at once agree on one CA, with one write. After that they write
-// nothing: w.version counts all writes.
+// Many replicas that start at once agree on one CA, with one write. After that they write nothing: w.version counts all writes.
 func TestManyReplicasThatStartAtOnceMakeOneCA(t *testing.T) {
 	w := newWorld(t, 1, 50)
 	for range 100 {

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package certificate
 
@@ -24,6 +22,8 @@ import (
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 func TestSecretStore(t *testing.T) {
@@ -39,9 +39,7 @@ func TestSecretStore(t *testing.T) {
 	if got, err := store.Live(ctx); got != nil || err != nil {
 		t.Errorf("Live without a Secret: %v, %v", got, err)
 	}
-	if err := store.Put(ctx, &corev1.Secret{Data: map[string][]byte{"a": []byte("1")}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, store.Put(ctx, &corev1.Secret{Data: map[string][]byte{"a": []byte("1")}}))
 	live, err := store.Live(ctx)
 	if err != nil || live == nil || live.Name != SecretName || live.Labels["app.kubernetes.io/name"] != "glassback" ||
 		string(live.Data["a"]) != "1" {
@@ -56,32 +54,24 @@ func TestSecretStore(t *testing.T) {
 
 	cached := live.DeepCopy()
 	cached.ResourceVersion = "7"
-	if err := indexer.Add(cached); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, indexer.Add(cached))
 	got, err := store.Get()
 	if err != nil || got.ResourceVersion != "7" {
 		t.Fatalf("Get: %v, %v", got, err)
 	}
 	changed := got.DeepCopy()
 	changed.Data["a"] = []byte("2")
-	if err := store.Put(ctx, changed); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, store.Put(ctx, changed))
 	// A Secret that a user has made immutable.
 	cached = changed.DeepCopy()
 	cached.Immutable = ptr.To(true)
 	cached.Data["a"] = []byte("3")
-	if err := store.Put(ctx, cached); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, store.Put(ctx, cached))
 	replaced, err := store.Live(ctx)
 	if err != nil || replaced.Immutable != nil || string(replaced.Data["a"]) != "3" {
 		t.Errorf("one that was immutable: %v, %v", replaced, err)
 	}
-	if err := store.Put(ctx, changed); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, store.Put(ctx, changed))
 	updated, err := client.CoreV1().Secrets(namespace).Get(ctx, SecretName, metav1.GetOptions{})
 	if err != nil || string(updated.Data["a"]) != "2" {
 		t.Errorf("after an update: %v, %v", updated, err)

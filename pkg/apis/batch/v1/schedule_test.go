@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package v1
 
@@ -15,6 +13,8 @@ import (
 	"time"
 
 	"github.com/robfig/cron/v3"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // zones change their clocks in all the ways there are: at 2 o'clock, at midnight
@@ -26,26 +26,20 @@ var zones = []string{"UTC", "Europe/Berlin", "America/New_York", "Africa/Cairo",
 func location(t testing.TB, name string) *time.Location {
 	t.Helper()
 	zone, err := time.LoadLocation(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return zone
 }
 
 func at(t testing.TB, value string, zone *time.Location) time.Time {
 	t.Helper()
 	parsed, err := time.Parse(time.RFC3339, value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return parsed.In(zone)
 }
 
 func TestTheSchemaHasTheSchedulePattern(t *testing.T) {
 	types, err := os.ReadFile("types.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if !strings.Contains(string(types), "self.matches('"+schedulePattern+"')") {
 		t.Errorf("the rule on spec.schedule in types.go must say: self.matches('%s')", schedulePattern)
 	}
@@ -117,9 +111,7 @@ func TestNext(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			schedule, err := ParseSchedule(test.expression)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			zone := location(t, test.zone)
 			next := at(t, test.from, zone)
 			for _, want := range test.want {
@@ -141,9 +133,7 @@ func TestNext(t *testing.T) {
 func wantSlots(t *testing.T, expression string, from time.Time, hours int) {
 	t.Helper()
 	schedule, err := ParseSchedule(expression)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var got, want []time.Time
 	until := from.Add(time.Duration(hours) * time.Hour)
 	for next := schedule.Next(from); !next.IsZero() && !next.After(until); next = schedule.Next(next) {
@@ -258,9 +248,7 @@ func BenchmarkNext(b *testing.B) {
 	for _, expression := range []string{"* * * * * *", "*/5 * * * *", "30 6 * * mon-fri", "0 0 29 2 *", "0 0 30 2 *"} {
 		b.Run(strings.ReplaceAll(expression, " ", "_"), func(b *testing.B) {
 			schedule, err := ParseSchedule(expression)
-			if err != nil {
-				b.Fatal(err)
-			}
+			must.Succeed(b, err)
 			from := time.Date(2026, 1, 1, 0, 0, 0, 0, location(b, "Europe/Berlin"))
 			now := from
 			for b.Loop() {

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package v1
 
@@ -16,6 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // valid returns a MyCronJob that is valid, after mutate has been at it.
@@ -187,9 +187,7 @@ func FuzzValidate(f *testing.F) {
 			}
 		}
 		location, err := m.Spec.Location()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if m.Spec.Schedule == nil {
 			if interval := m.Spec.Interval(); interval < 1 || ptr.Deref(m.Spec.JitterSeconds, 0) >= interval {
 				t.Errorf("valid with an interval of %d and %v of jitter", interval, m.Spec.JitterSeconds)
@@ -197,9 +195,7 @@ func FuzzValidate(f *testing.F) {
 			return
 		}
 		schedule, err := ParseSchedule(*m.Spec.Schedule)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		for now := time.Date(2027, 6, 1, 0, 0, 0, 0, location); now.Year() < 2200; now = now.AddDate(17, 5, 11) {
 			if schedule.Next(now).IsZero() {
 				t.Errorf("%s never comes after %v", *m.Spec.Schedule, now)
