@@ -20,6 +20,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -248,6 +249,9 @@ func (s *stage) connect() {
 	kube.InformerFor(&networkingv1.NetworkPolicy{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer {
 		return quiet(networkingv1.SchemeGroupVersion.WithResource("networkpolicies"), &networkingv1.NetworkPolicy{})
 	})
+	kube.InformerFor(&batchv1.Job{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer {
+		return quiet(batchv1.SchemeGroupVersion.WithResource("jobs"), &batchv1.Job{})
+	})
 	own.InformerFor(&v1.RedisCluster{}, func(versioned.Interface, time.Duration) cache.SharedIndexInformer {
 		return quiet(v1.SchemeGroupVersion.WithResource("redisclusters"), &v1.RedisCluster{})
 	})
@@ -256,6 +260,7 @@ func (s *stage) connect() {
 		Pods: kube.Core().V1().Pods(), Claims: kube.Core().V1().PersistentVolumeClaims(), Services: kube.Core().V1().Services(),
 		ConfigMaps: kube.Core().V1().ConfigMaps(), Budgets: kube.Policy().V1().PodDisruptionBudgets(),
 		Policies: kube.Networking().V1().NetworkPolicies(), OperatorNamespace: "operators",
+		Jobs: kube.Batch().V1().Jobs(), BackupImage: testImage,
 		Dial:     func(ip string, _ int, login redisnode.Login) Node { return fakeNode{s, ip, login.Password} },
 		Recorder: s.events, Clock: s.clock,
 	})
@@ -279,6 +284,7 @@ func (s *stage) catchUp() {
 			"pods": listKind, "services": corev1.SchemeGroupVersion.WithKind("Service"),
 			"configmaps":             corev1.SchemeGroupVersion.WithKind("ConfigMap"),
 			"persistentvolumeclaims": corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"),
+			"jobs":                   batchv1.SchemeGroupVersion.WithKind("Job"),
 			"networkpolicies":        networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy"),
 			"poddisruptionbudgets":   policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"), "redisclusters": kind,
 		}[resource.Resource]

@@ -153,6 +153,13 @@ func (o *observed) previewCommands(plan *preview.Plan, commands []command) error
 			write.Verb, write.Kind = "delete", "Pod"
 		case evictPod:
 			write.Verb, write.Kind = "evict", "Pod"
+		case startBackup, startRestore:
+			access, _ := o.access()
+			desired := o.desiredJob(c.id, access)
+			write.Verb, write.Kind, write.Name = "create", "Job", desired.Name
+			write.Fields, err = preview.Diff(nil, desired)
+		case deleteJob:
+			write.Verb, write.Kind, write.Name = "delete", "Job", c.names[0]
 		case createAccount: // Its password is made when it is created.
 			write.Verb, write.Kind, write.Name = "create", "Secret", accountRef(o.rdc).Name
 		default:
