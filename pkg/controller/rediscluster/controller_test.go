@@ -684,15 +684,18 @@ func (s *stage) changeViewBeforeMeet(ordinal int, change func(*redisnode.View)) 
 
 func TestSyncTombstones(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := playing(t, see(six(), stored, spec(func(s *v1.RedisClusterSpec) { s.NetworkPolicy = &v1.NetworkPolicy{} }))).settle()
+		s := playing(t, see(six(), stored, spec(func(s *v1.RedisClusterSpec) { s.NetworkPolicy = &v1.NetworkPolicy{} })))
+		s.add(backupJob(defaulted(s.rdc(), backedUpHourly), dueID, testImage, access{}))
+		s.edit(backedUpHourly)
+		s.settle()
 		objects := map[string]any{"redisclusters": s.rdc()}
 		for resource, informer := range s.informers {
 			if list := informer.GetStore().List(); len(list) > 0 {
 				objects[resource.Resource] = list[0]
 			}
 		}
-		if len(objects) != 7 {
-			t.Fatalf("%d kinds of objects, want 7", len(objects))
+		if len(objects) != 8 {
+			t.Fatalf("%d kinds of objects, want 8", len(objects))
 		}
 		queue := s.controller.loop.Queue
 		go s.controller.Run(t.Context(), t.Context(), 0) // Handlers add keys, and no worker takes them.

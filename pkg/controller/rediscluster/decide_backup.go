@@ -105,6 +105,14 @@ func backupInterval(expression string, now time.Time) time.Duration {
 	return longest
 }
 
+// message returns why a Job failed.
+func (j *job) message() string {
+	if j.Result == nil {
+		return ""
+	}
+	return j.Result.Message
+}
+
 // backupCommands returns the commands that create the Job of a backup and delete those that are not needed. p is what else is done.
 func backupCommands(o *observed, p plan) []command {
 	var commands []command
@@ -215,7 +223,7 @@ func restoreBackup(o *observed) *plan {
 		return wait(check, "Waiting for the Job %s to be deleted", j.Name)
 	case j.Ended == batchv1.JobFailed:
 		return held(reasonRestoreFailed, fmt.Sprintf("The Job %s, which restores the backup %s, failed: %s. Correct the cause, and delete "+
-			"the Job to try again, or remove spec.restoreFrom to use the cluster as it is", j.Name, from.Backup, j.Result.Message))
+			"the Job to try again, or remove spec.restoreFrom to use the cluster as it is", j.Name, from.Backup, j.message()))
 	case j.Ended == batchv1.JobComplete:
 		return nil // The status gets its result.
 	}

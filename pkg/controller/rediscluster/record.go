@@ -102,6 +102,7 @@ type recordedPlan struct {
 	Upkeep          []string          `json:"upkeep,omitempty"`
 	Commands        []string          `json:"commands,omitempty"`
 	Wait            metav1.Duration   `json:"wait"`
+	ByJob           bool              `json:"byJob,omitempty"`
 	Problems        []recordedProblem `json:"problems,omitempty"`
 	Loss            string            `json:"loss,omitempty"` // the message, with the slots and the token
 }
@@ -152,7 +153,7 @@ func (o *observed) Record() any {
 func (p plan) Record(*observed) any {
 	r := recordedPlan{
 		Policy: p.policy, KeepStatus: p.keepStatus, Step: p.step, EvictionRefused: p.evictionRefused, Upkeep: textsOf(p.upkeep),
-		Commands: textsOf(p.commands), Wait: duration(p.wait), Problems: recordProblems(p.problems),
+		Commands: textsOf(p.commands), Wait: duration(p.wait), ByJob: p.byJob, Problems: recordProblems(p.problems),
 	}
 	if p.loss != nil {
 		r.Loss = p.loss.message()
