@@ -50,7 +50,7 @@ func TestRedisBackups(t *testing.T) {
 		}
 	}
 	backedUp.observe(cache.NewObjectName("default", "bad"), nil)
-	if found := scrape(t).series("glassback_rediscluster_backup_failed", "rediscluster=bad"); found != nil {
+	if found := scrape(t).series("glassback_rediscluster_backup_failed", "namespace=default", "rediscluster=bad"); found != nil {
 		t.Errorf("there is still %v", found)
 	}
 }
@@ -61,7 +61,7 @@ func TestRedisBackupsAreLimited(t *testing.T) {
 	}
 	backUp(t, "z", rediscluster.BackupMetrics{Failed: true})
 	all := scrape(t)["glassback_rediscluster_backup_failed"]
-	if shown := scrape(t).series("glassback_rediscluster_backup_failed", "rediscluster=z"); shown == nil || len(all.GetMetric()) != maxBackups {
+	if shown := scrape(t).series("glassback_rediscluster_backup_failed", "namespace=default", "rediscluster=z"); shown == nil || len(all.GetMetric()) != maxBackups {
 		t.Errorf("%d RedisClusters are shown, and the failed one is %v", len(all.GetMetric()), shown)
 	}
 }
