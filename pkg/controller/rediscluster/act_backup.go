@@ -110,8 +110,15 @@ func (c *Controller) reportJobs(before, after *v1.RedisCluster) {
 	}
 	if last := has.Last; last != nil && (had.Last == nil || had.Last.ID != last.ID) {
 		c.recorder.Eventf(before, corev1.EventTypeNormal, "BackedUp", "Made the backup %s with %d keys", last.ID, last.Keys)
+		if last.Warning != "" {
+			c.recorder.Eventf(before, corev1.EventTypeWarning, "BackupWarning", "%s", last.Warning)
+		}
 	}
 	if r := after.Status.Restore; r != nil && before.Status.Restore == nil {
-		c.recorder.Eventf(before, corev1.EventTypeNormal, "Restored", "Restored the backup %s with %d keys", r.ID, r.Keys)
+		c.recorder.Eventf(before, corev1.EventTypeNormal, "Restored", "Restored the backup %s with %d keys; %d of them existed, and %d had expired",
+			r.ID, r.Keys, r.Skipped, r.Expired)
+		if r.Warning != "" {
+			c.recorder.Eventf(before, corev1.EventTypeWarning, "RestoreWarning", "%s", r.Warning)
+		}
 	}
 }

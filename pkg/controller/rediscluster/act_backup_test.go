@@ -16,6 +16,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -316,13 +317,15 @@ func TestSyncRestoresABackup(t *testing.T) {
 	}
 	s.destroy("pods", "demo-restore-job-1")
 	wantWrites(t, s.stepTo(at(13, 58)), "create jobs demo-restore", statusWrite)
-	s.end("demo-restore", 0, `{"id":"20260108T140000Z","keys":30,"skipped":1,"expired":2}`)
+	s.end("demo-restore", 0, `{"id":"20260108T140000Z","keys":30,"skipped":1,"expired":2,"warning":"the library f was kept"}`)
 	s.stepTo(at(13, 59))
 	if is := ready(); is.Reason != reasonFormed {
 		t.Errorf("after a success, Ready is %s: %s", is.Reason, is.Message)
 	}
-	want := v1.RestoreStatus{ID: "20260108T140000Z", Keys: 30, CompletedAt: ptr.To(at(13, 58))}
-	if got := s.rdc().Status.Restore; got == nil || got.ID != want.ID || got.Keys != want.Keys || !got.CompletedAt.Equal(want.CompletedAt) {
+	want := &v1.RestoreStatus{
+		ID: "20260108T140000Z", Keys: 30, Skipped: 1, Expired: 2, Warning: "the library f was kept", CompletedAt: ptr.To(at(13, 58)),
+	}
+	if got := s.rdc().Status.Restore; !equality.Semantic.DeepEqual(got, want) {
 		t.Errorf("the status is %+v, want %+v", got, want)
 	}
 	wantWrites(t, s.stepTo(at(14, 0)))
@@ -330,8 +333,14 @@ func TestSyncRestoresABackup(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantWrites(t, s.stepTo(at(14, 1)))
-	if events := s.happened(); !slices.Contains(events, "Normal Restored Restored the backup 20260108T140000Z with 30 keys") {
-		t.Errorf("events %q", events)
+	events := s.happened()
+	for _, want := range []string{
+		"Normal Restored Restored the backup 20260108T140000Z with 30 keys; 1 of them existed, and 2 had expired",
+		"Warning RestoreWarning the library f was kept",
+	} {
+		if !slices.Contains(events, want) {
+			t.Errorf("events %q, want %q", events, want)
+		}
 	}
 }
 

@@ -250,7 +250,9 @@ func backupStatus(o *observed, p plan) *v1.BackupStatus {
 		status.Running = ""
 		ended := &metav1.Time{Time: j.EndedAt}
 		if j.Ended == batchv1.JobComplete {
-			status.LastSuccessfulTime, status.Last = ended, &v1.BackupResult{ID: j.ID, Keys: j.Result.Keys, Bytes: j.Result.Bytes}
+			status.LastSuccessfulTime, status.Last = ended, &v1.BackupResult{
+				ID: j.ID, Keys: j.Result.Keys, Bytes: j.Result.Bytes, Warning: j.Result.Warning,
+			}
 		} else {
 			status.LastFailure = &v1.BackupFailure{ID: j.ID, Time: ended, Message: j.Result.Message}
 		}
@@ -276,7 +278,10 @@ func restoreStatus(o *observed) *v1.RestoreStatus {
 	if id == "" {
 		id = o.rdc.Spec.RestoreFrom.Backup
 	}
-	return &v1.RestoreStatus{ID: id, Keys: j.Result.Keys, CompletedAt: &metav1.Time{Time: j.EndedAt}}
+	return &v1.RestoreStatus{
+		ID: id, Keys: j.Result.Keys, Skipped: j.Result.Skipped, Expired: j.Result.Expired, Warning: j.Result.Warning,
+		CompletedAt: &metav1.Time{Time: j.EndedAt},
+	}
 }
 
 // backedUp returns the condition BackedUp, by the status of the backups.
@@ -291,6 +296,9 @@ func backedUp(o *observed, p plan, status *v1.BackupStatus) (ok bool, reason, me
 		ok, reason, message = false, reasonBackupFailed, fmt.Sprintf("The backup %s failed: %s", failure.ID, failure.Message)
 	case status.Last != nil:
 		ok, reason, message = true, reasonBackedUp, fmt.Sprintf("The last backup is %s. It has %d keys", status.Last.ID, status.Last.Keys)
+		if status.Last.Warning != "" {
+			message += ". Warning: " + status.Last.Warning
+		}
 	default:
 		reason, message = reasonNoBackupYet, "No backup has ended yet"
 	}

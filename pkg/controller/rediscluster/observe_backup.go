@@ -43,6 +43,9 @@ type jobResult struct {
 	ID      string `json:"id,omitempty"`
 	Keys    int64  `json:"keys,omitempty"`
 	Bytes   int64  `json:"bytes,omitempty"`
+	Skipped int64  `json:"skipped,omitempty"`
+	Expired int64  `json:"expired,omitempty"`
+	Warning string `json:"warning,omitempty"`
 	Message string `json:"message,omitempty"` // of a failure
 }
 
@@ -140,7 +143,7 @@ func (r *jobResult) read(p *corev1.Pod, ended batchv1.JobConditionType) {
 		case ended == batchv1.JobComplete:
 			// A message that is not JSON has no numbers: the exit code counts.
 			_ = json.Unmarshal([]byte(message[strings.LastIndexByte(message, '\n')+1:]), r)
-			r.Message = ""
+			r.Message, r.Warning = "", shortened(r.Warning)
 		case message != "":
 			r.Message = shortened(message)
 		case state.Reason != "":

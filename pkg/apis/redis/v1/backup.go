@@ -178,6 +178,10 @@ type BackupResult struct {
 	// bytes is the size of its files.
 	// +optional
 	Bytes int64 `json:"bytes"`
+	// warning is what is wrong although the backup is good.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Warning string `json:"warning,omitempty"`
 }
 
 // BackupFailure is a backup that failed.
@@ -199,9 +203,19 @@ type RestoreStatus struct {
 	// id is the ID of the backup.
 	// +required
 	ID string `json:"id"`
-	// keys is the number of keys that were restored.
+	// keys is the number of keys in the backup.
 	// +optional
 	Keys int64 `json:"keys"`
+	// skipped is how many of them the cluster had already. They stay as they are.
+	// +optional
+	Skipped int64 `json:"skipped,omitempty"`
+	// expired is how many of them had expired.
+	// +optional
+	Expired int64 `json:"expired,omitempty"`
+	// warning is what is wrong although all keys are restored.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Warning string `json:"warning,omitempty"`
 	// completedAt is when the restore ended.
 	// +optional
 	CompletedAt *metav1.Time `json:"completedAt,omitempty"`

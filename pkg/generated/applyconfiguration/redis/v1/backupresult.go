@@ -18,6 +18,8 @@ type BackupResultApplyConfiguration struct {
 	Keys *int64 `json:"keys,omitempty"`
 	// bytes is the size of its files.
 	Bytes *int64 `json:"bytes,omitempty"`
+	// warning is what is wrong although the backup is good.
+	Warning *string `json:"warning,omitempty"`
 }
 
 // BackupResultApplyConfiguration constructs a declarative configuration of the BackupResult type for use with
@@ -47,5 +49,13 @@ func (b *BackupResultApplyConfiguration) WithKeys(value int64) *BackupResultAppl
 // If called multiple times, the Bytes field is set to the value of the last call.
 func (b *BackupResultApplyConfiguration) WithBytes(value int64) *BackupResultApplyConfiguration {
 	b.Bytes = &value
+	return b
+}
+
+// WithWarning sets the Warning field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Warning field is set to the value of the last call.
+func (b *BackupResultApplyConfiguration) WithWarning(value string) *BackupResultApplyConfiguration {
+	b.Warning = &value
 	return b
 }

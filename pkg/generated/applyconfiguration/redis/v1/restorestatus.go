@@ -18,8 +18,14 @@ import (
 type RestoreStatusApplyConfiguration struct {
 	// id is the ID of the backup.
 	ID *string `json:"id,omitempty"`
-	// keys is the number of keys that were restored.
+	// keys is the number of keys in the backup.
 	Keys *int64 `json:"keys,omitempty"`
+	// skipped is how many of them the cluster had already. They stay as they are.
+	Skipped *int64 `json:"skipped,omitempty"`
+	// expired is how many of them had expired.
+	Expired *int64 `json:"expired,omitempty"`
+	// warning is what is wrong although all keys are restored.
+	Warning *string `json:"warning,omitempty"`
 	// completedAt is when the restore ended.
 	CompletedAt *metav1.Time `json:"completedAt,omitempty"`
 }
@@ -43,6 +49,30 @@ func (b *RestoreStatusApplyConfiguration) WithID(value string) *RestoreStatusApp
 // If called multiple times, the Keys field is set to the value of the last call.
 func (b *RestoreStatusApplyConfiguration) WithKeys(value int64) *RestoreStatusApplyConfiguration {
 	b.Keys = &value
+	return b
+}
+
+// WithSkipped sets the Skipped field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Skipped field is set to the value of the last call.
+func (b *RestoreStatusApplyConfiguration) WithSkipped(value int64) *RestoreStatusApplyConfiguration {
+	b.Skipped = &value
+	return b
+}
+
+// WithExpired sets the Expired field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Expired field is set to the value of the last call.
+func (b *RestoreStatusApplyConfiguration) WithExpired(value int64) *RestoreStatusApplyConfiguration {
+	b.Expired = &value
+	return b
+}
+
+// WithWarning sets the Warning field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Warning field is set to the value of the last call.
+func (b *RestoreStatusApplyConfiguration) WithWarning(value string) *RestoreStatusApplyConfiguration {
+	b.Warning = &value
 	return b
 }
 
