@@ -91,7 +91,7 @@ func (o *settings) flags(name string) *pflag.FlagSet {
 		flags.StringVar(&o.cluster, "cluster", "", "name in the store of the cluster that was saved, as NAMESPACE/NAME")
 		flags.StringVar(&o.id, "id", Latest, "id of the backup, or latest")
 	}
-	flags.StringArrayVar(&o.addresses, "address", nil, "host:port of a node of the cluster; repeatable: the first one that answers is asked")
+	flags.StringArrayVar(&o.addresses, "address", nil, "host:port of a node; repeatable: the first one that answers is asked")
 	flags.StringVar(&o.user, "user", "", "user of the nodes to log in as (default: the default user)")
 	flags.StringVar(&o.passwordFile, "password-file", "", "file with the password of that user (default: none is sent)")
 	flags.StringVar(&o.tlsCA, "tls-ca", "", "file with the certificates of the CAs of the nodes; with it, connections use TLS")

@@ -131,7 +131,7 @@ func (r *restore) send(ctx context.Context, client *redis.ClusterClient, m *Mani
 		r.log("masters have changed: all keys are sent again")
 		before = after
 	}
-	return nil, errors.New("masters have changed again and again, and keys may be missing: wait until the cluster is stable, and restore again")
+	return nil, errors.New("masters have changed again and again, and keys may be missing: restore again when the cluster is stable")
 }
 
 // masters returns for each master the ID of its run.
