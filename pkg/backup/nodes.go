@@ -157,7 +157,11 @@ func (c connection) first(ctx context.Context) (node, error) {
 		n.entry.IP, n.entry.Port = host, port
 		return n, nil
 	}
-	return node{}, changing("no node of the cluster answers: %w", errors.Join(errs...))
+	err := fmt.Errorf("no node of the cluster answers: %w", errors.Join(errs...))
+	if errors.Is(err, redisnode.ErrPassword) || errors.Is(err, redisnode.ErrCertificate) {
+		return node{}, err
+	}
+	return node{}, unsteady{err}
 }
 
 // ask returns the view of one node.

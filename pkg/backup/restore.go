@@ -60,6 +60,8 @@ func (r *restore) run(ctx context.Context) (*Result, error) {
 		libraries = append(libraries, c.libraries...)
 	}
 	r.log("the files of backup %s are valid", m.ID)
+	slices.Sort(libraries) // Each file has all of them.
+	libraries = slices.Compact(libraries)
 	client := r.nodes.client()
 	result, err := r.send(ctx, client, m, libraries)
 	return result, errors.Join(err, client.Close())
@@ -184,8 +186,7 @@ func (r *restore) replicated(ctx context.Context) (*topology, error) {
 // not load because they, or their functions, exist with other code.
 func (r *restore) loadLibraries(ctx context.Context, client *redis.ClusterClient, libraries []string) ([]string, error) {
 	var kept []string
-	slices.Sort(libraries)
-	for _, code := range slices.Compact(libraries) {
+	for _, code := range libraries {
 		name := functionOf(code).Name
 		var differs atomic.Bool
 		err := r.patience.wait(ctx, func() error {
@@ -204,7 +205,7 @@ func (r *restore) loadLibraries(ctx context.Context, client *redis.ClusterClient
 			kept = append(kept, name)
 		}
 	}
-	return slices.Compact(kept), nil
+	return slices.Compact(kept), nil // Masters of the backup may have had different code under one name.
 }
 
 // loadLibrary loads a library on one master. It returns false if the master has other code under one of its names.
