@@ -97,7 +97,7 @@ func (o *settings) flags(name string) *pflag.FlagSet {
 	flags.StringVar(&o.tlsCA, "tls-ca", "", "file with the certificates of the CAs of the nodes; with it, connections use TLS")
 	flags.StringVar(&o.tlsServerName, "tls-server-name", "", "name that the certificates of the nodes must have; needs --tls-ca")
 	flags.StringVar(&o.directory, "directory", "", "directory of the store")
-	flags.StringVar(&o.endpoint, "s3-endpoint", "", "URL of an S3 service with the store, such as https://s3.example.com; instead of --directory")
+	flags.StringVar(&o.endpoint, "s3-endpoint", "", "URL of an S3 service, such as https://s3.example.com; instead of --directory")
 	flags.StringVar(&o.bucket, "s3-bucket", "", "bucket of the store")
 	flags.StringVar(&o.prefix, "s3-prefix", "", "prefix of all names in the bucket")
 	flags.StringVar(&o.region, "s3-region", "", "region of the bucket (default: the service is asked)")
