@@ -123,7 +123,8 @@ func (answer) RedisError()     {}
 func TestPassing(t *testing.T) {
 	for text, want := range map[string]bool{
 		"CLUSTERDOWN The cluster is down": true, "TRYAGAIN Multiple keys": true, "READONLY You can't write": true,
-		"LOADING Redis is loading": true, "MASTERDOWN Link": true, "OOM command not allowed": false, "ERR DUMP payload version or checksum are wrong": false,
+		"LOADING Redis is loading": true, "MASTERDOWN Link": true,
+		"OOM command not allowed": false, "ERR DUMP payload version or checksum are wrong": false,
 		"NOPERM this user": false, "WRONGPASS invalid": false, "MISCONF Redis is configured": false,
 	} {
 		var _ redis.Error = answer(text)
