@@ -15,7 +15,7 @@ import (
 
 // noAction lists the reasons that need no action.
 var noAction = []string{
-	"Succeeded", "NotYet", "Greeted", "Settled", "RolledOut", "RolloutInProgress", "ScalingInProgress", "WaitingForDeployment",
+	"Succeeded", "Greeted", "Settled", "RolledOut", "RolloutInProgress", "ScalingInProgress", "WaitingForDeployment",
 	"NewReplicaSetAvailable", "NoConflict",
 	"Scheduled", "Formed", "AllSlotsCovered", "NoDataLoss", "Adopting", "Creating", "Starting", "Stopping", "Changing", "Deleting",
 }

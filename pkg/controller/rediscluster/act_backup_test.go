@@ -281,7 +281,7 @@ func TestSyncFindsItsOwnJob(t *testing.T) {
 	s.catchUp()
 	s.clock.Step(time.Minute)
 	s.stepTo(metav1.NewTime(s.clock.Now()))
-	if c := meta.FindStatusCondition(s.rdc().Status.Conditions, v1.ConditionBackedUp); c.Reason != reasonNoBackupYet || len(s.jobs()) != 1 {
+	if c := meta.FindStatusCondition(s.rdc().Status.Conditions, v1.ConditionBackedUp); c.Reason != ReasonNoBackupYet || len(s.jobs()) != 1 {
 		t.Errorf("BackedUp is %s: %s, and there are %d Jobs", c.Reason, c.Message, len(s.jobs()))
 	}
 }

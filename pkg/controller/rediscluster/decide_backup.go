@@ -300,7 +300,7 @@ func backedUp(o *observed, p plan, status *v1.BackupStatus) (ok bool, reason, me
 			message += ". Warning: " + status.Last.Warning
 		}
 	default:
-		reason, message = reasonNoBackupYet, "No backup has ended yet"
+		reason, message = ReasonNoBackupYet, "No backup has ended yet"
 	}
 	if due := o.nextBackup(); due != "" && o.jobOf(due) == nil {
 		if why := o.whyNoBackup(p); why != "" {
@@ -327,7 +327,7 @@ func backupMetrics(o *observed, p plan, status *v1.BackupStatus) *BackupMetrics 
 		return nil
 	}
 	ok, reason, _ := backedUp(o, p, status)
-	m := &BackupMetrics{Failed: !ok && reason != reasonNoBackupYet, Interval: backupInterval(status.Schedule, o.now)}
+	m := &BackupMetrics{Failed: !ok && reason != ReasonNoBackupYet, Interval: backupInterval(status.Schedule, o.now)}
 	if status.Last != nil && status.LastSuccessfulTime != nil {
 		m.Succeeded, m.Keys, m.Bytes = status.LastSuccessfulTime.Time, status.Last.Keys, status.Last.Bytes
 	}

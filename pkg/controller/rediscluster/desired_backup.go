@@ -158,7 +158,7 @@ func newJob(rdc *v1.RedisCluster, name, image string, args []string, a access, s
 	}
 	pod := corev1.PodSpec{
 		Containers: []corev1.Container{{
-			Name: containerJob, Image: image, Args: args,
+			Name: containerJob, Image: image, ImagePullPolicy: corev1.PullIfNotPresent, Args: args,
 			TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 			SecurityContext: &corev1.SecurityContext{
 				AllowPrivilegeEscalation: ptr.To(false),

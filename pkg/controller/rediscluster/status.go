@@ -64,10 +64,12 @@ const (
 	reasonRestoreFailed = "RestoreFailed"
 	reasonBackedUp      = "Succeeded"
 	reasonBackupFailed  = "Failed"
-	reasonNoBackupYet   = "NotYet"
 	reasonNoImage       = "BackupImageMissing"
 	reasonJobRejected   = "JobRejected"
 )
+
+// ReasonNoBackupYet is the reason of the condition BackedUp until the first backup has ended.
+const ReasonNoBackupYet = "NotYet"
 
 // reasons are the reasons of Ready during each operation.
 var reasons = map[string]string{
