@@ -6,7 +6,9 @@ SPDX-License-Identifier: Apache-2.0
 package rediscluster
 
 import (
+	"math/rand"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +20,9 @@ import (
 	"k8s.io/utils/ptr"
 
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/fakeapi"
+	"github.com/glassback/glassback/pkg/recording/recordtest"
+	"github.com/glassback/glassback/pkg/redisnode"
 )
 
 const (
@@ -398,5 +403,48 @@ func TestTheMetricsOfBackups(t *testing.T) {
 				t.Errorf("got %+v, want %+v", got, test.want)
 			}
 		})
+	}
+}
+
+// TestABackupBeginsOnlyOfAWholeCluster decides on random states in which a backup is due. GLASSBACK_SEEDS=n decides on so many.
+func TestABackupBeginsOnlyOfAWholeCluster(t *testing.T) {
+	begun := 0
+	for seed := range fakeapi.Seeds(t, 4000, 1000) {
+		s := sceneOf(rand.New(rand.NewSource(int64(seed))))
+		due(s.observed)
+		p := decide(s.observed)
+		recordtest.Check(t, Decisions, s.observed, p)
+		if !slices.ContainsFunc(p.upkeep, func(c command) bool { return c.verb == startBackup }) {
+			continue
+		}
+		begun++
+		served := map[int]bool{}
+		for _, m := range s.members {
+			if m.view == nil {
+				continue
+			}
+			if e := saidBy(s.observed, m.ordinal, m.view.ID); len(e.Importing)+len(e.Migrating) > 0 {
+				t.Errorf("seed %d: %s has open slots: %q", seed, m.name, s.history)
+			}
+			for _, r := range s.slots[m.view.ID] {
+				for slot := r.First; slot <= r.Last; slot++ {
+					served[slot] = true
+				}
+			}
+		}
+		if len(served) != redisnode.SlotCount || !s.formed {
+			t.Errorf("seed %d: %d slots are served, formed %t: %q", seed, len(served), s.formed, s.history)
+		}
+		for _, c := range p.commands {
+			if c.verb == moveSlots || c.verb == failover || c.verb == addSlots {
+				t.Errorf("seed %d: a backup begins, and the operator does %s: %q", seed, c, s.history)
+			}
+		}
+		if t.Failed() {
+			return
+		}
+	}
+	if begun < 20 {
+		t.Errorf("in %d states a backup began: the test shows nothing", begun)
 	}
 }
