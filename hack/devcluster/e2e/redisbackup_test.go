@@ -7,6 +7,7 @@ package e2e
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"strings"
@@ -25,11 +26,13 @@ import (
 
 const (
 	imageBackup = "glassback.test/glassback:backup"
+	securePort  = 6390
 	library     = "#!lua name=greetings\nredis.register_function('greet', function() return 'hello' end)"
 )
 
-// TestNodeRedisBackup makes a backup of a cluster with users into a volume, and forms a larger cluster from it. The operator is killed
-// before it creates each of the two Jobs. The new cluster has every key, those that expire with their time, and the functions.
+// TestNodeRedisBackup makes a backup of a cluster with users into a volume, and forms a larger cluster with TLS from it. The operator is
+// killed before it creates each of the two Jobs. The new cluster has every key, those that expire with their time, and the functions. A
+// backup of the new cluster has them, too.
 func TestNodeRedisBackup(t *testing.T) {
 	t.Parallel()
 	n := onNode(t)
@@ -78,10 +81,15 @@ func TestNodeRedisBackup(t *testing.T) {
 	other := n.redis(t, seedSample, func(rdc *redisv1.RedisCluster) {
 		rdc.Name = "restored"
 		rdc.Spec.Size = ptr.To[int32](8)
+		rdc.Spec.TLS = &redisv1.TLS{SecretRef: redisv1.SecretReference{Name: "redis-tls"}, Mode: redisv1.TLSRequired, Port: securePort}
 		rdc.Spec.RestoreFrom = &redisv1.RestoreFrom{Name: c.name, Backup: last.ID, BackupStore: redisv1.BackupStore{
 			PersistentVolumeClaim: &redisv1.ClaimReference{ClaimName: "backups"},
 		}}
 	})
+	ca := other.newAuthority(t)
+	ca.issue(t, 1)
+	other.tls = &tls.Config{RootCAs: ca.pool, ServerName: other.name + "." + n.ns + ".svc", MinVersion: tls.VersionTLS12}
+	other.port = securePort
 	o.killAt(redisPatience, ` command="create Job of restore"`)
 	n.operate(t, args...)
 	other.ready(t, "restore")
@@ -92,6 +100,10 @@ func TestNodeRedisBackup(t *testing.T) {
 		t.Errorf("status.restore is %+v, want %+v", r, last)
 	}
 	other.hasAll(t, c.name)
+	other.patch(t, `{"spec": {"backup": {"schedule": "* * * * *", "persistentVolumeClaim": {"claimName": "backups"}}}}`)
+	if again := other.backedUp(t); again.Keys != last.Keys {
+		t.Errorf("the backup of the new cluster is %+v, want %d keys", again, last.Keys)
+	}
 }
 
 // backedUp waits for a backup, and returns it.

@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package rediscluster
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -24,6 +25,9 @@ import (
 
 // maxMissed limits how many times of the schedule a sync goes through. A later one continues from there.
 const maxMissed = 10_000
+
+// clockAhead is how far in the future lastScheduleTime may be. If it is later, a clock was wrong, and the schedule counts from now on.
+const clockAhead = time.Minute
 
 // runningBackup returns the ID of the backup that is being made; "" for none. If the status was lost, the Job says it.
 func (o *observed) runningBackup() string {
@@ -149,7 +153,9 @@ func (o *observed) needsJob(j *job) bool {
 	case j.ID == o.runningBackup():
 		return true
 	}
-	return !slices.ContainsFunc(o.jobs, func(other *job) bool { return other.Ended == j.Ended && other.ID > j.ID })
+	return !slices.ContainsFunc(o.jobs, func(other *job) bool {
+		return other.Ended == j.Ended && cmp.Or(other.EndedAt.Compare(j.EndedAt), cmp.Compare(other.ID, j.ID)) > 0
+	})
 }
 
 // whyNoBackup returns why no backup can begin now; "" if one can. p is what else is done.
@@ -242,7 +248,7 @@ func backupStatus(o *observed, p plan) *v1.BackupStatus {
 	if o.rdc.Status.Backup != nil {
 		status = o.rdc.Status.Backup.DeepCopy()
 	}
-	if status.Schedule != spec.Schedule {
+	if status.Schedule != spec.Schedule || status.LastScheduleTime == nil || status.LastScheduleTime.After(o.now.Add(clockAhead)) {
 		status.Schedule, status.LastScheduleTime = spec.Schedule, &metav1.Time{Time: o.now.Truncate(time.Second)}
 	}
 	status.Running = o.runningBackup()
@@ -260,7 +266,7 @@ func backupStatus(o *observed, p plan) *v1.BackupStatus {
 	for _, c := range p.upkeep {
 		if at, ok := timeOfBackup(c.id); ok && c.verb == startBackup {
 			status.Running = c.id
-			if status.LastScheduleTime == nil || status.LastScheduleTime.Time.Before(at) {
+			if status.LastScheduleTime.Time.Before(at) {
 				status.LastScheduleTime = &metav1.Time{Time: at}
 			}
 		}
@@ -292,7 +298,7 @@ func backedUp(o *observed, p plan, status *v1.BackupStatus) (ok bool, reason, me
 		return false, reasonNoImage, "No backups are made: " + noImage
 	case status.Running != "" && o.jobRejection != "":
 		return false, reasonJobRejected, fmt.Sprintf("The API server rejects the Job %s: %s", backupName(o.rdc, status.Running), o.jobRejection)
-	case failure != nil && (status.Last == nil || failure.ID > status.Last.ID):
+	case failure != nil && (status.LastSuccessfulTime == nil || failure.Time.After(status.LastSuccessfulTime.Time)):
 		ok, reason, message = false, reasonBackupFailed, fmt.Sprintf("The backup %s failed: %s", failure.ID, failure.Message)
 	case status.Last != nil:
 		ok, reason, message = true, reasonBackedUp, fmt.Sprintf("The last backup is %s. It has %d keys", status.Last.ID, status.Last.Keys)

@@ -253,6 +253,9 @@ func TestTheStatusOfBackups(t *testing.T) {
 			see(six(), due, func(o *observed) { o.rdc.Status.Backup.Schedule = "5 * * * *" }), &v1.BackupStatus{LastScheduleTime: &noticed},
 			"False NotYet", "",
 		},
+		"a clock was wrong": {
+			see(six(), hourly(at(15, 0))), &v1.BackupStatus{LastScheduleTime: &noticed}, "False NotYet", "",
+		},
 		"a backup begins": {see(six(), due), &v1.BackupStatus{LastScheduleTime: &later, Running: dueID}, "False NotYet", ""},
 		"a backup waits": {
 			see(six(), due, moving("100", 0, 1, true)), &v1.BackupStatus{LastScheduleTime: ptr.To(at(12, 30))}, "False NotYet",
@@ -273,8 +276,11 @@ func TestTheStatusOfBackups(t *testing.T) {
 		"a later backup has succeeded": {
 			see(six(), hourly(later), func(o *observed) {
 				o.rdc.Status.Backup.LastFailure, o.rdc.Status.Backup.Last = failure, &v1.BackupResult{ID: dueID}
+				o.rdc.Status.Backup.LastSuccessfulTime = &noticed
 			}),
-			&v1.BackupStatus{LastScheduleTime: &later, LastFailure: failure, Last: &v1.BackupResult{ID: dueID}}, "True Succeeded", "",
+			&v1.BackupStatus{
+				LastScheduleTime: &later, LastFailure: failure, Last: &v1.BackupResult{ID: dueID}, LastSuccessfulTime: &noticed,
+			}, "True Succeeded", "",
 		},
 		"there is no image": {
 			see(six(), due, withoutImage), &v1.BackupStatus{LastScheduleTime: ptr.To(at(12, 30))}, "False BackupImageMissing", "--backup-image",
