@@ -111,9 +111,11 @@ func TestStore(t *testing.T) {
 			}
 		}
 		broken := errors.New("broken")
-		err := s.put(ctx, "ns/a/1/shard-9.rdb", io.MultiReader(strings.NewReader(large), iotest.ErrReader(unsteady{broken})))
-		if _, passes := errors.AsType[unsteady](err); !errors.Is(err, broken) || !passes {
-			t.Errorf("put of a reader that fails: error %v", err)
+		for _, name := range []string{"ns/a/1/shard-9.rdb", "ns/a/1/manifest.json"} { // The second one exists, and stays.
+			err := s.put(ctx, name, io.MultiReader(strings.NewReader(large), iotest.ErrReader(unsteady{broken})))
+			if _, passes := errors.AsType[unsteady](err); !errors.Is(err, broken) || !passes {
+				t.Errorf("put of a reader that fails: error %v", err)
+			}
 		}
 		for name, content := range files {
 			if got, err := readFile(ctx, s, name); err != nil || string(got) != content {
