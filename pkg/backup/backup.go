@@ -40,23 +40,24 @@ type backup struct {
 	retention   int
 	nodes       connection
 	store       store
+	run         string // see newRun
 	patience    patience
 	log         func(format string, args ...any)
 }
 
-// run makes the backup, unless it exists. Afterwards, it deletes what the retention does not keep.
-func (b *backup) run(ctx context.Context) (*Result, error) {
+// make makes the backup, unless it exists. Afterwards, it deletes what the retention does not keep.
+func (b *backup) make(ctx context.Context) (*Result, error) {
 	m, err := readManifest(ctx, b.store, b.cluster, b.id)
 	if errors.Is(err, fs.ErrNotExist) {
 		if m, err = b.take(ctx); err == nil {
-			err = b.finish(ctx, m)
+			m, err = b.finish(ctx, m)
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
 	result := m.result()
-	if err := b.prune(ctx, m); err != nil {
+	if err := b.prune(ctx); err != nil {
 		result.Warning = strings.TrimPrefix(result.Warning+"; old backups are not deleted: "+err.Error(), "; ")
 	}
 	return result, nil
@@ -153,7 +154,7 @@ func (b *backup) save(ctx context.Context, s shard, from node) (*Shard, *content
 	}
 	defer stream.Close()
 	entry := &Shard{
-		Slots: s.slots.String(), File: shardFile(s.slots[0].First), Node: from.view.ID, Address: from.address(), Role: "replica",
+		Slots: s.slots.String(), File: shardFile(s.slots[0].First, b.run), Node: from.view.ID, Address: from.address(), Role: "replica",
 		Offset: from.view.Offset,
 	}
 	if from.view.ID == s.master.view.ID {
@@ -282,46 +283,64 @@ func (v *verifying) stop() {
 	<-v.done
 }
 
-// finish writes the manifest, after it has deleted what earlier attempts have left in the directory of the backup.
-func (b *backup) finish(ctx context.Context, m *Manifest) error {
+// finish writes the manifest. If another run of this backup has been faster, it returns the manifest of that.
+func (b *backup) finish(ctx context.Context, m *Manifest) (*Manifest, error) {
 	directory := path.Join(b.cluster, b.id)
 	names, err := b.store.list(ctx, directory)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for _, s := range find(b.cluster, names) {
-		for _, name := range s.names {
-			if !slices.ContainsFunc(m.Shards, func(s Shard) bool { return s.File == path.Base(name) }) {
-				if err := b.store.remove(ctx, name); err != nil {
-					return fmt.Errorf("delete %s of an earlier attempt: %w", name, err)
-				}
+	if slices.Contains(names, path.Join(directory, manifestFile)) {
+		return readManifest(ctx, b.store, b.cluster, b.id)
+	}
+	for _, s := range m.Shards {
+		if !slices.Contains(names, path.Join(directory, s.File)) {
+			return nil, fmt.Errorf("%s was deleted during the backup", s.File)
+		}
+	}
+	for _, name := range names { // An attempt with other slots may have left files.
+		if file := path.Base(name); strings.HasSuffix(file, "-"+b.run+".rdb") && !m.has(file) {
+			if err := b.store.remove(ctx, name); err != nil {
+				return nil, fmt.Errorf("delete %s of an earlier attempt: %w", name, err)
 			}
 		}
 	}
 	m.FinishedAt = time.Now().UTC()
 	text, err := json.MarshalIndent(m, "", "  ")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := b.store.put(ctx, path.Join(directory, manifestFile), bytes.NewReader(append(text, '\n'))); err != nil {
-		return fmt.Errorf("write the manifest: %w", err)
+		return nil, fmt.Errorf("write the manifest: %w", err)
 	}
-	return nil
+	return m, nil
 }
 
-// prune deletes older backups that are not kept, and what attempts that failed have left.
-func (b *backup) prune(ctx context.Context, m *Manifest) error {
+// prune deletes older backups that are not kept, and what runs that failed have left. In the directory of this backup, another run may
+// still write: the next backup deletes what it leaves.
+func (b *backup) prune(ctx context.Context) error {
 	names, err := b.store.list(ctx, b.cluster)
 	if err != nil {
 		return err
 	}
-	remove := surplus(find(b.cluster, names), m.ID, b.retention)
+	all := find(b.cluster, names)
+	remove := surplus(all, b.id, b.retention)
+	for _, s := range all {
+		if !s.complete || s.id >= b.id || slices.Contains(remove, s.names[0]) {
+			continue
+		}
+		m, err := readManifest(ctx, b.store, b.cluster, s.id)
+		if err != nil {
+			return err
+		}
+		remove = append(remove, slices.DeleteFunc(s.names[1:], func(name string) bool { return m.has(path.Base(name)) })...)
+	}
 	partial, err := b.store.partial(ctx, b.cluster)
 	if err != nil {
 		return err
 	}
 	for _, s := range find(b.cluster, partial) {
-		if s.id <= m.ID {
+		if s.id < b.id {
 			remove = append(remove, s.names...)
 		}
 	}

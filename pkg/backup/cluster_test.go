@@ -181,7 +181,7 @@ func (l *log) has(text string) bool {
 var quick = patience{limit: 20 * time.Second, pause: 50 * time.Millisecond}
 
 func (w *world) backup(s store, l *log) *backup {
-	return &backup{cluster: cluster, id: id, retention: 2, nodes: w.nodes, store: s, patience: quick, log: l.add}
+	return &backup{cluster: cluster, id: id, retention: 2, nodes: w.nodes, store: s, run: newRun(), patience: quick, log: l.add}
 }
 
 func (w *world) restore(s store, l *log) *restore {
@@ -220,7 +220,8 @@ func TestBackupAndRestore(t *testing.T) {
 	m, err := readManifest(t.Context(), d, cluster, id)
 	check(t, err)
 	for i, s := range m.Shards {
-		if s.Role != "replica" || s.Address != source.servers[3+i].Address() || s.File != shardFile(i*redisnode.SlotCount/3) {
+		prefix := fmt.Sprintf("shard-%d-", i*redisnode.SlotCount/3)
+		if s.Role != "replica" || s.Address != source.servers[3+i].Address() || !strings.HasPrefix(s.File, prefix) {
 			t.Errorf("shard %d is %+v", i, s)
 		}
 	}
@@ -333,7 +334,7 @@ func TestBackupOfAClusterThatChanges(t *testing.T) {
 	l := &log{}
 	b := w.backup(s, l)
 	b.patience.limit = 100 * time.Millisecond
-	if _, err := b.run(t.Context()); err == nil || !strings.Contains(err.Error(), "slots 5 are being moved") {
+	if _, err := b.make(t.Context()); err == nil || !strings.Contains(err.Error(), "slots 5 are being moved") {
 		t.Errorf("with an open slot: error %v", err)
 	}
 	if names, err := s.list(t.Context(), cluster); err != nil || len(names) > 0 {
@@ -355,7 +356,7 @@ func TestBackupOfAClusterThatChanges(t *testing.T) {
 			once()
 		}
 	}}
-	result, err := w.backup(s, l).run(t.Context())
+	result, err := w.backup(s, l).make(t.Context())
 	check(t, err)
 	m, err := readManifest(t.Context(), s, cluster, id)
 	check(t, err)
@@ -369,6 +370,7 @@ func TestBackupOfAClusterThatChanges(t *testing.T) {
 	}
 	t.Run("nodes that cannot send the shard", func(t *testing.T) { testSources(t, w) })
 	t.Run("a backup that is killed", func(t *testing.T) { testBackupIsKilled(t, w, s, keys) })
+	t.Run("two runs of a backup", func(t *testing.T) { testTwoRuns(t, w, keys) })
 }
 
 // testSources saves a shard whose first replica is gone, whose second one is of another shard, and whose third one has other keys.
@@ -415,30 +417,58 @@ func testBackupIsKilled(t *testing.T, w *world, s store, keys int64) {
 	defer cancel()
 	b := w.backup(s, &log{after: func(string) { cancel() }})
 	b.id = "20260201T030000Z"
-	if _, err := b.run(ctx); !errors.Is(err, context.Canceled) {
+	if _, err := b.make(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("the killed backup: error %v", err)
 	}
 	if _, err := readManifest(t.Context(), s, cluster, b.id); err == nil {
 		t.Error("a killed backup has a manifest")
 	}
-	leftover := cluster + "/" + b.id + "/shard-9.rdb" // As of other slots.
-	check(t, s.put(t.Context(), leftover, strings.NewReader("x")))
-	leaveBehind(t, s, leftover)
-	b.log = (&log{}).add
-	result, err := b.run(t.Context())
+	leaveBehind(t, s, cluster+"/"+b.id+"/shard-9-00000000.rdb")
+	again := w.backup(s, &log{})
+	again.id = b.id
+	result, err := again.make(t.Context())
 	if err != nil || result.Keys != keys {
 		t.Errorf("the second run: %+v, error %v", result, err)
 	}
+	next := w.backup(s, &log{})
+	next.id, next.retention = "20260202T030000Z", 2
+	_, err = next.make(t.Context())
+	check(t, err)
 	names, err := s.list(t.Context(), cluster)
-	partial, again := s.partial(t.Context(), cluster)
-	if err := errors.Join(err, again); err != nil || len(names) != 6 || len(partial) > 0 {
+	partial, failed := s.partial(t.Context(), cluster)
+	if err := errors.Join(err, failed); err != nil || len(names) != 6 || len(partial) > 0 || !strings.Contains(names[0], b.id) {
 		t.Errorf("the store has %q and %q, error %v", names, partial, err)
 	}
-	b.id, b.retention = "20260202T030000Z", 1
-	_, err = b.run(t.Context())
+}
+
+// testTwoRuns lets a run of a backup end while another one has saved its shards.
+func testTwoRuns(t *testing.T, w *world, keys int64) {
+	s := newDirectory(t)
+	fast := w.backup(s, &log{})
+	once := sync.OnceFunc(func() {
+		_, err := fast.make(t.Context())
+		check(t, err)
+	})
+	slow := w.backup(s, &log{after: func(line string) {
+		if strings.HasPrefix(line, "slots 0,") || strings.HasPrefix(line, "slots 0-") {
+			once()
+		}
+	}})
+	result, err := slow.make(t.Context())
+	if err != nil || result.Keys != keys {
+		t.Fatalf("the slow run: %+v, error %v", result, err)
+	}
+	m, err := readManifest(t.Context(), s, cluster, id)
 	check(t, err)
-	if names, err := s.list(t.Context(), cluster); err != nil || len(names) != 3 || !strings.Contains(names[0], b.id) {
-		t.Errorf("the store has %q, error %v", names, err)
+	for _, shard := range m.Shards {
+		if _, err := w.restore(s, &log{}).read(t.Context(), m, shard, nil); err != nil || !strings.Contains(shard.File, fast.run) {
+			t.Errorf("the manifest has %s, error %v", shard.File, err)
+		}
+	}
+	check(t, s.remove(t.Context(), cluster+"/"+id+"/"+m.Shards[0].File))
+	check(t, s.remove(t.Context(), cluster+"/"+id+"/"+manifestFile))
+	if _, err := fast.finish(t.Context(), m); err == nil || !strings.Contains(err.Error(), "was deleted during the backup") {
+		t.Errorf("with a file that is gone: error %v", err)
 	}
 }
 

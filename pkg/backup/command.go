@@ -235,8 +235,8 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return command.Reject(stderr, err)
 	}
 	return o.run(stdout, stderr, func(log func(string, ...any)) (*Result, error) {
-		b := &backup{o.cluster, o.id, o.retention, o.connection, o.store, defaultPatience, log}
-		return b.run(ctx)
+		b := &backup{o.cluster, o.id, o.retention, o.connection, o.store, newRun(), defaultPatience, log}
+		return b.make(ctx)
 	})
 }
 

@@ -8,8 +8,8 @@ SPDX-License-Identifier: Apache-2.0
 //
 // A backup is a directory, or a prefix of a bucket of S3:
 //
-//	NAMESPACE/NAME/ID/shard-<first slot>.rdb    one for each master: its snapshot
-//	NAMESPACE/NAME/ID/manifest.json             see Manifest
+//	NAMESPACE/NAME/ID/shard-<first slot>-<run>.rdb    one for each master: its snapshot
+//	NAMESPACE/NAME/ID/manifest.json                   see Manifest
 //
 // The ID is a time in UTC, such as 20260131T030000Z. The manifest is written last, and at once: a backup exists if and only if its manifest
 // does. These are the promises:
@@ -18,7 +18,8 @@ SPDX-License-Identifier: Apache-2.0
 //   - A backup has all keys of all slots. Each file is the snapshot of one moment, but not the same moment as those of the other files.
 //     Backup fails if a slot has no owner, is being moved, or gets another owner meanwhile. It fails if a file has a key of another shard.
 //   - The files of a backup were read to the end, with their checksums, while they were saved. The data of modules are an error.
-//   - Backup may be killed and run again with the same ID. It changes no backup that exists.
+//   - Backup may be killed and run again with the same ID, even while the first run still writes: each run has its own names of files. It
+//     changes no backup that exists.
 //   - Backup deletes only files of its own cluster whose names are those of a backup, and the manifest before the other files.
 //   - Restore sends nothing before it has verified each file. It changes no key and no function that the cluster has.
 //   - Restore may be killed and run again. It succeeds only if each key is there, existed before, or has expired.

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"path"
 	"regexp"
 	"slices"
@@ -111,10 +112,17 @@ func checkID(id string) error {
 	return nil
 }
 
-// files matches the names of the files of a backup.
-var files = regexp.MustCompile(`^(` + regexp.QuoteMeta(manifestFile) + `|shard-[0-9]{1,5}\.rdb)(` + regexp.QuoteMeta(unfinished) + `)?$`)
+// files matches the names of the files of a backup, and of files that put has not completed.
+var files = regexp.MustCompile(`^(manifest\.json|shard-[0-9]{1,5}-[0-9a-f]{8}\.rdb)` +
+	`((\.[0-9a-f]{8})?` + regexp.QuoteMeta(unfinished) + `)?$`)
 
-func shardFile(firstSlot int) string { return fmt.Sprintf("shard-%d.rdb", firstSlot) }
+// newRun returns a part of file names that differs from run to run. A run that was given up may still write on a machine that cannot be
+// reached: it must not change the files of the run that came after it.
+func newRun() string { return fmt.Sprintf("%08x", rand.Uint32()) }
+
+func shardFile(firstSlot int, run string) string {
+	return fmt.Sprintf("shard-%d-%s.rdb", firstSlot, run)
+}
 
 // stored is what a store has of one backup.
 type stored struct {
@@ -164,6 +172,11 @@ func surplus(all []stored, id string, retention int) []string {
 		}
 	}
 	return names
+}
+
+// has returns whether the manifest names a file.
+func (m *Manifest) has(file string) bool {
+	return slices.ContainsFunc(m.Shards, func(s Shard) bool { return s.File == file })
 }
 
 // readManifest returns the manifest of a backup. If there is none, the error is an fs.ErrNotExist.

@@ -220,7 +220,7 @@ func loadLibrary(ctx context.Context, master *redis.Client, name, code string) (
 
 // passingAnswers are the beginnings of errors that a node answers while slots move, a replica takes over or a node starts.
 var passingAnswers = []string{
-	"MOVED ", "ASK ", "TRYAGAIN ", "CLUSTERDOWN ", "LOADING ", "MASTERDOWN ", "READONLY ", "NOREPLICAS ", "BUSY ", "UNBLOCKED ",
+	"MOVED ", "ASK ", "TRYAGAIN ", "CLUSTERDOWN ", "LOADING ", "MASTERDOWN ", "READONLY ", "NOREPLICAS ", "BUSY ",
 }
 
 // passing makes an error unsteady unless it is an answer of a node that does not change with time.

@@ -34,19 +34,19 @@ func save(t *testing.T, s store, alter func(*Manifest)) {
 	t.Helper()
 	sum := sha256.Sum256([]byte(oneKey))
 	m := &Manifest{Schema: schema, Cluster: cluster, ID: id, Functions: []Function{}, RedisVersion: "7.0.15", Shards: []Shard{{
-		Slots: "0-16383", File: "shard-0.rdb", SHA256: hex.EncodeToString(sum[:]), Bytes: int64(len(oneKey)), Keys: 1,
+		Slots: "0-16383", File: "shard-0-00000000.rdb", SHA256: hex.EncodeToString(sum[:]), Bytes: int64(len(oneKey)), Keys: 1,
 	}}}
 	alter(m)
 	text, err := json.Marshal(m)
 	check(t, err)
-	check(t, s.put(t.Context(), cluster+"/"+id+"/shard-0.rdb", strings.NewReader(oneKey)))
+	check(t, s.put(t.Context(), cluster+"/"+id+"/shard-0-00000000.rdb", strings.NewReader(oneKey)))
 	check(t, s.put(t.Context(), cluster+"/"+id+"/"+manifestFile, bytes.NewReader(text)))
 }
 
 // TestADamagedBackupRestoresNothing: the command does not even connect to a node.
 func TestADamagedBackupRestoresNothing(t *testing.T) {
 	const noNode = "no node of the cluster answers"
-	file := cluster + "/" + id + "/shard-0.rdb"
+	file := cluster + "/" + id + "/shard-0-00000000.rdb"
 	for name, test := range map[string]struct {
 		manifest func(*Manifest)
 		file     string // "-" for no file

@@ -57,7 +57,7 @@ func (d *directory) put(ctx context.Context, name string, content io.Reader) err
 	if err := d.root.MkdirAll(path.Dir(name), 0o770); err != nil {
 		return err
 	}
-	partial := name + unfinished
+	partial := name + "." + newRun() + unfinished
 	file, err := d.root.OpenFile(partial, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o660)
 	if err != nil {
 		return err

@@ -111,9 +111,11 @@ func TestStore(t *testing.T) {
 			}
 		}
 		broken := errors.New("broken")
-		err := s.put(ctx, "ns/a/1/shard-9.rdb", io.MultiReader(strings.NewReader(large), iotest.ErrReader(unsteady{broken})))
-		if _, passes := errors.AsType[unsteady](err); !errors.Is(err, broken) || !passes {
-			t.Errorf("put of a reader that fails: error %v", err)
+		for _, name := range []string{"ns/a/1/shard-9.rdb", "ns/a/1/manifest.json"} { // The second one exists, and stays.
+			err := s.put(ctx, name, io.MultiReader(strings.NewReader(large), iotest.ErrReader(unsteady{broken})))
+			if _, passes := errors.AsType[unsteady](err); !errors.Is(err, broken) || !passes {
+				t.Errorf("put of a reader that fails: error %v", err)
+			}
 		}
 		for name, content := range files {
 			if got, err := readFile(ctx, s, name); err != nil || string(got) != content {
@@ -197,32 +199,38 @@ func TestPrune(t *testing.T) {
 				keep = append(keep, name)
 			}
 		}
-		for day := range 8 {
-			put(day >= 4 && day != 6 || day > 5, cluster+"/"+id(day+1)+"/shard-0.rdb")
-			if day != 2 && day != 6 { // Attempts that failed, or are running.
-				put(day >= 4, cluster+"/"+id(day+1)+"/manifest.json")
+		for day := 1; day <= 8; day++ { // 3 and 7 have no manifest: they failed, or are running.
+			directory := cluster + "/" + id(day)
+			put(day >= 4, directory+"/shard-0-00000000.rdb")
+			put(day >= 5, directory+"/shard-0-11111111.rdb") // Of another run, which may be running still from the 5th on.
+			if day != 3 && day != 7 {
+				check(t, s.put(t.Context(), directory+"/"+manifestFile, strings.NewReader(`{"schema": "glassback.dev/backup/v1", "cluster": "`+
+					cluster+`", "id": "`+id(day)+`", "shards": [{"file": "shard-0-00000000.rdb"}]}`)))
+			}
+			if day >= 4 && day != 7 {
+				keep = append(keep, directory+"/"+manifestFile)
 			}
 		}
 		for _, other := range []string{
-			"shop/cache/20260101T000000Z/notes.txt", "shop/cache/20260101T000000Z/shard-0.rdb.gz", "shop/cache/readme/manifest.json",
-			"shop/cache/20261301T000000Z/shard-0.rdb", "shop/cache2/20260101T000000Z/manifest.json",
+			"shop/cache/20260101T000000Z/notes.txt", "shop/cache/20260101T000000Z/shard-0.rdb", "shop/cache/readme/manifest.json",
+			"shop/cache/20261301T000000Z/shard-0-00000000.rdb", "shop/cache2/20260101T000000Z/manifest.json",
 			"shop/cache/20260101T000000Z/deep/manifest.json", "shop/cache/20260101T000000Z/deep/20260101T000000Z/manifest.json",
 		} {
 			put(true, other)
 		}
-		leaveBehind(t, s, cluster+"/"+id(3)+"/shard-5.rdb")
-		leaveBehind(t, s, cluster+"/"+own+"/shard-7.rdb")
-		leaveBehind(t, s, cluster+"/"+id(8)+"/shard-7.rdb")
-		b := &backup{cluster: cluster, id: own, retention: 3, store: s}
+		leaveBehind(t, s, cluster+"/"+id(3)+"/shard-5-00000000.rdb")
+		leaveBehind(t, s, cluster+"/"+id(4)+"/shard-6-00000000.rdb")
+		leaveBehind(t, s, cluster+"/"+own+"/shard-7-00000000.rdb")
+		b := &backup{cluster: cluster, id: own, retention: 4, store: s}
 		for range 2 {
-			check(t, b.prune(t.Context(), &Manifest{ID: own}))
+			check(t, b.prune(t.Context()))
 			names, err := s.list(t.Context(), "shop")
 			slices.Sort(keep)
 			if err != nil || !slices.Equal(names, keep) {
 				t.Errorf("the store has\n%q, want\n%q; error %v", names, keep, err)
 			}
 			partial, err := s.partial(t.Context(), "shop")
-			if want := []string{cluster + "/" + id(8) + "/shard-7.rdb" + unfinished}; err != nil || !slices.Equal(partial, want) {
+			if want := []string{cluster + "/" + own + "/shard-7-00000000.rdb" + unfinished}; err != nil || !slices.Equal(partial, want) {
 				t.Errorf("partial files are %q, want %q; error %v", partial, want, err)
 			}
 		}
@@ -231,7 +239,9 @@ func TestPrune(t *testing.T) {
 
 // TestTheManifestIsDeletedFirst stops a deletion after each file: no backup without a file has a manifest.
 func TestTheManifestIsDeletedFirst(t *testing.T) {
-	names := []string{"a/b/20260101T000000Z/shard-0.rdb", "a/b/20260101T000000Z/manifest.json", "a/b/20260101T000000Z/shard-5.rdb"}
+	names := []string{
+		"a/b/20260101T000000Z/shard-0-00000000.rdb", "a/b/20260101T000000Z/manifest.json", "a/b/20260101T000000Z/shard-5-00000000.rdb",
+	}
 	for _, retention := range []int{0, 1} {
 		got := surplus(find("a/b", names), "20260102T000000Z", retention)
 		if want := 3 * (1 - retention); len(got) != want || want > 0 && got[0] != names[1] {
@@ -253,16 +263,17 @@ func TestResolve(t *testing.T) {
 		t.Errorf("of nothing: error %v", err)
 	}
 	manifest := func(id string) string {
-		return `{"schema": "glassback.dev/backup/v1", "cluster": "shop/cache", "id": "` + id + `", "shards": [{"file": "shard-0.rdb"}], "new": 1}`
+		return `{"schema": "glassback.dev/backup/v1", "cluster": "shop/cache", "id": "` + id +
+			`", "shards": [{"file": "shard-0-00000000.rdb"}], "new": 1}`
 	}
 	put("20260101T000000Z", manifestFile, manifest("20260101T000000Z"))
 	put("20260102T000000Z", manifestFile, manifest("20260102T000000Z"))
-	put("20260103T000000Z", "shard-0.rdb", "")
+	put("20260103T000000Z", "shard-0-00000000.rdb", "")
 	for id, text := range map[string]string{
 		"20260111T000000Z": "{", "20260112T000000Z": manifest("20260101T000000Z"),
 		"20260113T000000Z": strings.Replace(manifest("20260113T000000Z"), "v1", "v2", 1),
-		"20260114T000000Z": strings.Replace(manifest("20260114T000000Z"), "shard-0.rdb", "../shard-0.rdb", 1),
-		"20260115T000000Z": strings.Replace(manifest("20260115T000000Z"), `{"file": "shard-0.rdb"}`, "", 1),
+		"20260114T000000Z": strings.Replace(manifest("20260114T000000Z"), "shard-0-00000000.rdb", "../shard-0-00000000.rdb", 1),
+		"20260115T000000Z": strings.Replace(manifest("20260115T000000Z"), `{"file": "shard-0-00000000.rdb"}`, "", 1),
 	} {
 		put(id, manifestFile, text)
 		if _, err := resolve(t.Context(), s, cluster, id); err == nil || !strings.Contains(err.Error(), "is damaged: ") {
