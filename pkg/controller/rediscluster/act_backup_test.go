@@ -412,3 +412,63 @@ func defaulted(rdc *v1.RedisCluster, changes ...func(*v1.RedisCluster)) *v1.Redi
 	changed.Default()
 	return changed
 }
+
+// TestSyncRestoresABackupAfterEachCrash kills the controller before its nth write, for each n. The cluster always gets one Job, and ends
+// Ready with its result.
+func TestSyncRestoresABackupAfterEachCrash(t *testing.T) {
+	play := func(t *testing.T, dieBefore int) (created, writes int, status *v1.RestoreStatus, ready string) {
+		o := sixStored()
+		o.rdc.Spec.RestoreFrom = &v1.RestoreFrom{Name: "other", Backup: v1.LatestBackup, BackupStore: inClaim()}
+		s := playing(t, o)
+		s.withUIDs()
+		dying := func(action clienttesting.Action) (bool, runtime.Object, error) {
+			if verb := action.GetVerb(); verb != "create" && verb != "update" && verb != "delete" {
+				return false, nil, nil
+			}
+			if writes++; writes == dieBefore {
+				panic(killed{})
+			}
+			if action.GetVerb() == "create" && action.GetResource() == jobsResource {
+				created++
+			}
+			return false, nil, nil
+		}
+		s.kube.PrependReactor("*", "*", dying)
+		s.client.PrependReactor("*", "*", dying)
+		for second := range 20 {
+			s.clock.SetTime(seenAt.Add(time.Duration(3*second) * time.Second))
+			s.catchUp()
+			func() {
+				defer func() {
+					if dead := recover(); dead != nil {
+						if _, ok := dead.(killed); !ok {
+							panic(dead)
+						}
+						s.connect()
+					}
+				}()
+				if _, _, err := s.sync(); err != nil {
+					t.Fatal(err)
+				}
+			}()
+			s.catchUp()
+			for _, j := range s.jobs() {
+				if endOf(&j) == nil && second%3 == 0 {
+					s.end(j.Name, 0, `{"id":"20260108T140000Z","keys":30}`)
+				}
+			}
+		}
+		rdc := s.rdc()
+		return created, writes, rdc.Status.Restore, meta.FindStatusCondition(rdc.Status.Conditions, "Ready").Reason
+	}
+	_, writes, _, _ := play(t, 0)
+	if writes < 3 {
+		t.Fatalf("%d writes", writes)
+	}
+	for n := range writes + 1 {
+		created, _, status, ready := play(t, n)
+		if created != 1 || status == nil || status.ID != "20260108T140000Z" || status.Keys != 30 || ready != reasonFormed {
+			t.Errorf("after a crash before the write %d: %d Jobs, %+v, Ready is %s", n, created, status, ready)
+		}
+	}
+}
