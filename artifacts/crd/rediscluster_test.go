@@ -274,7 +274,8 @@ func TestSchemaAndValidateAgreeOnBackups(t *testing.T) {
 	}
 	agreeOnEach(t, "RedisCluster", map[string]bool{
 		"0 3 * * *": true, "*/10 * * * *": true, "@daily": true, "0 3 1,15 jan-mar mon": true, "0 24 * * *": false, "0 3 * *": false,
-		"0 0 3 * * *": false, "@every 1h": false, "TZ=UTC 0 3 * * *": false, "": false, "0 3 5-1 * *": false, "0  3 * * *": true, " @daily": false,
+		"0 0 3 * * *": false, "@every 1h": false, "TZ=UTC 0 3 * * *": false, "": false, "0 3 5-1 * *": false, "0  3 * * *": true,
+		" @daily":                              false,
 		strings.Repeat("0,", 60) + "0 * * * *": false,
 	}, func(schedule string) map[string]any {
 		return redisCluster(map[string]any{"backup": map[string]any{"schedule": schedule, "persistentVolumeClaim": claim}})

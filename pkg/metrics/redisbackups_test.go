@@ -60,8 +60,9 @@ func TestRedisBackupsAreLimited(t *testing.T) {
 		backUp(t, fmt.Sprintf("a-%d", i), rediscluster.BackupMetrics{})
 	}
 	backUp(t, "z", rediscluster.BackupMetrics{Failed: true})
-	all := scrape(t)["glassback_rediscluster_backup_failed"]
-	if shown := scrape(t).series("glassback_rediscluster_backup_failed", "namespace=default", "rediscluster=z"); shown == nil || len(all.GetMetric()) != maxBackups {
-		t.Errorf("%d RedisClusters are shown, and the failed one is %v", len(all.GetMetric()), shown)
+	s := scrape(t)
+	shown := len(s["glassback_rediscluster_backup_failed"].GetMetric())
+	if z := s.series("glassback_rediscluster_backup_failed", "namespace=default", "rediscluster=z"); z == nil || shown != maxBackups {
+		t.Errorf("%d RedisClusters are shown, and the failed one is %v", shown, z)
 	}
 }

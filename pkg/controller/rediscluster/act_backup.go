@@ -32,8 +32,7 @@ func (e executor) startJob(ctx context.Context, id string) error {
 	if err := e.checkAccount(ctx); err != nil {
 		return err // The Pods of the Job mount the password.
 	}
-	access, _ := e.o.access()
-	desired := e.o.desiredJob(id, access)
+	desired := e.o.desiredJob(id)
 	current := e.sessions.get(e.o.rdc)
 	created, err := e.jobClient().Create(ctx, desired, metav1.CreateOptions{FieldManager: glassback.Name})
 	if apierrors.IsAlreadyExists(err) {
@@ -53,7 +52,8 @@ func (e executor) startJob(ctx context.Context, id string) error {
 }
 
 // desiredJob returns the Job of a backup, or, with the ID "", the one that restores a backup.
-func (o *observed) desiredJob(id string, a access) *batchv1.Job {
+func (o *observed) desiredJob(id string) *batchv1.Job {
+	a, _ := o.access() // It is only called if all Pods are alike.
 	if id == "" {
 		return restoreJob(o.rdc, o.backupImage, a)
 	}
@@ -115,8 +115,8 @@ func (c *Controller) reportJobs(before, after *v1.RedisCluster) {
 		}
 	}
 	if r := after.Status.Restore; r != nil && before.Status.Restore == nil {
-		c.recorder.Eventf(before, corev1.EventTypeNormal, "Restored", "Restored the backup %s with %d keys; %d of them existed, and %d had expired",
-			r.ID, r.Keys, r.Skipped, r.Expired)
+		c.recorder.Eventf(before, corev1.EventTypeNormal, "Restored",
+			"Restored the backup %s with %d keys; %d of them existed, and %d had expired", r.ID, r.Keys, r.Skipped, r.Expired)
 		if r.Warning != "" {
 			c.recorder.Eventf(before, corev1.EventTypeWarning, "RestoreWarning", "%s", r.Warning)
 		}

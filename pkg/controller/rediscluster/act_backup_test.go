@@ -367,10 +367,13 @@ func TestTheResultOfAJob(t *testing.T) {
 		end  *batchv1.JobCondition
 		want jobResult
 	}{
-		"there is no Pod":       {nil, failed, jobResult{Message: "DeadlineExceeded: Job was active too long"}},
-		"its Pod has a message": {ofJob("job", corev1.ContainerStateTerminated{ExitCode: 1, Message: "no\n disk\n"}), failed, jobResult{Message: "no disk"}},
+		"there is no Pod": {nil, failed, jobResult{Message: "DeadlineExceeded: Job was active too long"}},
+		"its Pod has a message": {
+			ofJob("job", corev1.ContainerStateTerminated{ExitCode: 1, Message: "no\n disk\n"}), failed, jobResult{Message: "no disk"},
+		},
 		"its Pod has a reason": {
-			ofJob("job", corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled"}), failed, jobResult{Message: "OOMKilled, exit code 137"},
+			ofJob("job", corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled"}), failed,
+			jobResult{Message: "OOMKilled, exit code 137"},
 		},
 		"its message is long": {
 			ofJob("job", corev1.ContainerStateTerminated{ExitCode: 1, Message: strings.Repeat("ü", 2000)}), failed,
@@ -380,7 +383,10 @@ func TestTheResultOfAJob(t *testing.T) {
 			ofJob("another", corev1.ContainerStateTerminated{ExitCode: 1, Message: "x"}), failed,
 			jobResult{Message: "DeadlineExceeded: Job was active too long"},
 		},
-		"it succeeded":               {ofJob("job", corev1.ContainerStateTerminated{Message: `{"id":"a","keys":1,"bytes":2}`}), complete, jobResult{ID: "a", Keys: 1, Bytes: 2}},
+		"it succeeded": {
+			ofJob("job", corev1.ContainerStateTerminated{Message: `{"id":"a","keys":1,"bytes":2}`}), complete,
+			jobResult{ID: "a", Keys: 1, Bytes: 2},
+		},
 		"it succeeded without a Pod": {nil, complete, jobResult{}},
 		"it succeeded, after a Pod that failed": {
 			ofJob("job", corev1.ContainerStateTerminated{ExitCode: 1, Message: `{"keys":7}`}), complete, jobResult{},

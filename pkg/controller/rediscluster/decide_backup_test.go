@@ -111,7 +111,9 @@ func TestDecideBackups(t *testing.T) {
 			seen: see(six(), due, func(o *observed) { o.rdc.Status.Backup = nil }), want: settledIs,
 		},
 		"one runs": {seen: see(six(), due, runningBackup("20260109T120000Z"), jobIs("20260109T120000Z", "")), want: settledIs},
-		"one has ended: its result is written first": {seen: see(six(), due, runningBackup("20260109T120000Z"), jobIs("20260109T120000Z", batchv1.JobComplete)), want: settledIs},
+		"one has ended: its result is written first": {
+			seen: see(six(), due, runningBackup("20260109T120000Z"), jobIs("20260109T120000Z", batchv1.JobComplete)), want: settledIs,
+		},
 		"the operator ended before it created the Job": {
 			seen: see(six(), hourly(at(13, 0)), runningBackup(dueID)), want: begins,
 		},
@@ -133,7 +135,9 @@ func TestDecideBackups(t *testing.T) {
 		},
 		"not while a master does not answer": {seen: see(six(), due, silenced(time.Minute, 1)), want: waits("Waiting for demo-1")},
 		"while a replica does not answer":    {seen: see(six(), due, silenced(time.Minute, 4)), want: waits("Waiting for demo-4").making(create)},
-		"while Pods are replaced":            {seen: see(six(), due, podIs(old, 3)), want: does("Replacing demo-3", "evict Pod demo-3").making(create)},
+		"while Pods are replaced": {
+			seen: see(six(), due, podIs(old, 3)), want: does("Replacing demo-3", "evict Pod demo-3").making(create),
+		},
 		"not while a master is replaced": {
 			seen: see(six(), due, podIs(old, 0)), want: does("demo-3 takes over", "failover demo-3"),
 		},
@@ -177,8 +181,10 @@ func TestDecideBackupsOfPodsThatDiffer(t *testing.T) {
 		"some do not have users yet": {see(six(), users, withoutAccount("", 3), reading, have, due), false, "", false},
 		"all use TLS":                {see(six(), specTLS(v1.TLSPreferred), secured("both", true, all...), due), true, "", true},
 		"all have a certificate, and do not use it": {see(six(), specTLS(v1.TLSPreferred), secured("", false, all...), due), false, "", false},
-		"some have switched":                        {see(six(), specTLS(v1.TLSPreferred), secured("both", true, 0, 1, 2), secured("", false, 3, 4, 5), due), false, "", false},
-		"some have a certificate":                   {see(six(), specTLS(v1.TLSPreferred), secured("", false, 0, 1, 2), due), true, "", false},
+		"some have switched": {
+			see(six(), specTLS(v1.TLSPreferred), secured("both", true, 0, 1, 2), secured("", false, 3, 4, 5), due), false, "", false,
+		},
+		"some have a certificate": {see(six(), specTLS(v1.TLSPreferred), secured("", false, 0, 1, 2), due), true, "", false},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			p := decide(test.seen)
@@ -202,7 +208,9 @@ func TestDecideRestore(t *testing.T) {
 	decisions{
 		"a cluster that is ready gets it": {seen: see(six(), restoring), want: does("Restoring the backup latest", create)},
 		"not before all else is done":     {seen: see(six(), restoring, under(opForm), podIs(unready, 4)), want: waits("demo-4")},
-		"its Job runs":                    {seen: see(six(), restoring, jobIs("", "")), want: decision{step: "by the Job demo-restore", wait: poll}},
+		"its Job runs": {
+			seen: see(six(), restoring, jobIs("", "")), want: decision{step: "by the Job demo-restore", wait: poll},
+		},
 		"its Job runs for long": {
 			seen: see(six(), restoring, jobIs("", ""), func(o *observed) { o.actedAt = seenAt.Add(-time.Hour) }),
 			want: decision{step: "by the Job demo-restore", wait: poll},
@@ -362,7 +370,8 @@ func TestTheIntervalOfASchedule(t *testing.T) {
 }
 
 func TestNamesOfJobs(t *testing.T) {
-	for _, name := range []string{"a", "demo", "x-backup-20260109t130000z", strings.Repeat("x", 39), strings.Repeat("x", 40), strings.Repeat("x", 52)} {
+	x := strings.Repeat("x", 52)
+	for _, name := range []string{"a", "demo", "x-backup-20260109t130000z", x[:39], x[:40], x} {
 		rdc := &v1.RedisCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		backup, restore := backupName(rdc, dueID), restoreName(rdc)
 		if len(backup) > 63 || len(restore) > 63 {

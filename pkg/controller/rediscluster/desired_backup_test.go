@@ -32,7 +32,8 @@ func inBucket(changes ...func(*v1.S3)) v1.BackupStore {
 // TestTheCommandLinesOfJobs compares the arguments of Jobs with testdata/jobs.txt. Package backup tests that its programs accept them.
 func TestTheCommandLinesOfJobs(t *testing.T) {
 	all := []int{0, 1, 2, 3, 4, 5}
-	users := []alter{people(aUser("default", "off", "")), reading, have(map[string][]string{"glassback": {accountPassword}, "default": nil}, all...)}
+	settled := have(map[string][]string{"glassback": {accountPassword}, "default": nil}, all...)
+	users := []alter{people(aUser("default", "off", "")), reading, settled}
 	store := func(store v1.BackupStore) alter {
 		return func(o *observed) { o.rdc.Spec.Backup.BackupStore = store }
 	}
@@ -59,11 +60,10 @@ func TestTheCommandLinesOfJobs(t *testing.T) {
 			o.rdc.Spec.RestoreFrom.Namespace, o.rdc.Spec.RestoreFrom.Backup, o.rdc.Spec.RestoreFrom.BackupStore = "shop", dueID, inBucket()
 		}), ""},
 	} {
-		a, same := scene.seen.access()
-		if !same {
+		if _, same := scene.seen.access(); !same {
 			t.Fatalf("%s: the Pods differ", scene.name)
 		}
-		j := scene.seen.desiredJob(scene.id, a)
+		j := scene.seen.desiredJob(scene.id)
 		got.WriteString("# " + scene.name + "\n" + strings.Join(j.Spec.Template.Spec.Containers[0].Args, " ") + "\n")
 		checkJob(t, scene.name, scene.seen, j)
 	}
@@ -80,9 +80,10 @@ func TestTheCommandLinesOfJobs(t *testing.T) {
 func checkJob(t *testing.T, name string, o *observed, j *batchv1.Job) {
 	t.Helper()
 	spec, c := &j.Spec.Template.Spec, &j.Spec.Template.Spec.Containers[0]
-	if klabels.SelectorFromSet(selector(o.rdc)).Matches(klabels.Set(j.Spec.Template.Labels)) || j.Spec.Template.Labels[v1.LabelRedisCluster] != "" ||
-		j.Spec.Template.Labels[v1.LabelJob] != "demo" || j.Labels[v1.LabelRedisCluster] != "demo" || !metav1.IsControlledBy(j, o.rdc) {
-		t.Errorf("%s: the labels are %v, and %v of its Pods", name, j.Labels, j.Spec.Template.Labels)
+	ofPods := j.Spec.Template.Labels
+	if klabels.SelectorFromSet(selector(o.rdc)).Matches(klabels.Set(ofPods)) || ofPods[v1.LabelRedisCluster] != "" ||
+		ofPods[v1.LabelJob] != "demo" || j.Labels[v1.LabelRedisCluster] != "demo" || !metav1.IsControlledBy(j, o.rdc) {
+		t.Errorf("%s: the labels are %v, and %v of its Pods", name, j.Labels, ofPods)
 	}
 	security := spec.SecurityContext
 	if *spec.AutomountServiceAccountToken || spec.ServiceAccountName != "" || !*security.RunAsNonRoot || *security.RunAsUser != userJob ||
@@ -130,8 +131,8 @@ func TestTheJobsOfAPodTemplate(t *testing.T) {
 		rdc.Spec.Backup.Retention = ptr.To[int32](3)
 	})
 	spec := backupJob(rdc, dueID, testImage, access{}).Spec.Template.Spec
-	if spec.NodeSelector["disk"] != "fast" || len(spec.Tolerations) != 1 || len(spec.ImagePullSecrets) != 1 || spec.SecurityContext.RunAsUser != nil ||
-		spec.ServiceAccountName != "" || spec.Containers[0].Image != testImage ||
+	if spec.NodeSelector["disk"] != "fast" || len(spec.Tolerations) != 1 || len(spec.ImagePullSecrets) != 1 ||
+		spec.SecurityContext.RunAsUser != nil || spec.ServiceAccountName != "" || spec.Containers[0].Image != testImage ||
 		!spec.Containers[0].Resources.Limits.Memory().Equal(resource.MustParse("1Gi")) ||
 		!slices.Contains(spec.Containers[0].Args, "--retention=3") {
 		t.Errorf("the spec is %+v", spec)

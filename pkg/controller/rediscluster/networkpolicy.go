@@ -26,8 +26,8 @@ import (
 var operatorLabels = map[string]string{"app.kubernetes.io/name": glassback.Name, "app.kubernetes.io/component": "manager"}
 
 // networkPolicy returns the NetworkPolicy; nil without spec.networkPolicy. It admits the nodes of the cluster on both ports, and the
-// operator, the clients and the Pods of Jobs on the ports for clients; with tls, there is one for TLS, too. A rule without peers would admit everyone, so
-// there is none without clients.
+// operator, the clients and the Pods of Jobs on the ports for clients; with tls, there is one for TLS, too. A rule without peers would
+// admit everyone, so there is none without clients.
 //
 // It names the ports and not their numbers: while Pods are replaced for another port, they differ.
 func networkPolicy(rdc *v1.RedisCluster, tls bool, operatorNamespace string) (*networkingv1ac.NetworkPolicyApplyConfiguration, error) {
