@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/glassback/glassback/pkg/app"
+	"github.com/glassback/glassback/pkg/backup"
 	"github.com/glassback/glassback/pkg/check"
 	"github.com/glassback/glassback/pkg/command"
 	"github.com/glassback/glassback/pkg/completion"
@@ -35,7 +36,7 @@ type program func(ctx context.Context, args []string, stdout, stderr io.Writer) 
 // commands are the programs beside the operator, by their names.
 var commands = map[string]program{
 	"check": check.Run, "why": why.Run, "trace": why.Trace, "status": status.Run, "plan": plan.Run, "replay": replay.Run,
-	"inspect": playback.Run,
+	"inspect": playback.Run, "backup": backup.Run, "restore": backup.RunRestore,
 	"version": printVersion, "completion": completion.Run,
 }
 
@@ -48,6 +49,8 @@ var completions = map[string]completion.Command{
 	"plan":       {Flags: plan.Flags},
 	"replay":     {Flags: replay.Flags},
 	"inspect":    {Flags: playback.Flags},
+	"backup":     {Flags: backup.Flags},
+	"restore":    {Flags: backup.RestoreFlags},
 	"version":    {Flags: func() *pflag.FlagSet { return versionFlags(new(string)) }},
 	"completion": {Args: completion.Shells},
 }
@@ -68,6 +71,8 @@ Usage:
   kubectl glassback plan [-n NAMESPACE | -A]      print what this version would do with the objects, and do nothing
   kubectl glassback replay FILE...                decide again on what an operator has recorded
   kubectl glassback inspect FILE...               serve the page from what an operator has recorded
+  kubectl glassback backup FLAGS                  save the data of a RedisCluster, as the operator's Jobs do
+  kubectl glassback restore FLAGS                 add the data of a backup to a RedisCluster, as the operator's Jobs do
   kubectl glassback version                       print the version
   kubectl glassback completion SHELL              print the completion script for bash, zsh or fish
 

@@ -13,7 +13,7 @@ import (
 
 // noAction lists the reasons that need no action.
 var noAction = []string{
-	"Greeted", "Settled", "RolledOut", "RolloutInProgress", "ScalingInProgress", "WaitingForDeployment",
+	"Succeeded", "Greeted", "Settled", "RolledOut", "RolloutInProgress", "ScalingInProgress", "WaitingForDeployment",
 	"NewReplicaSetAvailable", "NoConflict",
 	"Scheduled", "Formed", "AllSlotsCovered", "NoDataLoss", "Adopting", "Creating", "Starting", "Stopping", "Changing", "Deleting",
 }

@@ -36,6 +36,14 @@ elif [ -z "$digest" ]; then
 	tag=latest
 fi
 
+# The operator's flag --backup-image has the name, too.
+replacements=''
+if [[ $("$kubectl" kustomize "artifacts/$directory") == *'kind: Deployment'* ]]; then
+	replacements='{source: {kind: Deployment, name: glassback-manager, fieldPath: "spec.template.spec.containers.[name=manager].image"},
+  targets: [{select: {kind: Deployment, name: glassback-manager}, options: {delimiter: "=", index: 1},
+    fieldPaths: ["spec.template.spec.containers.[name=manager].args.0"]}]}'
+fi
+
 mkdir -p bin
 overlay=$(mktemp -d bin/render.XXXXXX)
 trap 'rm -rf "$overlay"' EXIT
@@ -43,5 +51,6 @@ cat >"$overlay/kustomization.yaml" <<EOF
 resources: ["../../artifacts/$directory"]
 images: [{name: glassback/glassback, newName: "$name", newTag: "$tag", digest: "$digest"}]
 patches: [$patches]
+replacements: [$replacements]
 EOF
 "$kubectl" kustomize "$overlay"

@@ -17,7 +17,7 @@ import (
 
 // onlyInGo matches what Validate says where the schema has no rule: an addr may be left
 // out for all that the schema knows.
-var onlyInGo = regexp.MustCompile(`^spec\.schedule: .*: never comes: |^spec\.addr: Invalid value: "": `)
+var onlyInGo = regexp.MustCompile(`^spec\.(backup\.)?schedule: .*: never comes: |^spec\.addr: Invalid value: "": `)
 
 // onlyInSchema matches what the API server says where Validate has nothing to say: Default
 // has raised a size that is negative.

@@ -81,6 +81,7 @@ var warnings = map[string][]string{
 	"mycronjob.yaml":             nil,
 	"rediscluster-exporter.yaml": {"spec.storage: without it a Pod's data is gone with the Pod"},
 	"rediscluster-storage.yaml":  nil,
+	"rediscluster-backup.yaml":   {"spec.storage: without it a Pod's data is gone with the Pod"},
 	"rediscluster-users.yaml":    {"spec.storage: without it a Pod's data is gone with the Pod"},
 	"rediscluster.yaml":          {"spec.storage: without it a Pod's data is gone with the Pod"},
 }
@@ -241,13 +242,21 @@ func TestTheSchemaAcceptsEveryStatusField(t *testing.T) {
 			NextScheduleTime: &now, AccountedTime: &now,
 		}, myCronJob(nil)},
 		"RedisCluster": {&redisv1.RedisClusterStatus{
-			ObservedGeneration: 2, Conditions: conditions(redisv1.ConditionClusterFormed, redisv1.ConditionSlotsCovered, redisv1.ConditionDataLoss),
+			ObservedGeneration: 2, Conditions: conditions(redisv1.ConditionClusterFormed, redisv1.ConditionSlotsCovered, redisv1.ConditionDataLoss,
+				redisv1.ConditionBackedUp),
 			Size: 6, Masters: 3, SlotsAssigned: 16384, Selector: "app=a", Endpoint: "192.168.1.10:6379",
 			Shards: []redisv1.Shard{{Master: "sample-0", Slots: "0-5460,6000", Replicas: []string{"sample-3"}}, {Master: "sample-1"}},
 			Nodes: []redisv1.Node{{Pod: "sample-0", ID: "07c37df", IP: "10.0.0.1", Role: redisv1.RoleMaster},
 				{Pod: "sample-3", Role: redisv1.RoleReplica, Master: "sample-0", Link: "up"}, {Pod: "sample-4"}},
 			TLS: &redisv1.TLSStatus{
 				Clients: redisv1.ProtocolBoth, Nodes: redisv1.ProtocolTLS, Fingerprint: strings.Repeat("a", 64), NotAfter: &now},
+			Backup: &redisv1.BackupStatus{
+				Schedule: "@daily", LastScheduleTime: &now, Running: "20260301T000000Z", LastSuccessfulTime: &now,
+				Last:        &redisv1.BackupResult{ID: "20260228T000000Z", Keys: 30, Bytes: 900, Warning: "no right to delete"},
+				LastFailure: &redisv1.BackupFailure{ID: "20260227T000000Z", Time: &now, Message: "no disk"},
+			},
+			Restore: &redisv1.RestoreStatus{
+				ID: "20260228T000000Z", Keys: 30, Skipped: 1, Expired: 2, Warning: "a library was kept", CompletedAt: &now},
 			Operation: &redisv1.Operation{Type: "ScaleOut", Step: "1365 of 4096 slots moved", StartedAt: &now},
 		}, redisCluster(nil)},
 	} {

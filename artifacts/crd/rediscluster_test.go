@@ -266,6 +266,75 @@ func TestSchemaAndValidateAgreeOnTLS(t *testing.T) {
 		})
 }
 
+func TestSchemaAndValidateAgreeOnBackups(t *testing.T) {
+	claim, bucket := map[string]any{"claimName": "backups"}, func(endpoint string) map[string]any {
+		return map[string]any{"endpoint": endpoint, "bucket": "backups", "credentialsSecretRef": map[string]any{"name": "s3"}}
+	}
+	agreeOnEach(t, "RedisCluster", map[string]bool{
+		"0 3 * * *": true, "*/10 * * * *": true, "@daily": true, "0 3 1,15 jan-mar mon": true, "0 24 * * *": false, "0 3 * *": false,
+		"0 0 3 * * *": false, "@every 1h": false, "TZ=UTC 0 3 * * *": false, "": false, "0 3 5-1 * *": false, "0  3 * * *": true,
+		" @daily":                              false,
+		strings.Repeat("0,", 60) + "0 * * * *": false,
+	}, func(schedule string) map[string]any {
+		return redisCluster(map[string]any{"backup": map[string]any{"schedule": schedule, "persistentVolumeClaim": claim}})
+	})
+	agreeOnEach(t, "RedisCluster", map[string]bool{
+		"https://s3.example.com": true, "http://10.0.0.1:9000": true, "https://[::1]:9000": true, "s3.example.com": false, "ftp://a": false,
+		"https://": false, "https://a/b": false, "https://a:0": false, "https://a@b": false, "https://a\n": false, "https://a ": false,
+		"https://" + strings.Repeat("a", 300): false,
+	}, func(endpoint string) map[string]any {
+		return redisCluster(map[string]any{"backup": map[string]any{"schedule": "@daily", "s3": bucket(endpoint)}})
+	})
+	agreeOnEach(t, "RedisCluster", map[string]bool{"latest": true, "20260301T030000Z": true, "20260301T0300Z": false, "newest": false},
+		func(id string) map[string]any {
+			return redisCluster(map[string]any{"restoreFrom": map[string]any{"backup": id, "persistentVolumeClaim": claim}})
+		})
+	server := servers(t)["RedisCluster"]
+	for name, test := range map[string]struct {
+		backup map[string]any
+		want   bool
+	}{
+		"no store":    {map[string]any{"schedule": "@daily"}, false},
+		"two stores":  {map[string]any{"schedule": "@daily", "persistentVolumeClaim": claim, "s3": bucket("https://a")}, false},
+		"no schedule": {map[string]any{"persistentVolumeClaim": claim}, false},
+		"too few":     {map[string]any{"schedule": "@daily", "persistentVolumeClaim": claim, "retention": int64(0)}, false},
+		"too many":    {map[string]any{"schedule": "@daily", "persistentVolumeClaim": claim, "retention": int64(1001)}, false},
+		"as many":     {map[string]any{"schedule": "@daily", "persistentVolumeClaim": claim, "retention": int64(1000)}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := server.agree(t, redisCluster(map[string]any{"backup": test.backup})); got != test.want {
+				t.Errorf("accepted: %t, want %t", got, test.want)
+			}
+		})
+	}
+}
+
+func TestSchemaAndValidateAgreeOnChangesOfARestore(t *testing.T) {
+	server := servers(t)["RedisCluster"]
+	from := func(backup string) map[string]any {
+		return redisCluster(map[string]any{
+			"restoreFrom": map[string]any{"backup": backup, "persistentVolumeClaim": map[string]any{"claimName": "backups"}},
+		})
+	}
+	none := redisCluster(nil)
+	for name, test := range map[string]struct {
+		old, now map[string]any
+		want     bool
+	}{
+		"it is set at the creation": {nil, from("latest"), true},
+		"it stays":                  {from("latest"), from("latest"), true},
+		"it is removed":             {from("latest"), none, true},
+		"it is added":               {none, from("latest"), false},
+		"it changes":                {from("latest"), from("20260301T030000Z"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := server.agreeOnUpdate(t, test.now, test.old); got != test.want {
+				t.Errorf("accepted: %t, want %t", got, test.want)
+			}
+		})
+	}
+}
+
 // No client can parse the first of the quantities, and the second takes minutes. An object
 // that has one would stop the informers of all, and it must not stop the API server either:
 // rules compare quantities.
@@ -425,11 +494,18 @@ func (g generator) redisCluster() map[string]any {
 		value any
 	}{
 		{"storage", g.storage()}, {"resources", g.resources()}, {"config", g.config()}, {"authSecretRef", g.secretKey()},
-		{"tls", g.tls()},
+		{"tls", g.tls()}, {"backup", g.backup()},
 		{"podTemplate", g.podTemplate()}, {"networkPolicy", g.networkPolicy()},
 	} {
 		if g.oneIn(4) {
 			spec[part.name] = part.value
+		}
+	}
+	if g.oneIn(8) {
+		spec["restoreFrom"] = map[string]any{
+			"name": g.mutate(pick(g, "other", "sessions"), "A_/\n.-"), "namespace": pick(g, "shop", "shop", "shop_a", ""),
+			"backup":                pick(g, "latest", "20260301T030000Z", "20260301", "Latest"),
+			"persistentVolumeClaim": map[string]any{"claimName": "backups"},
 		}
 	}
 	obj := redisCluster(spec)
@@ -442,6 +518,24 @@ func (g generator) redisCluster() map[string]any {
 		obj["metadata"].(map[string]any)["name"] = pick(g, "a.b", "1a", "A", strings.Repeat("x", 52), strings.Repeat("x", 53))
 	}
 	return obj
+}
+
+func (g generator) backup() any {
+	backup := map[string]any{"schedule": g.mutate(pick(g, "0 3 * * *", "@daily", "*/5 1-7 ? jan-mar mon,sun", "0 0 30 2 *"), "0@/-, \nü")}
+	if g.oneIn(2) {
+		backup["retention"] = pick[any](g, int64(1), int64(7), int64(1000), int64(0), int64(1001))
+	}
+	if g.oneIn(2) {
+		backup["persistentVolumeClaim"] = map[string]any{"claimName": g.mutate(pick(g, "backups", "backups.a"), "A_/\n.-")}
+	}
+	if g.oneIn(2) {
+		backup["s3"] = map[string]any{
+			"endpoint": g.mutate(pick(g, "https://s3.example.com", "http://10.0.0.1:9000", "https://[::1]:9000"), "A/:[ \nü"),
+			"bucket":   g.mutate(pick(g, "redis-backups", "a.b"), "A_/\n.-"), "prefix": g.mutate(pick(g, "a/b", "production"), "A_/ \n.-"),
+			"region": g.mutate(pick(g, "eu-central-1", "local"), "A_/\n.-"), "credentialsSecretRef": map[string]any{"name": pick(g, "s3", "S3")},
+		}
+	}
+	return backup
 }
 
 func (g generator) tls() any {

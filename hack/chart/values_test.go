@@ -87,7 +87,8 @@ func TestAValueChangesWhatItSaysAndNothingElse(t *testing.T) {
 	const policy = "~ NetworkPolicy/glassback-manager spec.ingress"
 	const injection = "~ ClusterRole/glassback-manager rules[[admissionregistration.k8s.io] " +
 		"[mutatingwebhookconfigurations validatingwebhookconfigurations] [glassback] [list patch watch]]."
-	const args = main + "args: [--leader-elect --health-probe-bind-address=:8081 --metrics-bind-address=:8443] → "
+	image := "--backup-image=glassback/glassback:" + appVersion(t)
+	args := main + "args: [" + image + " --leader-elect --health-probe-bind-address=:8081 --metrics-bind-address=:8443] → [" + image + " "
 	crds := []string{
 		"CustomResourceDefinition/apiexampleas.groupa.k8s.zhuang.com", "CustomResourceDefinition/applications.app.aiops.org",
 		"CustomResourceDefinition/ecsinstances.alibabacloud.zhouzhengxi.com", "CustomResourceDefinition/mycronjobs.batch.wzj.kubebuilder.io",
@@ -108,20 +109,20 @@ func TestAValueChangesWhatItSaysAndNothingElse(t *testing.T) {
 		},
 		"some controllers": {
 			"controllers: ['*', -ecsinstance]", slices.Concat(
-				[]string{args + "[--leader-elect --health-probe-bind-address=:8081 --metrics-bind-address=:8443 --controllers=*,-ecsinstance]"},
+				[]string{args + "--leader-elect --health-probe-bind-address=:8081 --metrics-bind-address=:8443 --controllers=*,-ecsinstance]"},
 				withoutRule("alibabacloud.zhouzhengxi.com", "ecsinstances", "list patch watch"),
 				withoutRule("alibabacloud.zhouzhengxi.com", "ecsinstances/status", "update"), withoutRule("", "secrets", "list watch")),
 		},
 		"workers": {
-			"workers: 1000", []string{args + "[--leader-elect --health-probe-bind-address=:8081 --metrics-bind-address=:8443 --workers=1000]"},
+			"workers: 1000", []string{args + "--leader-elect --health-probe-bind-address=:8081 --metrics-bind-address=:8443 --workers=1000]"},
 		},
 		"another queue": {
 			"informerQueue: RealFIFO",
-			[]string{args + "[--leader-elect --health-probe-bind-address=:8081 --metrics-bind-address=:8443 --informer-queue=RealFIFO]"},
+			[]string{args + "--leader-elect --health-probe-bind-address=:8081 --metrics-bind-address=:8443 --informer-queue=RealFIFO]"},
 		},
 		"an ECS API of one's own": {
 			"ecsEndpoint: http://ecssim.default.svc:8080", []string{
-				args + "[--leader-elect --health-probe-bind-address=:8081 --metrics-bind-address=:8443 --ecs-endpoint=http://ecssim.default.svc:8080]"},
+				args + "--leader-elect --health-probe-bind-address=:8081 --metrics-bind-address=:8443 --ecs-endpoint=http://ecssim.default.svc:8080]"},
 		},
 		"replicas":   {"replicas: 5", []string{deployment + "spec.replicas: 2 → 5"}},
 		"no replica": {"replicas: 0", []string{deployment + "spec.replicas: 2 → 0"}},
@@ -132,22 +133,29 @@ func TestAValueChangesWhatItSaysAndNothingElse(t *testing.T) {
 				deployment + "spec.strategy.rollingUpdate.maxSurge: 1 → none",
 				deployment + "spec.strategy.rollingUpdate.maxUnavailable: 0 → none",
 				deployment + "spec.strategy.type: RollingUpdate → Recreate",
-				args + "[--health-probe-bind-address=:8081 --metrics-bind-address=:8443]",
+				args + "--health-probe-bind-address=:8081 --metrics-bind-address=:8443]",
 			},
 		},
 		"a slower election": {
 			"leaderElection: {leaseDuration: 60s, renewDeadline: 40s, retryPeriod: 5s}", []string{
-				args + "[--leader-elect --leader-elect-lease-duration=60s --leader-elect-renew-deadline=40s --leader-elect-retry-period=5s " +
+				args + "--leader-elect --leader-elect-lease-duration=60s --leader-elect-renew-deadline=40s --leader-elect-retry-period=5s " +
 					"--health-probe-bind-address=:8081 --metrics-bind-address=:8443]"},
 		},
 		"an image by its tag": {
-			"image: {repository: registry.example.com:5000/a/b, tag: v1}",
-			[]string{main + "image: glassback/glassback:" + appVersion(t) + " → registry.example.com:5000/a/b:v1"},
+			"image: {repository: registry.example.com:5000/a/b, tag: v1}", []string{
+				main + "image: glassback/glassback:" + appVersion(t) + " → registry.example.com:5000/a/b:v1",
+				strings.TrimSuffix(args, image+" ") + "--backup-image=registry.example.com:5000/a/b:v1 " +
+					"--leader-elect --health-probe-bind-address=:8081 --metrics-bind-address=:8443]",
+			},
 		},
 		"an image by its digest": {
 			"image: {tag: v1, digest: 'sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef'}", []string{
 				main + "image: glassback/glassback:" + appVersion(t) +
-					" → glassback/glassback@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"},
+					" → glassback/glassback@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+				strings.TrimSuffix(args, image+" ") +
+					"--backup-image=glassback/glassback@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef " +
+					"--leader-elect --health-probe-bind-address=:8081 --metrics-bind-address=:8443]",
+			},
 		},
 		"an image that is pulled": {
 			"image: {pullPolicy: Always, pullSecrets: [a, b]}", []string{
@@ -159,7 +167,7 @@ func TestAValueChangesWhatItSaysAndNothingElse(t *testing.T) {
 			"webhooks: {enabled: false}", append(withoutRule("bytewang123-redis.wzj.kubebuilder.io", "redisclusters", "get"),
 				"- MutatingWebhookConfiguration/glassback", "- Role/glassback-webhook", "- RoleBinding/glassback-webhook",
 				"- Secret/glassback-webhook-ca", "- Service/glassback-webhook", "- ValidatingWebhookConfiguration/glassback",
-				args+"[--leader-elect --health-probe-bind-address=:8081 --metrics-bind-address=:8443 --webhooks=false]",
+				args+"--leader-elect --health-probe-bind-address=:8081 --metrics-bind-address=:8443 --webhooks=false]",
 				main+"ports[webhook].containerPort: 9443 → none", main+"ports[webhook].name: webhook → none",
 				main+"ports[webhook].protocol: TCP → none",
 				policy+"[9443].ports[9443].port: 9443 → none", policy+"[9443].ports[9443].protocol: TCP → none",
@@ -172,7 +180,7 @@ func TestAValueChangesWhatItSaysAndNothingElse(t *testing.T) {
 			"metrics: {enabled: false}", []string{
 				"- ClusterRole/glassback-metrics-auth", "- ClusterRole/glassback-metrics-reader", "- ClusterRole/glassback-profile-reader",
 				"- ClusterRole/glassback-verbosity-writer", "- ClusterRoleBinding/glassback-metrics-auth",
-				"- Service/glassback-metrics", args + "[--leader-elect --health-probe-bind-address=:8081]",
+				"- Service/glassback-metrics", args + "--leader-elect --health-probe-bind-address=:8081]",
 				main + "ports[metrics].containerPort: 8443 → none", main + "ports[metrics].name: metrics → none",
 				main + "ports[metrics].protocol: TCP → none", policy + "[8443].from[0].namespaceSelector.matchLabels.metrics: enabled → none",
 				policy + "[8443].ports[8443].port: 8443 → none", policy + "[8443].ports[8443].protocol: TCP → none",
@@ -180,13 +188,13 @@ func TestAValueChangesWhatItSaysAndNothingElse(t *testing.T) {
 		},
 		"metrics of objects": {
 			"metrics: {objects: 10000}", []string{
-				args + "[--leader-elect --health-probe-bind-address=:8081 --metrics-bind-address=:8443 --metrics-objects=10000]"},
+				args + "--leader-elect --health-probe-bind-address=:8081 --metrics-bind-address=:8443 --metrics-objects=10000]"},
 		},
 		"metrics for everybody": {
 			"metrics: {secure: false}", []string{
 				"- ClusterRole/glassback-metrics-auth", "- ClusterRole/glassback-metrics-reader", "- ClusterRole/glassback-profile-reader",
 				"- ClusterRole/glassback-verbosity-writer", "- ClusterRoleBinding/glassback-metrics-auth",
-				args + "[--leader-elect --health-probe-bind-address=:8081 --metrics-bind-address=:8443 --metrics-secure=false]",
+				args + "--leader-elect --health-probe-bind-address=:8081 --metrics-bind-address=:8443 --metrics-secure=false]",
 			},
 		},
 		"the page, and no metrics": {
@@ -195,7 +203,7 @@ func TestAValueChangesWhatItSaysAndNothingElse(t *testing.T) {
 				"+ Service/glassback-inspect", "+ ServiceAccount/glassback-inspector",
 				"- ClusterRole/glassback-metrics-reader", "- ClusterRole/glassback-profile-reader",
 				"- ClusterRole/glassback-verbosity-writer", "- Service/glassback-metrics",
-				args + "[--leader-elect --health-probe-bind-address=:8081 --inspect-bind-address=:8444]",
+				args + "--leader-elect --health-probe-bind-address=:8081 --inspect-bind-address=:8444]",
 				main + "ports[inspect].containerPort: none → 8444", main + "ports[inspect].name: none → inspect",
 				main + "ports[inspect].protocol: none → TCP",
 				main + "ports[metrics].containerPort: 8443 → none", main + "ports[metrics].name: metrics → none",
@@ -244,7 +252,7 @@ func TestAValueChangesWhatItSaysAndNothingElse(t *testing.T) {
 		},
 		"logs": {
 			"logging: {format: json, verbosity: 4}", []string{
-				args + "[--leader-elect --health-probe-bind-address=:8081 --metrics-bind-address=:8443 --logging-format=json -v=4]"},
+				args + "--leader-elect --health-probe-bind-address=:8081 --metrics-bind-address=:8443 --logging-format=json -v=4]"},
 		},
 		"resources": {
 			"resources: {limits: {cpu: 1, memory: null}}", []string{
@@ -267,7 +275,7 @@ func TestAValueChangesWhatItSaysAndNothingElse(t *testing.T) {
 		},
 		"more flags": {
 			"extraArgs: ['--profiling=true', '--logging-x={}: #']", []string{
-				args + "[--leader-elect --health-probe-bind-address=:8081 --metrics-bind-address=:8443 --profiling=true --logging-x={}: #]"},
+				args + "--leader-elect --health-probe-bind-address=:8081 --metrics-bind-address=:8443 --profiling=true --logging-x={}: #]"},
 		},
 		"more of the environment": {
 			"extraEnv: [{name: A, value: b}]", []string{main + "env[A].name: none → A", main + "env[A].value: none → b"},
@@ -330,7 +338,8 @@ func TestEverythingAtOnceIsWhereItBelongs(t *testing.T) {
 	const pod = "spec.template.spec."
 	for path, want := range map[string]string{
 		pod + "containers[manager].image": "registry.example.com/glassback@sha256:" + strings.Repeat("0123456789abcdef", 4),
-		pod + "containers[manager].args": "[--leader-elect --leader-elect-lease-duration=30s --leader-elect-renew-deadline=20s " +
+		pod + "containers[manager].args": "[--backup-image=registry.example.com/glassback@sha256:" + strings.Repeat("0123456789abcdef", 4) +
+			" --leader-elect --leader-elect-lease-duration=30s --leader-elect-renew-deadline=20s " +
 			"--leader-elect-retry-period=5s --health-probe-bind-address=:8081 --metrics-bind-address=:8443 --metrics-secure=false " +
 			"--metrics-objects=100 --inspect-bind-address=:8444 --namespace=team-a,team-b " +
 			"--controllers=mycronjob,rediscluster --workers=4 --informer-queue=RealFIFO --ecs-endpoint=http://ecs.example.com:8080 " +

@@ -114,6 +114,7 @@ const (
 	aLeads = `leader_election_master_status{` + a + `,name="glassback"} 1x120
 		leader_election_master_status{` + b + `,name="glassback"} 0x120
 		`
+	ofDemo = `{` + a + `,exported_namespace="team",rediscluster="demo"}`
 )
 
 // degraded are MyCronJobs whose condition Degraded has that status.
@@ -322,6 +323,22 @@ func TestAlertsFireOnWhatTheyAreFor(t *testing.T) {
 		},
 		"a replica lost its master": {
 			"GlassbackRedisReplicaUnlinked", redisNode("link_up", "0x120"), "demo-0 in namespace team is not connected to its master.",
+		},
+		"the last backup failed": {
+			"GlassbackRedisBackupFailed", `glassback_rediscluster_backup_failed` + ofDemo + ` 0x10 1x110`,
+			"The last backup of demo in namespace team failed.",
+		},
+		"a backup failed, and the next one did not": {
+			"GlassbackRedisBackupFailed", `glassback_rediscluster_backup_failed` + ofDemo + ` 0x10 1x10 0x100`, "",
+		},
+		"the last good backup is older than two intervals": {
+			"GlassbackRedisBackupOld", `glassback_rediscluster_backup_last_success_timestamp_seconds` + ofDemo + ` 60x120
+				glassback_rediscluster_backup_interval_seconds` + ofDemo + ` 600x120`,
+			"The last good backup of demo in namespace team is old.",
+		},
+		"the last good backup is older than one interval": {
+			"GlassbackRedisBackupOld", `glassback_rediscluster_backup_last_success_timestamp_seconds` + ofDemo + ` 60x120
+				glassback_rediscluster_backup_interval_seconds` + ofDemo + ` 6000x120`, "",
 		},
 		"a replica copies all data of its master": {"GlassbackRedisReplicaUnlinked", redisNode("link_up", "1x30 0x20 1x70"), ""},
 	} {

@@ -35,7 +35,10 @@ var mayBeEmpty = map[string]string{
 }
 
 // answering has the metrics of Redis nodes that answer: see TestNodeRunsRedisCluster in hack/devcluster/e2e.
-const answering = "the operator, if Redis nodes answer"
+const (
+	answering = "the operator, if Redis nodes answer"
+	backingUp = "the operator, if a RedisCluster has spec.backup"
+)
 
 // ofOthers are metrics of other programs, which are not scraped here, with their sources.
 var ofOthers = map[string]string{
@@ -53,6 +56,12 @@ var ofOthers = map[string]string{
 	"glassback_redis_node_replication_offset_bytes":    answering,
 	"glassback_redis_node_replication_lag_bytes":       answering,
 	"glassback_redis_node_last_save_timestamp_seconds": answering,
+
+	"glassback_rediscluster_backup_failed":                         backingUp,
+	"glassback_rediscluster_backup_interval_seconds":               backingUp,
+	"glassback_rediscluster_backup_last_success_timestamp_seconds": backingUp,
+	"glassback_rediscluster_backup_last_keys":                      backingUp,
+	"glassback_rediscluster_backup_last_bytes":                     backingUp,
 }
 
 // mayFire are the alerts that are pending or fire while all is well, and why.

@@ -42,6 +42,19 @@ func (s source) stateMetrics() ([]byte, error) {
 	return os.ReadFile(filepath.Join(s.root, "artifacts", "prometheus", "kube_state_metrics.yaml"))
 }
 
+// backupImage makes the operator's first argument, --backup-image, have the name of its image.
+var backupImage = func() types.Replacement {
+	var operator types.Selector
+	operator.Kind, operator.Name = "Deployment", "glassback-manager"
+	container := "spec.template.spec.containers.[name=manager]."
+	return types.Replacement{
+		Source: &types.SourceSelector{ResId: operator.ResId, FieldPath: container + "image"},
+		Targets: []*types.TargetSelector{{
+			Select: &operator, FieldPaths: []string{container + "args.0"}, Options: &types.FieldOptions{Delimiter: "=", Index: 1},
+		}},
+	}
+}()
+
 // manifest returns the manifests of a directory of artifacts, with the image of the release at its digest.
 func (r *release) manifest(directory, digest string) ([]byte, error) {
 	// kustomize reads a kustomization from a file, and nothing in artifacts is edited.
@@ -50,10 +63,14 @@ func (r *release) manifest(directory, digest string) ([]byte, error) {
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(overlay) }() // It is ignored by git.
-	text, err := yaml.Marshal(types.Kustomization{
+	kustomization := types.Kustomization{
 		Resources: []string{"../" + directory},
 		Images:    []types.Image{{Name: manifestImage, NewName: r.image, NewTag: r.version, Digest: digest}},
-	})
+	}
+	if hasOperator(directory) {
+		kustomization.Replacements = []types.ReplacementField{{Replacement: backupImage}}
+	}
+	text, err := yaml.Marshal(kustomization)
 	if err == nil {
 		err = os.WriteFile(filepath.Join(overlay, "kustomization.yaml"), text, 0o600)
 	}
@@ -65,9 +82,11 @@ func (r *release) manifest(directory, digest string) ([]byte, error) {
 		return nil, err
 	}
 	manifests, err := built.AsYaml()
-	image := "image: " + r.image + ":" + r.version + "@" + digest + "\n"
-	if err == nil && hasOperator(directory) && !strings.Contains(string(manifests), image) {
-		err = errors.New("it has no " + image)
+	for _, image := range []string{"image: ", "--backup-image="} {
+		image += r.image + ":" + r.version + "@" + digest + "\n"
+		if err == nil && hasOperator(directory) && !strings.Contains(string(manifests), image) {
+			err = errors.New("it has no " + image)
+		}
 	}
 	return manifests, err
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/glassback/glassback/pkg/app"
+	"github.com/glassback/glassback/pkg/backup"
 	"github.com/glassback/glassback/pkg/check"
 	"github.com/glassback/glassback/pkg/command"
 	"github.com/glassback/glassback/pkg/plan"
@@ -24,6 +25,7 @@ import (
 var programs = map[string]func(ctx context.Context, args []string, stdout, stderr io.Writer) int{
 	"glassback": app.Run, "glassback check": check.Run, "glassback why": why.Run, "glassback trace": why.Trace,
 	"glassback status": status.Run, "glassback plan": plan.Run, "glassback replay": replay.Run, "glassback inspect": playback.Run,
+	"glassback backup": backup.Run, "glassback restore": backup.RunRestore,
 }
 
 var (

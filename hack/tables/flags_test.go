@@ -10,9 +10,10 @@ import (
 
 func TestEveryProgramHasOnePlace(t *testing.T) {
 	const end = "stale\n<!-- end of flags -->\n"
-	all := "<!-- flags of glassback -->\n" + end + "<!-- flags of glassback check -->\n" + end +
-		"<!-- flags of glassback inspect -->\n" + end +
-		"<!-- flags of glassback plan -->\n" + end + "<!-- flags of glassback replay -->\n" + end + "<!-- flags of glassback status -->\n" + end +
+	all := "<!-- flags of glassback -->\n" + end + "<!-- flags of glassback backup -->\n" + end +
+		"<!-- flags of glassback check -->\n" + end + "<!-- flags of glassback inspect -->\n" + end +
+		"<!-- flags of glassback plan -->\n" + end + "<!-- flags of glassback replay -->\n" + end +
+		"<!-- flags of glassback restore -->\n" + end + "<!-- flags of glassback status -->\n" + end +
 		"<!-- flags of glassback trace -->\n" + end + "<!-- flags of glassback why -->\n" + end
 	filled, err := fill(all, flagTables())
 	if err != nil || strings.Contains(filled, "stale") || strings.Count(filled, "| Flag |") != len(programs) {

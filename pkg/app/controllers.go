@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/clock"
 
 	appv1 "github.com/glassback/glassback/pkg/apis/app/v1"
+	mcjv1 "github.com/glassback/glassback/pkg/apis/batch/v1"
 	groupav1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
 	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 	"github.com/glassback/glassback/pkg/clients"
@@ -35,6 +36,8 @@ type environment struct {
 	cloud     *aliyun.Cloud
 	recorder  record.EventRecorder
 	trace     *trace.Recorder
+
+	backupImage string // of the Jobs of RedisClusters; "" for none
 }
 
 // controller is the part of a controller that the app uses.
@@ -87,7 +90,7 @@ var registry = map[string]func(environment) (controller, error){
 			Kube:       e.clients.Kube,
 			Client:     e.clients.Glassback,
 			MyCronJobs: e.informers.myCronJobs(),
-			Jobs:       e.informers.jobs(),
+			Jobs:       e.informers.jobs(mcjv1.LabelMyCronJob),
 			Recorder:   e.recorder,
 			Clock:      clock.RealClock{},
 			Trace:      e.trace,
@@ -104,12 +107,14 @@ var registry = map[string]func(environment) (controller, error){
 			ConfigMaps:    e.informers.configMaps(redisv1.LabelRedisCluster),
 			Budgets:       e.informers.budgets(redisv1.LabelRedisCluster),
 			Policies:      e.informers.networkPolicies(),
+			Jobs:          e.informers.jobs(redisv1.LabelRedisCluster),
 			Dial:          rediscluster.Dial,
 			Recorder:      e.recorder,
 			Clock:         clock.RealClock{},
 			Trace:         e.trace,
 
 			OperatorNamespace: cmp.Or(command.OwnNamespace(), command.DefaultNamespace),
+			BackupImage:       e.backupImage,
 		})
 	},
 }

@@ -203,9 +203,9 @@ func (f *factories) validatingWebhookConfiguration(name string) admissioninforme
 		withoutManagedFields, client).Admissionregistration().V1().ValidatingWebhookConfigurations()
 }
 
-func (f *factories) jobs() batchinformers.JobInformer {
+func (f *factories) jobs(label string) batchinformers.JobInformer {
 	client := f.clients.Kube.BatchV1().RESTClient()
-	return f.builtIn(&batchv1.Job{}, "jobs", selector{label: mcjv1.LabelMyCronJob}, trimJob, client).Batch().V1().Jobs()
+	return f.builtIn(&batchv1.Job{}, "jobs", selector{label: label}, trimJob, client).Batch().V1().Jobs()
 }
 
 func (f *factories) configMaps(label string) coreinformers.ConfigMapInformer {
@@ -280,7 +280,7 @@ func (f *factories) informer(
 }
 
 // shared holds the resources of which several controllers have children.
-var shared = sets.New("configmaps", "services", "poddisruptionbudgets")
+var shared = sets.New("configmaps", "services", "poddisruptionbudgets", "jobs")
 
 func (f *factories) make(config pipeline.Config) *pipeline.Informer {
 	config.Indexers = cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
@@ -333,7 +333,7 @@ func trimDeployment(obj any) (any, error) {
 	return withOwnManagedFields(obj)
 }
 
-// trimJob keeps what the controller of MyCronJobs reads of a Job.
+// trimJob keeps what the controllers of MyCronJobs and of RedisClusters read of a Job.
 func trimJob(obj any) (any, error) {
 	if job, ok := obj.(*batchv1.Job); ok {
 		job.Spec.Template = corev1.PodTemplateSpec{}

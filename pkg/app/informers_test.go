@@ -27,6 +27,7 @@ import (
 	"k8s.io/klog/v2"
 
 	appv1 "github.com/glassback/glassback/pkg/apis/app/v1"
+	mcjv1 "github.com/glassback/glassback/pkg/apis/batch/v1"
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	groupav1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
 	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
@@ -170,7 +171,8 @@ func TestInformersAskForNoMoreThanTheyNeed(t *testing.T) {
 			"/apis/bytewang123-redis.wzj.kubebuilder.io/v1/namespaces/shop/redisclusters":      f.redisClusters().Informer(),
 			"/api/v1/namespaces/shop/configmaps groupa.k8s.zhuang.com/apiexamplea":             f.configMaps(groupav1.LabelApiExampleA).Informer(),
 			"/api/v1/namespaces/shop/configmaps " + forRedis:                                   f.configMaps(redisv1.LabelRedisCluster).Informer(),
-			"/apis/batch/v1/namespaces/shop/jobs batch.wzj.kubebuilder.io/mycronjob":           f.jobs().Informer(),
+			"/apis/batch/v1/namespaces/shop/jobs batch.wzj.kubebuilder.io/mycronjob":           f.jobs(mcjv1.LabelMyCronJob).Informer(),
+			"/apis/batch/v1/namespaces/shop/jobs " + forRedis:                                  f.jobs(redisv1.LabelRedisCluster).Informer(),
 			"/apis/apps/v1/namespaces/shop/deployments " + forApplications:                     f.deployments().Informer(),
 			"/api/v1/namespaces/shop/services " + forApplications:                              f.services(appv1.LabelApplication).Informer(),
 			"/api/v1/namespaces/shop/services " + forRedis:                                     f.services(redisv1.LabelRedisCluster).Informer(),

@@ -60,7 +60,7 @@ func newOperator(
 	op := &operator{workers: o.Workers, selfCheck: selfCheck}
 	for _, ns := range o.Namespaces {
 		s := &scope{informers: newFactories(c, ns, o.Queue, stages), synced: make(chan struct{})}
-		e := environment{clients: c, informers: s.informers, cloud: cloud, recorder: recorder, trace: stages}
+		e := environment{clients: c, informers: s.informers, cloud: cloud, recorder: recorder, trace: stages, backupImage: o.BackupImage}
 		if s.controllers, err = newControllers(e, o.Controllers); err != nil {
 			return nil, err
 		}

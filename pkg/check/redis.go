@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
@@ -53,8 +54,28 @@ func (c *checker) nodeChecks() []Check {
 			ID: "redis/" + name, Title: "the nodes of RedisCluster " + name + " answer",
 			Run: func(ctx context.Context) Result { return c.checkNodes(ctx, rdc) },
 		})
+		if rdc.Spec.Backup != nil {
+			checks = append(checks, Check{
+				ID: "redis/" + name + "/backups", Title: "RedisCluster " + name + " has a good backup",
+				Run: func(context.Context) Result { return checkBackups(rdc) },
+			})
+		}
 	}
 	return checks
+}
+
+// checkBackups reports what the condition BackedUp says.
+func checkBackups(rdc *redisv1.RedisCluster) Result {
+	condition := meta.FindStatusCondition(rdc.Status.Conditions, redisv1.ConditionBackedUp)
+	switch {
+	case condition == nil:
+		return skip("the operator has not reported any yet")
+	case condition.Status == metav1.ConditionTrue:
+		return pass(condition.Message)
+	case condition.Reason == rediscluster.ReasonNoBackupYet:
+		return skip(condition.Message)
+	}
+	return fail(condition.Message, "see docs/runbook.md, GlassbackRedisBackupFailed")
 }
 
 func (c *checker) checkNodes(ctx context.Context, rdc *redisv1.RedisCluster) Result {

@@ -54,7 +54,7 @@ func register(registerer prometheus.Registerer, version, commit string, objects 
 		Name: "glassback_build_info",
 		Help: "Always 1: the labels say what runs.",
 	}, []string{"version", "commit", "go_version"}).WithLabelValues(version, commit, runtime.Version()).Set(1)
-	registerer.MustRegister(&watched, &conditions{informers: &watched, maxObjects: objects}, &polled)
+	registerer.MustRegister(&watched, &conditions{informers: &watched, maxObjects: objects}, &polled, &backedUp)
 	counting.Store(true)
 
 	loop.SetMetricsProvider(newControllers(in))
@@ -65,6 +65,7 @@ func register(registerer prometheus.Registerer, version, commit string, objects 
 	aliyun.AddObserver(newCloud(in))
 	redisnode.AddObserver(newRedis(in))
 	rediscluster.SetNodesObserver(polled.observe)
+	rediscluster.SetBackupsObserver(backedUp.observe)
 	recording.SetObserver(newRecorded(in))
 }
 

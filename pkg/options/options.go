@@ -34,6 +34,8 @@ type Options struct {
 
 	ECSEndpoint string
 
+	BackupImage string // of the Jobs that make and restore backups; empty for none
+
 	OTLPEndpoint string // empty for no spans
 
 	Record string // the directory of recordings; empty for none
@@ -123,6 +125,8 @@ func (o *Options) flags() *pflag.FlagSet {
 	flags.BoolVar(&o.InstallCRDs, "install-crds", false, "apply the CustomResourceDefinitions in this binary before starting")
 	flags.StringVar(&o.ECSEndpoint, "ecs-endpoint", "",
 		"http://HOST:PORT or https://HOST:PORT of an ECS API, such as the simulator of make ecssim (default: Alibaba Cloud's own)")
+	flags.StringVar(&o.BackupImage, "backup-image", "",
+		"image of the Jobs that make and restore backups of RedisClusters: the operator's own (default: none, and no backups)")
 	flags.BoolVar(&o.Lease.Elect, "leader-elect", false,
 		"run controllers only while holding a Lease, so that several operators can stand by for each other")
 	flags.DurationVar(&o.Lease.Duration, "leader-elect-lease-duration", 15*time.Second,

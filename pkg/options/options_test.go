@@ -111,6 +111,20 @@ func TestTheEndpointOfECS(t *testing.T) {
 	}
 }
 
+func TestTheImageOfBackups(t *testing.T) {
+	for value, good := range map[string]bool{
+		"": true, "glassback/glassback:v1": true, "registry.test:5000/a@sha256:00ff": true, "A": false, "a b": false, "a:": false,
+	} {
+		o, err := Parse([]string{"--backup-image=" + value}, &bytes.Buffer{})
+		switch {
+		case !good && (err == nil || !strings.HasPrefix(err.Error(), "--backup-image must be the name of an image")):
+			t.Errorf("%q: error %v", value, err)
+		case good && (err != nil || o.BackupImage != value):
+			t.Errorf("%q: %+v, error %v", value, o, err)
+		}
+	}
+}
+
 // The error does not repeat the value, which may hold a password.
 func TestTheEndpointOfACollector(t *testing.T) {
 	for value, good := range map[string]bool{

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection"
 
 	"github.com/glassback/glassback/pkg/command"
+	"github.com/glassback/glassback/pkg/controller/rediscluster"
 	"github.com/glassback/glassback/pkg/permissions"
 	"github.com/glassback/glassback/pkg/webhook/certificate"
 )
@@ -201,6 +202,9 @@ func (o *Options) Validate() error {
 	}
 	if o.ECSEndpoint != "" && command.Origin(o.ECSEndpoint, "http", "https") == nil {
 		return fmt.Errorf("--ecs-endpoint must be http://HOST:PORT or https://HOST:PORT, not %q", o.ECSEndpoint)
+	}
+	if err := rediscluster.CheckBackupImage(o.BackupImage); err != nil {
+		return err
 	}
 	enabled, err := enabledControllers(o.Controllers)
 	o.Controllers = enabled

@@ -56,6 +56,7 @@ var byController = map[string][]Permission{
 		Permission{Resource: "configmaps", Verbs: optionalVerbs}, // deletes those of old revisions
 		Permission{Group: "networking.k8s.io", Resource: "networkpolicies", Verbs: optionalVerbs},
 		Permission{Group: "policy", Resource: "poddisruptionbudgets", Verbs: childVerbs},
+		Permission{Group: "batch", Resource: "jobs", Verbs: []string{"create", "delete", "get", "list", "watch"}}, // backups
 	),
 }
 

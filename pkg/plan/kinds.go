@@ -100,8 +100,10 @@ type environment struct {
 
 	cloud     *aliyun.Cloud
 	namespace string
-	own       externalversions.SharedInformerFactory
-	recorder  record.EventRecorder
+	// backupImage is that of rediscluster.Config.
+	backupImage string
+	own         externalversions.SharedInformerFactory
+	recorder    record.EventRecorder
 }
 
 // kube returns informers for the children of one kind. Children of another kind have another label, so they have other caches.
@@ -110,9 +112,9 @@ func (e environment) kube() informers.SharedInformerFactory {
 }
 
 // newKinds returns the five kinds, with controllers that do not run, and empty caches.
-func newKinds(c *clients.Clients, cloud *aliyun.Cloud, namespace string) ([]kind, error) {
+func newKinds(c *clients.Clients, cloud *aliyun.Cloud, namespace, backupImage string) ([]kind, error) {
 	e := environment{
-		Clients: c, cloud: cloud, namespace: namespace,
+		Clients: c, cloud: cloud, namespace: namespace, backupImage: backupImage,
 		own: externalversions.NewSharedInformerFactory(c.Glassback, 0), recorder: &record.FakeRecorder{},
 	}
 	var kinds []kind
@@ -180,6 +182,7 @@ func newRedisCluster(e environment) (kind, error) {
 		Pods: kube.Core().V1().Pods(), Claims: kube.Core().V1().PersistentVolumeClaims(), Services: kube.Core().V1().Services(),
 		ConfigMaps: kube.Core().V1().ConfigMaps(), Budgets: kube.Policy().V1().PodDisruptionBudgets(),
 		Policies: kube.Networking().V1().NetworkPolicies(), OperatorNamespace: command.OwnNamespace(),
+		Jobs: kube.Batch().V1().Jobs(), BackupImage: e.backupImage,
 		Dial: rediscluster.DialReadOnly, Recorder: e.recorder, Clock: clock.RealClock{},
 	}
 	controller, err := rediscluster.New(config)
@@ -192,6 +195,7 @@ func newRedisCluster(e environment) (kind, error) {
 			listInto(config.Services.Informer(), "services", label, e.Kube.CoreV1().Services(e.namespace).List),
 			listInto(config.ConfigMaps.Informer(), "configmaps", label, e.Kube.CoreV1().ConfigMaps(e.namespace).List),
 			listInto(config.Budgets.Informer(), "poddisruptionbudgets", label, e.Kube.PolicyV1().PodDisruptionBudgets(e.namespace).List),
+			listInto(config.Jobs.Informer(), "jobs", label, e.Kube.BatchV1().Jobs(e.namespace).List),
 			listInto(config.Policies.Informer(), "networkpolicies", label, e.Kube.NetworkingV1().NetworkPolicies(e.namespace).List),
 		},
 	}, err

@@ -19,6 +19,7 @@ import (
 	"github.com/glassback/glassback/pkg/clients"
 	"github.com/glassback/glassback/pkg/cloud/aliyun"
 	"github.com/glassback/glassback/pkg/command"
+	"github.com/glassback/glassback/pkg/controller/rediscluster"
 	"github.com/glassback/glassback/pkg/version"
 )
 
@@ -50,6 +51,7 @@ type settings struct {
 	allNamespaces bool
 	offline       bool
 	endpoint      string // of ECS
+	backupImage   string // of the Jobs of RedisClusters
 	output        string // text, json or yaml
 }
 
@@ -67,6 +69,7 @@ func (o *settings) flags() *pflag.FlagSet {
 	flags.StringVar(&o.cluster.Context, "context", "", "context of the kubeconfig (default: its current one)")
 	flags.StringVar(&o.cluster.Master, "master", "", "URL of the API server; overrides the one in the kubeconfig")
 	flags.StringVar(&o.endpoint, "ecs-endpoint", "", "URL of ECS, as the operator has it (default: Alibaba Cloud's own)")
+	flags.StringVar(&o.backupImage, "backup-image", "", "image of the Jobs of backups, as the operator has it (default: none)")
 	return flags
 }
 
@@ -77,6 +80,9 @@ func parse(args []string, stdout io.Writer) (*settings, error) {
 		return nil, err
 	}
 	if err := command.CheckNoArgs(flags); err != nil {
+		return nil, err
+	}
+	if err := rediscluster.CheckBackupImage(o.backupImage); err != nil {
 		return nil, err
 	}
 	if o.namespace != "" {
@@ -125,7 +131,7 @@ func (o *settings) run(ctx context.Context, c *clients.Clients, stdout, stderr i
 	if err != nil {
 		return 0, err
 	}
-	kinds, err := newKinds(c, cloud, o.namespace)
+	kinds, err := newKinds(c, cloud, o.namespace, o.backupImage)
 	if err != nil {
 		return 0, err
 	}

@@ -111,7 +111,7 @@ func kindsOf(t *testing.T, s *fakeapi.Server) []kind {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kinds, err := newKinds(clientsOf(s), cloud, "default")
+	kinds, err := newKinds(clientsOf(s), cloud, "default", "glassback/glassback:dev")
 	if err != nil {
 		t.Fatal(err)
 	}

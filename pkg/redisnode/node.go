@@ -80,7 +80,7 @@ var errTooOld = errors.New("this Redis is older than 7.0: use the image of a lat
 // The same holds for every other error that is not the node's answer.
 type Node struct {
 	options  redis.Options
-	tls      TLS
+	login    Login
 	readOnly bool          // see DialReadOnly
 	turn     chan struct{} // holds an element while a request runs
 
@@ -112,7 +112,7 @@ func Dial(ip string, port int, login Login) *Node {
 			ReadBufferSize:           bufferSize,
 			WriteBufferSize:          bufferSize,
 		},
-		tls: login.TLS,
+		login: login,
 	}
 	n.options.Dialer = n.dial
 	return n
@@ -154,7 +154,7 @@ func (n *Node) View(ctx context.Context) (*View, error) {
 		info = p.Do(ctx, "INFO", "server", "replication", "persistence", "memory", "clients", "stats")
 		keys = p.DBSize(ctx)
 		functions = p.Do(ctx, "FUNCTION", "LIST")
-		if n.tls != (TLS{}) {
+		if n.login.TLS != (TLS{}) {
 			directives = p.Do(ctx, tlsDirectives...)
 		}
 	}, func(cmd redis.Cmder) error {
@@ -448,14 +448,23 @@ func (r refusal) Error() string { return string(r) }
 
 // dial connects, and returns a deadConn if it cannot. After an error of a dialer, go-redis dials in the background every second, answers
 // every request with that error until a dial succeeds, and writes a line to a log of its own.
-func (n *Node) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	conn, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, network, address)
-	if err == nil && n.tls != (TLS{}) {
-		conn, err = n.handshake(ctx, conn, n.tls)
+func (n *Node) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	conn, err := n.open(ctx)
+	if err != nil {
+		return deadConn{err: err}, nil
+	}
+	return conn, nil
+}
+
+// open connects.
+func (n *Node) open(ctx context.Context) (net.Conn, error) {
+	conn, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "tcp", n.options.Addr)
+	if err == nil && n.login.TLS != (TLS{}) {
+		conn, err = n.handshake(ctx, conn, n.login.TLS)
 	}
 	if err != nil {
 		// go-redis unwraps the error of a new connection. The wrapping keeps the address in the text.
-		return deadConn{err: fmt.Errorf("connect: %w", err)}, nil
+		return nil, fmt.Errorf("connect: %w", err)
 	}
 	return conn, nil
 }

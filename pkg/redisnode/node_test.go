@@ -109,24 +109,10 @@ func check(t *testing.T, err error) {
 func form(t *testing.T) []server {
 	t.Helper()
 	var servers []server
-	for range 6 {
-		servers = append(servers, start(t, redistest.Config{Password: password, Directives: []string{"cluster-node-timeout 2000"}}))
+	config := redistest.Config{Password: password, Directives: []string{"cluster-node-timeout 2000"}}
+	for _, s := range redistest.Form(t, config, redisnode.TLS{}, 3, 3) {
+		servers = append(servers, server{s, dial(t, s.IP, s.Port, s.Password)})
 	}
-	for _, s := range servers[1:] {
-		check(t, servers[0].Meet(t.Context(), s.IP, s.Port, s.Port+redistest.BusOffset))
-	}
-	await(t, "all nodes know each other", servers, func(view *redisnode.View) bool {
-		return len(view.Table) == 6 && !slices.ContainsFunc(view.Table, func(e redisnode.Entry) bool { return e.Handshake || !e.Connected })
-	})
-	third := redisnode.SlotCount / 3
-	check(t, servers[0].AddSlots(t.Context(), redisnode.SlotRange(0, third-1)))
-	check(t, servers[1].AddSlots(t.Context(), redisnode.SlotRange(third, 2*third-1)))
-	check(t, servers[2].AddSlots(t.Context(), redisnode.SlotRange(2*third, redisnode.SlotCount)))
-	for i, replica := range servers[3:] {
-		check(t, replica.Replicate(t.Context(), servers[i].view(t).ID))
-	}
-	await(t, "the cluster takes requests", servers, func(view *redisnode.View) bool { return view.StateOK })
-	await(t, "all replicas are connected", servers[3:], func(view *redisnode.View) bool { return !view.Master && view.LinkUp })
 	return servers
 }
 

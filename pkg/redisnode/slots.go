@@ -18,6 +18,33 @@ import (
 // https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#key-distribution-model
 const SlotCount = 16384
 
+// KeySlot returns the slot of a key: of the text between the first "{" and the next "}", or of the whole key without such a text.
+func KeySlot(key string) int {
+	if _, rest, found := strings.Cut(key, "{"); found {
+		if tag, _, found := strings.Cut(rest, "}"); found && tag != "" {
+			key = tag
+		}
+	}
+	crc := uint16(0) // CRC-16/XMODEM
+	for i := range len(key) {
+		crc = crc<<8 ^ crcTable[byte(crc>>8)^key[i]]
+	}
+	return int(crc) % SlotCount
+}
+
+var crcTable = func() (table [256]uint16) {
+	const polynomial = 0x1021
+	for i := range table {
+		crc := uint16(i) << 8
+		for range 8 {
+			carry := crc >> 15
+			crc = crc<<1 ^ carry*polynomial
+		}
+		table[i] = crc
+	}
+	return table
+}()
+
 // Range is the slots from First to Last, both included.
 type Range struct{ First, Last int }
 

@@ -12,6 +12,22 @@ import (
 	"testing"
 )
 
+func TestKeySlot(t *testing.T) {
+	for key, want := range map[string]int{
+		"123456789": 0x31c3, "foo": 12182, "": 0,
+		"{user1000}.following": KeySlot("user1000"), "foo{bar}{zap}": KeySlot("bar"), "foo{{bar}}zap": KeySlot("{bar"), "a}{b}": KeySlot("b"),
+	} {
+		if got := KeySlot(key); got != want {
+			t.Errorf("the slot of %q is %d, want %d", key, got, want)
+		}
+	}
+	for _, key := range []string{"foo{}{bar}", "{bar", "a}", "{}bar"} {
+		if KeySlot(key) == KeySlot("bar") || KeySlot(key) == KeySlot("") {
+			t.Errorf("the slot of %q is not that of the whole key", key)
+		}
+	}
+}
+
 func TestParseRange(t *testing.T) {
 	for text, want := range map[string]Range{"0": {0, 0}, "7-7": {7, 7}, "5-9": {5, 9}, "0-16383": {0, SlotCount - 1}} {
 		t.Run(text, func(t *testing.T) {

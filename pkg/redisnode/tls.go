@@ -60,11 +60,7 @@ func Fingerprint(certificate []byte) string {
 func (n *Node) handshake(ctx context.Context, conn net.Conn, trust TLS) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, ioTimeout)
 	defer cancel()
-	secure := tls.Client(conn, &tls.Config{
-		MinVersion: tls.VersionTLS12, ServerName: trust.Name,
-		InsecureSkipVerify: true, //nolint:gosec // VerifyConnection verifies it: the standard way has no pin.
-		VerifyConnection:   func(state tls.ConnectionState) error { return trust.verify(state.PeerCertificates) },
-	})
+	secure := tls.Client(conn, trust.Config())
 	if err := secure.HandshakeContext(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("TLS handshake: %w", err), conn.Close())
 	}
@@ -72,6 +68,15 @@ func (n *Node) handshake(ctx context.Context, conn net.Conn, trust TLS) (net.Con
 	defer n.mu.Unlock()
 	n.certificate = Fingerprint(secure.ConnectionState().PeerCertificates[0].Raw)
 	return secure, nil
+}
+
+// Config returns the configuration of a client that verifies certificates in this way.
+func (t TLS) Config() *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12, ServerName: t.Name,
+		InsecureSkipVerify: true, //nolint:gosec // VerifyConnection verifies it: the standard way has no pin.
+		VerifyConnection:   func(state tls.ConnectionState) error { return t.verify(state.PeerCertificates) },
+	}
 }
 
 // maxExpired is for how long verify accepts a certificate after it has expired: otherwise the operator could not make a node load the

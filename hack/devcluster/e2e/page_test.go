@@ -222,7 +222,7 @@ func because(object string) string {
 }
 
 // jobs is the informer whose queue the test holds.
-const jobs = "jobs.batch"
+const jobs = "jobs.batch(mycronjob)"
 
 func testHeldQueue(t *testing.T, s *shown) {
 	audit := s.audit(t, s.ns)

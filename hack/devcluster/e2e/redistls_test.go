@@ -36,7 +36,6 @@ func TestNodeRedisTLS(t *testing.T) {
 	c.ready(t, "formation")
 	ca := c.newAuthority(t)
 	ca.issue(t, 1)
-	const securePort = 6390
 	plain := c.port
 	killed := func(what string) {
 		t.Helper()

@@ -34,6 +34,7 @@ func newRedisCluster(at **redis) func(*world) (controller, error) {
 			Services:   w.kubeFrom.Core().V1().Services(),
 			ConfigMaps: w.kubeFrom.Core().V1().ConfigMaps(), Budgets: w.kubeFrom.Policy().V1().PodDisruptionBudgets(),
 			Policies: w.kubeFrom.Networking().V1().NetworkPolicies(), OperatorNamespace: "glassback-system",
+			Jobs: w.kubeFrom.Batch().V1().Jobs(), BackupImage: "glassback/glassback:dev",
 			Dial: (*at).dial, Recorder: w.recorder, Clock: clock.RealClock{},
 		})
 	}

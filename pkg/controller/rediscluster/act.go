@@ -148,6 +148,10 @@ func (e executor) dispatch(ctx context.Context, c command) error {
 		return e.createAccount(ctx)
 	case setDirectives:
 		return e.setDirectives(ctx, c.on, c.names)
+	case startBackup, startRestore:
+		return e.startJob(ctx, c.id)
+	case deleteJob:
+		return e.deleteJob(ctx, c.names[0])
 	case closeSlots:
 		return e.node(c.on).SetSlots(ctx, c.slots, redisnode.SlotStable, "")
 	}

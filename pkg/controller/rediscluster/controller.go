@@ -13,10 +13,12 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	batchinformers "k8s.io/client-go/informers/batch/v1"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	networkinginformers "k8s.io/client-go/informers/networking/v1"
 	policyinformers "k8s.io/client-go/informers/policy/v1"
 	"k8s.io/client-go/kubernetes"
+	batchlisters "k8s.io/client-go/listers/batch/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
@@ -54,6 +56,7 @@ type Config struct {
 	ConfigMaps    coreinformers.ConfigMapInformer
 	Budgets       policyinformers.PodDisruptionBudgetInformer
 	Policies      networkinginformers.NetworkPolicyInformer
+	Jobs          batchinformers.JobInformer
 	Dial          DialFunc
 	Recorder      record.EventRecorder
 	Clock         clock.WithTicker
@@ -62,6 +65,8 @@ type Config struct {
 	// OperatorNamespace is the namespace of the operator's Pods, for NetworkPolicies. If it is "", a NetworkPolicy keeps the
 	// namespace that it has: glassback plan may run outside of the cluster.
 	OperatorNamespace string
+	// BackupImage is the image of the Jobs that make and restore backups: the operator's own. If it is "", there are none.
+	BackupImage string
 }
 
 // Controller forms Redis Clusters and keeps them. The package's documentation lists what it does and
@@ -75,11 +80,15 @@ type Controller struct {
 	podCache   cache.Store
 	claims     corelisters.PersistentVolumeClaimLister
 	claimCache cache.Store
+	jobs       batchlisters.JobLister
+	jobCache   cache.Store
 	recorder   record.EventRecorder
 	clock      clock.PassiveClock
 	written    *loop.Written
 	sessions   *sessions
 	loop       *loop.Loop
+
+	backupImage string
 }
 
 // New returns a Controller and adds its event handlers to the informers. It starts nothing.
@@ -100,6 +109,7 @@ func New(config Config) (*Controller, error) {
 		{"ConfigMap", config.ConfigMaps.Informer()},
 		{"PodDisruptionBudget", config.Budgets.Informer()},
 		{"NetworkPolicy", config.Policies.Informer()},
+		{"Job", config.Jobs.Informer()},
 	} {
 		if err := c.loop.Watch(owned.informer, owned.kind, loop.ControllerOf(kind.Group, kind.Kind)); err != nil {
 			return nil, err
@@ -119,7 +129,7 @@ func labelled(obj metav1.Object) (cache.ObjectName, bool) {
 
 func newController(config Config) *Controller {
 	written := loop.NewWritten(Name, kind.Kind, config.Clock, config.Trace)
-	return &Controller{
+	c := &Controller{
 		applied:  newApplied(config, written),
 		kube:     config.Kube,
 		clusters: config.RedisClusters.Lister(),
@@ -135,11 +145,17 @@ func newController(config Config) *Controller {
 		podCache:   config.Pods.Informer().GetStore(),
 		claims:     config.Claims.Lister(),
 		claimCache: config.Claims.Informer().GetStore(),
+		jobs:       config.Jobs.Lister(),
+		jobCache:   config.Jobs.Informer().GetStore(),
 		recorder:   config.Recorder,
 		clock:      config.Clock,
 		written:    written,
 		sessions:   &sessions{kube: config.Kube, dial: config.Dial, clock: config.Clock, byKey: map[cache.ObjectName]*session{}},
+
+		backupImage: config.BackupImage,
 	}
+	c.status.Wrote = c.reportJobs
+	return c
 }
 
 // Loop returns the controller's workqueue and workers, for the inspection page and metrics.
@@ -168,7 +184,7 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 		return 0, err
 	}
 	if errs := rdc.Validate(nil); len(errs) > 0 {
-		observeNodes(key, nil)
+		observeNothing(key)
 		return c.status.Report(ctx, rdc, statusOfInvalid(rdc, errs, c.clock.Now()))
 	}
 	effective, err := c.withCertificate(ctx, rdc)
@@ -186,6 +202,7 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	}
 	observeNodes(key, o.nodeMetrics())
 	p := decide(o)
+	observeBackups(key, backupMetrics(o, p, backupStatus(o, p)))
 	recording.Decided(ctx, o, p)
 	klog.FromContext(ctx).V(4).Info("Decided", "policy", p.policy, "step", p.step)
 	if p.keepStatus {
@@ -207,14 +224,14 @@ func (c *Controller) fetch(key cache.ObjectName) (*v1.RedisCluster, error) {
 		c.owners.Forget(key)
 		c.status.Forget(key)
 		c.sessions.forget(key)
-		observeNodes(key, nil)
+		observeNothing(key)
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("get RedisCluster %s: %w", key, err)
 	}
 	if cached.DeletionTimestamp != nil || cached.Annotations[glassback.AnnotationPaused] == "true" {
-		observeNodes(key, nil)
+		observeNothing(key)
 		return nil, nil
 	}
 	rdc := cached.DeepCopy()

@@ -20,6 +20,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -248,6 +249,9 @@ func (s *stage) connect() {
 	kube.InformerFor(&networkingv1.NetworkPolicy{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer {
 		return quiet(networkingv1.SchemeGroupVersion.WithResource("networkpolicies"), &networkingv1.NetworkPolicy{})
 	})
+	kube.InformerFor(&batchv1.Job{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer {
+		return quiet(batchv1.SchemeGroupVersion.WithResource("jobs"), &batchv1.Job{})
+	})
 	own.InformerFor(&v1.RedisCluster{}, func(versioned.Interface, time.Duration) cache.SharedIndexInformer {
 		return quiet(v1.SchemeGroupVersion.WithResource("redisclusters"), &v1.RedisCluster{})
 	})
@@ -256,6 +260,7 @@ func (s *stage) connect() {
 		Pods: kube.Core().V1().Pods(), Claims: kube.Core().V1().PersistentVolumeClaims(), Services: kube.Core().V1().Services(),
 		ConfigMaps: kube.Core().V1().ConfigMaps(), Budgets: kube.Policy().V1().PodDisruptionBudgets(),
 		Policies: kube.Networking().V1().NetworkPolicies(), OperatorNamespace: "operators",
+		Jobs: kube.Batch().V1().Jobs(), BackupImage: testImage,
 		Dial:     func(ip string, _ int, login redisnode.Login) Node { return fakeNode{s, ip, login.Password} },
 		Recorder: s.events, Clock: s.clock,
 	})
@@ -279,6 +284,7 @@ func (s *stage) catchUp() {
 			"pods": listKind, "services": corev1.SchemeGroupVersion.WithKind("Service"),
 			"configmaps":             corev1.SchemeGroupVersion.WithKind("ConfigMap"),
 			"persistentvolumeclaims": corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"),
+			"jobs":                   batchv1.SchemeGroupVersion.WithKind("Job"),
 			"networkpolicies":        networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy"),
 			"poddisruptionbudgets":   policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"), "redisclusters": kind,
 		}[resource.Resource]
@@ -678,15 +684,18 @@ func (s *stage) changeViewBeforeMeet(ordinal int, change func(*redisnode.View)) 
 
 func TestSyncTombstones(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := playing(t, see(six(), stored, spec(func(s *v1.RedisClusterSpec) { s.NetworkPolicy = &v1.NetworkPolicy{} }))).settle()
+		s := playing(t, see(six(), stored, spec(func(s *v1.RedisClusterSpec) { s.NetworkPolicy = &v1.NetworkPolicy{} })))
+		s.add(backupJob(defaulted(s.rdc(), backedUpHourly), dueID, testImage, access{}))
+		s.edit(backedUpHourly)
+		s.settle()
 		objects := map[string]any{"redisclusters": s.rdc()}
 		for resource, informer := range s.informers {
 			if list := informer.GetStore().List(); len(list) > 0 {
 				objects[resource.Resource] = list[0]
 			}
 		}
-		if len(objects) != 7 {
-			t.Fatalf("%d kinds of objects, want 7", len(objects))
+		if len(objects) != 8 {
+			t.Fatalf("%d kinds of objects, want 8", len(objects))
 		}
 		queue := s.controller.loop.Queue
 		go s.controller.Run(t.Context(), t.Context(), 0) // Handlers add keys, and no worker takes them.

@@ -46,6 +46,7 @@ var policies = []policy{
 	{"waitForReadiness", waitForReadiness},       // the Pods are ready
 	{"growVolumes", growVolumes},                 // the volumes have the size of the spec
 	{"waitForAccount", waitForAccount},           // a Pod that is created can mount the password of the operator's user
+	{"restoreBackup", restoreBackup},             // a new cluster has every key of the backup in its spec
 }
 
 // policy ensures one property of a cluster. decide returns nil if the cluster has that property.
@@ -54,8 +55,8 @@ type policy struct {
 	decide func(*observed) *plan
 }
 
-// decide returns what to do next: the Secret of the operator's user and missing Pods are created, directives and users are set in any
-// case, and one policy adds its plan.
+// decide returns what to do next: the Secret of the operator's user, missing Pods and the Job of a backup are created, directives and users
+// are set in any case, and one policy adds its plan.
 func decide(o *observed) plan {
 	p := plan{wait: poll}
 	account, upkeep, directives, users := accountCommands(o), missingPods(o), directiveCommands(o), userCommands(o)
@@ -73,13 +74,16 @@ func decide(o *observed) plan {
 			break
 		}
 	}
-	if p.upkeep = slices.Concat(account, upkeep, directives, users, certificateCommands(o)); len(account) > 0 {
+	if p.upkeep = slices.Concat(account, upkeep, directives, users, certificateCommands(o), backupCommands(o, p)); len(account) > 0 {
 		p.wait = brief // Pods wait for it.
+	}
+	if until := o.untilBackup(); until > 0 {
+		p.wait = min(p.wait, until)
 	}
 	if slices.ContainsFunc(p.commands, func(c command) bool { return c.verb == evictPod }) {
 		p.evictionRefused = o.evictionRefused
 	}
-	if p.waits() && !o.actedAt.IsZero() && o.now.Sub(o.actedAt) > stalledAfter && len(p.problems) == 0 && o.accountProblem == nil {
+	if p.waits() && !p.byJob && !o.actedAt.IsZero() && o.now.Sub(o.actedAt) > stalledAfter && len(p.problems) == 0 && o.accountProblem == nil {
 		p.problems = []problem{{reasonStalled, fmt.Sprintf("There was no progress for more than %s: %s", stalledAfter, p.progress())}}
 	}
 	return p
@@ -93,6 +97,7 @@ const (
 	opRoll      = "Roll"
 	opConfigure = "Configure"
 	opHeal      = "Heal"
+	opRestore   = "Restore"
 )
 
 // The delays until the next sync. A change of a Pod starts a sync by itself; a change within Redis does not.
@@ -112,6 +117,7 @@ type plan struct {
 	upkeep          []command // commands that do not depend on each other
 	commands        []command // commands of which each depends on those before it
 	wait            time.Duration
+	byJob           bool // whether it waits for a Job, which may take long
 	problems        []problem
 	loss            *loss // the slots that were lost, until a user accepts the loss
 }
@@ -139,24 +145,27 @@ const (
 	deleteClaim     verb = "delete claim of"
 	createPod       verb = "create Pod"
 	deletePod       verb = "delete Pod"
-	evictPod        verb = "evict Pod"           // if the PodDisruptionBudget allows it
-	meet            verb = "meet"                // on gets to know peer
-	forget          verb = "forget"              // on forgets the node id
-	addSlots        verb = "add slots"           // on gets slots that have no owner
-	replicate       verb = "replicate"           // on becomes a replica of peer
-	failover        verb = "failover"            // on takes over from its master
-	moveSlots       verb = "move slots"          // from on to peer
-	copyFunctions   verb = "copy functions"      // from peer to on
-	closeSlots      verb = "close slots"         // on removes the marks of slots
-	openSlots       verb = "open slots"          // on marks slots as migrating to peer
-	setDirectives   verb = "set directives of"   // on gets the values of spec.config
-	setUsers        verb = "set users of"        // on gets the users of spec.users, or loses others
-	createAccount   verb = "create Secret"       // of the operator's user
-	recordTLS       verb = "record TLS of"       // the Pod of on gets the annotation for a switch
-	switchTLS       verb = "switch TLS of"       // the named nodes use what their annotations say
-	endSwitch       verb = "allow failover of"   // the named nodes
-	loadCertificate verb = "load certificate of" // on reads its files again
-	resumeMove      verb = "resume move"         // on marks slots as migrating to the node that has keys of them
+	evictPod        verb = "evict Pod"            // if the PodDisruptionBudget allows it
+	meet            verb = "meet"                 // on gets to know peer
+	forget          verb = "forget"               // on forgets the node id
+	addSlots        verb = "add slots"            // on gets slots that have no owner
+	replicate       verb = "replicate"            // on becomes a replica of peer
+	failover        verb = "failover"             // on takes over from its master
+	moveSlots       verb = "move slots"           // from on to peer
+	copyFunctions   verb = "copy functions"       // from peer to on
+	closeSlots      verb = "close slots"          // on removes the marks of slots
+	openSlots       verb = "open slots"           // on marks slots as migrating to peer
+	setDirectives   verb = "set directives of"    // on gets the values of spec.config
+	setUsers        verb = "set users of"         // on gets the users of spec.users, or loses others
+	createAccount   verb = "create Secret"        // of the operator's user
+	recordTLS       verb = "record TLS of"        // the Pod of on gets the annotation for a switch
+	switchTLS       verb = "switch TLS of"        // the named nodes use what their annotations say
+	endSwitch       verb = "allow failover of"    // the named nodes
+	loadCertificate verb = "load certificate of"  // on reads its files again
+	startBackup     verb = "create Job of backup" // id
+	startRestore    verb = "create Job of restore"
+	deleteJob       verb = "delete Job"  // the named one
+	resumeMove      verb = "resume move" // on marks slots as migrating to the node that has keys of them
 )
 
 // command is one write, or a sequence of writes with one purpose.

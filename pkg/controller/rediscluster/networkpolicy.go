@@ -26,8 +26,8 @@ import (
 var operatorLabels = map[string]string{"app.kubernetes.io/name": glassback.Name, "app.kubernetes.io/component": "manager"}
 
 // networkPolicy returns the NetworkPolicy; nil without spec.networkPolicy. It admits the nodes of the cluster on both ports, and the
-// operator and the clients on the ports for clients; with tls, there is one for TLS, too. A rule without peers would admit everyone, so
-// there is none without clients.
+// operator, the clients and the Pods of Jobs on the ports for clients; with tls, there is one for TLS, too. A rule without peers would
+// admit everyone, so there is none without clients.
 //
 // It names the ports and not their numbers: while Pods are replaced for another port, they differ.
 func networkPolicy(rdc *v1.RedisCluster, tls bool, operatorNamespace string) (*networkingv1ac.NetworkPolicyApplyConfiguration, error) {
@@ -47,6 +47,11 @@ func networkPolicy(rdc *v1.RedisCluster, tls bool, operatorNamespace string) (*n
 			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: operatorNamespace}},
 			PodSelector:       &metav1.LabelSelector{MatchLabels: operatorLabels},
 		}}, Ports: policyPorts(clients...)},
+	}
+	if rdc.Spec.Backup != nil || rdc.Spec.RestoreFrom != nil {
+		rules = append(rules, networkingv1.NetworkPolicyIngressRule{From: []networkingv1.NetworkPolicyPeer{{
+			PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{v1.LabelJob: rdc.Name}},
+		}}, Ports: policyPorts(clients...)})
 	}
 	if len(spec.From) > 0 {
 		rules = append(rules, networkingv1.NetworkPolicyIngressRule{From: spec.From, Ports: policyPorts(clients...)})

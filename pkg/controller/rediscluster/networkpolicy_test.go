@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package rediscluster
 
 import (
+	"maps"
 	"slices"
 	"testing"
 
@@ -86,6 +87,21 @@ policyTypes: [Ingress]
 				t.Errorf("the spec is\n%s\nwant\n%s", got, text)
 			}
 		})
+	}
+	// The Pods of Jobs are no clients of from: they have no label of the nodes.
+	for sentence, change := range map[string]alter{"backup": due, "restoreFrom": restoring} {
+		rdc := six()
+		change(rdc)
+		rdc.rdc.Spec.NetworkPolicy = &v1.NetworkPolicy{}
+		policy, err := networkPolicy(rdc.rdc, true, "operators")
+		if err != nil || len(policy.Spec.Ingress) != 3 {
+			t.Fatalf("with %s: %+v, error %v", sentence, policy, err)
+		}
+		rule := policy.Spec.Ingress[2]
+		if len(rule.From) != 1 || !maps.Equal(rule.From[0].PodSelector.MatchLabels, map[string]string{v1.LabelJob: "demo"}) ||
+			rule.From[0].NamespaceSelector != nil || len(rule.Ports) != 2 || rule.Ports[1].Port.StrVal != portTLS {
+			t.Errorf("with %s: %+v", sentence, rule)
+		}
 	}
 	if policy, err := networkPolicy(six().rdc, false, "operators"); policy != nil || err != nil {
 		t.Errorf("without spec.networkPolicy: %v, error %v", policy, err)

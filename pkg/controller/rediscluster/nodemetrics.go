@@ -46,6 +46,27 @@ func observeNodes(cluster cache.ObjectName, nodes []NodeMetrics) {
 	}
 }
 
+// BackupsObserver is called with the figures of the backups of a RedisCluster after each poll, and with nil when it has no spec.backup, or
+// when the operator no longer polls its nodes. Several goroutines may call it at once.
+type BackupsObserver func(cluster cache.ObjectName, backups *BackupMetrics)
+
+var backupsObserver atomic.Pointer[BackupsObserver]
+
+// SetBackupsObserver sets the BackupsObserver of all controllers from now on.
+func SetBackupsObserver(observe BackupsObserver) { backupsObserver.Store(&observe) }
+
+func observeBackups(cluster cache.ObjectName, backups *BackupMetrics) {
+	if observe := backupsObserver.Load(); observe != nil {
+		(*observe)(cluster, backups)
+	}
+}
+
+// observeNothing removes the figures of a RedisCluster whose nodes the operator does not poll.
+func observeNothing(cluster cache.ObjectName) {
+	observeNodes(cluster, nil)
+	observeBackups(cluster, nil)
+}
+
 // nodeMetrics returns one NodeMetrics for each Pod that exists.
 func (o *observed) nodeMetrics() []NodeMetrics {
 	var all []NodeMetrics

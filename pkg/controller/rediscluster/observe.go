@@ -81,6 +81,13 @@ type observed struct {
 	// operator will create. uncounted is how many of them it does not count yet.
 	pods, uncounted int
 
+	// jobs are the Jobs of backups and of the restore, by name. backupImage is the image of new ones; "" if none can be created.
+	// jobRejection is why the API server rejected the last one, and jobRejectedAt when; "" if it did not.
+	jobs          []*job
+	backupImage   string
+	jobRejection  string
+	jobRejectedAt time.Time
+
 	byID map[string]*member
 	// nodes are all nodes that any member knows, by ID. Each is as it describes itself; if it does not
 	// answer, it is as the member with the latest epoch describes it.
@@ -201,6 +208,9 @@ func (c *Controller) observe(ctx context.Context, rdc *v1.RedisCluster) (*observ
 func (c *Controller) observeCluster(ctx context.Context, rdc *v1.RedisCluster) (*observed, error) {
 	o, err := c.observeObjects(rdc)
 	if err != nil {
+		return nil, err
+	}
+	if err := c.observeJobs(ctx, o); err != nil {
 		return nil, err
 	}
 	var noPassword *problem

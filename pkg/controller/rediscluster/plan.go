@@ -107,6 +107,15 @@ func (o *observed) previewPods(plan *preview.Plan) error {
 	return o.previewCommands(plan, missingPods(o))
 }
 
+// withTransport returns a copy of a Pod with the annotation for a transport.
+func withTransport(pod *corev1.Pod, transport string) *corev1.Pod {
+	marked := pod.DeepCopy()
+	if delete(marked.Annotations, AnnotationTLS); transport != transportPlain {
+		metav1.SetMetaDataAnnotation(&marked.ObjectMeta, AnnotationTLS, transport)
+	}
+	return marked
+}
+
 // previewCommands adds commands to a plan.
 func (o *observed) previewCommands(plan *preview.Plan, commands []command) error {
 	for _, c := range commands {
@@ -144,15 +153,17 @@ func (o *observed) previewCommands(plan *preview.Plan, commands []command) error
 			write.Fields, err = preview.Diff(c.on.pod, marked)
 		case recordTLS:
 			write.Verb, write.Kind = "patch", "Pod"
-			marked := c.on.pod.DeepCopy()
-			if delete(marked.Annotations, AnnotationTLS); c.names[0] != transportPlain {
-				metav1.SetMetaDataAnnotation(&marked.ObjectMeta, AnnotationTLS, c.names[0])
-			}
-			write.Fields, err = preview.Diff(c.on.pod, marked)
+			write.Fields, err = preview.Diff(c.on.pod, withTransport(c.on.pod, c.names[0]))
 		case deletePod:
 			write.Verb, write.Kind = "delete", "Pod"
 		case evictPod:
 			write.Verb, write.Kind = "evict", "Pod"
+		case startBackup, startRestore:
+			desired := o.desiredJob(c.id)
+			write.Verb, write.Kind, write.Name = "create", "Job", desired.Name
+			write.Fields, err = preview.Diff(nil, desired)
+		case deleteJob:
+			write.Verb, write.Kind, write.Name = "delete", "Job", c.names[0]
 		case createAccount: // Its password is made when it is created.
 			write.Verb, write.Kind, write.Name = "create", "Secret", accountRef(o.rdc).Name
 		default:

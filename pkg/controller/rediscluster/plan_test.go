@@ -13,6 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"k8s.io/utils/ptr"
+
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 	"github.com/glassback/glassback/pkg/leaktest"
@@ -85,6 +87,21 @@ func TestPlan(t *testing.T) {
 				})
 			},
 			want: []string{"rollPods: ", "evict Pod demo-"},
+		},
+		"a backup is due: its Job": {
+			change: func(s *stage) {
+				s.edit(func(rdc *v1.RedisCluster) {
+					backedUpHourly(rdc)
+					rdc.Status.Backup = &v1.BackupStatus{Schedule: rdc.Spec.Backup.Schedule, LastScheduleTime: ptr.To(at(12, 30))}
+				})
+			},
+			want: []string{"update RedisCluster demo", "create Job demo-backup-20260109t130000z"},
+		},
+		"a backup is to be restored: its Job": {
+			change: func(s *stage) {
+				s.edit(func(rdc *v1.RedisCluster) { rdc.Spec.RestoreFrom = &v1.RestoreFrom{BackupStore: inClaim()} })
+			},
+			want: []string{"restoreBackup: ", "update RedisCluster demo", "create Job demo-restore"},
 		},
 		"paused: no plan": {change: func(s *stage) {
 			s.edit(func(rdc *v1.RedisCluster) { rdc.Annotations = map[string]string{glassback.AnnotationPaused: "true"} })

@@ -42,6 +42,10 @@ type recordedObserved struct {
 	Revisions          map[string]bool      `json:"revisions,omitempty"`
 	Pods               int                  `json:"pods"`
 	Uncounted          int                  `json:"uncounted"`
+	Jobs               []*job               `json:"jobs,omitempty"`
+	BackupImage        string               `json:"backupImage,omitempty"`
+	JobRejection       string               `json:"jobRejection,omitempty"`
+	JobRejectedAt      time.Time            `json:"jobRejectedAt,omitzero"`
 	// Nodes are those that were unknown or unreachable for some time, by their IDs.
 	Nodes map[string]recordedNode `json:"nodes,omitempty"`
 }
@@ -98,6 +102,7 @@ type recordedPlan struct {
 	Upkeep          []string          `json:"upkeep,omitempty"`
 	Commands        []string          `json:"commands,omitempty"`
 	Wait            metav1.Duration   `json:"wait"`
+	ByJob           bool              `json:"byJob,omitempty"`
 	Problems        []recordedProblem `json:"problems,omitempty"`
 	Loss            string            `json:"loss,omitempty"` // the message, with the slots and the token
 }
@@ -114,6 +119,7 @@ func (o *observed) Record() any {
 		Rejection: o.rejection, AccountMissing: o.accountMissing, MissingUser: o.missingUser,
 		EvictionRefused: o.evictionRefused, ActedAt: recording.Wall(o.now, o.actedAt), Revisions: o.revisions,
 		Pods: o.pods, Uncounted: o.uncounted, Nodes: map[string]recordedNode{},
+		Jobs: o.jobs, BackupImage: o.backupImage, JobRejection: o.jobRejection, JobRejectedAt: recording.Wall(o.now, o.jobRejectedAt),
 	}
 	if o.failure != nil {
 		r.Failure = &recordedProblem{o.failure.reason, o.failure.message}
@@ -147,7 +153,7 @@ func (o *observed) Record() any {
 func (p plan) Record(*observed) any {
 	r := recordedPlan{
 		Policy: p.policy, KeepStatus: p.keepStatus, Step: p.step, EvictionRefused: p.evictionRefused, Upkeep: textsOf(p.upkeep),
-		Commands: textsOf(p.commands), Wait: duration(p.wait), Problems: recordProblems(p.problems),
+		Commands: textsOf(p.commands), Wait: duration(p.wait), ByJob: p.byJob, Problems: recordProblems(p.problems),
 	}
 	if p.loss != nil {
 		r.Loss = p.loss.message()
@@ -178,6 +184,7 @@ func restore(r *recordedObserved) *observed {
 		failingFor:    r.FailingFor.Duration, rejection: r.Rejection, accountMissing: r.AccountMissing,
 		missingUser: r.MissingUser, evictionRefused: r.EvictionRefused, actedAt: r.ActedAt,
 		revisions: r.Revisions, pods: r.Pods, uncounted: r.Uncounted,
+		jobs: r.Jobs, backupImage: r.BackupImage, jobRejection: r.JobRejection, jobRejectedAt: r.JobRejectedAt,
 	}
 	if r.Failure != nil {
 		o.failure = &problem{r.Failure.Reason, r.Failure.Message}

@@ -102,6 +102,10 @@ type session struct {
 	rules directiveRules
 	asked map[types.UID]answer // by the UID of the Pod
 
+	results       map[types.UID]*jobResult // by the UID of the Job
+	jobRejection  string                   // why the API server rejected the last Job; "" if it did not
+	jobRejectedAt time.Time
+
 	linked  map[string]link      // by the ID of the replica
 	reached map[string]time.Time // when a member was last connected to a node, by the node's ID
 
@@ -136,8 +140,8 @@ func (s *sessions) get(rdc *v1.RedisCluster) *session {
 	}
 	s.byKey[key] = &session{uid: rdc.UID, conns: map[types.UID]conn{}, asked: map[types.UID]answer{},
 		rules:    directiveRules{map[[2]string]bool{}, map[[3]string]bool{}, map[[2]string]string{}, map[string]rejection{}},
-		refusals: refusals{},
-		linked:   map[string]link{}, reached: map[string]time.Time{}, since: map[string]time.Time{}}
+		refusals: refusals{}, results: map[types.UID]*jobResult{},
+		linked: map[string]link{}, reached: map[string]time.Time{}, since: map[string]time.Time{}}
 	return s.byKey[key]
 }
 

@@ -59,16 +59,26 @@ const (
 	reasonNoCertificate        = "CertificateMissing"
 	reasonCertificate          = "CertificateInvalid"
 	reasonCertificateNotLoaded = "CertificateNotLoaded"
+
+	reasonRestoring     = "Restoring"
+	reasonRestoreFailed = "RestoreFailed"
+	reasonBackedUp      = "Succeeded"
+	reasonBackupFailed  = "Failed"
+	reasonNoImage       = "BackupImageMissing"
+	reasonJobRejected   = "JobRejected"
 )
+
+// ReasonNoBackupYet is the reason of the condition BackedUp until the first backup has ended.
+const ReasonNoBackupYet = "NotYet"
 
 // reasons are the reasons of Ready during each operation.
 var reasons = map[string]string{
 	opForm: reasonForming, opScaleOut: reasonScalingOut, opScaleIn: reasonScalingIn, opRoll: reasonRolling, opHeal: reasonHealing,
-	opConfigure: reasonConfiguring,
+	opConfigure: reasonConfiguring, opRestore: reasonRestoring,
 }
 
 // expectedReasons are the reasons whose events are no warnings.
-var expectedReasons = []string{reasonForming, reasonScalingOut, reasonScalingIn, reasonRolling, reasonConfiguring}
+var expectedReasons = []string{reasonForming, reasonScalingOut, reasonScalingIn, reasonRolling, reasonConfiguring, reasonRestoring}
 
 const (
 	// textEvery is the minimum time between two writes of the status if only texts change.
@@ -106,6 +116,7 @@ func statusOf(o *observed, p plan, out outcome) v1.RedisClusterStatus {
 	status.Selector = metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: selector(o.rdc)})
 	status.Size = int32(len(o.membersWhere(func(m *member) bool { return m.pod != nil })))
 	status.Nodes, status.TLS = nodes(o), tlsStatus(o)
+	status.Backup, status.Restore = backupStatus(o, p), restoreStatus(o)
 	if len(o.answering()) > 0 { // Otherwise nothing newer is known.
 		status.Masters = int32(len(o.slotOwners()))
 		status.Shards = shards(o)
@@ -197,6 +208,8 @@ func operationType(o *observed, p plan, last *v1.Operation) string {
 	}
 	added := slices.ContainsFunc(o.members, func(m *member) bool { return !o.leaving(m) && !known[m.name] })
 	switch {
+	case p.policy == "restoreBackup":
+		return opRestore
 	case !o.formed:
 		return opForm
 	case slices.ContainsFunc(o.members, func(m *member) bool { return m.ordinal >= int(*o.rdc.Spec.Size) }):
@@ -317,6 +330,12 @@ func setConditions(o *observed, p plan, problems []problem, status *v1.RedisClus
 		c.Set(v1.ConditionSlotsCovered, false, reasonUncovered, message)
 	} else {
 		c.Set(v1.ConditionSlotsCovered, true, reasonCovered, "All slots have a master that answers")
+	}
+	if status.Backup != nil {
+		ok, reason, message := backedUp(o, p, status.Backup)
+		c.Set(v1.ConditionBackedUp, ok, reason, message)
+	} else {
+		meta.RemoveStatusCondition(&status.Conditions, v1.ConditionBackedUp)
 	}
 	// A loss stays True while nothing newer is known.
 	if p.loss != nil {

@@ -129,6 +129,7 @@ func (w *world) start() {
 		Pods: kube.Core().V1().Pods(), Claims: kube.Core().V1().PersistentVolumeClaims(), Services: kube.Core().V1().Services(),
 		ConfigMaps: kube.Core().V1().ConfigMaps(), Budgets: kube.Policy().V1().PodDisruptionBudgets(),
 		Policies: kube.Networking().V1().NetworkPolicies(), OperatorNamespace: "operators",
+		Jobs: kube.Batch().V1().Jobs(), BackupImage: testImage,
 		Dial: w.dial, Recorder: w.events, Clock: worldClock{w: w},
 	}
 	if err := w.config.Pods.Informer().SetTransform(TrimPod); err != nil {

@@ -83,6 +83,18 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationbatchv1.MyCronJobStatusApplyConfiguration{}
 
 		// Group=bytewang123-redis.wzj.kubebuilder.io, Version=v1
+	case redisv1.SchemeGroupVersion.WithKind("Backup"):
+		return &applyconfigurationredisv1.BackupApplyConfiguration{}
+	case redisv1.SchemeGroupVersion.WithKind("BackupFailure"):
+		return &applyconfigurationredisv1.BackupFailureApplyConfiguration{}
+	case redisv1.SchemeGroupVersion.WithKind("BackupResult"):
+		return &applyconfigurationredisv1.BackupResultApplyConfiguration{}
+	case redisv1.SchemeGroupVersion.WithKind("BackupStatus"):
+		return &applyconfigurationredisv1.BackupStatusApplyConfiguration{}
+	case redisv1.SchemeGroupVersion.WithKind("BackupStore"):
+		return &applyconfigurationredisv1.BackupStoreApplyConfiguration{}
+	case redisv1.SchemeGroupVersion.WithKind("ClaimReference"):
+		return &applyconfigurationredisv1.ClaimReferenceApplyConfiguration{}
 	case redisv1.SchemeGroupVersion.WithKind("NetworkPolicy"):
 		return &applyconfigurationredisv1.NetworkPolicyApplyConfiguration{}
 	case redisv1.SchemeGroupVersion.WithKind("Node"):
@@ -97,6 +109,12 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationredisv1.RedisClusterSpecApplyConfiguration{}
 	case redisv1.SchemeGroupVersion.WithKind("RedisClusterStatus"):
 		return &applyconfigurationredisv1.RedisClusterStatusApplyConfiguration{}
+	case redisv1.SchemeGroupVersion.WithKind("RestoreFrom"):
+		return &applyconfigurationredisv1.RestoreFromApplyConfiguration{}
+	case redisv1.SchemeGroupVersion.WithKind("RestoreStatus"):
+		return &applyconfigurationredisv1.RestoreStatusApplyConfiguration{}
+	case redisv1.SchemeGroupVersion.WithKind("S3"):
+		return &applyconfigurationredisv1.S3ApplyConfiguration{}
 	case redisv1.SchemeGroupVersion.WithKind("SecretKeyReference"):
 		return &applyconfigurationredisv1.SecretKeyReferenceApplyConfiguration{}
 	case redisv1.SchemeGroupVersion.WithKind("SecretReference"):

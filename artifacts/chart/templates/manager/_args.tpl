@@ -1,7 +1,8 @@
 {{/* The command line. It leaves out flags with their default value. */}}
 
 {{- define "glassback.args" -}}
-{{- with .Values -}}
+- --backup-image={{ include "glassback.image" . }}
+{{- with .Values }}
 {{- if .leaderElection.enabled }}
 - --leader-elect
 {{- with .leaderElection }}

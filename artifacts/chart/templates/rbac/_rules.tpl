@@ -130,5 +130,9 @@
 - apiGroups: [networking.k8s.io]
   resources: [networkpolicies]
   verbs: [create, delete, get, list, patch, watch]
+# The Jobs that make and restore backups, if its spec says so.
+- apiGroups: [batch]
+  resources: [jobs]
+  verbs: [create, delete, get, list, watch]
 {{- end }}
 {{- end }}

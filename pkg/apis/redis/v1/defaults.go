@@ -46,6 +46,7 @@ func (r *RedisCluster) Default() {
 		set(&s.TLS.Mode, TLSPreferred)
 		set(&s.TLS.Port, DefaultTLSPort)
 	}
+	s.setBackupDefaults()
 	if s.PodTemplate != nil {
 		setProtocols(s.PodTemplate.Containers)
 		setProtocols(s.PodTemplate.InitContainers)

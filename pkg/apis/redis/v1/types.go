@@ -22,7 +22,7 @@ import (
 // +kubebuilder:resource:path=redisclusters,singular=rediscluster,shortName=rdc,categories=glassback
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.size,statuspath=.status.size,selectorpath=.status.selector
-// +kubebuilder:metadata:annotations="glassback.dev/crd-revision=7"
+// +kubebuilder:metadata:annotations="glassback.dev/crd-revision=8"
 // +kubebuilder:printcolumn:name="Size",type=integer,JSONPath=`.status.size`
 // +kubebuilder:printcolumn:name="Masters",type=integer,JSONPath=`.status.masters`
 // +kubebuilder:printcolumn:name="Slots",type=integer,JSONPath=`.status.slotsAssigned`
@@ -52,6 +52,7 @@ type RedisCluster struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.authSecretRef) || !has(self.users) || size(self.users) == 0",fieldPath=".authSecretRef",message="cannot be set together with users: give the user default a passwordSecretRef"
 // +kubebuilder:validation:XValidation:rule="!has(self.tls) || !has(self.tls.port) || !has(self.addr) || !self.addr.matches(':[1-9][0-9]{0,4}$') || [int(self.addr.substring(self.addr.lastIndexOf(':') + 1))].all(p, self.tls.port != p && self.tls.port != (p > 55535 ? p - 10000 : p + 10000))",fieldPath=".tls.port",message="must be neither the port of addr nor that of the cluster bus, which is 10000 higher, or lower if that is more than 65535"
 // +kubebuilder:validation:XValidation:rule="!has(self.tls) || !has(self.config) || !self.config.exists(k, k in ['tls-auth-clients', 'tls-ca-cert-dir', 'tls-ca-cert-file', 'tls-cert-file', 'tls-client-cert-file', 'tls-client-key-file', 'tls-client-key-file-pass', 'tls-key-file', 'tls-key-file-pass'])",fieldPath=".config",message="cannot set the certificates and keys of TLS together with tls: they are in its Secret"
+// +kubebuilder:validation:XValidation:rule="!has(self.restoreFrom) || (has(oldSelf.restoreFrom) && self.restoreFrom == oldSelf.restoreFrom)",fieldPath=".restoreFrom",message="can be set only when the cluster is created, and not be changed; it can be removed"
 type RedisClusterSpec struct {
 	// addr is neither required, nor does it have a default: for an empty addr, the message of the
 	// rule must be the only error, and the rule would reject an empty default. The webhook and the
@@ -143,6 +144,16 @@ type RedisClusterSpec struct {
 	// cluster. Default: no NetworkPolicy. A change replaces no Pod.
 	// +optional
 	NetworkPolicy *NetworkPolicy `json:"networkPolicy,omitempty"`
+
+	// backup makes backups by a schedule, each by a Job. Default: no backups. A change replaces no
+	// Pod.
+	// +optional
+	Backup *Backup `json:"backup,omitempty"`
+
+	// restoreFrom is the backup from which a new cluster is made. It can be set only when the cluster
+	// is created, and be removed afterwards.
+	// +optional
+	RestoreFrom *RestoreFrom `json:"restoreFrom,omitempty"`
 }
 
 // ConfigValue is the value of a directive, as in redis.conf. An empty value is written as "".
@@ -198,8 +209,8 @@ type RedisClusterStatus struct {
 
 	// conditions are Ready (the cluster matches the spec), Progressing (an operation is in
 	// progress), Degraded (there is a problem), ClusterFormed (the nodes know each other),
-	// SlotsCovered (every slot has a master that answers) and DataLoss (slots have lost their
-	// data).
+	// SlotsCovered (every slot has a master that answers), DataLoss (slots have lost their
+	// data) and, with spec.backup, BackedUp (the last backup succeeded).
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -239,6 +250,14 @@ type RedisClusterStatus struct {
 	// tls is the state of TLS. It is empty while no node has a certificate.
 	// +optional
 	TLS *TLSStatus `json:"tls,omitempty"`
+
+	// backup is the state of the backups. It is empty without spec.backup.
+	// +optional
+	Backup *BackupStatus `json:"backup,omitempty"`
+
+	// restore is the backup that was restored. It is empty until all of its keys are in the cluster.
+	// +optional
+	Restore *RestoreStatus `json:"restore,omitempty"`
 
 	// operation is the present operation and its step. The operator never reads its next step from
 	// here.
@@ -296,7 +315,8 @@ type Node struct {
 
 // Operation is an operation on the cluster that is in progress.
 type Operation struct {
-	// type is the type of the operation: Form, ScaleOut, ScaleIn, Roll or Heal.
+	// type is the type of the operation: Form, ScaleOut, ScaleIn, Configure, Roll,
+	// Heal or Restore.
 	// +required
 	Type string `json:"type"`
 	// step is the present step, in words.

@@ -82,6 +82,7 @@ func (r *RedisCluster) Validate(old *RedisCluster) field.ErrorList {
 	errs = append(errs, r.Spec.validate(path)...)
 	if old != nil {
 		errs = append(errs, validateStorageChange(path.Child("storage"), r.Spec.Storage, old.Spec.Storage)...)
+		errs = append(errs, validateRestoreChange(path.Child("restoreFrom"), r.Spec.RestoreFrom, old.Spec.RestoreFrom)...)
 	}
 	return errs
 }
@@ -106,6 +107,8 @@ func (s *RedisClusterSpec) validate(path *field.Path) field.ErrorList {
 	errs = append(errs, s.validateUsers(path)...)
 	errs = append(errs, s.validateTLS(path)...)
 	errs = append(errs, s.PodTemplate.validate(path.Child("podTemplate"))...)
+	errs = append(errs, s.Backup.validate(path.Child("backup"))...)
+	errs = append(errs, s.RestoreFrom.validate(path.Child("restoreFrom"))...)
 	return append(errs, s.NetworkPolicy.validate(path.Child("networkPolicy"))...)
 }
 
@@ -121,6 +124,9 @@ func (s *RedisClusterSpec) Ports() (port, bus int, ok bool) {
 	}
 	return port, bus, true
 }
+
+// IsImage returns whether text is the name of an image, by the rule of spec.image.
+func IsImage(text string) bool { return len(text) <= maxImage && imageName.MatchString(text) }
 
 // isAddr reports whether text is "ip:port" by the rule of the schema: no zone, no IPv4 in
 // IPv6, no leading zeros.

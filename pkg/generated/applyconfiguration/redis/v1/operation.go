@@ -16,7 +16,8 @@ import (
 //
 // Operation is an operation on the cluster that is in progress.
 type OperationApplyConfiguration struct {
-	// type is the type of the operation: Form, ScaleOut, ScaleIn, Roll or Heal.
+	// type is the type of the operation: Form, ScaleOut, ScaleIn, Configure, Roll,
+	// Heal or Restore.
 	Type *string `json:"type,omitempty"`
 	// step is the present step, in words.
 	Step *string `json:"step,omitempty"`

@@ -59,6 +59,12 @@ type RedisClusterSpecApplyConfiguration struct {
 	// networkPolicy limits who can connect to the Pods, by a NetworkPolicy with the name of the
 	// cluster. Default: no NetworkPolicy. A change replaces no Pod.
 	NetworkPolicy *NetworkPolicyApplyConfiguration `json:"networkPolicy,omitempty"`
+	// backup makes backups by a schedule, each by a Job. Default: no backups. A change replaces no
+	// Pod.
+	Backup *BackupApplyConfiguration `json:"backup,omitempty"`
+	// restoreFrom is the backup from which a new cluster is made. It can be set only when the cluster
+	// is created, and be removed afterwards.
+	RestoreFrom *RestoreFromApplyConfiguration `json:"restoreFrom,omitempty"`
 }
 
 // RedisClusterSpecApplyConfiguration constructs a declarative configuration of the RedisClusterSpec type for use with
@@ -171,5 +177,21 @@ func (b *RedisClusterSpecApplyConfiguration) WithPodTemplate(value *PodTemplateA
 // If called multiple times, the NetworkPolicy field is set to the value of the last call.
 func (b *RedisClusterSpecApplyConfiguration) WithNetworkPolicy(value *NetworkPolicyApplyConfiguration) *RedisClusterSpecApplyConfiguration {
 	b.NetworkPolicy = value
+	return b
+}
+
+// WithBackup sets the Backup field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Backup field is set to the value of the last call.
+func (b *RedisClusterSpecApplyConfiguration) WithBackup(value *BackupApplyConfiguration) *RedisClusterSpecApplyConfiguration {
+	b.Backup = value
+	return b
+}
+
+// WithRestoreFrom sets the RestoreFrom field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the RestoreFrom field is set to the value of the last call.
+func (b *RedisClusterSpecApplyConfiguration) WithRestoreFrom(value *RestoreFromApplyConfiguration) *RedisClusterSpecApplyConfiguration {
+	b.RestoreFrom = value
 	return b
 }

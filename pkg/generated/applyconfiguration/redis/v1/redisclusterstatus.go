@@ -20,8 +20,8 @@ type RedisClusterStatusApplyConfiguration struct {
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// conditions are Ready (the cluster matches the spec), Progressing (an operation is in
 	// progress), Degraded (there is a problem), ClusterFormed (the nodes know each other),
-	// SlotsCovered (every slot has a master that answers) and DataLoss (slots have lost their
-	// data).
+	// SlotsCovered (every slot has a master that answers), DataLoss (slots have lost their
+	// data) and, with spec.backup, BackedUp (the last backup succeeded).
 	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// size is the number of Pods.
 	Size *int32 `json:"size,omitempty"`
@@ -39,6 +39,10 @@ type RedisClusterStatusApplyConfiguration struct {
 	Nodes []NodeApplyConfiguration `json:"nodes,omitempty"`
 	// tls is the state of TLS. It is empty while no node has a certificate.
 	TLS *TLSStatusApplyConfiguration `json:"tls,omitempty"`
+	// backup is the state of the backups. It is empty without spec.backup.
+	Backup *BackupStatusApplyConfiguration `json:"backup,omitempty"`
+	// restore is the backup that was restored. It is empty until all of its keys are in the cluster.
+	Restore *RestoreStatusApplyConfiguration `json:"restore,omitempty"`
 	// operation is the present operation and its step. The operator never reads its next step from
 	// here.
 	Operation *OperationApplyConfiguration `json:"operation,omitempty"`
@@ -142,6 +146,22 @@ func (b *RedisClusterStatusApplyConfiguration) WithNodes(values ...*NodeApplyCon
 // If called multiple times, the TLS field is set to the value of the last call.
 func (b *RedisClusterStatusApplyConfiguration) WithTLS(value *TLSStatusApplyConfiguration) *RedisClusterStatusApplyConfiguration {
 	b.TLS = value
+	return b
+}
+
+// WithBackup sets the Backup field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Backup field is set to the value of the last call.
+func (b *RedisClusterStatusApplyConfiguration) WithBackup(value *BackupStatusApplyConfiguration) *RedisClusterStatusApplyConfiguration {
+	b.Backup = value
+	return b
+}
+
+// WithRestore sets the Restore field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Restore field is set to the value of the last call.
+func (b *RedisClusterStatusApplyConfiguration) WithRestore(value *RestoreStatusApplyConfiguration) *RedisClusterStatusApplyConfiguration {
+	b.Restore = value
 	return b
 }
 

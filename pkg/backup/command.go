@@ -1,0 +1,300 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package backup
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/validate/content"
+
+	"github.com/glassback/glassback/pkg/command"
+	"github.com/glassback/glassback/pkg/redisnode"
+)
+
+const usage = `Backup saves the data of a Redis Cluster: an RDB file of each shard, and a manifest. Jobs of the operator run it.
+
+Usage:
+  glassback backup --cluster NAMESPACE/NAME --id ID --address HOST:PORT (--directory DIR | --s3-endpoint URL ...) [flags]
+
+It sends no command that changes a node, and saves replicas where it can. If the backup exists, it does nothing.
+The result is one line of JSON, on stdout and in the file of --result.
+The exit code is 0 if the backup exists, 1 if it does not, and 2 if the command line is wrong.
+
+Flags:
+`
+
+const restoreUsage = `Restore adds the keys and the functions of a backup to a Redis Cluster. Jobs of the operator run it.
+
+Usage:
+  glassback restore --cluster NAMESPACE/NAME --id ID|latest --address HOST:PORT (--directory DIR | --s3-endpoint URL ...) [flags]
+
+It changes no key and no function that the cluster has. So it can be run again. The cluster may have any number of masters.
+The result is one line of JSON, on stdout and in the file of --result.
+The exit code is 0 if all keys are restored, exist or have expired, 1 if not, and 2 if the command line is wrong.
+
+Flags:
+`
+
+// terminationLog is the file whose text a kubelet shows as the message of a container that has ended. It shows at most 4096 bytes.
+const terminationLog = "/dev/termination-log"
+
+// maxRetention is how many backups can be kept.
+const maxRetention = 1000
+
+// settings are the values of the flags of both commands.
+type settings struct {
+	cluster, id                      string
+	retention                        int
+	addresses                        []string
+	user, passwordFile               string
+	tlsCA, tlsServerName             string
+	directory                        string
+	endpoint, bucket, prefix, region string
+	credentials                      string
+	result                           string
+	secrets                          []string // what was read from files, and must not be printed
+	connection                       connection
+	store                            store
+}
+
+// Flags returns the flags of glassback backup.
+func Flags() *pflag.FlagSet { return (&settings{}).flags("backup") }
+
+// RestoreFlags returns the flags of glassback restore.
+func RestoreFlags() *pflag.FlagSet { return (&settings{}).flags("restore") }
+
+func (o *settings) flags(name string) *pflag.FlagSet {
+	flags := command.Flags("glassback " + name)
+	if name == "backup" {
+		flags.StringVar(&o.cluster, "cluster", "", "name of the cluster in the store, as NAMESPACE/NAME")
+		flags.StringVar(&o.id, "id", "", "id of the backup: a time in UTC, such as 20260131T030000Z")
+		flags.IntVar(&o.retention, "retention", 7, "how many backups are kept; older ones are deleted")
+	} else {
+		flags.StringVar(&o.cluster, "cluster", "", "name in the store of the cluster that was saved, as NAMESPACE/NAME")
+		flags.StringVar(&o.id, "id", Latest, "id of the backup, or latest")
+	}
+	flags.StringArrayVar(&o.addresses, "address", nil, "host:port of a node; repeatable: the first one that answers is asked")
+	flags.StringVar(&o.user, "user", "", "user of the nodes to log in as (default: the default user)")
+	flags.StringVar(&o.passwordFile, "password-file", "", "file with the password of that user (default: none is sent)")
+	flags.StringVar(&o.tlsCA, "tls-ca", "", "file with the certificates of the CAs of the nodes; with it, connections use TLS")
+	flags.StringVar(&o.tlsServerName, "tls-server-name", "", "name that the certificates of the nodes must have; needs --tls-ca")
+	flags.StringVar(&o.directory, "directory", "", "directory of the store")
+	flags.StringVar(&o.endpoint, "s3-endpoint", "", "URL of an S3 service, such as https://s3.example.com; instead of --directory")
+	flags.StringVar(&o.bucket, "s3-bucket", "", "bucket of the store")
+	flags.StringVar(&o.prefix, "s3-prefix", "", "prefix of all names in the bucket")
+	flags.StringVar(&o.region, "s3-region", "", "region of the bucket (default: the service is asked)")
+	flags.StringVar(&o.credentials, "s3-credentials", "", "directory with the files accessKeyID and secretAccessKey")
+	flags.StringVar(&o.result, "result", "", "file for the result, or the error (default: "+terminationLog+", if it exists)")
+	return flags
+}
+
+// parse reads the command line. It opens no file.
+func parse(name, usage string, args []string, stdout io.Writer) (*settings, error) {
+	o := &settings{}
+	flags := o.flags(name)
+	if err := command.Parse(flags, args, usage, stdout); err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(terminationLog); o.result == "" && err == nil {
+		o.result = terminationLog
+	}
+	namespace, object, _ := strings.Cut(o.cluster, "/")
+	if content.IsDNS1123Label(namespace) != nil || content.IsDNS1123Subdomain(object) != nil {
+		return nil, fmt.Errorf("--cluster must be NAMESPACE/NAME, not %q", o.cluster)
+	}
+	if name != "restore" || o.id != Latest {
+		if err := checkID(o.id); err != nil {
+			return nil, fmt.Errorf("--id: %w", err)
+		}
+	}
+	if name == "backup" && (o.retention < 1 || o.retention > maxRetention) {
+		return nil, fmt.Errorf("--retention must be 1 to %d, not %d", maxRetention, o.retention)
+	}
+	return o, errors.Join(command.CheckNoArgs(flags), o.checkConnection(), o.checkStore())
+}
+
+func (o *settings) checkConnection() error {
+	if len(o.addresses) == 0 {
+		return errors.New("--address is missing")
+	}
+	for _, address := range o.addresses {
+		if host, port, err := net.SplitHostPort(address); err != nil || host == "" || !isPort(port) {
+			return fmt.Errorf("--address must be HOST:PORT, not %q", address)
+		}
+	}
+	switch {
+	case o.user != "" && o.passwordFile == "":
+		return errors.New("--user needs --password-file")
+	case (o.tlsCA == "") != (o.tlsServerName == ""):
+		return errors.New("--tls-ca and --tls-server-name need each other")
+	}
+	return nil
+}
+
+func isPort(text string) bool {
+	port, err := strconv.ParseUint(text, 10, 16)
+	return err == nil && port > 0
+}
+
+func (o *settings) checkStore() error {
+	s3 := []string{o.endpoint, o.bucket, o.credentials}
+	optional := []string{o.prefix, o.region}
+	given := func(value string) bool { return value != "" }
+	switch {
+	case o.directory != "" && !slices.ContainsFunc(append(s3, optional...), given):
+		return nil
+	case o.directory != "":
+		return errors.New("--directory cannot be combined with flags of S3")
+	case slices.Contains(s3, ""):
+		return errors.New("--directory is missing, or --s3-endpoint, --s3-bucket and --s3-credentials")
+	case command.Origin(o.endpoint, "https", "http") == nil:
+		return fmt.Errorf("--s3-endpoint must be https://HOST[:PORT] or http://HOST[:PORT], not %q", o.endpoint)
+	}
+	return nil
+}
+
+// open reads the files of the flags, and opens the store.
+func (o *settings) open() error {
+	password, err := o.secret(o.passwordFile)
+	if err != nil {
+		return err
+	}
+	o.connection = connection{addresses: o.addresses, login: redisnode.Login{User: o.user, Password: password}}
+	if o.tlsCA != "" {
+		authorities, err := os.ReadFile(o.tlsCA)
+		if err != nil {
+			return err
+		}
+		o.connection.login.TLS = redisnode.TLS{Name: o.tlsServerName, Authorities: string(authorities)}
+	}
+	if o.directory != "" {
+		o.store, err = openDirectory(o.directory)
+		return err
+	}
+	s3 := s3Options{bucket: o.bucket, prefix: o.prefix, region: o.region}
+	if s3.endpoint, err = url.Parse(o.endpoint); err != nil {
+		return err
+	}
+	if s3.accessKeyID, err = o.secret(filepath.Join(o.credentials, "accessKeyID")); err != nil {
+		return err
+	}
+	if s3.secretAccessKey, err = o.secret(filepath.Join(o.credentials, "secretAccessKey")); err != nil {
+		return err
+	}
+	o.store, err = openBucket(s3)
+	return err
+}
+
+// secret returns the text of a file, without a newline at its end.
+func (o *settings) secret(file string) (string, error) {
+	if file == "" {
+		return "", nil
+	}
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return "", err
+	}
+	text := strings.TrimSuffix(strings.TrimSuffix(string(content), "\n"), "\r")
+	if text == "" {
+		return "", fmt.Errorf("%s is empty", file)
+	}
+	o.secrets = append(o.secrets, text)
+	return text, nil
+}
+
+// redact returns text without the secrets.
+func (o *settings) redact(text string) string {
+	for _, secret := range o.secrets {
+		text = strings.ReplaceAll(text, secret, "[secret]")
+	}
+	return text
+}
+
+// Run runs glassback backup, and returns the exit code of the process.
+func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	o, err := parse("backup", usage, args, stdout)
+	if err != nil {
+		return command.Reject(stderr, err)
+	}
+	return o.run(stdout, stderr, func(log func(string, ...any)) (*Result, error) {
+		b := &backup{o.cluster, o.id, o.retention, o.connection, o.store, newRun(), defaultPatience, log}
+		return b.make(ctx)
+	})
+}
+
+// RunRestore runs glassback restore, and returns the exit code of the process.
+func RunRestore(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	o, err := parse("restore", restoreUsage, args, stdout)
+	if err != nil {
+		return command.Reject(stderr, err)
+	}
+	return o.run(stdout, stderr, func(log func(string, ...any)) (*Result, error) {
+		r := &restore{o.cluster, o.id, o.connection, o.store, defaultPatience, log}
+		return r.run(ctx)
+	})
+}
+
+// run does the work, and prints the result or the error.
+func (o *settings) run(stdout, stderr io.Writer, work func(log func(string, ...any)) (*Result, error)) int {
+	redis.SetLogger(&logging.VoidLogger{}) // go-redis logs every connection that fails. Errors say so, too.
+	var result *Result
+	err := o.open()
+	if err == nil {
+		result, err = work(func(format string, args ...any) {
+			fmt.Fprintln(stderr, "glassback:", command.Printable(o.redact(fmt.Sprintf(format, args...))))
+		})
+	}
+	if err != nil {
+		return o.fail(stderr, err)
+	}
+	var line bytes.Buffer
+	encoder := json.NewEncoder(&line)
+	encoder.SetEscapeHTML(false)
+	result.Warning = o.redact(result.Warning)
+	if err := encoder.Encode(result); err != nil {
+		return command.Fail(stderr, err)
+	}
+	fmt.Fprint(stdout, line.String())
+	if err := o.writeResult(line.String()); err != nil {
+		return command.Fail(stderr, err)
+	}
+	return command.OK
+}
+
+// fail prints an error in one line, and writes it into the file of the result.
+func (o *settings) fail(stderr io.Writer, err error) int {
+	const most = 2000
+	text := command.Printable(o.redact(strings.Join(strings.Fields(err.Error()), " ")))
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	return command.Fail(stderr, errors.Join(errors.New(text), o.writeResult(text+"\n")))
+}
+
+func (o *settings) writeResult(text string) error {
+	if o.result == "" {
+		return nil
+	}
+	if err := os.WriteFile(o.result, []byte(text), 0o640); err != nil {
+		return fmt.Errorf("write --result: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,140 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package backup
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/glassback/glassback/pkg/command"
+)
+
+// required are the flags of a valid command line.
+var required = []string{"--cluster=shop/cache", "--id=20260131T030000Z", "--address=127.0.0.1:1", "--directory=/missing"}
+
+func TestFlags(t *testing.T) {
+	s3 := []string{"--directory=", "--s3-endpoint=https://s3.example.com:9000", "--s3-bucket=b", "--s3-credentials=/missing"}
+	for name, test := range map[string]struct {
+		args []string // after the required ones
+		want string   // "" for a valid command line
+	}{
+		"a directory":                  {nil, ""},
+		"S3":                           {s3, ""},
+		"S3 with all":                  {append(slices.Clone(s3), "--s3-prefix=a/b", "--s3-region=r"), ""},
+		"S3 without TLS":               {append(slices.Clone(s3), "--s3-endpoint=http://minio.shop:9000"), ""},
+		"more addresses":               {[]string{"--address=cache.shop.svc:6379", "--address=[::1]:6379"}, ""},
+		"a user":                       {[]string{"--user=u", "--password-file=f"}, ""},
+		"TLS":                          {[]string{"--tls-ca=f", "--tls-server-name=n"}, ""},
+		"an argument":                  {[]string{"now"}, `unexpected argument "now"`},
+		"an unknown flag":              {[]string{"--now"}, "unknown flag: --now"},
+		"no namespace":                 {[]string{"--cluster=cache"}, `--cluster must be NAMESPACE/NAME, not "cache"`},
+		"a path":                       {[]string{"--cluster=../.."}, "--cluster must be"},
+		"a deeper path":                {[]string{"--cluster=a/b/c"}, "--cluster must be"},
+		"no id":                        {[]string{"--id="}, `--id: "" is no id of a backup`},
+		"an address without a port":    {[]string{"--address=host"}, `--address must be HOST:PORT, not "host"`},
+		"a port that is none":          {[]string{"--address=host:0"}, "--address must be HOST:PORT"},
+		"a user without a password":    {[]string{"--user=u"}, "--user needs --password-file"},
+		"a CA without a name":          {[]string{"--tls-ca=f"}, "need each other"},
+		"a name without a CA":          {[]string{"--tls-server-name=n"}, "need each other"},
+		"two stores":                   {[]string{"--s3-bucket=b"}, "--directory cannot be combined"},
+		"no store":                     {[]string{"--directory="}, "--directory is missing, or --s3-endpoint"},
+		"half of S3":                   {s3[:3], "--directory is missing, or --s3-endpoint"},
+		"an endpoint without a scheme": {append(slices.Clone(s3), "--s3-endpoint=s3.example.com"), "--s3-endpoint must be https://HOST[:PORT]"},
+		"an endpoint with a path":      {append(slices.Clone(s3), "--s3-endpoint=https://s3.example.com/b"), "--s3-endpoint must be"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, command := range []string{"backup", "restore"} {
+				_, err := parse(command, "", append(slices.Clone(required), test.args...), &strings.Builder{})
+				if (err == nil) != (test.want == "") || (err != nil && !strings.Contains(err.Error(), test.want)) {
+					t.Errorf("%s: error %v, want %q", command, err, test.want)
+				}
+			}
+		})
+	}
+	if _, err := parse("restore", "", append(slices.Clone(required), "--id=latest"), &strings.Builder{}); err != nil {
+		t.Errorf("restore the latest: error %v", err)
+	}
+	for _, flag := range []string{"--id=latest", "--retention=0", "--retention=1001"} {
+		if _, err := parse("backup", "", append(slices.Clone(required), flag), &strings.Builder{}); err == nil {
+			t.Errorf("backup %s: no error", flag)
+		}
+	}
+}
+
+// program is one of the two commands.
+type program struct {
+	t    *testing.T
+	args []string
+}
+
+// run runs a command with the given flags, and returns its exit code, its result or error in the file of --result, and all its output.
+func (p program) run(restore bool, more ...string) (code int, result, output string) {
+	p.t.Helper()
+	file := filepath.Join(p.t.TempDir(), "result")
+	args := slices.Concat(p.args, []string{"--result", file}, more)
+	run := Run
+	if restore {
+		run = RunRestore
+	}
+	var stdout, stderr strings.Builder
+	code = run(p.t.Context(), args, &stdout, &stderr)
+	text, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		p.t.Error(err)
+	}
+	if err == nil && (strings.Count(string(text), "\n") != 1 || (code == command.OK) != (stdout.String() == string(text))) {
+		p.t.Errorf("exit code %d, stdout is %q, and the result %q", code, stdout.String(), text)
+	}
+	return code, string(text), stdout.String() + stderr.String()
+}
+
+// succeed runs a command that must succeed, and returns its result.
+func (p program) succeed(restore bool, more ...string) Result {
+	p.t.Helper()
+	code, text, output := p.run(restore, more...)
+	if code != command.OK {
+		p.t.Fatalf("exit code %d: %s", code, output)
+	}
+	var result Result
+	if err := json.Unmarshal([]byte(text), &result); err != nil {
+		p.t.Fatal(err)
+	}
+	return result
+}
+
+func TestCommandsThatFail(t *testing.T) {
+	empty := t.TempDir()
+	blank := filepath.Join(t.TempDir(), "blank")
+	check(t, os.WriteFile(blank, []byte("\n"), 0o600))
+	noCredentials := []string{"--directory=", "--s3-endpoint=https://a", "--s3-bucket=b", "--s3-credentials=" + empty}
+	for name, test := range map[string]struct {
+		restore bool
+		args    []string
+		code    int
+		want    string
+	}{
+		"help":                 {false, []string{"--help"}, command.OK, ""},
+		"a wrong flag":         {false, []string{"--directory="}, command.Usage, ""},
+		"no directory":         {false, nil, command.Failed, "/missing: no such file or directory"},
+		"no credentials":       {true, noCredentials, command.Failed, "accessKeyID: no such file"},
+		"no password":          {true, []string{"--password-file=" + blank}, command.Failed, "blank is empty"},
+		"no CA":                {true, []string{"--tls-ca=/missing/ca", "--tls-server-name=n"}, command.Failed, "/missing/ca: no such file"},
+		"nothing to restore":   {true, []string{"--directory=" + empty, "--id=latest"}, command.Failed, "there is no backup of shop/cache in "},
+		"nothing with this id": {true, []string{"--directory=" + empty}, command.Failed, "there is no backup of shop/cache in "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, result, output := program{t, required}.run(test.restore, test.args...)
+			if code != test.code || !strings.Contains(result, test.want) || (test.want == "") != (result == "") {
+				t.Errorf("exit code %d, result %q, output %q, want %d and %q", code, result, output, test.code, test.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,246 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package backup
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	manifestFile = "manifest.json"
+	schema       = "glassback.dev/backup/v1"
+	// idForm is the form of the id of a backup, a time in UTC. The ids of later backups are greater.
+	idForm = "20060102T150405Z"
+	// Latest stands for the newest backup.
+	Latest = "latest"
+)
+
+// Manifest describes a backup. A backup exists if and only if its manifest does. Under one schema, fields are only added.
+type Manifest struct {
+	Schema       string     `json:"schema"`
+	Cluster      string     `json:"cluster"` // namespace and name
+	ID           string     `json:"id"`
+	StartedAt    time.Time  `json:"startedAt"`
+	FinishedAt   time.Time  `json:"finishedAt"`
+	RedisVersion string     `json:"redisVersion"` // the highest one of the nodes that sent a file
+	Shards       []Shard    `json:"shards"`
+	Functions    []Function `json:"functions"`
+	Warning      string     `json:"warning,omitempty"`
+}
+
+// Shard describes the file of one master and its slots.
+type Shard struct {
+	Slots    string `json:"slots"`
+	File     string `json:"file"`
+	SHA256   string `json:"sha256"`
+	Bytes    int64  `json:"bytes"`
+	Keys     int64  `json:"keys"`
+	Expiring int64  `json:"expiring"` // the keys that have an expiry
+	Node     string `json:"node"`     // the ID of the node that sent the file
+	Address  string `json:"address"`
+	Role     string `json:"role"`   // master or replica
+	Offset   int64  `json:"offset"` // the node's replication offset just before
+}
+
+// Function describes a library of functions.
+type Function struct {
+	Name   string `json:"name"`
+	Engine string `json:"engine"`
+	SHA256 string `json:"sha256"` // of the code
+}
+
+// Result is what a successful backup or restore prints.
+type Result struct {
+	ID        string `json:"id"`
+	Keys      int64  `json:"keys"`
+	Expiring  int64  `json:"expiring"`
+	Functions int    `json:"functions"`
+	Bytes     int64  `json:"bytes"`
+	Shards    int    `json:"shards"`
+	// Skipped and Expired are of a restore: the keys that the cluster already had, and those whose expiry has passed.
+	Skipped *int64 `json:"skipped,omitempty"`
+	Expired *int64 `json:"expired,omitempty"`
+	// Warning says what the user should look at.
+	Warning string `json:"warning,omitempty"`
+}
+
+// result returns the numbers of the backup.
+func (m *Manifest) result() *Result {
+	r := &Result{ID: m.ID, Functions: len(m.Functions), Shards: len(m.Shards), Warning: m.Warning}
+	for _, s := range m.Shards {
+		r.Keys += s.Keys
+		r.Expiring += s.Expiring
+		r.Bytes += s.Bytes
+	}
+	return r
+}
+
+// functionOf describes the library with this code. The code begins with "#!lua name=library".
+func functionOf(code string) Function {
+	first, _, _ := strings.Cut(code, "\n")
+	engine, rest, _ := strings.Cut(strings.TrimPrefix(first, "#!"), " ")
+	sum := sha256.Sum256([]byte(code))
+	f := Function{Engine: engine, SHA256: hex.EncodeToString(sum[:])}
+	for word := range strings.FieldsSeq(rest) {
+		if name, ok := strings.CutPrefix(word, "name="); ok {
+			f.Name = name
+		}
+	}
+	return f
+}
+
+// checkID returns an error if id is not the id of a backup.
+func checkID(id string) error {
+	if at, err := time.Parse(idForm, id); err != nil || at.Format(idForm) != id {
+		return fmt.Errorf("%q is no id of a backup: ids are times in UTC, such as 20260131T030000Z", id)
+	}
+	return nil
+}
+
+// files matches the names of the files of a backup, and of files that put has not completed.
+var files = regexp.MustCompile(`^(manifest\.json|shard-[0-9]{1,5}-[0-9a-f]{8}\.rdb)` +
+	`((\.[0-9a-f]{8})?` + regexp.QuoteMeta(unfinished) + `)?$`)
+
+// newRun returns a part of file names that differs from run to run. A run that was given up may still write on a machine that cannot be
+// reached: it must not change the files of the run that came after it.
+func newRun() string { return fmt.Sprintf("%08x", rand.Uint32()) }
+
+func shardFile(firstSlot int, run string) string {
+	return fmt.Sprintf("shard-%d-%s.rdb", firstSlot, run)
+}
+
+// stored is what a store has of one backup.
+type stored struct {
+	id       string
+	complete bool     // whether it has a manifest
+	names    []string // of its files in the store, the manifest first
+}
+
+// find returns what there is of the backups of a cluster, the newest first. It leaves out all names that do not belong to a backup.
+func find(cluster string, names []string) []stored {
+	byID := map[string]*stored{}
+	for _, name := range names {
+		directory, file := path.Split(name)
+		above, id := path.Split(path.Clean(directory))
+		if path.Clean(above) != cluster || checkID(id) != nil || !files.MatchString(file) {
+			continue
+		}
+		s := byID[id]
+		if s == nil {
+			s = &stored{id: id}
+			byID[id] = s
+		}
+		if file == manifestFile {
+			s.complete, s.names = true, slices.Insert(s.names, 0, name)
+		} else {
+			s.names = append(s.names, name)
+		}
+	}
+	var all []stored
+	for _, s := range byID {
+		all = append(all, *s)
+	}
+	slices.SortFunc(all, func(a, b stored) int { return strings.Compare(b.id, a.id) })
+	return all
+}
+
+// surplus returns the names of the files to delete after the backup with this id: of all but the newest complete backups, and of older
+// ones that are not complete. The manifest of a backup comes before its other files.
+func surplus(all []stored, id string, retention int) []string {
+	var names []string
+	for _, s := range all {
+		switch {
+		case s.complete && (retention > 0 || s.id == id):
+			retention--
+		case s.complete || s.id < id:
+			names = append(names, s.names...)
+		}
+	}
+	return names
+}
+
+// has returns whether the manifest names a file.
+func (m *Manifest) has(file string) bool {
+	return slices.ContainsFunc(m.Shards, func(s Shard) bool { return s.File == file })
+}
+
+// readManifest returns the manifest of a backup. If there is none, the error is an fs.ErrNotExist.
+func readManifest(ctx context.Context, s store, cluster, id string) (*Manifest, error) {
+	name := path.Join(cluster, id, manifestFile)
+	content, err := readFile(ctx, s, name)
+	if err != nil {
+		return nil, fmt.Errorf("read %s in %s: %w", name, s, err)
+	}
+	m := &Manifest{}
+	err = json.Unmarshal(content, m)
+	if err == nil {
+		err = m.check(cluster, id)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s in %s is damaged: %w", name, s, err)
+	}
+	return m, nil
+}
+
+// check returns an error if the manifest is not one of this backup.
+func (m *Manifest) check(cluster, id string) error {
+	if m.Schema != schema {
+		return fmt.Errorf("its schema is %q, and this program reads %s", m.Schema, schema)
+	}
+	if m.Cluster != cluster || m.ID != id || len(m.Shards) == 0 {
+		return fmt.Errorf("it describes backup %q of %q with %d shards", m.ID, m.Cluster, len(m.Shards))
+	}
+	for _, s := range m.Shards {
+		if !files.MatchString(s.File) {
+			return fmt.Errorf("%q is no name of a file", s.File)
+		}
+	}
+	return nil
+}
+
+// resolve returns the manifest of the backup with the id, or of the newest one.
+func resolve(ctx context.Context, s store, cluster, id string) (*Manifest, error) {
+	if id != Latest {
+		m, err := readManifest(ctx, s, cluster, id)
+		if !errors.Is(err, fs.ErrNotExist) {
+			return m, err
+		}
+	}
+	names, err := s.list(ctx, cluster)
+	if err != nil {
+		return nil, fmt.Errorf("list the backups of %s in %s: %w", cluster, s, err)
+	}
+	var ids []string
+	for _, s := range find(cluster, names) {
+		if s.complete {
+			ids = append(ids, s.id)
+		}
+	}
+	switch {
+	case len(ids) == 0:
+		return nil, fmt.Errorf("there is no backup of %s in %s", cluster, s)
+	case id == Latest:
+		return readManifest(ctx, s, cluster, ids[0])
+	}
+	const most = 20
+	more := ""
+	if len(ids) > most {
+		more = fmt.Sprintf(" and %d older ones", len(ids)-most)
+	}
+	return nil, fmt.Errorf("there is no backup %s of %s in %s, but %s%s", id, cluster, s, strings.Join(ids[:min(most, len(ids))], ", "), more)
+}

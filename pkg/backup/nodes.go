@@ -1,0 +1,246 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package backup
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/version"
+
+	"github.com/glassback/glassback/pkg/redisnode"
+)
+
+// maxLag is how many bytes of writes a replica may lack for a snapshot of it.
+const maxLag = 1 << 20
+
+// connection is how to reach the nodes of a cluster.
+type connection struct {
+	addresses []string // host:port; the first node that answers names the others
+	login     redisnode.Login
+}
+
+// node is a node of a cluster as it was seen.
+type node struct {
+	entry redisnode.Entry // as the node that was asked first knows it
+	view  *redisnode.View
+	err   error // why there is no view
+}
+
+func (n node) address() string { return net.JoinHostPort(n.entry.IP, strconv.Itoa(n.entry.Port)) }
+
+// own returns the node's entry of itself.
+func (n node) own() redisnode.Entry {
+	i := slices.IndexFunc(n.view.Table, func(e redisnode.Entry) bool { return e.Myself })
+	return n.view.Table[i] // A View without this entry is an error.
+}
+
+// shard is a master with slots, and the replicas that are connected to it.
+type shard struct {
+	master   node
+	slots    redisnode.Slots
+	epoch    int64
+	replicas []node
+}
+
+// sources returns the nodes that can send a snapshot of the shard: first the replicas that lack few writes, then the master.
+func (s shard) sources() []node {
+	var sources []node
+	for _, r := range s.replicas {
+		if r.view.Offset+maxLag >= s.master.view.Offset {
+			sources = append(sources, r)
+		}
+	}
+	slices.SortFunc(sources, func(a, b node) int {
+		return cmp.Or(cmp.Compare(b.view.Offset, a.view.Offset), cmp.Compare(a.view.ID, b.view.ID))
+	})
+	return append(sources, s.master)
+}
+
+// topology is the shards of a cluster, by their first slots.
+type topology struct {
+	shards []shard
+	open   redisnode.Slots // the slots that are being moved
+}
+
+// same returns whether the same masters have the same slots.
+func (t *topology) same(o *topology) bool {
+	return slices.EqualFunc(t.shards, o.shards, func(a, b shard) bool {
+		return a.master.view.ID == b.master.view.ID && a.epoch == b.epoch && a.slots.Equal(b.slots)
+	})
+}
+
+// newer returns the higher one of two versions of Redis.
+func newer(a, b string) string {
+	one, err := version.ParseGeneric(a)
+	if err != nil {
+		return b
+	}
+	if other, err := version.ParseGeneric(b); err == nil && one.LessThan(other) {
+		return b
+	}
+	return a
+}
+
+// unsteady is an error that may pass: a cluster that changes, or a node that does not answer.
+type unsteady struct{ error }
+
+func (u unsteady) Unwrap() error { return u.error }
+
+func changing(format string, args ...any) error { return unsteady{fmt.Errorf(format, args...)} }
+
+// look asks all nodes for their views. Its error is unsteady if the shards are not complete.
+func (c connection) look(ctx context.Context) (*topology, error) {
+	first, err := c.first(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var nodes []node
+	for _, entry := range first.view.Table {
+		switch {
+		case entry.Myself:
+			nodes = append(nodes, first)
+		case !entry.Handshake && !entry.NoAddr:
+			nodes = append(nodes, node{entry: entry})
+		}
+	}
+	var asked sync.WaitGroup
+	turns := make(chan struct{}, 16)
+	for i := range nodes {
+		if n := &nodes[i]; n.view == nil {
+			asked.Go(func() {
+				turns <- struct{}{}
+				n.view, n.err = c.ask(ctx, n.entry.IP, n.entry.Port)
+				<-turns
+			})
+		}
+	}
+	asked.Wait()
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	return arrange(nodes)
+}
+
+// first returns the first node that answers.
+func (c connection) first(ctx context.Context) (node, error) {
+	var errs []error
+	for _, address := range c.addresses {
+		host, text, err := net.SplitHostPort(address)
+		if err != nil {
+			return node{}, err
+		}
+		port, err := strconv.Atoi(text)
+		if err != nil {
+			return node{}, err
+		}
+		view, err := c.ask(ctx, host, port)
+		if ctx.Err() != nil {
+			return node{}, ctx.Err()
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", address, err))
+			continue
+		}
+		n := node{view: view}
+		n.entry = n.own()
+		n.entry.IP, n.entry.Port = host, port
+		return n, nil
+	}
+	err := fmt.Errorf("no node of the cluster answers: %w", errors.Join(errs...))
+	if errors.Is(err, redisnode.ErrPassword) || errors.Is(err, redisnode.ErrCertificate) {
+		return node{}, err
+	}
+	return node{}, unsteady{err}
+}
+
+// ask returns the view of one node.
+func (c connection) ask(ctx context.Context, host string, port int) (*redisnode.View, error) {
+	n := redisnode.DialReadOnly(host, port, c.login)
+	defer n.Close()
+	view, err := n.View(ctx)
+	if err == nil && view.Loading {
+		return nil, errors.New("the node loads its data")
+	}
+	return view, err
+}
+
+// arrange makes shards of nodes. Its error is unsteady if a slot has no owner that answers, or two.
+func arrange(nodes []node) (*topology, error) {
+	t := &topology{}
+	var owned redisnode.Slots
+	for _, n := range nodes {
+		if n.err == nil && n.entry.ID != n.view.ID {
+			n.err = errors.New("another node is at its address")
+		}
+		if n.err != nil {
+			if n.entry.Master && len(n.entry.Slots) > 0 {
+				return nil, changing("the master of slots %s at %s: %w", n.entry.Slots, n.address(), n.err)
+			}
+			continue
+		}
+		own := n.own()
+		for _, open := range []map[int]string{own.Migrating, own.Importing} {
+			for slot := range open {
+				t.open = t.open.Union(redisnode.NewSlots(slot))
+			}
+		}
+		switch {
+		case !own.Master || len(own.Slots) == 0:
+			continue
+		case !n.view.StateOK:
+			return nil, changing("the master of slots %s at %s takes no requests: its cluster_state is fail", own.Slots, n.address())
+		case len(owned.Intersect(own.Slots)) > 0:
+			return nil, changing("slots %s have two masters", owned.Intersect(own.Slots))
+		}
+		owned = owned.Union(own.Slots)
+		t.shards = append(t.shards, shard{master: n, slots: own.Slots, epoch: own.Epoch, replicas: replicasOf(n, nodes)})
+	}
+	if missing := redisnode.SlotRange(0, redisnode.SlotCount-1).Without(owned); len(missing) > 0 {
+		return nil, changing("slots %s have no master", missing)
+	}
+	slices.SortFunc(t.shards, func(a, b shard) int { return cmp.Compare(a.slots[0].First, b.slots[0].First) })
+	return t, nil
+}
+
+// replicasOf returns the replicas that are connected to a master.
+func replicasOf(master node, nodes []node) []node {
+	var replicas []node
+	for _, n := range nodes {
+		if n.err == nil && n.entry.ID == n.view.ID && n.view.LinkUp && n.own().MasterID == master.view.ID {
+			replicas = append(replicas, n)
+		}
+	}
+	return replicas
+}
+
+// patience is how long to wait for what passes, and how often to look.
+type patience struct{ limit, pause time.Duration }
+
+var defaultPatience = patience{limit: 2 * time.Minute, pause: 2 * time.Second}
+
+// wait calls do until it returns no error, or one that is not unsteady, or the limit is reached.
+func (p patience) wait(ctx context.Context, do func() error) error {
+	deadline := time.Now().Add(p.limit)
+	for {
+		err := do()
+		if _, passes := errors.AsType[unsteady](err); !passes || !time.Now().Before(deadline) {
+			return err
+		}
+		select {
+		case <-time.After(p.pause):
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		}
+	}
+}

@@ -1,0 +1,124 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package rediscluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	typedbatchv1 "k8s.io/client-go/kubernetes/typed/batch/v1"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
+
+	"github.com/glassback/glassback/pkg/apis/glassback"
+	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+)
+
+func (e executor) jobClient() typedbatchv1.JobInterface {
+	return e.kube.BatchV1().Jobs(e.o.rdc.Namespace)
+}
+
+// startJob creates the Job of a backup; with the ID "", the one that restores a backup. If the API server rejects it, that is no error:
+// nothing else depends on a backup. The status reports it, and a sync after secretEvery tries again.
+func (e executor) startJob(ctx context.Context, id string) error {
+	if err := e.checkAccount(ctx); err != nil {
+		return err // The Pods of the Job mount the password.
+	}
+	desired := e.o.desiredJob(id)
+	current := e.sessions.get(e.o.rdc)
+	created, err := e.jobClient().Create(ctx, desired, metav1.CreateOptions{FieldManager: glassback.Name})
+	if apierrors.IsAlreadyExists(err) {
+		created, err = e.ownJob(ctx, desired.Name)
+	}
+	switch {
+	case isRejected(err), isQuota(err), isTaken(err):
+		current.jobRejection, current.jobRejectedAt = err.Error(), e.clock.Now()
+		klog.FromContext(ctx).Info("The API server rejects a Job", "job", desired.Name, "reason", current.jobRejection)
+		return nil
+	case err != nil:
+		return err
+	}
+	current.jobRejection = ""
+	e.written.Record(e.key(), "create jobs", e.jobCache, created)
+	return nil
+}
+
+// desiredJob returns the Job of a backup, or, with the ID "", the one that restores a backup.
+func (o *observed) desiredJob(id string) *batchv1.Job {
+	a, _ := o.access() // It is only called if all Pods are alike.
+	if id == "" {
+		return restoreJob(o.rdc, o.backupImage, a)
+	}
+	return backupJob(o.rdc, id, o.backupImage, a)
+}
+
+// ownJob returns the Job with a name, which exists: the cache is behind. It returns a problemError if the Job is of another owner.
+func (e executor) ownJob(ctx context.Context, name string) (*batchv1.Job, error) {
+	existing, err := e.jobClient().Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("get Job %s: %w", name, err)
+	}
+	if !metav1.IsControlledBy(existing, e.o.rdc) || existing.Labels[v1.LabelRedisCluster] != e.o.rdc.Name {
+		return nil, problemError{reasonConflict, "it exists already, and is not of this RedisCluster: rename or delete it"}
+	}
+	return existing, nil
+}
+
+// isTaken returns whether an error says that an object of another owner has a name.
+func isTaken(err error) bool {
+	known, ok := errors.AsType[problemError](err)
+	return ok && known.reason == reasonConflict
+}
+
+// deleteJob deletes exactly the observed Job, and its Pods.
+func (e executor) deleteJob(ctx context.Context, name string) error {
+	for _, j := range e.o.jobs {
+		if j.Name != name {
+			continue
+		}
+		err := e.jobClient().Delete(ctx, name, metav1.DeleteOptions{
+			Preconditions: &metav1.Preconditions{UID: &j.UID}, PropagationPolicy: ptr.To(metav1.DeletePropagationBackground),
+		})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+		gone := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: e.o.rdc.Namespace, UID: j.UID}}
+		e.written.RecordDelete(e.key(), "delete jobs", e.jobCache, gone)
+	}
+	return nil
+}
+
+// reportJobs sends an event for each result of a Job that a status has and the one before had not.
+func (c *Controller) reportJobs(before, after *v1.RedisCluster) {
+	var had, has v1.BackupStatus
+	if before.Status.Backup != nil {
+		had = *before.Status.Backup
+	}
+	if after.Status.Backup != nil {
+		has = *after.Status.Backup
+	}
+	if f := has.LastFailure; f != nil && (had.LastFailure == nil || had.LastFailure.ID != f.ID) {
+		c.recorder.Eventf(before, corev1.EventTypeWarning, "BackupFailed", "The backup %s failed: %s", f.ID, f.Message)
+	}
+	if last := has.Last; last != nil && (had.Last == nil || had.Last.ID != last.ID) {
+		c.recorder.Eventf(before, corev1.EventTypeNormal, "BackedUp", "Made the backup %s with %d keys", last.ID, last.Keys)
+		if last.Warning != "" {
+			c.recorder.Eventf(before, corev1.EventTypeWarning, "BackupWarning", "%s", last.Warning)
+		}
+	}
+	if r := after.Status.Restore; r != nil && before.Status.Restore == nil {
+		c.recorder.Eventf(before, corev1.EventTypeNormal, "Restored",
+			"Restored the backup %s with %d keys; %d of them existed, and %d had expired", r.ID, r.Keys, r.Skipped, r.Expired)
+		if r.Warning != "" {
+			c.recorder.Eventf(before, corev1.EventTypeWarning, "RestoreWarning", "%s", r.Warning)
+		}
+	}
+}

@@ -1,0 +1,480 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package rediscluster
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/ptr"
+
+	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+)
+
+var jobsResource = batchv1.SchemeGroupVersion.WithResource("jobs")
+
+// jobs returns the Jobs of the API server, by name.
+func (s *stage) jobs() []batchv1.Job {
+	s.t.Helper()
+	list, err := s.kube.Tracker().List(jobsResource, batchv1.SchemeGroupVersion.WithKind("Job"), "default")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return list.(*batchv1.JobList).Items
+}
+
+// end ends a Job as its Pod does, whose container prints a message.
+func (s *stage) end(name string, exitCode int32, message string) {
+	s.t.Helper()
+	i := slices.IndexFunc(s.jobs(), func(j batchv1.Job) bool { return j.Name == name })
+	if i < 0 {
+		s.t.Fatalf("there is no Job %s", name)
+	}
+	j := s.jobs()[i].DeepCopy()
+	s.add(&corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name + "-" + string(j.UID), Namespace: "default", Labels: j.Spec.Template.Labels, UID: "pod-of-" + j.UID,
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(j, batchv1.SchemeGroupVersion.WithKind("Job"))},
+		},
+		Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: containerJob, State: corev1.ContainerState{
+			Terminated: &corev1.ContainerStateTerminated{ExitCode: exitCode, Message: message},
+		}}}},
+	})
+	ended := batchv1.JobCondition{
+		Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(s.clock.Now().Truncate(time.Second)),
+	}
+	if exitCode != 0 {
+		ended.Type, ended.Reason, ended.Message = batchv1.JobFailed, "BackoffLimitExceeded", "Job has reached the specified backoff limit"
+	}
+	j.Status.Conditions = append(j.Status.Conditions, ended)
+	if err := s.kube.Tracker().Update(jobsResource, j, "default"); err != nil {
+		s.t.Fatal(err)
+	}
+	s.catchUp()
+}
+
+// withUIDs makes the API server give each Job a UID.
+func (s *stage) withUIDs() {
+	n := 0
+	s.kube.PrependReactor("create", "jobs", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		n++
+		action.(clienttesting.CreateAction).GetObject().(*batchv1.Job).UID = types.UID(fmt.Sprint("job-", n))
+		return false, nil, nil
+	})
+}
+
+// stepTo sets the clock to a time, and syncs.
+func (s *stage) stepTo(at metav1.Time) []string {
+	s.t.Helper()
+	s.clock.SetTime(at.Time)
+	s.catchUp()
+	writes, _, err := s.sync()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.catchUp()
+	return writes
+}
+
+func wantWrites(t *testing.T, writes []string, want ...string) {
+	t.Helper()
+	if !slices.Equal(writes, want) {
+		t.Errorf("writes %q, want %q", writes, want)
+	}
+}
+
+func backedUpHourly(rdc *v1.RedisCluster) {
+	rdc.Spec.Backup = &v1.Backup{Schedule: "0 * * * *", BackupStore: inClaim()}
+}
+
+func TestSyncMakesBackups(t *testing.T) {
+	s := playing(t, sixStored()).settle()
+	s.withUIDs()
+	s.edit(backedUpHourly)
+	wantWrites(t, s.stepTo(at(13, 55)), statusWrite)
+	wantWrites(t, s.stepTo(at(13, 56)))
+	const first, second, third = "demo-backup-20260109t140000z", "demo-backup-20260109t150000z", "demo-backup-20260109t160000z"
+	wantWrites(t, s.stepTo(at(14, 0)), "create jobs "+first, statusWrite)
+	wantWrites(t, s.stepTo(at(14, 1)))
+	s.end(first, 0, "a line\n"+`{"id":"20260109T140000Z","keys":30,"expiring":2,"functions":1,"bytes":900,"shards":3}`)
+	wantWrites(t, s.stepTo(at(14, 2)), statusWrite)
+	status := s.rdc().Status.Backup
+	if last := (v1.BackupResult{ID: "20260109T140000Z", Keys: 30, Bytes: 900}); status.Running != "" || *status.Last != last {
+		t.Errorf("the status is %+v", status)
+	}
+	wantWrites(t, s.stepTo(at(14, 3)))
+
+	wantWrites(t, s.stepTo(at(15, 0)), "create jobs "+second, statusWrite)
+	s.end(second, 1, "the slots 0-5460 have no owner")
+	wantWrites(t, s.stepTo(at(15, 2)), statusWrite)
+	status = s.rdc().Status.Backup
+	if f := status.LastFailure; f == nil || f.ID != "20260109T150000Z" || f.Message != "the slots 0-5460 have no owner" {
+		t.Errorf("the status is %+v", status)
+	}
+	if ready := meta.FindStatusCondition(s.rdc().Status.Conditions, "Ready"); ready.Status != metav1.ConditionTrue {
+		t.Errorf("after a bad backup, Ready is %s: %s", ready.Reason, ready.Message)
+	}
+	wantWrites(t, s.stepTo(at(16, 0)), "create jobs "+third, statusWrite)
+	s.end(third, 0, "no JSON")
+	wantWrites(t, s.stepTo(at(16, 2)), "delete jobs "+first, statusWrite)
+	wantWrites(t, s.stepTo(at(16, 4)))
+	want := []string{
+		"Normal BackedUp Made the backup 20260109T140000Z with 30 keys",
+		"Warning BackupFailed The backup 20260109T150000Z failed: the slots 0-5460 have no owner",
+		"Normal BackedUp Made the backup 20260109T160000Z with 0 keys",
+	}
+	if events := s.happened(); !slices.Equal(events, want) {
+		t.Errorf("events %q, want %q", events, want)
+	}
+	s.edit(func(rdc *v1.RedisCluster) { rdc.Spec.Backup = nil })
+	wantWrites(t, s.stepTo(at(16, 5)), "delete jobs "+second, "delete jobs "+third, statusWrite)
+	if s.rdc().Status.Backup != nil || len(s.jobs()) > 0 {
+		t.Errorf("without spec.backup, the status is %+v, and there are %d Jobs", s.rdc().Status.Backup, len(s.jobs()))
+	}
+}
+
+// TestSyncMakesBackupsAfterEachCrash kills the controller before its nth write, for each n. The next one continues: each time of the
+// schedule has exactly one Job, and the status has its result.
+func TestSyncMakesBackupsAfterEachCrash(t *testing.T) {
+	type end struct {
+		created []string
+		jobs    []string
+		status  *v1.BackupStatus
+		events  int
+	}
+	play := func(t *testing.T, dieBefore int) (end, int) {
+		s := playing(t, sixStored()).settle()
+		s.withUIDs()
+		s.edit(backedUpHourly)
+		result, writes := end{}, 0
+		dying := func(action clienttesting.Action) (bool, runtime.Object, error) {
+			if verb := action.GetVerb(); verb != "create" && verb != "update" && verb != "delete" {
+				return false, nil, nil
+			}
+			if writes++; writes == dieBefore {
+				panic(killed{})
+			}
+			if c, ok := action.(clienttesting.CreateAction); ok && action.GetResource() == jobsResource {
+				result.created = append(result.created, c.GetObject().(*batchv1.Job).Name)
+			}
+			return false, nil, nil
+		}
+		s.kube.PrependReactor("*", "*", dying)
+		s.client.PrependReactor("*", "*", dying)
+		for minute := range 70 {
+			s.clock.SetTime(at(13, 55).Add(time.Duration(minute) * time.Minute))
+			s.catchUp()
+			func() {
+				defer func() {
+					if dead := recover(); dead != nil {
+						if _, ok := dead.(killed); !ok {
+							panic(dead)
+						}
+						s.connect()
+					}
+				}()
+				if _, _, err := s.sync(); err != nil {
+					t.Fatal(err)
+				}
+			}()
+			s.catchUp()
+			for _, j := range s.jobs() {
+				if endOf(&j) == nil && minute%3 == 0 {
+					s.end(j.Name, 0, `{"keys":30,"bytes":900}`)
+				}
+			}
+		}
+		for _, j := range s.jobs() {
+			result.jobs = append(result.jobs, j.Name)
+		}
+		result.status = s.rdc().Status.Backup
+		result.status.LastSuccessfulTime = nil // A crash delays it.
+		result.events = len(s.happened())
+		return result, writes
+	}
+	want, writes := play(t, 0)
+	if len(want.created) != 2 || len(want.jobs) != 1 || want.status.Last.ID != "20260109T150000Z" || writes < 7 {
+		t.Fatalf("without a crash: %+v after %d writes", want, writes)
+	}
+	for n := 1; n <= writes; n++ {
+		got, _ := play(t, n)
+		got.events = want.events // A status whose write has no answer sends no event.
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("after a crash before the write %d: %+v (%+v), want %+v (%+v)", n, got, got.status, want, want.status)
+		}
+	}
+}
+
+func TestSyncReportsAJobThatIsRejected(t *testing.T) {
+	for sentence, test := range map[string]struct {
+		given func(*stage)
+		says  string
+	}{
+		"a quota is exceeded": {func(s *stage) {
+			s.kube.PrependReactor("create", "jobs", func(clienttesting.Action) (bool, runtime.Object, error) {
+				return true, nil, apierrors.NewForbidden(jobsResource.GroupResource(), "x", errors.New("exceeded quota: jobs"))
+			})
+		}, "exceeded quota"},
+		"a Job of another owner has the name": {func(s *stage) {
+			s.add(&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "demo-backup-20260109t140000z", Namespace: "default"}})
+		}, "not of this RedisCluster"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			s := playing(t, sixStored()).settle()
+			s.edit(backedUpHourly)
+			s.stepTo(at(13, 55))
+			test.given(s)
+			s.stepTo(at(14, 0))
+			s.clock.Step(textEvery)
+			s.stepTo(metav1.NewTime(s.clock.Now()))
+			rdc := s.rdc()
+			c := meta.FindStatusCondition(rdc.Status.Conditions, v1.ConditionBackedUp)
+			if c.Reason != reasonJobRejected || !strings.Contains(c.Message, test.says) {
+				t.Errorf("BackedUp is %s: %s", c.Reason, c.Message)
+			}
+			if ready := meta.FindStatusCondition(rdc.Status.Conditions, "Ready"); ready.Status != metav1.ConditionTrue {
+				t.Errorf("Ready is %s: %s", ready.Reason, ready.Message)
+			}
+			creates := 0
+			for range 10 {
+				s.clock.Step(time.Second)
+				writes := s.stepTo(metav1.NewTime(s.clock.Now()))
+				creates += len(slices.DeleteFunc(writes, func(w string) bool { return !strings.HasPrefix(w, "create jobs") }))
+			}
+			if creates > 0 {
+				t.Errorf("it tries again %d times in ten seconds", creates)
+			}
+		})
+	}
+}
+
+// A Job that the cache does not show yet is not created twice, and is no conflict.
+func TestSyncFindsItsOwnJob(t *testing.T) {
+	s := playing(t, sixStored()).settle()
+	s.edit(backedUpHourly)
+	s.stepTo(at(13, 55))
+	s.stepTo(at(14, 0))
+	s.connect()
+	if err := s.informers[jobsResource].GetStore().Replace(nil, ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.sync(); err != nil {
+		t.Fatal(err)
+	}
+	s.catchUp()
+	s.clock.Step(time.Minute)
+	s.stepTo(metav1.NewTime(s.clock.Now()))
+	if c := meta.FindStatusCondition(s.rdc().Status.Conditions, v1.ConditionBackedUp); c.Reason != ReasonNoBackupYet || len(s.jobs()) != 1 {
+		t.Errorf("BackedUp is %s: %s, and there are %d Jobs", c.Reason, c.Message, len(s.jobs()))
+	}
+}
+
+func TestSyncRestoresABackup(t *testing.T) {
+	o := sixStored()
+	o.rdc.Spec.RestoreFrom = &v1.RestoreFrom{Name: "other", Backup: v1.LatestBackup, BackupStore: inClaim()}
+	s := playing(t, o)
+	s.withUIDs()
+	var writes []string
+	for range 3 {
+		some, _, err := s.sync()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.catchUp()
+		writes = append(writes, some...)
+	}
+	if !slices.Contains(writes, "create jobs demo-restore") {
+		t.Fatalf("writes %q", writes)
+	}
+	ready := func() *metav1.Condition {
+		return meta.FindStatusCondition(s.rdc().Status.Conditions, "Ready")
+	}
+	s.end("demo-restore", 1, "the backup 20260108T130000Z is damaged")
+	s.stepTo(at(13, 56))
+	if is := ready(); is.Reason != reasonRestoreFailed || !strings.Contains(is.Message, "20260108T130000Z is damaged") {
+		t.Errorf("after a failure, Ready is %s: %s", is.Reason, is.Message)
+	}
+	wantWrites(t, s.stepTo(at(13, 57)))
+	if err := s.kube.Tracker().Delete(jobsResource, "default", "demo-restore"); err != nil {
+		t.Fatal(err)
+	}
+	s.destroy("pods", "demo-restore-job-1")
+	wantWrites(t, s.stepTo(at(13, 58)), "create jobs demo-restore", statusWrite)
+	s.end("demo-restore", 0, `{"id":"20260108T140000Z","keys":30,"skipped":1,"expired":2,"warning":"the library f was kept"}`)
+	s.stepTo(at(13, 59))
+	if is := ready(); is.Reason != reasonFormed {
+		t.Errorf("after a success, Ready is %s: %s", is.Reason, is.Message)
+	}
+	want := &v1.RestoreStatus{
+		ID: "20260108T140000Z", Keys: 30, Skipped: 1, Expired: 2, Warning: "the library f was kept", CompletedAt: ptr.To(at(13, 58)),
+	}
+	if got := s.rdc().Status.Restore; !equality.Semantic.DeepEqual(got, want) {
+		t.Errorf("the status is %+v, want %+v", got, want)
+	}
+	wantWrites(t, s.stepTo(at(14, 0)))
+	if err := s.kube.Tracker().Delete(jobsResource, "default", "demo-restore"); err != nil {
+		t.Fatal(err)
+	}
+	wantWrites(t, s.stepTo(at(14, 1)))
+	events := s.happened()
+	for _, want := range []string{
+		"Normal Restored Restored the backup 20260108T140000Z with 30 keys; 1 of them existed, and 2 had expired",
+		"Warning RestoreWarning the library f was kept",
+	} {
+		if !slices.Contains(events, want) {
+			t.Errorf("events %q, want %q", events, want)
+		}
+	}
+}
+
+// Of a Job without Pods, the condition has the cause. A message that is too long is cut.
+func TestTheResultOfAJob(t *testing.T) {
+	s := playing(t, sixStored()).settle()
+	rdc := s.rdc()
+	j := backupJob(defaulted(rdc, backedUpHourly), dueID, testImage, access{})
+	j.UID = "job"
+	ofJob := func(owner types.UID, state corev1.ContainerStateTerminated) *corev1.Pod {
+		controller := j.DeepCopy()
+		controller.UID = owner
+		return &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "default", Labels: j.Spec.Template.Labels, OwnerReferences: []metav1.OwnerReference{
+				*metav1.NewControllerRef(controller, batchv1.SchemeGroupVersion.WithKind("Job"))}},
+			Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{
+				{Name: containerJob, State: corev1.ContainerState{Terminated: &state}}}},
+		}
+	}
+	failed := &batchv1.JobCondition{Type: batchv1.JobFailed, Reason: "DeadlineExceeded", Message: "Job was active too long"}
+	complete := &batchv1.JobCondition{Type: batchv1.JobComplete}
+	for sentence, test := range map[string]struct {
+		pod  *corev1.Pod
+		end  *batchv1.JobCondition
+		want jobResult
+	}{
+		"there is no Pod": {nil, failed, jobResult{Message: "DeadlineExceeded: Job was active too long"}},
+		"its Pod has a message": {
+			ofJob("job", corev1.ContainerStateTerminated{ExitCode: 1, Message: "no\n disk\n"}), failed, jobResult{Message: "no disk"},
+		},
+		"its Pod has a reason": {
+			ofJob("job", corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled"}), failed,
+			jobResult{Message: "OOMKilled, exit code 137"},
+		},
+		"its message is long": {
+			ofJob("job", corev1.ContainerStateTerminated{ExitCode: 1, Message: strings.Repeat("ü", 2000)}), failed,
+			jobResult{Message: strings.Repeat("ü", maxJobMessage/2) + "…"},
+		},
+		"the Pod is of another Job": {
+			ofJob("another", corev1.ContainerStateTerminated{ExitCode: 1, Message: "x"}), failed,
+			jobResult{Message: "DeadlineExceeded: Job was active too long"},
+		},
+		"it succeeded": {
+			ofJob("job", corev1.ContainerStateTerminated{Message: `{"id":"a","keys":1,"bytes":2}`}), complete,
+			jobResult{ID: "a", Keys: 1, Bytes: 2},
+		},
+		"it succeeded without a Pod": {nil, complete, jobResult{}},
+		"it succeeded, after a Pod that failed": {
+			ofJob("job", corev1.ContainerStateTerminated{ExitCode: 1, Message: `{"keys":7}`}), complete, jobResult{},
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			if test.pod != nil {
+				s.add(test.pod)
+				defer func() {
+					if err := s.kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("pods"), "default", "p"); err != nil {
+						t.Error(err)
+					}
+				}()
+			}
+			clear(s.controller.sessions.get(rdc).results)
+			got, err := s.controller.resultOf(t.Context(), rdc, j, test.end)
+			if err != nil || *got != test.want {
+				t.Errorf("got %+v, error %v; want %+v", got, err, test.want)
+			}
+		})
+	}
+}
+
+func defaulted(rdc *v1.RedisCluster, changes ...func(*v1.RedisCluster)) *v1.RedisCluster {
+	changed := rdc.DeepCopy()
+	for _, change := range changes {
+		change(changed)
+	}
+	changed.Default()
+	return changed
+}
+
+// TestSyncRestoresABackupAfterEachCrash kills the controller before its nth write, for each n. The cluster always gets one Job, and ends
+// Ready with its result.
+func TestSyncRestoresABackupAfterEachCrash(t *testing.T) {
+	play := func(t *testing.T, dieBefore int) (created, writes int, status *v1.RestoreStatus, ready string) {
+		o := sixStored()
+		o.rdc.Spec.RestoreFrom = &v1.RestoreFrom{Name: "other", Backup: v1.LatestBackup, BackupStore: inClaim()}
+		s := playing(t, o)
+		s.withUIDs()
+		dying := func(action clienttesting.Action) (bool, runtime.Object, error) {
+			if verb := action.GetVerb(); verb != "create" && verb != "update" && verb != "delete" {
+				return false, nil, nil
+			}
+			if writes++; writes == dieBefore {
+				panic(killed{})
+			}
+			if action.GetVerb() == "create" && action.GetResource() == jobsResource {
+				created++
+			}
+			return false, nil, nil
+		}
+		s.kube.PrependReactor("*", "*", dying)
+		s.client.PrependReactor("*", "*", dying)
+		for second := range 20 {
+			s.clock.SetTime(seenAt.Add(time.Duration(3*second) * time.Second))
+			s.catchUp()
+			func() {
+				defer func() {
+					if dead := recover(); dead != nil {
+						if _, ok := dead.(killed); !ok {
+							panic(dead)
+						}
+						s.connect()
+					}
+				}()
+				if _, _, err := s.sync(); err != nil {
+					t.Fatal(err)
+				}
+			}()
+			s.catchUp()
+			for _, j := range s.jobs() {
+				if endOf(&j) == nil && second%3 == 0 {
+					s.end(j.Name, 0, `{"id":"20260108T140000Z","keys":30}`)
+				}
+			}
+		}
+		rdc := s.rdc()
+		return created, writes, rdc.Status.Restore, meta.FindStatusCondition(rdc.Status.Conditions, "Ready").Reason
+	}
+	_, writes, _, _ := play(t, 0)
+	if writes < 3 {
+		t.Fatalf("%d writes", writes)
+	}
+	for n := range writes + 1 {
+		created, _, status, ready := play(t, n)
+		if created != 1 || status == nil || status.ID != "20260108T140000Z" || status.Keys != 30 || ready != reasonFormed {
+			t.Errorf("after a crash before the write %d: %d Jobs, %+v, Ready is %s", n, created, status, ready)
+		}
+	}
+}

@@ -1,0 +1,341 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package rediscluster
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+)
+
+// The functions below decide when a backup is made. A backup has three writes: the status gets its ID in running, the Job is created, and
+// the status gets the result. After a crash between any two of them, the next sync continues: an ID without a Job gets its Job, and a Job
+// without a result in the status is read again. So no time of the schedule has two Jobs, and none is lost.
+//
+// The status counts the times of the schedule from lastScheduleTime on. Of several that were missed, only the last one has a backup.
+
+// maxMissed limits how many times of the schedule a sync goes through. A later one continues from there.
+const maxMissed = 10_000
+
+// clockAhead is how far in the future lastScheduleTime may be. If it is later, a clock was wrong, and the schedule counts from now on.
+const clockAhead = time.Minute
+
+// runningBackup returns the ID of the backup that is being made; "" for none. If the status was lost, the Job says it.
+func (o *observed) runningBackup() string {
+	if s := o.rdc.Status.Backup; s != nil && s.Running != "" {
+		return s.Running
+	}
+	for _, j := range o.jobs {
+		if j.ID != "" && j.Ended == "" && !j.Deleting {
+			return j.ID
+		}
+	}
+	return ""
+}
+
+// jobOf returns the Job of a backup; "" is the one that restores one. It returns nil if it does not exist.
+func (o *observed) jobOf(id string) *job {
+	if i := slices.IndexFunc(o.jobs, func(j *job) bool { return j.ID == id }); i >= 0 {
+		return o.jobs[i]
+	}
+	return nil
+}
+
+// dueBackup returns the ID of the backup that is to be made now; "" for none.
+func (o *observed) dueBackup() string {
+	spec, status := o.rdc.Spec.Backup, o.rdc.Status.Backup
+	if spec == nil || status == nil || status.Schedule != spec.Schedule || status.LastScheduleTime == nil {
+		return "" // The schedule counts from this sync on.
+	}
+	schedule, err := v1.ParseBackupSchedule(spec.Schedule)
+	if err != nil {
+		return "" // The spec is valid.
+	}
+	var due time.Time
+	next := schedule.Next(status.LastScheduleTime.UTC())
+	for range maxMissed {
+		if next.IsZero() || next.After(o.now) {
+			break
+		}
+		due, next = next, schedule.Next(next)
+	}
+	if due.IsZero() {
+		return ""
+	}
+	return backupID(due)
+}
+
+// untilBackup returns how long to wait for the next time of the schedule; 0 if there is none.
+func (o *observed) untilBackup() time.Duration {
+	spec := o.rdc.Spec.Backup
+	if spec == nil {
+		return 0
+	}
+	schedule, err := v1.ParseBackupSchedule(spec.Schedule)
+	if err != nil {
+		return 0
+	}
+	next := schedule.Next(o.now.UTC())
+	if next.IsZero() {
+		return 0
+	}
+	return max(next.Sub(o.now), time.Millisecond)
+}
+
+// backupInterval returns the longest time between two of the next times of the schedule; 0 if there are none.
+func backupInterval(expression string, now time.Time) time.Duration {
+	schedule, err := v1.ParseBackupSchedule(expression)
+	if err != nil {
+		return 0
+	}
+	var longest time.Duration
+	at := schedule.Next(now.UTC())
+	for range 10 {
+		next := schedule.Next(at)
+		if next.IsZero() {
+			break
+		}
+		longest, at = max(longest, next.Sub(at)), next
+	}
+	return longest
+}
+
+// message returns why a Job failed.
+func (j *job) message() string {
+	if j.Result == nil {
+		return ""
+	}
+	return j.Result.Message
+}
+
+// backupCommands returns the commands that create the Job of a backup and delete those that are not needed. p is what else is done.
+func backupCommands(o *observed, p plan) []command {
+	var commands []command
+	for _, j := range o.jobs {
+		if !j.Deleting && !o.needsJob(j) {
+			commands = append(commands, command{verb: deleteJob, names: []string{j.Name}})
+		}
+	}
+	if id := o.nextBackup(); id != "" && o.jobOf(id) == nil && o.whyNoBackup(p) == "" && o.triesJob() {
+		commands = append(commands, command{verb: startBackup, id: id})
+	}
+	return commands
+}
+
+// nextBackup returns the ID of the backup that is being made, or else of the one that is due; "" for none.
+func (o *observed) nextBackup() string {
+	if o.rdc.Spec.Backup == nil {
+		return ""
+	}
+	if running := o.runningBackup(); running != "" {
+		return running
+	}
+	return o.dueBackup()
+}
+
+// needsJob returns whether a Job is kept: the one that runs, the last one that succeeded, the last one that failed, and that of the spec's
+// restoreFrom.
+func (o *observed) needsJob(j *job) bool {
+	switch {
+	case j.ID == "":
+		return o.rdc.Spec.RestoreFrom != nil
+	case o.rdc.Spec.Backup == nil:
+		return false
+	case j.ID == o.runningBackup():
+		return true
+	}
+	return !slices.ContainsFunc(o.jobs, func(other *job) bool {
+		return other.Ended == j.Ended && cmp.Or(other.EndedAt.Compare(j.EndedAt), cmp.Compare(other.ID, j.ID)) > 0
+	})
+}
+
+// whyNoBackup returns why no backup can begin now; "" if one can. p is what else is done.
+func (o *observed) whyNoBackup(p plan) string {
+	_, same := o.access()
+	switch {
+	case o.backupImage == "":
+		return noImage
+	case o.rdc.Spec.RestoreFrom != nil && o.rdc.Status.Restore == nil:
+		return "a backup is being restored"
+	case !o.formed:
+		return "the cluster is being formed"
+	case o.openSlots() || p.movesSlots():
+		return "slots are being moved"
+	case p.switches() || slices.ContainsFunc(o.members, (*member).preventsFailover):
+		return "the nodes switch to another protocol"
+	case !same:
+		return "the Pods are being replaced by others with another user or protocol"
+	case o.whyNoPods() != "":
+		return o.whyNoPods()
+	}
+	return uncovered(o)
+}
+
+// triesJob returns whether a Job can be created now. After a rejection, the operator waits.
+func (o *observed) triesJob() bool {
+	return o.jobRejection == "" || o.now.Sub(o.jobRejectedAt) >= secretEvery
+}
+
+// noImage is why there are neither backups nor restores.
+const noImage = "the operator was started without --backup-image, which is the image of the Jobs"
+
+// openSlots returns whether a node has marks of slots that move.
+func (o *observed) openSlots() bool {
+	return slices.ContainsFunc(o.answering(), func(m *member) bool { return len(m.self().Importing)+len(m.self().Migrating) > 0 })
+}
+
+// movesSlots returns whether the plan gives slots to another node.
+func (p plan) movesSlots() bool {
+	return p.loss != nil || slices.ContainsFunc(p.commands, func(c command) bool {
+		return slices.Contains([]verb{addSlots, moveSlots, openSlots, resumeMove, closeSlots, failover}, c.verb)
+	})
+}
+
+// restoreBackup creates the Job that restores spec.restoreFrom, and waits for it. It is the last policy: the nodes have their slots,
+// replicas and users.
+func restoreBackup(o *observed) *plan {
+	from := o.rdc.Spec.RestoreFrom
+	if from == nil || o.rdc.Status.Restore != nil {
+		return nil
+	}
+	held := func(reason, message string) *plan {
+		return &plan{step: message, wait: poll, problems: []problem{{reason, message}}}
+	}
+	j := o.jobOf("")
+	_, same := o.access()
+	switch {
+	case j == nil && o.backupImage == "":
+		return held(reasonNoImage, "The backup cannot be restored: "+noImage)
+	case j == nil && o.jobRejection != "":
+		p := held(reasonJobRejected, "The API server rejects the Job "+restoreName(o.rdc)+": "+o.jobRejection)
+		if o.triesJob() {
+			p.commands = []command{{verb: startRestore}}
+		}
+		return p
+	case j == nil && !same:
+		return wait(check, "Waiting for the Pods to be replaced, before the backup is restored")
+	case j == nil:
+		return do([]command{{verb: startRestore}}, "Restoring the backup %s", from.Backup)
+	case j.Deleting:
+		return wait(check, "Waiting for the Job %s to be deleted", j.Name)
+	case j.Ended == batchv1.JobFailed:
+		return held(reasonRestoreFailed, fmt.Sprintf("The Job %s, which restores the backup %s, failed: %s. Correct the cause, and delete "+
+			"the Job to try again, or remove spec.restoreFrom to use the cluster as it is", j.Name, from.Backup, j.message()))
+	case j.Ended == batchv1.JobComplete:
+		return nil // The status gets its result.
+	}
+	p := wait(poll, "Restoring the backup %s by the Job %s", from.Backup, j.Name)
+	p.byJob = true
+	return p
+}
+
+// backupStatus returns the status of the backups, while p is what the operator does next.
+func backupStatus(o *observed, p plan) *v1.BackupStatus {
+	spec := o.rdc.Spec.Backup
+	if spec == nil {
+		return nil
+	}
+	status := &v1.BackupStatus{}
+	if o.rdc.Status.Backup != nil {
+		status = o.rdc.Status.Backup.DeepCopy()
+	}
+	if status.Schedule != spec.Schedule || status.LastScheduleTime == nil || status.LastScheduleTime.After(o.now.Add(clockAhead)) {
+		status.Schedule, status.LastScheduleTime = spec.Schedule, &metav1.Time{Time: o.now.Truncate(time.Second)}
+	}
+	status.Running = o.runningBackup()
+	if j := o.jobOf(status.Running); status.Running != "" && j != nil && j.Ended != "" && j.Result != nil {
+		status.Running = ""
+		ended := &metav1.Time{Time: j.EndedAt}
+		if j.Ended == batchv1.JobComplete {
+			status.LastSuccessfulTime, status.Last = ended, &v1.BackupResult{
+				ID: j.ID, Keys: j.Result.Keys, Bytes: j.Result.Bytes, Warning: j.Result.Warning,
+			}
+		} else {
+			status.LastFailure = &v1.BackupFailure{ID: j.ID, Time: ended, Message: j.Result.Message}
+		}
+	}
+	for _, c := range p.upkeep {
+		if at, ok := timeOfBackup(c.id); ok && c.verb == startBackup {
+			status.Running = c.id
+			if status.LastScheduleTime.Time.Before(at) {
+				status.LastScheduleTime = &metav1.Time{Time: at}
+			}
+		}
+	}
+	return status
+}
+
+// restoreStatus returns the status of the restore: the result of its Job, once it has succeeded.
+func restoreStatus(o *observed) *v1.RestoreStatus {
+	j := o.jobOf("")
+	if o.rdc.Status.Restore != nil || o.rdc.Spec.RestoreFrom == nil || j == nil || j.Ended != batchv1.JobComplete || j.Result == nil {
+		return o.rdc.Status.Restore
+	}
+	id := j.Result.ID
+	if id == "" {
+		id = o.rdc.Spec.RestoreFrom.Backup
+	}
+	return &v1.RestoreStatus{
+		ID: id, Keys: j.Result.Keys, Skipped: j.Result.Skipped, Expired: j.Result.Expired, Warning: j.Result.Warning,
+		CompletedAt: &metav1.Time{Time: j.EndedAt},
+	}
+}
+
+// backedUp returns the condition BackedUp, by the status of the backups.
+func backedUp(o *observed, p plan, status *v1.BackupStatus) (ok bool, reason, message string) {
+	failure := status.LastFailure
+	switch {
+	case o.backupImage == "":
+		return false, reasonNoImage, "No backups are made: " + noImage
+	case status.Running != "" && o.jobRejection != "":
+		return false, reasonJobRejected, fmt.Sprintf("The API server rejects the Job %s: %s", backupName(o.rdc, status.Running), o.jobRejection)
+	case failure != nil && (status.LastSuccessfulTime == nil || failure.Time.After(status.LastSuccessfulTime.Time)):
+		ok, reason, message = false, reasonBackupFailed, fmt.Sprintf("The backup %s failed: %s", failure.ID, failure.Message)
+	case status.Last != nil:
+		ok, reason, message = true, reasonBackedUp, fmt.Sprintf("The last backup is %s. It has %d keys", status.Last.ID, status.Last.Keys)
+		if status.Last.Warning != "" {
+			message += ". Warning: " + status.Last.Warning
+		}
+	default:
+		reason, message = ReasonNoBackupYet, "No backup has ended yet"
+	}
+	if due := o.nextBackup(); due != "" && o.jobOf(due) == nil {
+		if why := o.whyNoBackup(p); why != "" {
+			message += fmt.Sprintf(". The backup %s waits: %s", due, why)
+		}
+	}
+	return ok, reason, message
+}
+
+// BackupMetrics are the figures of the backups of a RedisCluster.
+type BackupMetrics struct {
+	// Failed is whether the last backup failed, or none can be made.
+	Failed bool
+	// Succeeded is when the last good backup ended; zero if there is none. Keys and Bytes are its numbers.
+	Succeeded   time.Time
+	Keys, Bytes int64
+	// Interval is the longest time between two of the next times of the schedule.
+	Interval time.Duration
+}
+
+// backupMetrics returns the figures of a status; nil without spec.backup.
+func backupMetrics(o *observed, p plan, status *v1.BackupStatus) *BackupMetrics {
+	if status == nil {
+		return nil
+	}
+	ok, reason, _ := backedUp(o, p, status)
+	m := &BackupMetrics{Failed: !ok && reason != ReasonNoBackupYet, Interval: backupInterval(status.Schedule, o.now)}
+	if status.Last != nil && status.LastSuccessfulTime != nil {
+		m.Succeeded, m.Keys, m.Bytes = status.LastSuccessfulTime.Time, status.Last.Keys, status.Last.Bytes
+	}
+	return m
+}

@@ -1,0 +1,465 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package rediscluster
+
+import (
+	"math/rand"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/fakeapi"
+	"github.com/glassback/glassback/pkg/recording/recordtest"
+	"github.com/glassback/glassback/pkg/redisnode"
+)
+
+const (
+	testImage = "glassback/glassback:test"
+	// dueID is the backup that is due at seenAt, with a schedule of each hour.
+	dueID = "20260109T130000Z"
+)
+
+func at(hour, minute int) metav1.Time {
+	return metav1.NewTime(time.Date(2026, 1, 9, hour, minute, 0, 0, time.UTC))
+}
+
+// hourly sets spec.backup, of which the status has accounted for all times up to a time.
+func hourly(until metav1.Time) alter {
+	return func(o *observed) {
+		o.backupImage = testImage
+		o.rdc.Spec.Backup = &v1.Backup{Schedule: "0 * * * *", Retention: ptr.To[int32](7), BackupStore: inClaim()}
+		o.rdc.Status.Backup = &v1.BackupStatus{Schedule: "0 * * * *", LastScheduleTime: &until}
+	}
+}
+
+func inClaim() v1.BackupStore {
+	return v1.BackupStore{PersistentVolumeClaim: &v1.ClaimReference{ClaimName: "backups"}}
+}
+
+// due is a backup that is to be made at seenAt.
+var due = hourly(at(12, 30))
+
+func runningBackup(id string) alter {
+	return func(o *observed) { o.rdc.Status.Backup.Running = id }
+}
+
+// jobIs adds the Job of a backup; with the ID "", the one that restores a backup.
+func jobIs(id string, ended batchv1.JobConditionType, changes ...func(*job)) alter {
+	return func(o *observed) {
+		j := &job{Name: restoreName(o.rdc), UID: types.UID("job-" + id), ID: id, Ended: ended}
+		if id != "" {
+			j.Name = backupName(o.rdc, id)
+		}
+		if ended != "" {
+			j.EndedAt, j.Result = at(13, 40).Time, &jobResult{ID: id, Keys: 30, Bytes: 900, Message: "no disk"}
+		}
+		for _, change := range changes {
+			change(j)
+		}
+		o.jobs = append(o.jobs, j)
+	}
+}
+
+func restoring(o *observed) {
+	o.backupImage = testImage
+	o.rdc.Spec.RestoreFrom = &v1.RestoreFrom{Name: "other", Backup: v1.LatestBackup, BackupStore: inClaim()}
+}
+
+func restored(o *observed) {
+	restoring(o)
+	o.rdc.Status.Restore = &v1.RestoreStatus{ID: "20260108T130000Z", Keys: 30}
+}
+
+func withoutImage(o *observed) { o.backupImage = "" }
+
+func deleting(j *job) { j.Deleting = true }
+
+func jobRejected(before time.Duration) alter {
+	return func(o *observed) { o.jobRejection, o.jobRejectedAt = "exceeded quota", seenAt.Add(-before) }
+}
+
+func TestDecideBackups(t *testing.T) {
+	const create = "create Job of backup " + dueID
+	begins := settledIs.making(create)
+	decisions{
+		"a time of the schedule has come":                 {seen: see(six(), due), want: begins},
+		"of several times that were missed, the last one": {seen: see(six(), hourly(at(3, 10))), want: begins},
+		"exactly at the time": {
+			seen: see(six(), due, func(o *observed) { o.now = at(13, 0).Time }), want: begins,
+		},
+		"the time has had its backup": {seen: see(six(), hourly(at(13, 0))), want: settledIs},
+		"shortly before the next time, the next sync is at that time": {
+			seen: see(six(), hourly(at(13, 0)), func(o *observed) { o.now = at(14, 0).Add(-3 * time.Second) }),
+			want: decision{wait: 3 * time.Second},
+		},
+		"a new schedule counts from now on": {
+			seen: see(six(), due, func(o *observed) { o.rdc.Spec.Backup.Schedule = "30 * * * *" }), want: settledIs,
+		},
+		"the status has no backup yet": {
+			seen: see(six(), due, func(o *observed) { o.rdc.Status.Backup = nil }), want: settledIs,
+		},
+		"one runs": {seen: see(six(), due, runningBackup("20260109T120000Z"), jobIs("20260109T120000Z", "")), want: settledIs},
+		"one has ended: its result is written first": {
+			seen: see(six(), due, runningBackup("20260109T120000Z"), jobIs("20260109T120000Z", batchv1.JobComplete)), want: settledIs,
+		},
+		"the operator ended before it created the Job": {
+			seen: see(six(), hourly(at(13, 0)), runningBackup(dueID)), want: begins,
+		},
+		"the status was lost, and the Job runs": {seen: see(six(), due, jobIs("20260109T120000Z", "")), want: settledIs},
+		"without an image there is none":        {seen: see(six(), due, withoutImage), want: settledIs},
+		"not while a backup is being restored": {
+			seen: see(six(), due, restoring, jobIs("", "")), want: decision{step: "Restoring the backup latest", wait: poll},
+		},
+		"after it was restored": {seen: see(six(), due, restored), want: begins},
+		"not while slots are open": {
+			seen: see(six(), due, moving("100", 0, 1, true)), want: moves("100", "move slots demo-0 demo-1 100"),
+		},
+		"not while slots are about to move": {
+			seen: see(sixAnd(master(""), replica(6)), due), want: moves("Moving slots", "move slots demo-0 demo-6 0-15"),
+		},
+		"not before the cluster is formed": {
+			seen: see(six(), due, unformed, clearStatus, noPod(0, 1, 2, 3, 4, 5), due),
+			want: waits("Waiting for demo-0").making(every("create Pod demo-%d", 0, 1, 2, 3, 4, 5)...),
+		},
+		"not while a master does not answer": {seen: see(six(), due, silenced(time.Minute, 1)), want: waits("Waiting for demo-1")},
+		"while a replica does not answer":    {seen: see(six(), due, silenced(time.Minute, 4)), want: waits("Waiting for demo-4").making(create)},
+		"while Pods are replaced": {
+			seen: see(six(), due, podIs(old, 3)), want: does("Replacing demo-3", "evict Pod demo-3").making(create),
+		},
+		"not while a master is replaced": {
+			seen: see(six(), due, podIs(old, 0)), want: does("demo-3 takes over", "failover demo-3"),
+		},
+		"after a rejection, the operator waits": {seen: see(six(), due, jobRejected(secretEvery-1)), want: settledIs},
+		"and then tries again":                  {seen: see(six(), due, jobRejected(secretEvery)), want: begins},
+		"the last good and the last bad Job stay": {
+			seen: see(six(), hourly(at(13, 0)), jobIs("20260109T090000Z", batchv1.JobComplete), jobIs("20260109T100000Z", batchv1.JobFailed),
+				jobIs("20260109T110000Z", batchv1.JobFailed), jobIs("20260109T120000Z", batchv1.JobComplete)),
+			want: settledIs.making("delete Job demo-backup-20260109t090000z", "delete Job demo-backup-20260109t100000z"),
+		},
+		"one that is being deleted is left alone": {
+			seen: see(six(), hourly(at(13, 0)), jobIs("20260109T090000Z", batchv1.JobComplete, deleting), jobIs(dueID, batchv1.JobComplete)),
+			want: settledIs,
+		},
+		"one whose result is not written yet stays": {
+			seen: see(six(), hourly(at(13, 0)), runningBackup("20260109T090000Z"), jobIs("20260109T090000Z", batchv1.JobComplete),
+				jobIs(dueID, batchv1.JobComplete)),
+			want: settledIs,
+		},
+		"without spec.backup, all are deleted": {
+			seen: see(six(), due, jobIs("20260109T090000Z", batchv1.JobComplete), jobIs(dueID, ""),
+				func(o *observed) { o.rdc.Spec.Backup = nil }),
+			want: settledIs.making("delete Job demo-backup-20260109t090000z", "delete Job demo-backup-20260109t130000z"),
+		},
+	}.run(t)
+}
+
+// A Job logs in as all nodes accept it, and uses TLS if all nodes use it among themselves.
+func TestDecideBackupsOfPodsThatDiffer(t *testing.T) {
+	all := []int{0, 1, 2, 3, 4, 5}
+	users := people(aUser("default", "off", ""))
+	have := have(map[string][]string{"glassback": {accountPassword}, "default": nil}, all...)
+	for sentence, test := range map[string]struct {
+		seen *observed
+		want bool
+		user string
+		tls  bool
+	}{
+		"all are alike":              {see(six(), due), true, "", false},
+		"all have users":             {see(six(), users, reading, have, due), true, v1.UserOperator, false},
+		"some do not have users yet": {see(six(), users, withoutAccount("", 3), reading, have, due), false, "", false},
+		"all use TLS":                {see(six(), specTLS(v1.TLSPreferred), secured("both", true, all...), due), true, "", true},
+		"all have a certificate, and do not use it": {see(six(), specTLS(v1.TLSPreferred), secured("", false, all...), due), false, "", false},
+		"some have switched": {
+			see(six(), specTLS(v1.TLSPreferred), secured("both", true, 0, 1, 2), secured("", false, 3, 4, 5), due), false, "", false,
+		},
+		"some have a certificate": {see(six(), specTLS(v1.TLSPreferred), secured("", false, 0, 1, 2), due), true, "", false},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			p := decide(test.seen)
+			begins := strings.Contains(strings.Join(inWords(p.upkeep), ","), "create Job of backup")
+			if begins != test.want {
+				t.Fatalf("upkeep %q, want a backup: %t; it waits: %q", inWords(p.upkeep), test.want, test.seen.whyNoBackup(p))
+			}
+			if !begins {
+				return
+			}
+			a, same := test.seen.access()
+			if !same || a.user != test.user || (a.authority != "") != test.tls {
+				t.Errorf("access %+v", a)
+			}
+		})
+	}
+}
+
+func TestDecideRestore(t *testing.T) {
+	const create = "create Job of restore"
+	decisions{
+		"a cluster that is ready gets it": {seen: see(six(), restoring), want: does("Restoring the backup latest", create)},
+		"not before all else is done":     {seen: see(six(), restoring, under(opForm), podIs(unready, 4)), want: waits("demo-4")},
+		"its Job runs": {
+			seen: see(six(), restoring, jobIs("", "")), want: decision{step: "by the Job demo-restore", wait: poll},
+		},
+		"its Job runs for long": {
+			seen: see(six(), restoring, jobIs("", ""), func(o *observed) { o.actedAt = seenAt.Add(-time.Hour) }),
+			want: decision{step: "by the Job demo-restore", wait: poll},
+		},
+		"its Job has succeeded": {seen: see(six(), restoring, jobIs("", batchv1.JobComplete)), want: settledIs},
+		"its Job has failed": {
+			seen: see(six(), restoring, jobIs("", batchv1.JobFailed)),
+			want: decision{step: "failed: no disk. Correct the cause, and delete the Job", reason: reasonRestoreFailed, wait: poll},
+		},
+		"its Job is being deleted":      {seen: see(six(), restoring, jobIs("", batchv1.JobFailed, deleting)), want: waits("to be deleted")},
+		"it is done":                    {seen: see(six(), restored), want: settledIs},
+		"it is done, and its Job stays": {seen: see(six(), restored, jobIs("", batchv1.JobComplete)), want: settledIs},
+		"without an image it is a problem": {
+			seen: see(six(), restoring, withoutImage), want: decision{step: "without --backup-image", reason: reasonNoImage, wait: poll},
+		},
+		"its Job is rejected, and the operator waits": {
+			seen: see(six(), restoring, jobRejected(secretEvery-1)), want: decision{step: "exceeded quota", reason: reasonJobRejected, wait: poll},
+		},
+		"its Job is rejected, and the operator tries again": {
+			seen: see(six(), restoring, jobRejected(secretEvery)),
+			want: decision{step: "exceeded quota", reason: reasonJobRejected, wait: poll, commands: []string{create}},
+		},
+		"the spec has it no more": {
+			seen: see(six(), jobIs("", "")), want: settledIs.making("delete Job demo-restore"),
+		},
+	}.run(t)
+}
+
+func TestTheStatusOfBackups(t *testing.T) {
+	const before = "20260109T120000Z"
+	noticed := at(13, 50)
+	ended := at(13, 40)
+	result := &v1.BackupResult{ID: before, Keys: 30, Bytes: 900}
+	failure := &v1.BackupFailure{ID: before, Time: &ended, Message: "no disk"}
+	later := at(13, 0)
+	for sentence, test := range map[string]struct {
+		seen *observed
+		want *v1.BackupStatus // without the schedule
+		is   string           // the condition
+		says string
+	}{
+		"without spec.backup there is none": {see(six()), nil, "", ""},
+		"spec.backup was removed":           {see(six(), due, func(o *observed) { o.rdc.Spec.Backup = nil }), nil, "", ""},
+		"a new schedule": {
+			see(six(), due, func(o *observed) { o.rdc.Status.Backup = nil }), &v1.BackupStatus{LastScheduleTime: &noticed}, "False NotYet", "",
+		},
+		"a changed schedule": {
+			see(six(), due, func(o *observed) { o.rdc.Status.Backup.Schedule = "5 * * * *" }), &v1.BackupStatus{LastScheduleTime: &noticed},
+			"False NotYet", "",
+		},
+		"a clock was wrong": {
+			see(six(), hourly(at(15, 0))), &v1.BackupStatus{LastScheduleTime: &noticed}, "False NotYet", "",
+		},
+		"a backup begins": {see(six(), due), &v1.BackupStatus{LastScheduleTime: &later, Running: dueID}, "False NotYet", ""},
+		"a backup waits": {
+			see(six(), due, moving("100", 0, 1, true)), &v1.BackupStatus{LastScheduleTime: ptr.To(at(12, 30))}, "False NotYet",
+			"The backup " + dueID + " waits: slots are being moved",
+		},
+		"a backup runs": {
+			see(six(), hourly(later), runningBackup(dueID), jobIs(dueID, "")), &v1.BackupStatus{LastScheduleTime: &later, Running: dueID},
+			"False NotYet", "",
+		},
+		"a backup has succeeded": {
+			see(six(), hourly(later), runningBackup(before), jobIs(before, batchv1.JobComplete)),
+			&v1.BackupStatus{LastScheduleTime: &later, LastSuccessfulTime: &ended, Last: result}, "True Succeeded", before + ". It has 30 keys",
+		},
+		"a backup has failed": {
+			see(six(), hourly(later), runningBackup(before), jobIs(before, batchv1.JobFailed)),
+			&v1.BackupStatus{LastScheduleTime: &later, LastFailure: failure}, "False Failed", before + " failed: no disk",
+		},
+		"a later backup has succeeded": {
+			see(six(), hourly(later), func(o *observed) {
+				o.rdc.Status.Backup.LastFailure, o.rdc.Status.Backup.Last = failure, &v1.BackupResult{ID: dueID}
+				o.rdc.Status.Backup.LastSuccessfulTime = &noticed
+			}),
+			&v1.BackupStatus{
+				LastScheduleTime: &later, LastFailure: failure, Last: &v1.BackupResult{ID: dueID}, LastSuccessfulTime: &noticed,
+			}, "True Succeeded", "",
+		},
+		"there is no image": {
+			see(six(), due, withoutImage), &v1.BackupStatus{LastScheduleTime: ptr.To(at(12, 30))}, "False BackupImageMissing", "--backup-image",
+		},
+		"its Job is rejected": {
+			see(six(), hourly(later), runningBackup(dueID), jobRejected(0)), &v1.BackupStatus{LastScheduleTime: &later, Running: dueID},
+			"False JobRejected", "exceeded quota",
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			status := statusOf(test.seen, decide(test.seen), outcome{})
+			if test.want != nil {
+				test.want.Schedule = test.seen.rdc.Spec.Backup.Schedule
+			}
+			if !reflect.DeepEqual(status.Backup, test.want) {
+				t.Errorf("got  %+v\nwant %+v", status.Backup, test.want)
+			}
+			is, says := "", ""
+			if c := meta.FindStatusCondition(status.Conditions, v1.ConditionBackedUp); c != nil {
+				is, says = string(c.Status)+" "+c.Reason, c.Message
+			}
+			if is != test.is || !strings.Contains(says, test.says) {
+				t.Errorf("BackedUp is %s: %s; want %s: %s", is, says, test.is, test.says)
+			}
+			if ready := meta.FindStatusCondition(status.Conditions, "Ready"); ready.Reason != reasonFormed && status.Operation == nil {
+				t.Errorf("Ready is %s: %s", ready.Reason, ready.Message)
+			}
+		})
+	}
+}
+
+func TestTheStatusOfARestore(t *testing.T) {
+	ended := at(13, 40)
+	for sentence, test := range map[string]struct {
+		seen  *observed
+		want  *v1.RestoreStatus
+		ready string
+		op    string
+	}{
+		"there is none":       {see(six()), nil, reasonFormed, ""},
+		"it begins":           {see(six(), restoring), nil, reasonRestoring, opRestore},
+		"it runs, after Form": {see(six(), restoring, under(opForm), jobIs("", "")), nil, reasonRestoring, opRestore},
+		"it runs":             {see(six(), restoring, jobIs("", "")), nil, reasonRestoring, opRestore},
+		"it waits for a node": {see(six(), restoring, under(opRestore), jobIs("", ""), silenced(time.Minute, 1)), nil, reasonSilent, opRestore},
+		"it has failed":       {see(six(), restoring, jobIs("", batchv1.JobFailed)), nil, reasonRestoreFailed, opRestore},
+		"it has succeeded": {
+			see(six(), restoring, jobIs("", batchv1.JobComplete, func(j *job) { j.Result.ID = dueID })),
+			&v1.RestoreStatus{ID: dueID, Keys: 30, CompletedAt: &ended}, reasonFormed, "",
+		},
+		"the numbers are lost": {
+			see(six(), restoring, jobIs("", batchv1.JobComplete, func(j *job) { j.Result = &jobResult{} })),
+			&v1.RestoreStatus{ID: v1.LatestBackup, CompletedAt: &ended}, reasonFormed, "",
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			status := statusOf(test.seen, decide(test.seen), outcome{})
+			if !reflect.DeepEqual(status.Restore, test.want) {
+				t.Errorf("got  %+v\nwant %+v", status.Restore, test.want)
+			}
+			op := ""
+			if status.Operation != nil {
+				op = status.Operation.Type
+			}
+			if ready := meta.FindStatusCondition(status.Conditions, "Ready"); ready.Reason != test.ready || op != test.op {
+				t.Errorf("Ready is %s: %s, in the operation %q; want %s, %q", ready.Reason, ready.Message, op, test.ready, test.op)
+			}
+		})
+	}
+}
+
+func TestTheIntervalOfASchedule(t *testing.T) {
+	for schedule, want := range map[string]time.Duration{
+		"0 * * * *": time.Hour, "@daily": 24 * time.Hour, "0 3 * * mon-fri": 72 * time.Hour, "0 0 30 2 *": 0, "no schedule": 0,
+	} {
+		if got := backupInterval(schedule, seenAt); got != want {
+			t.Errorf("%s: %s, want %s", schedule, got, want)
+		}
+	}
+}
+
+func TestNamesOfJobs(t *testing.T) {
+	x := strings.Repeat("x", 52)
+	for _, name := range []string{"a", "demo", "x-backup-20260109t130000z", x[:39], x[:40], x} {
+		rdc := &v1.RedisCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		backup, restore := backupName(rdc, dueID), restoreName(rdc)
+		if len(backup) > 63 || len(restore) > 63 {
+			t.Errorf("%s and %s are too long", backup, restore)
+		}
+		if id, ok := backupOf(rdc, backup); id != dueID || !ok {
+			t.Errorf("%s has the backup %q", backup, id)
+		}
+		if id, ok := backupOf(rdc, restore); id != "" || !ok {
+			t.Errorf("%s has the backup %q, and is known: %t", restore, id, ok)
+		}
+		for _, other := range []string{name, name + "-backup", name + "-backup-1", "y-backup-20260109t130000z", name + "-20260109t130000z"} {
+			if id, ok := backupOf(rdc, other); ok {
+				t.Errorf("%s has the backup %q", other, id)
+			}
+		}
+	}
+	long, similar := strings.Repeat("x", 52), strings.Repeat("x", 51)+"y"
+	if jobName(long, suffixBackup+dueID) == jobName(similar, suffixBackup+dueID) {
+		t.Error("two clusters have Jobs of the same name")
+	}
+}
+
+func TestTheMetricsOfBackups(t *testing.T) {
+	ended := at(13, 40)
+	for sentence, test := range map[string]struct {
+		seen *observed
+		want *BackupMetrics
+	}{
+		"without spec.backup": {see(six()), nil},
+		"before the first":    {see(six(), due), &BackupMetrics{Interval: time.Hour}},
+		"after a good one": {
+			see(six(), hourly(at(13, 0)), runningBackup(dueID), jobIs(dueID, batchv1.JobComplete)),
+			&BackupMetrics{Succeeded: ended.Time, Keys: 30, Bytes: 900, Interval: time.Hour},
+		},
+		"after a bad one": {
+			see(six(), hourly(at(13, 0)), runningBackup(dueID), jobIs(dueID, batchv1.JobFailed)), &BackupMetrics{Failed: true, Interval: time.Hour},
+		},
+		"without an image": {see(six(), due, withoutImage), &BackupMetrics{Failed: true, Interval: time.Hour}},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			p := decide(test.seen)
+			if got := backupMetrics(test.seen, p, backupStatus(test.seen, p)); !reflect.DeepEqual(got, test.want) {
+				t.Errorf("got %+v, want %+v", got, test.want)
+			}
+		})
+	}
+}
+
+// TestABackupBeginsOnlyOfAWholeCluster decides on random states in which a backup is due. GLASSBACK_SEEDS=n decides on so many.
+func TestABackupBeginsOnlyOfAWholeCluster(t *testing.T) {
+	begun := 0
+	for seed := range fakeapi.Seeds(t, 4000, 1000) {
+		s := sceneOf(rand.New(rand.NewSource(int64(seed))))
+		due(s.observed)
+		p := decide(s.observed)
+		recordtest.Check(t, Decisions, s.observed, p)
+		if !slices.ContainsFunc(p.upkeep, func(c command) bool { return c.verb == startBackup }) {
+			continue
+		}
+		begun++
+		served := map[int]bool{}
+		for _, m := range s.members {
+			if m.view == nil {
+				continue
+			}
+			if e := saidBy(s.observed, m.ordinal, m.view.ID); len(e.Importing)+len(e.Migrating) > 0 {
+				t.Errorf("seed %d: %s has open slots: %q", seed, m.name, s.history)
+			}
+			for _, r := range s.slots[m.view.ID] {
+				for slot := r.First; slot <= r.Last; slot++ {
+					served[slot] = true
+				}
+			}
+		}
+		if len(served) != redisnode.SlotCount || !s.formed {
+			t.Errorf("seed %d: %d slots are served, formed %t: %q", seed, len(served), s.formed, s.history)
+		}
+		for _, c := range p.commands {
+			if c.verb == moveSlots || c.verb == failover || c.verb == addSlots {
+				t.Errorf("seed %d: a backup begins, and the operator does %s: %q", seed, c, s.history)
+			}
+		}
+		if t.Failed() {
+			return
+		}
+	}
+	if begun < 20 {
+		t.Errorf("in %d states a backup began: the test shows nothing", begun)
+	}
+}

@@ -1,0 +1,259 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package rediscluster
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/utils/ptr"
+
+	"github.com/glassback/glassback/pkg/apis/glassback"
+	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+)
+
+const (
+	containerJob = "backup"
+	// userJob is the ID of the user nonroot of the operator's image, and of its group.
+	userJob = 65532
+
+	suffixBackup  = "-backup-"
+	suffixRestore = "-restore"
+	// layoutID is the form of the ID of a backup.
+	layoutID = "20060102T150405Z"
+
+	dirBackups     = "/backups"
+	dirCredentials = "/etc/glassback-s3"
+	dirAuthority   = "/etc/glassback-ca"
+
+	// jobRetries is how often a Job tries again: the slots may move during the first try.
+	jobRetries = 2
+	// backupDeadline and restoreDeadline limit the time of a Job with all of its tries, also that of a Pod that does not start.
+	backupDeadline  = 6 * time.Hour
+	restoreDeadline = 24 * time.Hour
+	// maxAddresses is how many Pods a Job knows beside the name of the Service: one that answers is enough.
+	maxAddresses = 3
+)
+
+// CheckBackupImage returns an error if --backup-image is not the name of an image. It may be empty.
+func CheckBackupImage(image string) error {
+	if image != "" && !v1.IsImage(image) {
+		return fmt.Errorf("--backup-image must be the name of an image, such as glassback/glassback:v1, not %q", image)
+	}
+	return nil
+}
+
+// backupID returns the ID of the backup of a time of the schedule.
+func backupID(at time.Time) string { return at.UTC().Format(layoutID) }
+
+// timeOfBackup returns the time of the schedule that the ID of a backup has; false for another text.
+func timeOfBackup(id string) (time.Time, bool) {
+	at, err := time.Parse(layoutID, id)
+	return at, err == nil
+}
+
+// backupName and restoreName return the names of the Jobs. A name that would be too long for the label that Kubernetes gives to the Pods of
+// a Job has a hash in the middle.
+func backupName(rdc *v1.RedisCluster, id string) string {
+	return jobName(rdc.Name, suffixBackup+strings.ToLower(id))
+}
+
+func restoreName(rdc *v1.RedisCluster) string { return jobName(rdc.Name, suffixRestore) }
+
+func jobName(cluster, suffix string) string {
+	if len(cluster)+len(suffix) <= validation.LabelValueMaxLength {
+		return cluster + suffix
+	}
+	sum := sha256.Sum256([]byte(cluster))
+	hash := hex.EncodeToString(sum[:])[:8]
+	return cluster[:validation.LabelValueMaxLength-len(suffix)-len(hash)-1] + "-" + hash + suffix
+}
+
+// backupOf returns the ID of the backup that the Job with a name makes; "" for the Job that restores one, and false for any other name.
+func backupOf(rdc *v1.RedisCluster, name string) (string, bool) {
+	if name == restoreName(rdc) {
+		return "", true
+	}
+	id := strings.ToUpper(name[strings.LastIndexByte(name, '-')+1:])
+	_, ok := timeOfBackup(id)
+	return id, ok && name == backupName(rdc, id)
+}
+
+// access is how a Job reaches the nodes.
+type access struct {
+	addresses []string
+	user      string                 // "" for the default one
+	password  *v1.SecretKeyReference // nil without one
+	authority string                 // the Secret with the CA; "" without TLS
+}
+
+// access returns how a Job reaches the nodes; false while they do not all serve the same user and the same protocol: their Pods are being
+// replaced.
+func (o *observed) access() (access, bool) {
+	transport, same := o.transport()
+	var a access
+	var port int
+	for i, m := range o.withPods() {
+		overTLS := transport != transportPlain
+		user, password := LoginTo(m.pod)
+		secret := ""
+		if overTLS {
+			secret = secretOfTLS(m.pod)
+		}
+		if i == 0 {
+			a, port = access{user: user, password: password, authority: secret}, portFor(m.pod, overTLS)
+		}
+		same = same && a.user == user && ptr.Equal(a.password, password) && a.authority == secret
+		if m.answers() && len(a.addresses) < maxAddresses {
+			a.addresses = append(a.addresses, net.JoinHostPort(m.ip(), strconv.Itoa(portFor(m.pod, overTLS))))
+		}
+	}
+	a.addresses = append([]string{net.JoinHostPort(serverName(o.rdc), strconv.Itoa(port))}, a.addresses...)
+	return a, same
+}
+
+// backupJob returns the Job that makes a backup.
+func backupJob(rdc *v1.RedisCluster, id, image string, a access) *batchv1.Job {
+	spec := rdc.Spec.Backup
+	args := []string{
+		"backup", "--cluster=" + rdc.Namespace + "/" + rdc.Name, "--id=" + id, "--retention=" + strconv.Itoa(int(*spec.Retention)),
+	}
+	return newJob(rdc, backupName(rdc, id), image, args, a, &spec.BackupStore, spec.Resources, backupDeadline)
+}
+
+// restoreJob returns the Job that restores a backup.
+func restoreJob(rdc *v1.RedisCluster, image string, a access) *batchv1.Job {
+	spec := rdc.Spec.RestoreFrom
+	from := cmp.Or(spec.Namespace, rdc.Namespace) + "/" + cmp.Or(spec.Name, rdc.Name)
+	args := []string{"restore", "--cluster=" + from, "--id=" + spec.Backup}
+	job := newJob(rdc, restoreName(rdc), image, args, a, &spec.BackupStore, spec.Resources, restoreDeadline)
+	if claim := spec.PersistentVolumeClaim; claim != nil {
+		job.Spec.Template.Spec.Containers[0].VolumeMounts[0].ReadOnly = true
+	}
+	return job
+}
+
+// newJob returns a Job that runs the operator's program with args, and with flags for the nodes and the store. Its Pods have no label by
+// which a node is found, and no token of a ServiceAccount.
+func newJob(rdc *v1.RedisCluster, name, image string, args []string, a access, store *v1.BackupStore,
+	resources *corev1.ResourceRequirements, deadline time.Duration,
+) *batchv1.Job {
+	own := map[string]string{"app.kubernetes.io/instance": rdc.Name, "app.kubernetes.io/managed-by": glassback.Name}
+	ofJob, ofPods := map[string]string{v1.LabelRedisCluster: rdc.Name}, map[string]string{v1.LabelJob: rdc.Name}
+	for key, value := range own {
+		ofJob[key], ofPods[key] = value, value
+	}
+	pod := corev1.PodSpec{
+		Containers: []corev1.Container{{
+			Name: containerJob, Image: image, ImagePullPolicy: corev1.PullIfNotPresent, Args: args,
+			TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
+			SecurityContext: &corev1.SecurityContext{
+				AllowPrivilegeEscalation: ptr.To(false),
+				ReadOnlyRootFilesystem:   ptr.To(true),
+				Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+			},
+		}},
+		RestartPolicy:                corev1.RestartPolicyNever,
+		AutomountServiceAccountToken: ptr.To(false),
+		EnableServiceLinks:           ptr.To(false),
+		SecurityContext:              jobSecurity(),
+	}
+	if resources != nil {
+		pod.Containers[0].Resources = *resources.DeepCopy()
+	}
+	if t := rdc.Spec.PodTemplate.DeepCopy(); t != nil {
+		pod.NodeSelector, pod.Tolerations, pod.ImagePullSecrets = t.NodeSelector, t.Tolerations, t.ImagePullSecrets
+		if t.SecurityContext != nil {
+			pod.SecurityContext = t.SecurityContext
+		}
+	}
+	addStore(&pod, store)
+	addAccess(&pod, rdc, a)
+	return &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Namespace: rdc.Namespace, Labels: ofJob,
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(rdc, kind)},
+		},
+		Spec: batchv1.JobSpec{
+			BackoffLimit:          ptr.To[int32](jobRetries),
+			ActiveDeadlineSeconds: ptr.To(int64(deadline / time.Second)),
+			Template:              corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: ofPods}, Spec: pod},
+		},
+	}
+}
+
+// jobSecurity is podSecurity for the user of the operator's image.
+func jobSecurity() *corev1.PodSecurityContext {
+	security := podSecurity()
+	security.RunAsUser, security.RunAsGroup, security.FSGroup = ptr.To[int64](userJob), ptr.To[int64](userJob), ptr.To[int64](userJob)
+	return security
+}
+
+// addStore adds the volume of the backups to a Pod, or the access key of S3.
+func addStore(pod *corev1.PodSpec, store *v1.BackupStore) {
+	args := &pod.Containers[0].Args
+	if claim := store.PersistentVolumeClaim; claim != nil {
+		mount(pod, "backups", dirBackups, corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim.ClaimName},
+		})
+		*args = append(*args, "--directory="+dirBackups)
+		return
+	}
+	mountSecret(pod, "s3", dirCredentials, store.S3.CredentialsSecretRef.Name, "accessKeyID", "secretAccessKey")
+	*args = append(*args, "--s3-endpoint="+store.S3.Endpoint, "--s3-bucket="+store.S3.Bucket)
+	if store.S3.Prefix != "" {
+		*args = append(*args, "--s3-prefix="+store.S3.Prefix)
+	}
+	if store.S3.Region != "" {
+		*args = append(*args, "--s3-region="+store.S3.Region)
+	}
+	*args = append(*args, "--s3-credentials="+dirCredentials)
+}
+
+// addAccess adds the addresses of the nodes to a Pod, and the files by which it logs in.
+func addAccess(pod *corev1.PodSpec, rdc *v1.RedisCluster, a access) {
+	args := &pod.Containers[0].Args
+	for _, address := range a.addresses {
+		*args = append(*args, "--address="+address)
+	}
+	if a.user != "" {
+		*args = append(*args, "--user="+a.user)
+	}
+	if a.password != nil {
+		mountSecret(pod, volumeAuth, dirAuth, a.password.Name, a.password.Key)
+		*args = append(*args, "--password-file="+dirAuth+"/"+a.password.Key)
+	}
+	if a.authority != "" {
+		mountSecret(pod, volumeTLS, dirAuthority, a.authority, v1.CertificateAuthorityKey)
+		*args = append(*args, "--tls-ca="+dirAuthority+"/"+v1.CertificateAuthorityKey, "--tls-server-name="+serverName(rdc))
+	}
+}
+
+// mountSecret mounts keys of a Secret as files in a directory. The group of the files is fsGroup.
+func mountSecret(pod *corev1.PodSpec, volume, directory, secret string, keys ...string) {
+	source := &corev1.SecretVolumeSource{SecretName: secret, DefaultMode: ptr.To[int32](0o440)}
+	for _, key := range keys {
+		source.Items = append(source.Items, corev1.KeyToPath{Key: key, Path: key})
+	}
+	mount(pod, volume, directory, corev1.VolumeSource{Secret: source})
+	pod.Containers[0].VolumeMounts[len(pod.Containers[0].VolumeMounts)-1].ReadOnly = true
+}
+
+func mount(pod *corev1.PodSpec, volume, directory string, source corev1.VolumeSource) {
+	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: volume, VolumeSource: source})
+	c := &pod.Containers[0]
+	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: volume, MountPath: directory})
+}

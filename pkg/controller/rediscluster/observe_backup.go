@@ -1,0 +1,171 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package rediscluster
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	klabels "k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+)
+
+// job is a Job that makes a backup, or restores one. It is recorded as it is.
+type job struct {
+	Name string    `json:"name"`
+	UID  types.UID `json:"uid"`
+	// ID is the ID of the backup that it makes; "" if it restores one.
+	ID string `json:"id,omitempty"`
+	// Ended is Complete or Failed; "" while the Job runs. EndedAt is when it ended.
+	Ended   batchv1.JobConditionType `json:"ended,omitempty"`
+	EndedAt time.Time                `json:"endedAt,omitzero"`
+	// Deleting is whether the Job is being deleted.
+	Deleting bool `json:"deleting,omitempty"`
+	// Result is the result of a Job that has ended. It is read only while the status does not have it.
+	Result *jobResult `json:"result,omitempty"`
+}
+
+// jobResult is what the program in a Job has reported.
+type jobResult struct {
+	ID      string `json:"id,omitempty"`
+	Keys    int64  `json:"keys,omitempty"`
+	Bytes   int64  `json:"bytes,omitempty"`
+	Skipped int64  `json:"skipped,omitempty"`
+	Expired int64  `json:"expired,omitempty"`
+	Warning string `json:"warning,omitempty"`
+	Message string `json:"message,omitempty"` // of a failure
+}
+
+// maxJobMessage is the maximum length of the message of a failed Job, in bytes.
+const maxJobMessage = 1000
+
+// observeJobs reads the Jobs that the RedisCluster controls from the cache, sorted by name. Of those that have ended and are not in the
+// status, it asks the API server for the Pods: they have the results.
+func (c *Controller) observeJobs(ctx context.Context, o *observed) error {
+	rdc := o.rdc
+	existing, err := c.jobs.Jobs(rdc.Namespace).List(klabels.SelectorFromSet(klabels.Set{v1.LabelRedisCluster: rdc.Name}))
+	if err != nil {
+		return fmt.Errorf("list Jobs of RedisCluster %s: %w", rdc.Name, err)
+	}
+	o.backupImage = c.backupImage
+	for _, j := range existing {
+		id, ok := backupOf(rdc, j.Name)
+		if !ok || !metav1.IsControlledBy(j, rdc) {
+			continue
+		}
+		found := &job{Name: j.Name, UID: j.UID, ID: id, Deleting: j.DeletionTimestamp != nil}
+		condition := endOf(j)
+		if condition != nil {
+			found.Ended, found.EndedAt = condition.Type, condition.LastTransitionTime.UTC()
+		}
+		if condition != nil && o.needsResult(found) {
+			if found.Result, err = c.resultOf(ctx, rdc, j, condition); err != nil {
+				return err
+			}
+		}
+		o.jobs = append(o.jobs, found)
+	}
+	slices.SortFunc(o.jobs, func(a, b *job) int { return cmp.Compare(a.Name, b.Name) })
+	current := c.sessions.get(rdc)
+	current.forgetResults(o.jobs)
+	o.jobRejection, o.jobRejectedAt = current.jobRejection, current.jobRejectedAt
+	return nil
+}
+
+// endOf returns the condition that says how a Job ended; nil while it runs.
+func endOf(j *batchv1.Job) *batchv1.JobCondition {
+	for i := range j.Status.Conditions {
+		c := &j.Status.Conditions[i]
+		if (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue {
+			return c
+		}
+	}
+	return nil
+}
+
+// needsResult returns whether the status does not have the result of a Job.
+func (o *observed) needsResult(j *job) bool {
+	if j.ID == "" {
+		return o.rdc.Spec.RestoreFrom != nil && o.rdc.Status.Restore == nil
+	}
+	return o.rdc.Status.Backup != nil && o.rdc.Status.Backup.Running == j.ID
+}
+
+// resultOf returns the result of a Job that has ended: what its container wrote as its termination message. Without a Pod, the condition of
+// the Job has the cause of a failure, and the numbers of a success are unknown. The session remembers the result.
+func (c *Controller) resultOf(ctx context.Context, rdc *v1.RedisCluster, j *batchv1.Job, end *batchv1.JobCondition) (*jobResult, error) {
+	current := c.sessions.get(rdc)
+	if known := current.results[j.UID]; known != nil {
+		return known, nil
+	}
+	pods, err := c.kube.CoreV1().Pods(j.Namespace).List(ctx, metav1.ListOptions{
+		LabelSelector: klabels.SelectorFromSet(klabels.Set{v1.LabelJob: rdc.Name}).String(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list Pods of Job %s: %w", j.Name, err)
+	}
+	result := &jobResult{}
+	if end.Type == batchv1.JobFailed {
+		result.Message = strings.TrimSuffix(end.Reason+": "+end.Message, ": ")
+	}
+	slices.SortFunc(pods.Items, func(a, b corev1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	for i := range pods.Items {
+		if p := &pods.Items[i]; metav1.IsControlledBy(p, j) {
+			result.read(p, end.Type)
+		}
+	}
+	current.results[j.UID] = result
+	return result, nil
+}
+
+// read reads the termination message of a Pod, if the Pod ended as its Job did.
+func (r *jobResult) read(p *corev1.Pod, ended batchv1.JobConditionType) {
+	for i := range p.Status.ContainerStatuses {
+		state := p.Status.ContainerStatuses[i].State.Terminated
+		if p.Status.ContainerStatuses[i].Name != containerJob || state == nil || (state.ExitCode == 0) != (ended == batchv1.JobComplete) {
+			continue
+		}
+		message := strings.TrimSpace(state.Message)
+		switch {
+		case ended == batchv1.JobComplete:
+			// A message that is not JSON has no numbers: the exit code counts.
+			_ = json.Unmarshal([]byte(message[strings.LastIndexByte(message, '\n')+1:]), r)
+			r.Message, r.Warning = "", shortened(r.Warning)
+		case message != "":
+			r.Message = shortened(message)
+		case state.Reason != "":
+			r.Message = fmt.Sprintf("%s, exit code %d", state.Reason, state.ExitCode) // Such as OOMKilled.
+		}
+	}
+}
+
+// shortened returns a text in one line of at most maxJobMessage bytes.
+func shortened(text string) string {
+	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "")), " ")
+	if len(text) > maxJobMessage {
+		text = strings.ToValidUTF8(text[:maxJobMessage], "") + "…"
+	}
+	return text
+}
+
+// forgetResults drops the results of Jobs that are gone.
+func (s *session) forgetResults(jobs []*job) {
+	for uid := range s.results {
+		if !slices.ContainsFunc(jobs, func(j *job) bool { return j.UID == uid }) {
+			delete(s.results, uid)
+		}
+	}
+}
