@@ -156,10 +156,6 @@ func revision(rdc *v1.RedisCluster) string {
 // the IPs of the others from that node.
 func service(rdc *v1.RedisCluster) *corev1ac.ServiceApplyConfiguration {
 	port, bus := ports(rdc)
-	servicePort := func(name string, number int) *corev1ac.ServicePortApplyConfiguration {
-		return corev1ac.ServicePort().WithName(name).WithProtocol(corev1.ProtocolTCP).
-			WithPort(int32(number)).WithTargetPort(intstr.FromString(name))
-	}
 	servicePorts := []*corev1ac.ServicePortApplyConfiguration{servicePort(portRedis, port), servicePort(portBus, bus)}
 	if tls := rdc.Spec.TLS; tls != nil {
 		servicePorts = append(servicePorts, servicePort(portTLS, int(tls.Port)))

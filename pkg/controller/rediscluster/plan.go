@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -149,6 +150,18 @@ func (o *observed) previewCommands(plan *preview.Plan, commands []command) error
 				metav1.SetMetaDataAnnotation(&marked.ObjectMeta, AnnotationTLS, c.names[0])
 			}
 			write.Fields, err = preview.Diff(c.on.pod, marked)
+		case labelPod:
+			write.Verb, write.Kind = "patch", "Pod"
+			marked := c.on.pod.DeepCopy()
+			metav1.SetMetaDataLabel(&marked.ObjectMeta, LabelExternal, strconv.Itoa(c.on.ordinal))
+			write.Fields, err = preview.Diff(c.on.pod, marked)
+		case giveUpAddress:
+			write.Verb, write.Kind = "patch", "Pod"
+			marked := c.on.pod.DeepCopy()
+			metav1.SetMetaDataAnnotation(&marked.ObjectMeta, AnnotationUnreachable, c.names[0])
+			write.Fields, err = preview.Diff(c.on.pod, marked)
+		case deleteService:
+			write.Verb, write.Kind, write.Name = "delete", "Service", c.names[0]
 		case deletePod:
 			write.Verb, write.Kind = "delete", "Pod"
 		case evictPod:

@@ -42,6 +42,7 @@ type recordedObserved struct {
 	Revisions          map[string]bool      `json:"revisions,omitempty"`
 	Pods               int                  `json:"pods"`
 	Uncounted          int                  `json:"uncounted"`
+	Services           []*corev1.Service    `json:"services,omitempty"`
 	// Nodes are those that were unknown or unreachable for some time, by their IDs.
 	Nodes map[string]recordedNode `json:"nodes,omitempty"`
 }
@@ -80,6 +81,10 @@ type recordedMember struct {
 	UnreadyFor       metav1.Duration               `json:"unreadyFor,omitzero"`
 	PromotedFor      metav1.Duration               `json:"promotedFor,omitzero"`
 	UnlinkedFor      metav1.Duration               `json:"unlinkedFor,omitzero"`
+	ReachedAt        string                        `json:"reachedAt,omitempty"`
+	WhyUnreached     string                        `json:"whyUnreached,omitempty"`
+	AddressMissedFor metav1.Duration               `json:"addressMissedFor,omitzero"`
+	UnreachedFor     metav1.Duration               `json:"unreachedFor,omitzero"`
 }
 
 // recordedNode is what a session remembers of a node.
@@ -113,7 +118,7 @@ func (o *observed) Record() any {
 		NoFailoverFor: duration(o.noFailoverFor), FailingFor: duration(o.failingFor),
 		Rejection: o.rejection, AccountMissing: o.accountMissing, MissingUser: o.missingUser,
 		EvictionRefused: o.evictionRefused, ActedAt: recording.Wall(o.now, o.actedAt), Revisions: o.revisions,
-		Pods: o.pods, Uncounted: o.uncounted, Nodes: map[string]recordedNode{},
+		Pods: o.pods, Uncounted: o.uncounted, Services: o.services, Nodes: map[string]recordedNode{},
 	}
 	if o.failure != nil {
 		r.Failure = &recordedProblem{o.failure.reason, o.failure.message}
@@ -133,6 +138,7 @@ func (o *observed) Record() any {
 			duration(m.silentFor), m.id, m.outdated, m.differs,
 			m.pending, m.pendingUsers, m.staleCertificate, duration(m.staleFor),
 			duration(m.unreadyFor), duration(m.promotedFor), duration(m.unlinkedFor),
+			recordAddress(m.reachedAt), m.whyUnreached, duration(m.addressMissedFor), duration(m.unreachedFor),
 		})
 	}
 	for id, n := range o.nodes {
@@ -163,6 +169,13 @@ func textsOf(commands []command) []string {
 	return texts
 }
 
+func recordAddress(a address) string {
+	if a == (address{}) {
+		return ""
+	}
+	return a.String()
+}
+
 func recordProblems(problems []problem) []recordedProblem {
 	var all []recordedProblem
 	for _, p := range problems {
@@ -177,7 +190,7 @@ func restore(r *recordedObserved) *observed {
 		noFailoverFor: r.NoFailoverFor.Duration,
 		failingFor:    r.FailingFor.Duration, rejection: r.Rejection, accountMissing: r.AccountMissing,
 		missingUser: r.MissingUser, evictionRefused: r.EvictionRefused, actedAt: r.ActedAt,
-		revisions: r.Revisions, pods: r.Pods, uncounted: r.Uncounted,
+		revisions: r.Revisions, pods: r.Pods, uncounted: r.Uncounted, services: r.Services,
 	}
 	if r.Failure != nil {
 		o.failure = &problem{r.Failure.Reason, r.Failure.Message}
@@ -202,8 +215,11 @@ func restore(r *recordedObserved) *observed {
 			silentFor: m.SilentFor.Duration, id: m.ID, outdated: m.Outdated, differs: m.Differs, pending: m.Pending,
 			pendingUsers: m.PendingUsers,
 			unreadyFor:   m.UnreadyFor.Duration, promotedFor: m.PromotedFor.Duration, unlinkedFor: m.UnlinkedFor.Duration,
+			reachedAt: addressIn(m.ReachedAt), whyUnreached: m.WhyUnreached, addressMissedFor: m.AddressMissedFor.Duration,
+			unreachedFor: m.UnreachedFor.Duration,
 		})
 	}
+	o.matchServices()
 	o.merge()
 	for id, known := range r.Nodes {
 		if n := o.nodes[id]; n != nil {

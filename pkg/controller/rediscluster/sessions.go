@@ -43,6 +43,7 @@ type Node interface {
 	DeleteLibrary(ctx context.Context, name string) error
 	Directives(ctx context.Context, names []string) (map[string]string, error)
 	SetDirective(ctx context.Context, name, value string) error
+	Announce(ctx context.Context, ip string, port, busPort int) error
 	Users(ctx context.Context) (map[string]redisnode.User, error)
 	SetUser(ctx context.Context, name string, rules []string) error
 	SwitchTLS(ctx context.Context, on bool, port, busPort int) error
@@ -101,6 +102,8 @@ type session struct {
 
 	rules directiveRules
 	asked map[types.UID]answer // by the UID of the Pod
+
+	reachedNodes map[types.UID]reached // by the UID of the Pod
 
 	linked  map[string]link      // by the ID of the replica
 	reached map[string]time.Time // when a member was last connected to a node, by the node's ID
@@ -239,6 +242,8 @@ const (
 	factNoFailover      = "no failover"
 	factNewPassword     = "password is everywhere "
 	factUnassigned      = "slots unassigned"
+	factUnreached       = "unreached "
+	factAddressMissed   = "address missed "
 	factFailing         = "commands fail"
 )
 
@@ -262,6 +267,7 @@ func (s *session) recall(o *observed) {
 	s.recordReachable(o)
 	s.recordLinks(o)
 	s.recallPasswords(o)
+	s.recallAddresses(o)
 	if slices.ContainsFunc(o.members, (*member).preventsFailover) {
 		o.noFailoverFor = s.ageOf(factNoFailover, o.now)
 	}

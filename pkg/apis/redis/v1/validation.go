@@ -105,6 +105,7 @@ func (s *RedisClusterSpec) validate(path *field.Path) field.ErrorList {
 	}
 	errs = append(errs, s.validateUsers(path)...)
 	errs = append(errs, s.validateTLS(path)...)
+	errs = append(errs, s.validateAccess(path.Child("access"))...)
 	errs = append(errs, s.PodTemplate.validate(path.Child("podTemplate"))...)
 	return append(errs, s.NetworkPolicy.validate(path.Child("networkPolicy"))...)
 }

@@ -59,6 +59,9 @@ type RedisClusterSpecApplyConfiguration struct {
 	// networkPolicy limits who can connect to the Pods, by a NetworkPolicy with the name of the
 	// cluster. Default: no NetworkPolicy. A change replaces no Pod.
 	NetworkPolicy *NetworkPolicyApplyConfiguration `json:"networkPolicy,omitempty"`
+	// access adds Services for clients: one inside of the cluster, and one for each node outside of it.
+	// A change replaces no Pod.
+	Access *AccessApplyConfiguration `json:"access,omitempty"`
 }
 
 // RedisClusterSpecApplyConfiguration constructs a declarative configuration of the RedisClusterSpec type for use with
@@ -171,5 +174,13 @@ func (b *RedisClusterSpecApplyConfiguration) WithPodTemplate(value *PodTemplateA
 // If called multiple times, the NetworkPolicy field is set to the value of the last call.
 func (b *RedisClusterSpecApplyConfiguration) WithNetworkPolicy(value *NetworkPolicyApplyConfiguration) *RedisClusterSpecApplyConfiguration {
 	b.NetworkPolicy = value
+	return b
+}
+
+// WithAccess sets the Access field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Access field is set to the value of the last call.
+func (b *RedisClusterSpecApplyConfiguration) WithAccess(value *AccessApplyConfiguration) *RedisClusterSpecApplyConfiguration {
+	b.Access = value
 	return b
 }
