@@ -25,6 +25,7 @@ import (
 
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/redisnode"
 	"github.com/glassback/glassback/pkg/redisnode/redistest"
 )
 
@@ -230,6 +231,25 @@ func (w *world) expectInside() {
 	}
 }
 
+// opened syncs until every node announces an address that is not the IP of its Pod. Then it checks them, and the cluster.
+func (w *world) opened(what string) {
+	w.t.Helper()
+	w.until(what, func() bool {
+		rdc := w.rdc()
+		for _, p := range w.pods() {
+			node := w.connect(p)
+			view, err := node.View(w.t.Context())
+			node.Close()
+			if err != nil || slices.ContainsFunc(view.Table, func(e redisnode.Entry) bool { return e.Myself && e.IP == p.Status.PodIP }) {
+				return false
+			}
+		}
+		return len(w.pods()) == int(*rdc.Spec.Size) && !slices.ContainsFunc(rdc.Status.Nodes, func(n v1.Node) bool { return n.Address == "" })
+	})
+	w.ready(what)
+	w.expectOutside()
+}
+
 func external(of v1.ExternalType) func(*v1.RedisCluster) {
 	return func(rdc *v1.RedisCluster) {
 		rdc.Spec.Access = &v1.Access{Service: &v1.ClientService{}, External: &v1.ExternalAccess{Type: of}}
@@ -319,20 +339,15 @@ func TestAccessOutlivesChanges(t *testing.T) {
 			load := w.load(t)
 			load.everyKey()
 			w.servers[w.pod(w.podWith(v1.RoleReplica)).UID].Stop()
-			w.ready("the cluster after the restart of a replica")
-			w.expectOutside()
+			w.opened("the cluster after the restart of a replica")
 			w.servers[w.pod(w.podWith(v1.RoleMaster)).UID].Stop()
-			w.ready("the cluster after the restart of a master")
-			w.expectOutside()
+			w.opened("the cluster after the restart of a master")
 			w.deletePods(w.podWith(v1.RoleReplica))
-			w.ready("another Pod")
-			w.expectOutside()
+			w.opened("another Pod")
 			w.change(func(rdc *v1.RedisCluster) { rdc.Spec.Size = ptr.To[int32](8) })
-			w.ready("eight nodes")
-			w.expectOutside()
+			w.opened("eight nodes")
 			w.change(func(rdc *v1.RedisCluster) { rdc.Spec.Size = ptr.To[int32](6) })
-			w.ready("six nodes")
-			w.expectOutside()
+			w.opened("six nodes")
 			w.until("the Services of the nodes that left to be deleted", func() bool { return len(w.services()) == 6 })
 			if lost := load.lost(); lost > 0 {
 				t.Errorf("%d keys lost what was acknowledged", lost)
