@@ -334,7 +334,7 @@ func container(rdc *v1.RedisCluster) corev1.Container {
 		},
 		// Inline, and not in the ConfigMap: so Pods that are created from the ConfigMap of an earlier version have it too.
 		Lifecycle: &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{
-			Exec: &corev1.ExecAction{Command: []string{"sh", "-c", asOperator(rdc, stopCommand)}},
+			Exec: &corev1.ExecAction{Command: []string{"sh", "-c", asOperator(rdc, withAddress(rdc, stopCommand))}},
 		}},
 		// No startup probe is needed, since Redis answers that it is loading. During a slow command it answers BUSY; so a
 		// minute without any answer means that it hangs.

@@ -66,6 +66,17 @@ func servicePort(name string, number int) *corev1ac.ServicePortApplyConfiguratio
 		WithPort(int32(number)).WithTargetPort(intstr.FromString(name))
 }
 
+// withAddress returns stop.sh for a node that announces another address than the IP of its Pod: its replicas ask for its data there. A Pod
+// that was created without spec.access.external has stop.sh as it is: its node hands over only while it announces the IP of its Pod.
+func withAddress(rdc *v1.RedisCluster, script string) string {
+	if rdc.Spec.External() == nil {
+		return script
+	}
+	const afterID, host = `[ -n "$me" ] || exit 0` + "\n", `"master_host:$POD_IP"`
+	at := `at=$(ask -h "$POD_IP" -p "$PORT" CLUSTER NODES | sed -n "s/^$me \\([^ @]*\\):[0-9]*@.*/\\1/p")` + "\n"
+	return strings.Replace(strings.Replace(script, afterID, afterID+at, 1), host, `"master_host:$at"`, 1)
+}
+
 // address is where a node is reached: on the port for clients, and by the other nodes also on the port of the bus.
 type address struct {
 	IP   string
