@@ -91,6 +91,7 @@ func announcing(ordinals ...int) alter {
 		selected(ordinals...)(o)
 		for _, i := range ordinals {
 			each(o, idOf(i), func(e *redisnode.Entry) { setAddress(e, nodePortsOf(i)) })
+			setAddress(saidBy(o, i, idOf(i)), nodePortsOf(i))
 		}
 	}
 }
