@@ -54,7 +54,7 @@ func TestNodeRedisAccess(t *testing.T) {
 	} else {
 		_ = conn.Close() // Nothing was sent.
 	}
-	c.signal(t, c.master(t), syscall.SIGTERM)
+	c.signal(t, c.master(t), syscall.SIGKILL)
 	changing.opened(t)
 	open.heals(t, "a container that ended")
 	w.kept("a container that ended")
