@@ -82,6 +82,7 @@ var warnings = map[string][]string{
 	"mycronjob-labels.yaml":      nil,
 	"mycronjob-schedule.yaml":    nil,
 	"mycronjob.yaml":             nil,
+	"rediscluster-access.yaml":   nil,
 	"rediscluster-exporter.yaml": {"spec.storage: without it a Pod's data is gone with the Pod"},
 	"rediscluster-storage.yaml":  nil,
 	"rediscluster-users.yaml":    {"spec.storage: without it a Pod's data is gone with the Pod"},
