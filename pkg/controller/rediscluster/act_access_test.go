@@ -158,7 +158,8 @@ func TestServicesOfAccess(t *testing.T) {
 		clients.Annotations["a"] != "b" || clients.Spec.Selector[LabelExternal] != "" || clients.Labels[LabelExternal] != "" {
 		t.Errorf("the Service for clients is %+v", clients)
 	}
-	if *node.Name != "demo-3" || len(node.Spec.Ports) != 2 || !*node.Spec.PublishNotReadyAddresses || node.Spec.Selector[LabelExternal] != "3" ||
+	if *node.Name != "demo-3" || len(node.Spec.Ports) != 2 || !*node.Spec.PublishNotReadyAddresses ||
+		node.Spec.Selector[LabelExternal] != "3" ||
 		node.Labels[LabelExternal] != "3" || *node.Spec.Type != corev1.ServiceTypeLoadBalancer {
 		t.Errorf("the Service of a node is %+v", node)
 	}

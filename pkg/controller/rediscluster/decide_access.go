@@ -104,8 +104,8 @@ func correctAddresses(o *observed) *plan {
 // behind.
 func (o *observed) addressPatience() time.Duration { return max(2*o.nodeTimeout(), 5*time.Second) }
 
-// isUnreached returns whether the other nodes do not reach a member at the address that it announces. A node that does not reach most of the
-// others is no witness, unless there is no other: then it may be due to the addresses of all.
+// isUnreached returns whether the other nodes do not reach a member at the address that it announces. A node that does not reach most of
+// the others is no witness, unless there is no other: then it may be due to the addresses of all.
 func (o *observed) isUnreached(m *member) bool {
 	if !m.isElsewhere() {
 		return false

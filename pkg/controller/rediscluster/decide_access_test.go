@@ -274,7 +274,9 @@ func TestExternalAddress(t *testing.T) {
 	deleted.DeletionTimestamp = &metav1.Time{Time: seenAt}
 	unnamed := serviceOf(rdc, 0)
 	unnamed.Spec.Ports = unnamed.Spec.Ports[:1]
-	hosts := v1.ExternalAccess{Type: v1.ExternalNodePort, Hosts: []v1.Host{{Name: "other", IP: "192.0.2.8"}, {Name: "machine", IP: "192.0.2.7"}}}
+	hosts := v1.ExternalAccess{Type: v1.ExternalNodePort, Hosts: []v1.Host{
+		{Name: "other", IP: "192.0.2.8"}, {Name: "machine", IP: "192.0.2.7"},
+	}}
 	for name, test := range map[string]struct {
 		spec    *v1.ExternalAccess
 		service *corev1.Service
@@ -329,10 +331,12 @@ func TestUnreachedNodes(t *testing.T) {
 		alters []alter
 		want   []int
 	}{
-		"all are reached":                        {[]alter{announcing(all...)}, nil},
-		"one is not reached by one other":        {[]alter{announcing(all...), missed(3, 0)}, []int{3}},
-		"one does not reach any other":           {[]alter{announcing(all...), others(0)}, nil},
-		"no node reaches another":                {[]alter{announcing(all...), others(0), others(1), others(2), others(3), others(4), others(5)}, all},
+		"all are reached":                 {[]alter{announcing(all...)}, nil},
+		"one is not reached by one other": {[]alter{announcing(all...), missed(3, 0)}, []int{3}},
+		"one does not reach any other":    {[]alter{announcing(all...), others(0)}, nil},
+		"no node reaches another": {
+			[]alter{announcing(all...), others(0), others(1), others(2), others(3), others(4), others(5)}, all,
+		},
 		"the IP of a Pod is not reached":         {[]alter{announcing(0, 1, 2, 4, 5), missed(3, 0)}, nil},
 		"one has not heard of the address":       {[]alter{announcing(0, 1, 2, 4, 5), announcingAlone(3), missed(3, 0)}, nil},
 		"no other node answers":                  {[]alter{announcing(all...), silenced(time.Minute, 1, 2, 3, 4, 5)}, nil},

@@ -5,12 +5,12 @@ SPDX-License-Identifier: Apache-2.0
 
 // Package rediscluster creates a Redis Cluster for each RedisCluster, and keeps it healthy.
 //
-//	owns    Pods, a Service, a PodDisruptionBudget, a NetworkPolicy, a ConfigMap for each revision of the Pods, with
-//	        spec.users a Secret, and PersistentVolumeClaims, which outlive the RedisCluster
+//	owns    Pods, a Service, with spec.access one for clients and one for each Pod, a PodDisruptionBudget, a NetworkPolicy, a
+//	        ConfigMap for each revision of the Pods, with spec.users a Secret, and PersistentVolumeClaims, which outlive the RedisCluster
 //	reads   RedisClusters and their children, from the caches; the Secret with the password, once, and
 //	        again while it may have changed; the Secrets of spec.users and spec.tls, every 30 s; the state of every redis-server
-//	writes  Pods (directives and TLS, in annotations) and claims, one by one; the other children by server-side apply; commands to
-//	        redis-servers; RedisCluster status, Event
+//	writes  Pods (directives, TLS and addresses, in annotations and a label) and claims, one by one; the other children by
+//	        server-side apply; commands to redis-servers; RedisCluster status, Event
 //
 // A sync observes everything and takes one step:
 //
@@ -58,6 +58,9 @@ SPDX-License-Identifier: Apache-2.0
 //   - With spec.tls, all nodes switch replication and the cluster bus at once, after all have a certificate. What they switch to is in
 //     an annotation of each Pod before. No replica is elected until all nodes reach each other again. No Pod is replaced for a
 //     certificate that its node could not use.
+//   - With spec.access.external, a node announces the address of its Service only after the operator has reached this very node there.
+//     One node changes at a time, while all nodes reach each other. If the others do not reach it at the new address, it returns to
+//     the IP of its Pod. No Service is deleted while a node knows its address.
 //   - Its NetworkPolicy has no rule without peers but those of the user: such a rule would admit everyone.
 //   - It assigns a slot once. A slot that is being moved has marks on both nodes, by which a later sync finishes the
 //     move.

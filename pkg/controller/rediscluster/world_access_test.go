@@ -105,7 +105,8 @@ func (p *proxy) close() {
 
 // services returns the Services for clients outside of the cluster.
 func (w *world) services() []corev1.Service {
-	list, err := w.kube.Tracker().List(corev1.SchemeGroupVersion.WithResource("services"), corev1.SchemeGroupVersion.WithKind("Service"), "default")
+	version := corev1.SchemeGroupVersion
+	list, err := w.kube.Tracker().List(version.WithResource("services"), version.WithKind("Service"), "default")
 	if err != nil {
 		w.t.Fatal(err)
 	}
