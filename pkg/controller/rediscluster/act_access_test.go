@@ -39,6 +39,33 @@ func (s *stage) allocate() {
 	}
 }
 
+// addServices adds the Services of all members, with their ports, and gives the Pods a machine.
+func (s *stage) addServices() {
+	s.t.Helper()
+	for _, i := range allSix {
+		service := serviceOf(s.rdc(), i)
+		service.Namespace, service.Labels[v1.LabelRedisCluster] = "default", s.rdc().Name
+		s.add(service)
+		s.setPod(service.Name, func(p *corev1.Pod) { p.Status.HostIP = machineIP })
+	}
+	s.allocate()
+}
+
+// setPod changes a Pod, as another client does.
+func (s *stage) setPod(name string, change func(*corev1.Pod)) {
+	s.t.Helper()
+	resource := corev1.SchemeGroupVersion.WithResource("pods")
+	found, err := s.kube.Tracker().Get(resource, "default", name)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	pod := found.(*corev1.Pod).DeepCopy()
+	change(pod)
+	if err := s.kube.Tracker().Update(resource, pod, "default"); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 // steps runs some syncs, and returns the commands to nodes.
 func (s *stage) steps(n int) []string {
 	s.t.Helper()
@@ -92,15 +119,11 @@ func TestANodeAnnouncesWhereItWasReached(t *testing.T) {
 func TestServicesAreDeletedByTheirUID(t *testing.T) {
 	o := see(six(), served, selected(allSix...))
 	s := playing(t, o)
-	for _, service := range o.services {
-		service.Namespace, service.Labels[v1.LabelRedisCluster] = "default", o.rdc.Name
-		s.add(service)
-	}
+	s.addServices()
 	foreign := serviceOf(o.rdc, 7)
 	foreign.Namespace, foreign.OwnerReferences = "default", nil
 	foreign.Labels[v1.LabelRedisCluster] = o.rdc.Name
 	s.add(foreign)
-	s.allocate()
 	s.catchUp()
 	var deleted []string
 	for range 3 {
@@ -126,10 +149,7 @@ func TestServicesAreDeletedByTheirUID(t *testing.T) {
 func TestAnAddressIsGivenUpBeforeTheNodeLeavesIt(t *testing.T) {
 	o := see(six(), opening, announcing(allSix...), missed(3, 0))
 	s := playing(t, o)
-	for _, service := range o.services {
-		service.Namespace, service.Labels[v1.LabelRedisCluster] = "default", o.rdc.Name
-		s.add(service)
-	}
+	s.addServices()
 	s.catchUp()
 	s.steps(3)
 	s.clock.Step(o.addressPatience())
