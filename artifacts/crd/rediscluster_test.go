@@ -335,6 +335,48 @@ func TestSchemaAndValidateAgreeOnChangesOfARestore(t *testing.T) {
 	}
 }
 
+func TestSchemaAndValidateAgreeOnAccess(t *testing.T) {
+	opened := func(external map[string]any) map[string]any {
+		return redisCluster(map[string]any{"access": map[string]any{"service": map[string]any{}, "external": external}})
+	}
+	hosts := func(of string, ips ...string) map[string]any {
+		var list []any
+		for i, ip := range ips {
+			list = append(list, map[string]any{"name": fmt.Sprintf("machine-%d", i), "ip": ip})
+		}
+		return opened(map[string]any{"type": of, "hosts": list})
+	}
+	secured := opened(map[string]any{"type": "NodePort"})
+	secured["spec"].(map[string]any)["tls"] = map[string]any{"secretRef": map[string]any{"name": "redis-tls"}}
+	server := servers(t)["RedisCluster"]
+	for name, test := range map[string]struct {
+		object map[string]any
+		want   bool
+	}{
+		"ports of machines":              {opened(map[string]any{"type": "NodePort"}), true},
+		"load balancers":                 {opened(map[string]any{"type": "LoadBalancer"}), true},
+		"no type":                        {opened(map[string]any{}), false},
+		"another type":                   {opened(map[string]any{"type": "ExternalName"}), false},
+		"IPs of machines":                {hosts("NodePort", "192.0.2.7", "2001:db8::7"), true},
+		"an IP with leading zeros":       {hosts("NodePort", "192.0.2.07"), false},
+		"an IP with a zone":              {hosts("NodePort", "fe80::1%eth0"), false},
+		"IPv4 in IPv6":                   {hosts("NodePort", "::ffff:192.0.2.7"), false},
+		"the name of a machine":          {hosts("NodePort", "machine-1"), false},
+		"IPs of machines of balancers":   {hosts("LoadBalancer", "192.0.2.7"), false},
+		"no IPs of machines of one":      {hosts("LoadBalancer"), true},
+		"with TLS":                       {secured, false},
+		"a Service for clients, and TLS": {redisCluster(map[string]any{"access": map[string]any{"service": map[string]any{}}}), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, errs := server.judge(t, test.object, nil)
+			if (len(errs) == 0) != test.want {
+				t.Errorf("the schema says %v, want it accepted: %t", errs, test.want)
+			}
+			server.agreeOnUpdate(t, test.object, nil)
+		})
+	}
+}
+
 // No client can parse the first of the quantities, and the second takes minutes. An object
 // that has one would stop the informers of all, and it must not stop the API server either:
 // rules compare quantities.
@@ -494,7 +536,7 @@ func (g generator) redisCluster() map[string]any {
 		value any
 	}{
 		{"storage", g.storage()}, {"resources", g.resources()}, {"config", g.config()}, {"authSecretRef", g.secretKey()},
-		{"tls", g.tls()}, {"backup", g.backup()},
+		{"tls", g.tls()}, {"backup", g.backup()}, {"access", g.access()},
 		{"podTemplate", g.podTemplate()}, {"networkPolicy", g.networkPolicy()},
 	} {
 		if g.oneIn(4) {
@@ -550,6 +592,24 @@ func (g generator) tls() any {
 		delete(tls, pick(g, "secretRef", "mode"))
 	}
 	return tls
+}
+
+func (g generator) access() any {
+	external := map[string]any{"type": pick(g, "NodePort", "NodePort", "LoadBalancer", "ClusterIP")}
+	if g.oneIn(2) {
+		external["hosts"] = []any{map[string]any{"name": "machine-1", "ip": g.mutate(pick(g, "192.0.2.7", "2001:db8::7"), "0.:g% ")}}
+	}
+	if g.oneIn(4) {
+		external["annotations"] = map[string]any{"a": "b"}
+	}
+	access := map[string]any{}
+	if !g.oneIn(4) {
+		access["external"] = external
+	}
+	if g.oneIn(2) {
+		access["service"] = map[string]any{"annotations": map[string]any{"a": "b"}}
+	}
+	return access
 }
 
 func (g generator) storage() any {

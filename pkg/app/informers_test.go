@@ -76,7 +76,7 @@ func TestTransforms(t *testing.T) {
 				Secret: &corev1.SecretVolumeSource{SecretName: "a"},
 			}}}},
 			Status: corev1.PodStatus{
-				Phase: corev1.PodRunning, PodIP: "10.0.0.1",
+				Phase: corev1.PodRunning, HostIP: "10.1.0.1", PodIP: "10.0.0.1",
 				Conditions:            []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}},
 				InitContainerStatuses: []corev1.ContainerStatus{{Name: "init", Ready: true}},
 				ContainerStatuses:     []corev1.ContainerStatus{{Name: "redis", Ready: true}},
@@ -87,7 +87,7 @@ func TestTransforms(t *testing.T) {
 			p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "A", Value: secret}}
 			p.Spec.Containers[0].LivenessProbe = &corev1.Probe{}
 			p.Spec.InitContainers = []corev1.Container{{Name: secret}}
-			p.Status.HostIP, p.Status.Message = "10.1.0.1", secret
+			p.Status.HostIPs, p.Status.Message = []corev1.HostIP{{IP: "10.1.0.1"}}, secret
 		}
 		return p
 	}

@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -126,7 +128,51 @@ func (c *checker) checkNodes(ctx context.Context, rdc *redisv1.RedisCluster) Res
 		})
 	}
 	asking.Wait()
-	return answered(answers, len(pods.Items), c.inside)
+	return reached(rdc, answered(answers, len(pods.Items), c.inside), func(ip string, port int) error {
+		node := redisnode.Dial(ip, port, redisnode.Login{})
+		defer node.Close()
+		_, err := node.View(ctx)
+		return err
+	})
+}
+
+// reached adds to the result of a RedisCluster with access from outside which addresses answer there. No password is sent: a node that
+// refuses the request answers, too.
+func reached(rdc *redisv1.RedisCluster, result Result, ask func(ip string, port int) error) Result {
+	if rdc.Spec.External() == nil || result.State == Failed {
+		return result
+	}
+	nodes := rdc.Status.Nodes
+	errs := make([]error, len(nodes))
+	var asking sync.WaitGroup
+	turns := make(chan struct{}, maxNodes)
+	for i, n := range nodes {
+		ip, port, _ := net.SplitHostPort(n.Address)
+		number, err := strconv.Atoi(port)
+		if err != nil {
+			errs[i] = errors.New("the node has no address outside of the cluster")
+			continue
+		}
+		asking.Go(func() {
+			turns <- struct{}{}
+			defer func() { <-turns }()
+			if err := ask(ip, number); !errors.Is(err, redisnode.ErrPassword) {
+				errs[i] = err
+			}
+		})
+	}
+	asking.Wait()
+	found := strings.TrimPrefix(result.Reason+"; ", "; ")
+	for i, err := range errs {
+		if err != nil {
+			return warn(fmt.Sprintf("%sfrom outside, not all answer: %s: %v", found, nodes[i].Pod, err),
+				"see the conditions of the RedisCluster, its Services, and the firewall between here and their addresses")
+		}
+	}
+	if result.State == OK || result.State == Skipped {
+		return pass(fmt.Sprintf("%sfrom outside, %s", found, count(len(nodes), "node")+" answer"))
+	}
+	return result
 }
 
 // tlsSecret returns the Secret of spec.tls, and why the nodes cannot use it; nil and "" without spec.tls.

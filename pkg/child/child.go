@@ -209,7 +209,7 @@ func (k *Kind[T, A]) update(owner metav1.Object, change Change, observed Observe
 // create creates the child, by an apply that fails if an object has its name. If the owner controls that object, create applies the desired
 // configuration to it.
 func (k *Kind[T, A]) create(ctx context.Context, owner metav1.Object, name string, desired Desired[A]) (Outcome, error) {
-	if contested := k.owners.contested(owner, k.Name); contested.Wait > 0 {
+	if contested := k.owners.contested(owner, k.Name, name); contested.Wait > 0 {
 		return contested, nil
 	}
 	var none A
@@ -221,7 +221,7 @@ func (k *Kind[T, A]) create(ctx context.Context, owner metav1.Object, name strin
 	sum := checksumOf(configuration) // Before it gets the resourceVersion.
 	created, err := client.Apply(ctx, configuration.WithResourceVersion(neverVersion), applyOptions)
 	if err == nil {
-		k.owners.repairs.applied(owner, k.Name, checksum{}, sum)
+		k.owners.repairs.applied(owner, nameOf(k.Name, name), checksum{}, sum)
 		k.wrote(ctx, owner, "create", created)
 		return Outcome{Wrote: true}, nil
 	}
@@ -270,7 +270,7 @@ func (k *Kind[T, A]) unreadable(name, reason string) Outcome {
 // apply applies configuration to object, unless object was changed meanwhile. The UID makes sure that the object exists:
 // without it, an apply would create a deleted object again. owned holds the fields of object that the operator owns.
 func (k *Kind[T, A]) apply(ctx context.Context, owner metav1.Object, object T, owned, configuration A) (Outcome, error) {
-	if contested := k.owners.contested(owner, k.Name); contested.Wait > 0 {
+	if contested := k.owners.contested(owner, k.Name, object.GetName()); contested.Wait > 0 {
 		return contested, nil
 	}
 	sum := checksumOf(configuration) // Before it gets the UID and the resourceVersion.
@@ -282,7 +282,7 @@ func (k *Kind[T, A]) apply(ctx context.Context, owner metav1.Object, object T, o
 	if applied.GetResourceVersion() == object.GetResourceVersion() {
 		return Outcome{}, nil
 	}
-	k.owners.repairs.applied(owner, k.Name, checksumOf(owned), sum)
+	k.owners.repairs.applied(owner, nameOf(k.Name, object.GetName()), checksumOf(owned), sum)
 	k.wrote(ctx, owner, "apply", applied)
 	return Outcome{Wrote: true}, nil
 }

@@ -62,9 +62,12 @@ func (o *Owners) taken(owner metav1.Object, kind string, object metav1.Object) e
 		kind, object.GetName(), holder.Kind, holder.Name))
 }
 
+// nameOf names a child of an owner.
+func nameOf(kind, name string) string { return kind + " " + name }
+
 // contested returns the outcome of an apply that must wait; its Wait is 0 if the apply may be made now.
-func (o *Owners) contested(owner metav1.Object, kind string) Outcome {
-	wait := o.repairs.wait(owner, kind)
+func (o *Owners) contested(owner metav1.Object, kind, name string) Outcome {
+	wait := o.repairs.wait(owner, nameOf(kind, name))
 	if wait == 0 {
 		return Outcome{}
 	}

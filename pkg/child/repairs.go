@@ -31,11 +31,11 @@ type repairs struct {
 	clock clock.PassiveClock
 
 	mu    sync.Mutex
-	byKey map[cache.ObjectName][]repair // by owner; one for each kind of child
+	byKey map[cache.ObjectName][]repair // by owner; one for each child
 }
 
 type repair struct {
-	kind       string
+	child      string
 	owner      types.UID
 	generation int64 // of the owner
 	times      int
@@ -56,10 +56,11 @@ func (r repair) delay() time.Duration {
 	return min(minDelay<<min(r.times-freeRepairs, 10), maxDelay)
 }
 
-// of returns the repair of an owner's child of that kind, and its index in the list; the index is negative without a repair.
-func (r *repairs) of(owner cache.ObjectName, kind string) (repair, int) {
+// of returns the repair of an owner's child, by the kind and the name of the child, and its index in the list; the index is negative
+// without a repair.
+func (r *repairs) of(owner cache.ObjectName, child string) (repair, int) {
 	list := r.byKey[owner]
-	i := slices.IndexFunc(list, func(of repair) bool { return of.kind == kind })
+	i := slices.IndexFunc(list, func(of repair) bool { return of.child == child })
 	if i < 0 {
 		return repair{}, i
 	}
@@ -67,10 +68,10 @@ func (r *repairs) of(owner cache.ObjectName, kind string) (repair, int) {
 }
 
 // wait returns how long an apply to the child must wait from now; 0 if it may be made now.
-func (r *repairs) wait(owner metav1.Object, kind string) time.Duration {
+func (r *repairs) wait(owner metav1.Object, child string) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	last, _ := r.of(cache.MetaObjectToName(owner), kind)
+	last, _ := r.of(cache.MetaObjectToName(owner), child)
 	if !last.sameGeneration(owner) {
 		return 0
 	}
@@ -79,11 +80,13 @@ func (r *repairs) wait(owner metav1.Object, kind string) time.Duration {
 
 // applied counts an apply to the child. found and desired are the checksums of the fields that the operator owned
 // before and after.
-func (r *repairs) applied(owner metav1.Object, kind string, found, desired checksum) {
+func (r *repairs) applied(owner metav1.Object, child string, found, desired checksum) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	key := cache.MetaObjectToName(owner)
-	last, i := r.of(key, kind)
+	// Those of earlier generations count for nothing.
+	r.byKey[key] = slices.DeleteFunc(r.byKey[key], func(of repair) bool { return !of.sameGeneration(owner) })
+	last, i := r.of(key, child)
 	unchanged := last.sameGeneration(owner) && found != (checksum{}) && found == last.desired
 	if !last.sameGeneration(owner) || r.clock.Since(last.last) > max(calm, 2*last.delay()) {
 		last = repair{owner: owner.GetUID(), generation: owner.GetGeneration()}
@@ -92,7 +95,7 @@ func (r *repairs) applied(owner metav1.Object, kind string, found, desired check
 		last.times++
 		last.last = r.clock.Now()
 	}
-	last.kind, last.desired = kind, desired
+	last.child, last.desired = child, desired
 	if i < 0 {
 		r.byKey[key] = append(r.byKey[key], last)
 		return

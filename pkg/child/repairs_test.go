@@ -193,13 +193,16 @@ func TestAFightIsAboutOneChild(t *testing.T) {
 	f.repair(t)
 	other := f.owner.DeepCopy()
 	other.Name = "other"
-	if out := f.owners.contested(other, "ConfigMap"); out != (Outcome{}) {
+	if out := f.owners.contested(other, "ConfigMap", name); out != (Outcome{}) {
 		t.Errorf("another owner's: %+v", out)
 	}
-	if out := f.owners.contested(f.owner, "Secret"); out != (Outcome{}) {
+	if out := f.owners.contested(f.owner, "Secret", name); out != (Outcome{}) {
 		t.Errorf("another kind: %+v", out)
 	}
-	if out := f.owners.contested(f.owner, "ConfigMap"); out.Wait == 0 {
+	if out := f.owners.contested(f.owner, "ConfigMap", "other"); out != (Outcome{}) {
+		t.Errorf("another one of the kind: %+v", out)
+	}
+	if out := f.owners.contested(f.owner, "ConfigMap", name); out.Wait == 0 {
 		t.Error("the child itself is not contested")
 	}
 	f.owners.Forget(cache.MetaObjectToName(f.owner))

@@ -52,8 +52,8 @@ var byController = map[string][]Permission{
 		Permission{Resource: "pods", Subresource: "eviction", Verbs: []string{"create"}}, // replaces a ready Pod
 		Permission{Resource: "persistentvolumeclaims", Verbs: []string{"create", "delete", "list", "patch", "watch"}},
 		Permission{Resource: "secrets", Verbs: []string{"create", "get"}}, // passwords; the operator's own, with spec.users
-		Permission{Resource: "services", Verbs: childVerbs},
-		Permission{Resource: "configmaps", Verbs: optionalVerbs}, // deletes those of old revisions
+		Permission{Resource: "services", Verbs: optionalVerbs},            // deletes those of spec.access
+		Permission{Resource: "configmaps", Verbs: optionalVerbs},          // deletes those of old revisions
 		Permission{Group: "networking.k8s.io", Resource: "networkpolicies", Verbs: optionalVerbs},
 		Permission{Group: "policy", Resource: "poddisruptionbudgets", Verbs: childVerbs},
 		Permission{Group: "batch", Resource: "jobs", Verbs: []string{"create", "delete", "get", "list", "watch"}}, // backups

@@ -86,6 +86,16 @@ func (n *Node) SetDirective(ctx context.Context, name, value string) error {
 	})
 }
 
+// Announce sets the address that the node tells to the other nodes and to clients, until the node stops. With the port 0, it tells the port
+// on which it listens; so with busPort. The three change together.
+func (n *Node) Announce(ctx context.Context, ip string, port, busPort int) error {
+	return n.request(ctx, "CONFIG SET", func(client *redis.Client) error {
+		cmd := client.Do(ctx, "CONFIG", "SET", "cluster-announce-ip", ip,
+			"cluster-announce-port", strconv.Itoa(port), "cluster-announce-bus-port", strconv.Itoa(busPort))
+		return failed(cmd, cmd.Err())
+	})
+}
+
 // temporary returns whether the node refuses all commands at this moment, or all commands of this connection.
 func temporary(err error) bool {
 	return slices.ContainsFunc([]string{"LOADING", "BUSY", "NOAUTH", "WRONGPASS", "MASTERDOWN", "ERR AUTH", "ERR max number of clients"},

@@ -178,7 +178,7 @@ func (n *Node) View(ctx context.Context) (*View, error) {
 		view.parseInfo(text(info))
 		return &View{Version: view.Version, Loading: true}, nil
 	}
-	view, err := parseView(text(id), text(cluster), text(nodes), text(info), keys.Val())
+	view, err := parseView(text(id), text(cluster), text(nodes), text(info), keys.Val(), n.login.TLS != (TLS{}))
 	if err == nil && functions.Err() == nil {
 		view.Libraries, err = parseLibraries(functions.Val())
 	}

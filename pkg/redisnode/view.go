@@ -49,8 +49,9 @@ type View struct {
 	MasterIP string
 	// MasterPort is the port for that; 0 without a MasterIP.
 	MasterPort int
-	// Stray says that a replica is connected to a node at an IP that is not its master's: it may
-	// have the data of that node. LinkUp is false then.
+	// Stray says that a replica is connected to a node at an address that is not its master's: it may
+	// have the data of that node. LinkUp is false then. With TLS, a node has two ports, and only the
+	// IP counts.
 	Stray bool
 	// Offset is how many bytes of its history a master has sent, or a replica has
 	// applied. Only offsets of one master and its replicas can be compared.
@@ -125,8 +126,8 @@ type Entry struct {
 	Migrating, Importing map[int]string
 }
 
-// parseView makes a View of the answers to the commands in viewCommands.
-func parseView(id, cluster, nodes, info string, keys int64) (*View, error) {
+// parseView makes a View of the answers to the commands in viewCommands. overTLS says that the node has a port for TLS, too.
+func parseView(id, cluster, nodes, info string, keys int64, overTLS bool) (*View, error) {
 	view := &View{ID: id, Keys: keys}
 	view.parseInfo(info)
 	if view.Loading {
@@ -152,7 +153,7 @@ func parseView(id, cluster, nodes, info string, keys int64) (*View, error) {
 	for i := range table {
 		if table[i].Myself {
 			view.Master = table[i].Master
-			view.Stray = view.Stray && view.asksElsewhere(table[i].MasterID)
+			view.Stray = view.Stray && view.asksElsewhere(table[i].MasterID, overTLS)
 			view.LinkUp = view.LinkUp && !view.Master && !view.Stray
 			if view.LinkUp || view.Master {
 				view.LinkDown = 0
@@ -163,10 +164,12 @@ func parseView(id, cluster, nodes, info string, keys int64) (*View, error) {
 	return nil, fmt.Errorf("CLUSTER NODES: no line is of the node itself")
 }
 
-// asksElsewhere returns whether a replica asks for data at an IP that is not its master's in Table.
-func (v *View) asksElsewhere(masterID string) bool {
+// asksElsewhere returns whether a replica asks for data at an address that is not its master's in Table. Several nodes may have one IP and
+// different ports.
+func (v *View) asksElsewhere(masterID string, overTLS bool) bool {
 	return slices.ContainsFunc(v.Table, func(e Entry) bool {
-		return e.ID == masterID && !e.NoAddr && e.IP != "" && v.MasterIP != "" && e.IP != v.MasterIP
+		otherPort := !overTLS && v.MasterPort != 0 && e.Port != v.MasterPort
+		return e.ID == masterID && !e.NoAddr && e.IP != "" && v.MasterIP != "" && (e.IP != v.MasterIP || otherPort)
 	})
 }
 

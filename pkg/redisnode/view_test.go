@@ -223,7 +223,7 @@ func TestParseView(t *testing.T) {
 			if test.replace != nil {
 				text = strings.NewReplacer(test.replace...).Replace(info)
 			}
-			got, err := parseView(idA, cluster, nodes, text, 5)
+			got, err := parseView(idA, cluster, nodes, text, 5, false)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -244,7 +244,7 @@ func TestParseView(t *testing.T) {
 		"an empty table":     {clusterInfo, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if view, err := parseView(idA, test.cluster, test.nodes, info, 5); err == nil {
+			if view, err := parseView(idA, test.cluster, test.nodes, info, 5, false); err == nil {
 				t.Errorf("got %+v", view)
 			}
 		})
@@ -288,7 +288,7 @@ func BenchmarkParseView(b *testing.B) {
 		b.Run(fmt.Sprintf("%d nodes", count), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := parseView(idA, clusterInfo, nodes.String(), info, 5); err != nil {
+				if _, err := parseView(idA, clusterInfo, nodes.String(), info, 5, false); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -48,6 +48,7 @@ type realRedis struct {
 	password string
 	port     int
 	tls      *tls.Config // nil for a client without TLS
+	outside  []string    // addresses of the machine that clients use; nil if they use the IPs of Pods
 	in       *network
 }
 
@@ -215,6 +216,9 @@ func (c *realRedis) look(ctx context.Context, pod *corev1.Pod) (*seen, error) {
 		if strings.Contains(e.flags, "myself") {
 			s.self = e
 		}
+	}
+	if c.outside != nil { // Nodes announce the address of the machine, or are about to, or were.
+		s.ip = s.self.ip
 	}
 	return s, err
 }
@@ -477,8 +481,17 @@ func (c *realRedis) host() string { return c.name + "." + c.ns + ".svc.cluster.l
 
 // client returns a client of the cluster. It finds the nodes by the name of the Service.
 func (c *realRedis) client() *redis.ClusterClient {
+	seeds, dial := []string{net.JoinHostPort(c.host(), strconv.Itoa(c.port))}, c.dial
+	if outside := c.outside; len(outside) > 0 {
+		seeds, dial = outside, func(ctx context.Context, protocol, addr string) (net.Conn, error) {
+			if !slices.Contains(outside, addr) {
+				return nil, fmt.Errorf("%s is not outside of the network of Pods", addr)
+			}
+			return c.dial(ctx, protocol, addr)
+		}
+	}
 	return redis.NewClusterClient(&redis.ClusterOptions{
-		Addrs: []string{net.JoinHostPort(c.host(), strconv.Itoa(c.port))}, Username: c.user, Password: c.password, Dialer: c.dial,
+		Addrs: seeds, Username: c.user, Password: c.password, Dialer: dial,
 		// The client does not retry. So only the cluster causes pauses of a writer.
 		Protocol: 2, DisableIdentity: true, DialerRetries: 1, DialTimeout: dialTimeout, ReadTimeout: redisTimeout, WriteTimeout: redisTimeout,
 	})

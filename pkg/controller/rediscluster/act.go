@@ -144,6 +144,14 @@ func (e executor) dispatch(ctx context.Context, c command) error {
 		return e.endSwitch(ctx, c.names)
 	case loadCertificate:
 		return e.loadCertificate(ctx, c.on)
+	case labelPod:
+		return e.labelPod(ctx, c.on)
+	case announce:
+		return e.announce(ctx, c.on, addressIn(c.names[0]))
+	case giveUpAddress:
+		return e.giveUpAddress(ctx, c.on, addressIn(c.names[0]))
+	case deleteService:
+		return e.deleteService(ctx, c.names[0])
 	case createAccount:
 		return e.createAccount(ctx)
 	case setDirectives:
@@ -180,8 +188,8 @@ func (e executor) meet(ctx context.Context, on, peer *member) error {
 			return err
 		}
 	}
-	self := peer.self()
-	return e.node(on).Meet(ctx, peer.ip(), peer.port(), self.BusPort)
+	at := peer.own()
+	return e.node(on).Meet(ctx, at.IP, at.Port, at.Bus)
 }
 
 // verify returns an error unless the member's Pod still has its address, the node there is the observed one, and

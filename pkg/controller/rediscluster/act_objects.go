@@ -29,6 +29,7 @@ import (
 	typednetworkingv1 "k8s.io/client-go/kubernetes/typed/networking/v1"
 	typedpolicyv1 "k8s.io/client-go/kubernetes/typed/policy/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 
 	"github.com/glassback/glassback/pkg/apis/glassback"
@@ -45,6 +46,8 @@ type applied struct {
 	policies       *child.Kind[*networkingv1.NetworkPolicy, *networkingv1ac.NetworkPolicyApplyConfiguration]
 	configurations *child.Kind[*corev1.ConfigMap, *corev1ac.ConfigMapApplyConfiguration]
 	configMaps     corelisters.ConfigMapLister
+	serviceLister  corelisters.ServiceLister
+	serviceCache   cache.Store
 
 	operatorNamespace string
 }
@@ -65,7 +68,8 @@ func newApplied(config Config, written *loop.Written) applied {
 			}, networkingv1ac.ExtractNetworkPolicy),
 		configurations: child.New(owners, "ConfigMap", "configmaps", config.ConfigMaps.Informer().GetStore(),
 			func(ns string) typedcorev1.ConfigMapInterface { return config.Kube.CoreV1().ConfigMaps(ns) }, corev1ac.ExtractConfigMap),
-		configMaps: config.ConfigMaps.Lister(), operatorNamespace: config.OperatorNamespace,
+		configMaps: config.ConfigMaps.Lister(), serviceLister: config.Services.Lister(), serviceCache: config.Services.Informer().GetStore(),
+		operatorNamespace: config.OperatorNamespace,
 	}
 }
 
@@ -98,6 +102,7 @@ func (c *Controller) changes(o *observed) ([]child.Change, error) {
 		c.policies.Reconcile(rdc, rdc.Name, observedPolicy, false, child.Exactly(policy)),
 		c.configurations.Reconcile(rdc, name, observedConfiguration, false, createOnly(configuration(rdc))),
 	}
+	changes = append(changes, c.accessChanges(o)...)
 	existing, err := c.configMaps.ConfigMaps(rdc.Namespace).List(klabels.SelectorFromSet(selector(rdc)))
 	if err != nil {
 		return nil, err

@@ -7,16 +7,10 @@ package rediscluster
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"sync"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/glassback/glassback/pkg/apis/glassback"
 )
 
 // recordTLS writes the transport to exactly the observed Pod. Its node does not switch yet.
@@ -25,18 +19,7 @@ func (e executor) recordTLS(ctx context.Context, m *member, transport string) er
 	if transport != transportPlain {
 		annotation[AnnotationTLS] = transport
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": m.pod.UID, "resourceVersion": m.pod.ResourceVersion, "annotations": annotation,
-	}})
-	if err != nil {
-		return err
-	}
-	patched, err := e.podClient().Patch(ctx, m.pod.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: glassback.Name})
-	if err != nil {
-		return err
-	}
-	e.written.Record(e.key(), "patch pods", e.podCache, patched)
-	return nil
+	return e.patchPod(ctx, m, "annotations", annotation)
 }
 
 // noFailover is the directive that keeps replicas from being elected.

@@ -160,6 +160,9 @@ func (p fakeNode) SetDirective(_ context.Context, name, value string) error {
 	p.mu.Unlock()
 	return p.record("config set", name, value)
 }
+func (p fakeNode) Announce(_ context.Context, ip string, port, busPort int) error {
+	return p.record("announce", ip, port, busPort)
+}
 func (p fakeNode) Users(context.Context) (map[string]redisnode.User, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -23,6 +23,7 @@ var policies = []policy{
 	{"ignoreShortSilence", ignoreShortSilence},   // a settled cluster stays Ready while a node is silent for a moment
 	{"stopForProblems", stopForProblems},         // the password is known, and no other owner's Pod has a member's name
 	{"stopForUnknownNodes", stopForUnknownNodes}, // no node of another cluster is among the nodes
+	{"correctAddresses", correctAddresses},       // no node announces an address at which the others do not reach it
 	{"allowFailover", allowFailover},             // replicas can be elected, if the nodes reach each other
 	{"replaceLostMasters", replaceLostMasters},   // every slot has an owner that lives or will come back
 	{"moveStrandedKeys", moveStrandedKeys},       // keys that were moved to a lost master are on its replica
@@ -35,6 +36,7 @@ var policies = []policy{
 	{"assignReplicas", assignReplicas},           // every node that is not to be a master is a replica of one
 	{"reconnectReplicas", reconnectReplicas},     // every replica asks for data at the current address of its master
 	{"waitForAgreement", waitForAgreement},       // all nodes that answer describe each other alike
+	{"announceAddresses", announceAddresses},     // every node announces the address of its Service, if it is reached there
 	{"finishMoves", finishMoves},                 // no slot is half moved
 	{"copyLibraries", copyLibraries},             // a new master has the functions of the others, before its first slot
 	{"balanceSlots", balanceSlots},               // the intended masters have all slots, in equal shares
@@ -47,6 +49,7 @@ var policies = []policy{
 	{"growVolumes", growVolumes},                 // the volumes have the size of the spec
 	{"waitForAccount", waitForAccount},           // a Pod that is created can mount the password of the operator's user
 	{"restoreBackup", restoreBackup},             // a new cluster has every key of the backup in its spec
+	{"waitForAddresses", waitForAddresses},       // clients outside of the cluster reach every node
 }
 
 // policy ensures one property of a cluster. decide returns nil if the cluster has that property.
@@ -74,7 +77,8 @@ func decide(o *observed) plan {
 			break
 		}
 	}
-	if p.upkeep = slices.Concat(account, upkeep, directives, users, certificateCommands(o), backupCommands(o, p)); len(account) > 0 {
+	p.upkeep = slices.Concat(account, upkeep, directives, users, certificateCommands(o), serviceCommands(o), backupCommands(o, p))
+	if len(account) > 0 {
 		p.wait = brief // Pods wait for it.
 	}
 	if until := o.untilBackup(); until > 0 {
@@ -164,8 +168,12 @@ const (
 	loadCertificate verb = "load certificate of"  // on reads its files again
 	startBackup     verb = "create Job of backup" // id
 	startRestore    verb = "create Job of restore"
-	deleteJob       verb = "delete Job"  // the named one
-	resumeMove      verb = "resume move" // on marks slots as migrating to the node that has keys of them
+	deleteJob       verb = "delete Job"          // the named one
+	labelPod        verb = "label"               // the Pod of on gets LabelExternal
+	announce        verb = "announce address of" // on announces the named address
+	giveUpAddress   verb = "give up address of"  // the Pod of on gets AnnotationUnreachable
+	deleteService   verb = "delete Service"      // the named one
+	resumeMove      verb = "resume move"         // on marks slots as migrating to the node that has keys of them
 )
 
 // command is one write, or a sequence of writes with one purpose.
@@ -176,7 +184,7 @@ type command struct {
 	id    string
 	slots redisnode.Slots
 	how   redisnode.Failover
-	names []string // of directives, users or nodes; of recordTLS, the transport
+	names []string // of directives, users, nodes or Services; an address; of recordTLS, the transport
 }
 
 // String returns the command in a few words, for logs and tests.

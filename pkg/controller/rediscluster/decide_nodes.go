@@ -82,7 +82,7 @@ func introduceNodes(o *observed) *plan {
 		}
 		// The smaller group is introduced to the main one. If the address in the command belongs to another
 		// cluster by now, the main group is not handed over to that cluster.
-		if seed := main[0]; !group[0].isMeeting(seed.ip(), seed.port()) {
+		if seed := main[0]; !group[0].isMeeting(seed) {
 			commands = append(commands, command{verb: meet, on: group[0], peer: seed})
 		}
 	}
@@ -121,15 +121,15 @@ func (o *observed) movedNodes(groups [][]*member) []command {
 	for _, group := range groups {
 		for _, a := range group {
 			for _, b := range group {
-				if a == b || a.isMeeting(b.ip(), b.port()) {
+				if a == b || a.isMeeting(b) {
 					continue
 				}
 				e := a.entry(b.id)
 				if e == nil && (o.leaving(a) || o.leaving(b)) {
 					continue // All nodes are about to forget it.
 				}
-				moved := e == nil || e.NoAddr || e.IP != b.ip()
-				if moved || (e.Port != b.port() && !hasTLS(a.pod) && !hasTLS(b.pod)) { // With TLS, a node has two ports.
+				sameIP := e != nil && !e.NoAddr && e.IP == b.announced().IP
+				if !sameIP || (!b.isAt(e, b.announced()) && !hasTLS(a.pod)) { // With TLS, a node has two ports.
 					commands = append(commands, command{verb: meet, on: a, peer: b})
 				}
 			}
@@ -182,8 +182,11 @@ func reconnectReplicas(o *observed) *plan {
 		if master == nil || m.view.MasterIP == "" {
 			continue
 		}
-		otherIP := !m.view.LinkUp && m.view.MasterIP != master.ip()
-		if known := m.entry(master.id); known != nil && known.IP == master.ip() && (otherIP || m.asksOtherPort(master)) {
+		known := m.entry(master.id)
+		if known == nil || !master.reachableAt(known) {
+			continue
+		}
+		if m.asksElsewhere(known) || m.asksOtherPort(master) {
 			commands = append(commands, command{verb: replicate, on: m, peer: master})
 		}
 	}
@@ -191,6 +194,13 @@ func reconnectReplicas(o *observed) *plan {
 		return nil
 	}
 	return do(commands, "Connecting %d replicas to the new addresses of their masters", len(commands))
+}
+
+// asksElsewhere returns whether a replica without a link asks for data at another address than the one that it knows of its master. Several
+// nodes may have one IP.
+func (m *member) asksElsewhere(master *redisnode.Entry) bool {
+	otherPort := m.view.MasterPort != master.Port && m.view.MasterPort != 0 && !hasTLS(m.pod)
+	return !m.view.LinkUp && (m.view.MasterIP != master.IP || otherPort)
 }
 
 // asksOtherPort returns whether a replica asks a master that answers for data at the port of the other protocol, and knows the right port.

@@ -156,10 +156,6 @@ func revision(rdc *v1.RedisCluster) string {
 // the IPs of the others from that node.
 func service(rdc *v1.RedisCluster) *corev1ac.ServiceApplyConfiguration {
 	port, bus := ports(rdc)
-	servicePort := func(name string, number int) *corev1ac.ServicePortApplyConfiguration {
-		return corev1ac.ServicePort().WithName(name).WithProtocol(corev1.ProtocolTCP).
-			WithPort(int32(number)).WithTargetPort(intstr.FromString(name))
-	}
 	servicePorts := []*corev1ac.ServicePortApplyConfiguration{servicePort(portRedis, port), servicePort(portBus, bus)}
 	if tls := rdc.Spec.TLS; tls != nil {
 		servicePorts = append(servicePorts, servicePort(portTLS, int(tls.Port)))
@@ -338,7 +334,7 @@ func container(rdc *v1.RedisCluster) corev1.Container {
 		},
 		// Inline, and not in the ConfigMap: so Pods that are created from the ConfigMap of an earlier version have it too.
 		Lifecycle: &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{
-			Exec: &corev1.ExecAction{Command: []string{"sh", "-c", asOperator(rdc, stopCommand)}},
+			Exec: &corev1.ExecAction{Command: []string{"sh", "-c", asOperator(rdc, withAddress(rdc, stopCommand))}},
 		}},
 		// No startup probe is needed, since Redis answers that it is loading. During a slow command it answers BUSY; so a
 		// minute without any answer means that it hangs.

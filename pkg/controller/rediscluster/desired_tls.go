@@ -135,6 +135,11 @@ func portFor(pod *corev1.Pod, overTLS bool) int {
 	if overTLS {
 		name = portTLS
 	}
+	return portNamed(pod, name)
+}
+
+// portNamed returns a port of the container redis; 0 if there is none of that name.
+func portNamed(pod *corev1.Pod, name string) int {
 	for _, c := range pod.Spec.Containers {
 		for _, p := range c.Ports {
 			if c.Name == containerName && p.Name == name {

@@ -5,14 +5,14 @@ SPDX-License-Identifier: Apache-2.0
 
 // Package rediscluster creates a Redis Cluster for each RedisCluster, and keeps it healthy.
 //
-//	owns    Pods, a Service, a PodDisruptionBudget, a NetworkPolicy, a ConfigMap for each revision of the Pods, with
-//	        spec.users a Secret, with spec.backup or spec.restoreFrom Jobs, and PersistentVolumeClaims, which outlive
-//	        the RedisCluster
+//	owns    Pods, a Service, with spec.access one for clients and one for each Pod, a PodDisruptionBudget, a NetworkPolicy, a
+//	        ConfigMap for each revision of the Pods, with spec.users a Secret, with spec.backup or spec.restoreFrom Jobs, and
+//	        PersistentVolumeClaims, which outlive the RedisCluster
 //	reads   RedisClusters and their children, from the caches; the Secret with the password, once, and
 //	        again while it may have changed; the Secrets of spec.users and spec.tls, every 30 s; the state of every redis-server;
 //	        the Pods of a Job that has ended, once
-//	writes  Pods (directives and TLS, in annotations), claims and Jobs, one by one; the other children by server-side apply; commands to
-//	        redis-servers; RedisCluster status, Event
+//	writes  Pods (directives, TLS and addresses, in annotations and a label), claims and Jobs, one by one; the other children by
+//	        server-side apply; commands to redis-servers; RedisCluster status, Event
 //
 // A sync observes everything and takes one step:
 //
@@ -62,6 +62,9 @@ SPDX-License-Identifier: Apache-2.0
 //     certificate that its node could not use.
 //   - Each time of spec.backup.schedule has at most one backup, and the last one that was missed has one. The status has its ID before
 //     its Job exists. A backup begins only while no slot moves, no other one runs, and no restore is to be done.
+//   - With spec.access.external, a node announces the address of its Service only after the operator has reached this very node there.
+//     One node changes at a time, while all nodes reach each other. If the others do not reach it at the new address, it returns to
+//     the IP of its Pod. No Service is deleted while a node knows its address.
 //   - Its NetworkPolicy has no rule without peers but those of the user: such a rule would admit everyone.
 //   - It assigns a slot once. A slot that is being moved has marks on both nodes, by which a later sync finishes the
 //     move.

@@ -75,6 +75,8 @@ type observed struct {
 	accountProblem *problem
 	// certificate is the one in the Secret of spec.tls; nil if no node has or gets one.
 	certificate *certificate
+	// services are those for clients outside of the cluster.
+	services []*corev1.Service
 	// rules are what nodes have said about directives.
 	rules directiveRules
 	// pods is how many Pods the PodDisruptionBudget has to count: those that exist, and those that the
@@ -114,6 +116,14 @@ type member struct {
 	entries   map[string]*redisnode.Entry // the view's table, by ID
 	// silentFor is for how long the server has not answered.
 	silentFor time.Duration
+	// service is the Service for clients of this node outside of the cluster; nil if there is none. reachedAt is where the operator reached
+	// the node by it, and has yet to let the node announce it; whyUnreached is why it did not, and addressMissedFor for how long.
+	service          *corev1.Service
+	reachedAt        address
+	whyUnreached     string
+	addressMissedFor time.Duration
+	// unreachedFor is for how long the other nodes have not reached the node at the address that it announces.
+	unreachedFor time.Duration
 	// id is the ID of the node. A silent member has one too, if it is known; otherwise it is "".
 	id string
 
@@ -187,7 +197,7 @@ func TrimPod(obj any) (any, error) {
 	}
 	pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName, Containers: containers, Volumes: volumes}
 	pod.Status = corev1.PodStatus{
-		Phase: pod.Status.Phase, PodIP: pod.Status.PodIP, Conditions: pod.Status.Conditions,
+		Phase: pod.Status.Phase, HostIP: pod.Status.HostIP, PodIP: pod.Status.PodIP, Conditions: pod.Status.Conditions,
 		InitContainerStatuses: pod.Status.InitContainerStatuses, ContainerStatuses: pod.Status.ContainerStatuses,
 	}
 	return pod, nil
@@ -232,6 +242,7 @@ func (c *Controller) observeCluster(ctx context.Context, rdc *v1.RedisCluster) (
 	o.identify()
 	o.merge()
 	o.markCertificates()
+	c.reachNodes(ctx, o)
 	c.sessions.get(rdc).recall(o)
 	o.markUsers()
 	return o, nil
@@ -255,6 +266,10 @@ func (c *Controller) observeObjects(rdc *v1.RedisCluster) (*observed, error) {
 	o.rules, o.certificate = c.sessions.get(rdc).rules.clone(), c.sessions.get(rdc).certificate
 	c.readConfigs(o, pods)
 	o.findMembers(pods, claims)
+	if o.services, err = c.externalServices(rdc); err != nil {
+		return nil, err
+	}
+	o.matchServices()
 	o.countPods(pods, c.budgets.Observe(rdc, rdc.Name).Object)
 	return o, nil
 }

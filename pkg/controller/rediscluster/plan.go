@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -154,6 +155,18 @@ func (o *observed) previewCommands(plan *preview.Plan, commands []command) error
 		case recordTLS:
 			write.Verb, write.Kind = "patch", "Pod"
 			write.Fields, err = preview.Diff(c.on.pod, withTransport(c.on.pod, c.names[0]))
+		case labelPod:
+			write.Verb, write.Kind = "patch", "Pod"
+			marked := c.on.pod.DeepCopy()
+			metav1.SetMetaDataLabel(&marked.ObjectMeta, LabelExternal, strconv.Itoa(c.on.ordinal))
+			write.Fields, err = preview.Diff(c.on.pod, marked)
+		case giveUpAddress:
+			write.Verb, write.Kind = "patch", "Pod"
+			marked := c.on.pod.DeepCopy()
+			metav1.SetMetaDataAnnotation(&marked.ObjectMeta, AnnotationUnreachable, c.names[0])
+			write.Fields, err = preview.Diff(c.on.pod, marked)
+		case deleteService:
+			write.Verb, write.Kind, write.Name = "delete", "Service", c.names[0]
 		case deletePod:
 			write.Verb, write.Kind = "delete", "Pod"
 		case evictPod:

@@ -63,6 +63,35 @@ func TestPlan(t *testing.T) {
 			change: func(s *stage) { s.views[ipOf(3)].LinkUp, s.views[ipOf(3)].MasterIP = false, "10.1.7.7" },
 			want:   []string{"reconnectReplicas: ", "update RedisCluster demo", "Redis: replicate demo-3 demo-0"},
 		},
+		"access from outside: a Service for each node": {
+			change: func(s *stage) { s.edit(external(v1.ExternalNodePort)) },
+			want: []string{
+				"create Service demo-clients", "create Service demo-5", "waitForAddresses: Waiting for the address of the Service demo-0",
+			},
+		},
+		"access from outside: Pods are labelled": {
+			change: func(s *stage) {
+				s.edit(external(v1.ExternalNodePort))
+				s.addServices()
+			},
+			want: []string{"announceAddresses: Preparing 6 nodes", "patch Pod demo-0"},
+		},
+		"an address that the others do not reach: it is given up before the node leaves it": {
+			change: func(s *stage) {
+				s.edit(external(v1.ExternalNodePort))
+				s.addServices()
+				o := see(six(), announcing(allSix...))
+				for i := range allSix {
+					s.views[ipOf(i)] = o.members[i].view
+				}
+				s.setPod("demo-3", func(p *corev1.Pod) { p.Annotations[AnnotationUnreachable] = nodePortsOf(3).String() })
+			},
+			want: []string{"correctAddresses: ", "Redis: announce address of demo-3 10.1.0.3:6379@16379"},
+		},
+		"no access from outside any more: Services are deleted": {
+			change: func(s *stage) { s.addServices() },
+			want:   []string{"delete Service demo-0", "delete Service demo-5"},
+		},
 		"a ready Pod that does not answer: it is incomplete": {change: silent, incomplete: "demo-3 does not answer: connection refused"},
 		"an invalid spec: the status says so": {
 			change: func(s *stage) { s.edit(func(rdc *v1.RedisCluster) { rdc.Spec.Addr = "" }) }, want: []string{"update RedisCluster demo"},

@@ -42,6 +42,7 @@ type recordedObserved struct {
 	Revisions          map[string]bool      `json:"revisions,omitempty"`
 	Pods               int                  `json:"pods"`
 	Uncounted          int                  `json:"uncounted"`
+	Services           []*corev1.Service    `json:"services,omitempty"`
 	Jobs               []*job               `json:"jobs,omitempty"`
 	BackupImage        string               `json:"backupImage,omitempty"`
 	JobRejection       string               `json:"jobRejection,omitempty"`
@@ -84,6 +85,10 @@ type recordedMember struct {
 	UnreadyFor       metav1.Duration               `json:"unreadyFor,omitzero"`
 	PromotedFor      metav1.Duration               `json:"promotedFor,omitzero"`
 	UnlinkedFor      metav1.Duration               `json:"unlinkedFor,omitzero"`
+	ReachedAt        string                        `json:"reachedAt,omitempty"`
+	WhyUnreached     string                        `json:"whyUnreached,omitempty"`
+	AddressMissedFor metav1.Duration               `json:"addressMissedFor,omitzero"`
+	UnreachedFor     metav1.Duration               `json:"unreachedFor,omitzero"`
 }
 
 // recordedNode is what a session remembers of a node.
@@ -118,7 +123,7 @@ func (o *observed) Record() any {
 		NoFailoverFor: duration(o.noFailoverFor), FailingFor: duration(o.failingFor),
 		Rejection: o.rejection, AccountMissing: o.accountMissing, MissingUser: o.missingUser,
 		EvictionRefused: o.evictionRefused, ActedAt: recording.Wall(o.now, o.actedAt), Revisions: o.revisions,
-		Pods: o.pods, Uncounted: o.uncounted, Nodes: map[string]recordedNode{},
+		Pods: o.pods, Uncounted: o.uncounted, Services: o.services, Nodes: map[string]recordedNode{},
 		Jobs: o.jobs, BackupImage: o.backupImage, JobRejection: o.jobRejection, JobRejectedAt: recording.Wall(o.now, o.jobRejectedAt),
 	}
 	if o.failure != nil {
@@ -139,6 +144,7 @@ func (o *observed) Record() any {
 			duration(m.silentFor), m.id, m.outdated, m.differs,
 			m.pending, m.pendingUsers, m.staleCertificate, duration(m.staleFor),
 			duration(m.unreadyFor), duration(m.promotedFor), duration(m.unlinkedFor),
+			recordAddress(m.reachedAt), m.whyUnreached, duration(m.addressMissedFor), duration(m.unreachedFor),
 		})
 	}
 	for id, n := range o.nodes {
@@ -167,6 +173,13 @@ func textsOf(commands []command) []string {
 		texts = append(texts, c.String())
 	}
 	return texts
+}
+
+func recordAddress(a address) string {
+	if a == (address{}) {
+		return ""
+	}
+	return a.String()
 }
 
 func recordProblems(problems []problem) []recordedProblem {
@@ -209,8 +222,11 @@ func restore(r *recordedObserved) *observed {
 			silentFor: m.SilentFor.Duration, id: m.ID, outdated: m.Outdated, differs: m.Differs, pending: m.Pending,
 			pendingUsers: m.PendingUsers,
 			unreadyFor:   m.UnreadyFor.Duration, promotedFor: m.PromotedFor.Duration, unlinkedFor: m.UnlinkedFor.Duration,
+			reachedAt: addressIn(m.ReachedAt), whyUnreached: m.WhyUnreached, addressMissedFor: m.AddressMissedFor.Duration,
+			unreachedFor: m.UnreachedFor.Duration,
 		})
 	}
+	o.matchServices()
 	o.merge()
 	for id, known := range r.Nodes {
 		if n := o.nodes[id]; n != nil {

@@ -19,7 +19,8 @@ func TestAllFieldsAreRecorded(t *testing.T) {
 	recordtest.Covers(t, observed{}, recordedObserved{}, "rdc", "byID", "slots", "configs", "rules", // merge sets byID and slots
 		"users", "userProblems", "refusals", "accountHash", "retired") // missingUser follows from them; hashes of passwords are secret.
 	// markOutdated has used the others: outdated, pending and pendingUsers follow from them. Values of directives may be secret.
-	recordtest.Covers(t, member{}, recordedMember{}, "entries", "config", "set", "wanted", "directives", "noConfig", "users")
+	recordtest.Covers(t, member{}, recordedMember{}, "entries", "config", "set", "wanted", "directives", "noConfig", "users",
+		"service") // matchServices sets service.
 	recordtest.Covers(t, node{}, recordedNode{}, "Entry", "member")
 	recordtest.Covers(t, plan{}, recordedPlan{})
 }

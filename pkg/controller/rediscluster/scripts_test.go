@@ -27,6 +27,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/redisnode/redistest"
 )
 
 // The scripts are run with a real redis-server, each by the shells of Docker's images:
@@ -779,6 +780,31 @@ func TestScriptsProbesOfACluster(t *testing.T) {
 			}
 			if got := replica.cli("GET", "bar"); got != "value" {
 				t.Errorf("the write that came before is %q", got)
+			}
+
+			// With access from outside, a master announces another address. A Pod of before does not hand over there.
+			other := redistest.FreeIP(t)
+			for _, port := range []int{replica.port, replica.bus} {
+				p := newProxy(t, net.JoinHostPort(other, strconv.Itoa(port)))
+				p.set(net.JoinHostPort(replica.ip, strconv.Itoa(port)))
+			}
+			replica.cli("CONFIG", "SET", "cluster-announce-ip", other)
+			first.eventually("it asks its master at the other address", func() bool {
+				info := first.cli("INFO", "replication")
+				return strings.Contains(info, "master_host:"+other) && strings.Contains(info, "master_link_status:up")
+			})
+			role := func() string {
+				got, _, _ := strings.Cut(replica.cli("ROLE"), "\n")
+				return got
+			}
+			if replica.expect("stop.sh", ""); role() != "master" {
+				t.Error("it handed over by its old stop.sh")
+			}
+			replica.write("config/stop.sh", withAddress(&v1.RedisCluster{Spec: v1.RedisClusterSpec{
+				Access: &v1.Access{External: &v1.ExternalAccess{}},
+			}}, stopCommand))
+			if replica.expect("stop.sh", ""); role() != "slave" {
+				t.Error("it has not handed over at the address that it announces")
 			}
 
 			// Two masters that are gone are a majority: no replica takes over.

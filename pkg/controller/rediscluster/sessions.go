@@ -43,6 +43,7 @@ type Node interface {
 	DeleteLibrary(ctx context.Context, name string) error
 	Directives(ctx context.Context, names []string) (map[string]string, error)
 	SetDirective(ctx context.Context, name, value string) error
+	Announce(ctx context.Context, ip string, port, busPort int) error
 	Users(ctx context.Context) (map[string]redisnode.User, error)
 	SetUser(ctx context.Context, name string, rules []string) error
 	SwitchTLS(ctx context.Context, on bool, port, busPort int) error
@@ -105,6 +106,7 @@ type session struct {
 	results       map[types.UID]*jobResult // by the UID of the Job
 	jobRejection  string                   // why the API server rejected the last Job; "" if it did not
 	jobRejectedAt time.Time
+	reachedNodes  map[types.UID]reached // by the UID of the Pod
 
 	linked  map[string]link      // by the ID of the replica
 	reached map[string]time.Time // when a member was last connected to a node, by the node's ID
@@ -243,6 +245,8 @@ const (
 	factNoFailover      = "no failover"
 	factNewPassword     = "password is everywhere "
 	factUnassigned      = "slots unassigned"
+	factUnreached       = "unreached "
+	factAddressMissed   = "address missed "
 	factFailing         = "commands fail"
 )
 
@@ -266,6 +270,7 @@ func (s *session) recall(o *observed) {
 	s.recordReachable(o)
 	s.recordLinks(o)
 	s.recallPasswords(o)
+	s.recallAddresses(o)
 	if slices.ContainsFunc(o.members, (*member).preventsFailover) {
 		o.noFailoverFor = s.ageOf(factNoFailover, o.now)
 	}

@@ -8,7 +8,9 @@ package rediscluster
 import (
 	"cmp"
 	"fmt"
+	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -56,6 +58,7 @@ const (
 	reasonConfiguring = "Configuring"
 	reasonDirective   = "DirectiveRejected"
 
+	reasonUnreachable          = "AddressUnreachable"
 	reasonNoCertificate        = "CertificateMissing"
 	reasonCertificate          = "CertificateInvalid"
 	reasonCertificateNotLoaded = "CertificateNotLoaded"
@@ -147,6 +150,10 @@ func nodes(o *observed) []v1.Node {
 	var all []v1.Node
 	for _, m := range o.members {
 		n := v1.Node{Pod: m.name, ID: m.id, IP: m.ip()}
+		if m.isElsewhere() {
+			at := m.announced()
+			n.Address = net.JoinHostPort(at.IP, strconv.Itoa(at.Port))
+		}
 		known := o.nodes[m.id]
 		switch {
 		case known == nil:
@@ -220,7 +227,7 @@ func operationType(o *observed, p plan, last *v1.Operation) string {
 		return opScaleOut
 	case last != nil:
 		return last.Type
-	case len(directiveCommands(o)) > 0 || len(userCommands(o)) > 0 || p.switches():
+	case len(directiveCommands(o)) > 0 || len(userCommands(o)) > 0 || p.switches() || p.announces():
 		return opConfigure
 	}
 	return opHeal
@@ -234,6 +241,9 @@ func memberProblems(o *observed) []problem {
 	}
 	for _, m := range o.members {
 		if p := o.memberProblem(m); p != nil {
+			all = append(all, *p)
+		}
+		if p := o.addressProblem(m); p != nil {
 			all = append(all, *p)
 		}
 	}

@@ -79,10 +79,13 @@ func (m *member) entry(id string) *redisnode.Entry { return m.entries[id] }
 // self returns what m reports of itself.
 func (m *member) self() *redisnode.Entry { return m.entry(m.view.ID) }
 
-// port returns the port on which the other nodes reach the member: by its own account, or with TLS by the protocol that it uses.
+// port returns the port on which the other nodes reach the member at the IP of its Pod: with TLS, by the protocol that it uses.
 func (m *member) port() int {
 	if tls := m.view.TLS; tls != nil && tls.Known {
 		return portFor(m.pod, tls.Cluster)
+	}
+	if port := portFor(m.pod, false); port > 0 && !hasTLS(m.pod) {
+		return port
 	}
 	return m.self().Port
 }
@@ -94,9 +97,12 @@ func (m *member) isReplicaOf(id string) bool { return !m.view.Master && m.self()
 // not elect a replica that has not, but such a replica would obey a command to take over, and lose the data.
 func (m *member) hasSynced() bool { return !m.view.Stray && (m.view.Keys > 0 || m.view.Offset > 1) }
 
-// isMeeting returns whether m is in a handshake with the node at this address.
-func (m *member) isMeeting(ip string, port int) bool {
-	return slices.ContainsFunc(m.view.Table, func(e redisnode.Entry) bool { return e.Handshake && e.IP == ip && e.Port == port })
+// isMeeting returns whether m is in a handshake with a member: at the address of its Pod, or at the one that it announces.
+func (m *member) isMeeting(other *member) bool {
+	own, announced := other.own(), other.announced()
+	return slices.ContainsFunc(m.view.Table, func(e redisnode.Entry) bool {
+		return e.Handshake && ((e.IP == own.IP && e.Port == own.Port) || (e.IP == announced.IP && e.Port == announced.Port))
+	})
 }
 
 // ip returns the IP of the member's Pod; "" if it has none.
@@ -345,7 +351,7 @@ func (o *observed) disagreement() string {
 				return fmt.Sprintf("%s does not know %s", a.name, b.name)
 			case seen.Failed || seen.MaybeFailed || (a != b && !seen.Connected):
 				return fmt.Sprintf("%s does not reach %s", a.name, b.name)
-			case a.isMeeting(b.ip(), b.port()):
+			case a.isMeeting(b):
 				return fmt.Sprintf("%s is in a handshake with %s", a.name, b.name)
 			case seen.Master != own.Master || seen.MasterID != own.MasterID:
 				return fmt.Sprintf("%s has not heard which role %s has", a.name, b.name)

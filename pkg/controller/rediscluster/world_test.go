@@ -72,11 +72,14 @@ type world struct {
 	stopped  map[string]bool   // Pods whose servers the kubelet does not start
 	limits   map[string]int64  // maximal size of a file, by Pod
 	password string
-	as       redisnode.Login // the login of clients; if empty, they log in with the password
-	overTLS  bool            // whether clients use TLS
-	slow     bool            // whether the kubelet delays changes of Secrets
-	shift    atomic.Int64    // how many nanoseconds the operator's clock is ahead
-	nextIP   []string        // IPs of the next Pods; later ones get any free IP
+	as       redisnode.Login   // the login of clients; if empty, they log in with the password
+	overTLS  bool              // whether clients use TLS
+	slow     bool              // whether the kubelet delays changes of Secrets
+	shift    atomic.Int64      // how many nanoseconds the operator's clock is ahead
+	machine  string            // IP of the machine of all Pods; "" if there is no access from outside
+	proxies  map[string]*proxy // ports of Services
+	blocked  map[string]bool   // ports of Services to which nothing connects, by the names of both
+	nextIP   []string          // IPs of the next Pods; later ones get any free IP
 
 	lives  func(write int) bool // whether the controller survives its n-th write; nil if it always does
 	writes int                  // number of writes of this controller
@@ -260,6 +263,11 @@ func (n countingNode) SetDirective(ctx context.Context, name, value string) erro
 		n.w.write("CONFIG SET " + name)
 	}
 	return n.Node.SetDirective(ctx, name, value)
+}
+
+func (n countingNode) Announce(ctx context.Context, ip string, port, busPort int) error {
+	n.w.write("ANNOUNCE")
+	return n.Node.Announce(ctx, ip, port, busPort)
 }
 
 func (n countingNode) SwitchTLS(ctx context.Context, on bool, port, busPort int) error {
@@ -565,6 +573,7 @@ func (w *world) kubelet() {
 	}
 	w.release()
 	w.writeCertificates()
+	defer w.proxyServices()
 	for _, p := range pods {
 		server := w.servers[p.UID]
 		if w.stopped[p.Name] || (server != nil && server.Running()) {
@@ -586,6 +595,7 @@ func (w *world) kubelet() {
 		running := p.DeepCopy()
 		running.Spec.NodeName = "machine"
 		running.Status.Phase, running.Status.PodIP = corev1.PodRunning, ip
+		running.Status.HostIP = w.machine
 		running.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 		if err := w.kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("pods"), running, "default"); err != nil {
 			w.t.Fatal(err)

@@ -83,6 +83,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationbatchv1.MyCronJobStatusApplyConfiguration{}
 
 		// Group=bytewang123-redis.wzj.kubebuilder.io, Version=v1
+	case redisv1.SchemeGroupVersion.WithKind("Access"):
+		return &applyconfigurationredisv1.AccessApplyConfiguration{}
 	case redisv1.SchemeGroupVersion.WithKind("Backup"):
 		return &applyconfigurationredisv1.BackupApplyConfiguration{}
 	case redisv1.SchemeGroupVersion.WithKind("BackupFailure"):
@@ -95,6 +97,12 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationredisv1.BackupStoreApplyConfiguration{}
 	case redisv1.SchemeGroupVersion.WithKind("ClaimReference"):
 		return &applyconfigurationredisv1.ClaimReferenceApplyConfiguration{}
+	case redisv1.SchemeGroupVersion.WithKind("ClientService"):
+		return &applyconfigurationredisv1.ClientServiceApplyConfiguration{}
+	case redisv1.SchemeGroupVersion.WithKind("ExternalAccess"):
+		return &applyconfigurationredisv1.ExternalAccessApplyConfiguration{}
+	case redisv1.SchemeGroupVersion.WithKind("Host"):
+		return &applyconfigurationredisv1.HostApplyConfiguration{}
 	case redisv1.SchemeGroupVersion.WithKind("NetworkPolicy"):
 		return &applyconfigurationredisv1.NetworkPolicyApplyConfiguration{}
 	case redisv1.SchemeGroupVersion.WithKind("Node"):

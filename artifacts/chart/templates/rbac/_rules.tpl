@@ -115,11 +115,11 @@
 - apiGroups: [""]
   resources: [persistentvolumeclaims]
   verbs: [create, delete, list, patch, watch]
-# Services name the Pods. A ConfigMap holds the redis.conf of each revision. A
-# PodDisruptionBudget limits evictions.
+# Services name the Pods; those of spec.access are deleted with it. A ConfigMap holds the
+# redis.conf of each revision. A PodDisruptionBudget limits evictions.
 - apiGroups: [""]
   resources: [services]
-  verbs: [create, get, list, patch, watch]
+  verbs: [create, delete, get, list, patch, watch]
 - apiGroups: [""]
   resources: [configmaps]
   verbs: [create, delete, get, list, patch, watch]

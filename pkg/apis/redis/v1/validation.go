@@ -106,6 +106,7 @@ func (s *RedisClusterSpec) validate(path *field.Path) field.ErrorList {
 	}
 	errs = append(errs, s.validateUsers(path)...)
 	errs = append(errs, s.validateTLS(path)...)
+	errs = append(errs, s.validateAccess(path.Child("access"))...)
 	errs = append(errs, s.PodTemplate.validate(path.Child("podTemplate"))...)
 	errs = append(errs, s.Backup.validate(path.Child("backup"))...)
 	errs = append(errs, s.RestoreFrom.validate(path.Child("restoreFrom"))...)

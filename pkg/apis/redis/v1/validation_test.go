@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -65,6 +66,38 @@ func TestValidate(t *testing.T) {
 		"every number at its lower bound is valid": {valid(func(s *RedisClusterSpec) {
 			s.Size, s.ReplicasPerMaster = ptr.To[int32](6), ptr.To[int32](0)
 		}), ""},
+		"access from outside is valid": {valid(func(s *RedisClusterSpec) {
+			s.Access = &Access{Service: &ClientService{}, External: &ExternalAccess{
+				Type: ExternalNodePort, Hosts: []Host{{"a", "192.0.2.7"}, {"b", "2001:db8::7"}},
+			}}
+		}), ""},
+		"access from outside with TLS": {valid(func(s *RedisClusterSpec) {
+			s.TLS = &TLS{SecretRef: SecretReference{"redis-tls"}, Mode: TLSPreferred, Port: DefaultTLSPort}
+			s.Access = &Access{External: &ExternalAccess{Type: ExternalNodePort}}
+		}), "spec.access.external: Forbidden: cannot be set together with tls"},
+		"access from outside without a type": {valid(func(s *RedisClusterSpec) { s.Access = &Access{External: &ExternalAccess{}} }),
+			`spec.access.external.type: Unsupported value: ""`},
+		"the same machine twice": {valid(func(s *RedisClusterSpec) {
+			s.Access = &Access{External: &ExternalAccess{Type: ExternalNodePort, Hosts: []Host{{"a", "192.0.2.7"}, {"a", "192.0.2.8"}}}}
+		}), `spec.access.external.hosts[1]: Duplicate value: "a"`},
+		"a machine without an IP": {valid(func(s *RedisClusterSpec) {
+			s.Access = &Access{External: &ExternalAccess{Type: ExternalNodePort, Hosts: []Host{{Name: "a"}}}}
+		}), `spec.access.external.hosts[0].ip: Invalid value: ""`},
+		"a machine of a load balancer": {valid(func(s *RedisClusterSpec) {
+			s.Access = &Access{External: &ExternalAccess{Type: ExternalLoadBalancer, Hosts: []Host{{"a", "192.0.2.7"}}}}
+		}), "spec.access.external.hosts: Forbidden"},
+		"too many machines": {valid(func(s *RedisClusterSpec) {
+			s.Access = &Access{External: &ExternalAccess{Type: ExternalNodePort}}
+			for i := range 501 {
+				s.Access.External.Hosts = append(s.Access.External.Hosts, Host{strconv.Itoa(i), "192.0.2.7"})
+			}
+		}), "spec.access.external.hosts: Too many"},
+		"too many annotations": {valid(func(s *RedisClusterSpec) {
+			s.Access = &Access{Service: &ClientService{Annotations: map[string]string{}}}
+			for i := range 65 {
+				s.Access.Service.Annotations[strconv.Itoa(i)] = ""
+			}
+		}), "spec.access.service.annotations: Too many"},
 		"too many nodes": {
 			valid(func(s *RedisClusterSpec) { s.Size = ptr.To[int32](501) }), "spec.size: Invalid value: 501: must be from 6 to 500",
 		},

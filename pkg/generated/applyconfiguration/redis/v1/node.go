@@ -22,6 +22,9 @@ type NodeApplyConfiguration struct {
 	ID *string `json:"id,omitempty"`
 	// ip is the IP of the Pod.
 	IP *string `json:"ip,omitempty"`
+	// address is where clients outside of the cluster network reach the node, as "ip:port". It is
+	// empty while the node tells clients the IP of its Pod.
+	Address *string `json:"address,omitempty"`
 	// role is the role of the node, as the nodes report it.
 	Role *redisv1.Role `json:"role,omitempty"`
 	// master is the Pod of the master, for a replica.
@@ -57,6 +60,14 @@ func (b *NodeApplyConfiguration) WithID(value string) *NodeApplyConfiguration {
 // If called multiple times, the IP field is set to the value of the last call.
 func (b *NodeApplyConfiguration) WithIP(value string) *NodeApplyConfiguration {
 	b.IP = &value
+	return b
+}
+
+// WithAddress sets the Address field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Address field is set to the value of the last call.
+func (b *NodeApplyConfiguration) WithAddress(value string) *NodeApplyConfiguration {
+	b.Address = &value
 	return b
 }
 

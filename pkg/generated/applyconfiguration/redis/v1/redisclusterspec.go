@@ -65,6 +65,9 @@ type RedisClusterSpecApplyConfiguration struct {
 	// restoreFrom is the backup from which a new cluster is made. It can be set only when the cluster
 	// is created, and be removed afterwards.
 	RestoreFrom *RestoreFromApplyConfiguration `json:"restoreFrom,omitempty"`
+	// access adds Services for clients: one inside of the cluster, and one for each node outside of it.
+	// A change replaces no Pod.
+	Access *AccessApplyConfiguration `json:"access,omitempty"`
 }
 
 // RedisClusterSpecApplyConfiguration constructs a declarative configuration of the RedisClusterSpec type for use with
@@ -193,5 +196,13 @@ func (b *RedisClusterSpecApplyConfiguration) WithBackup(value *BackupApplyConfig
 // If called multiple times, the RestoreFrom field is set to the value of the last call.
 func (b *RedisClusterSpecApplyConfiguration) WithRestoreFrom(value *RestoreFromApplyConfiguration) *RedisClusterSpecApplyConfiguration {
 	b.RestoreFrom = value
+	return b
+}
+
+// WithAccess sets the Access field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Access field is set to the value of the last call.
+func (b *RedisClusterSpecApplyConfiguration) WithAccess(value *AccessApplyConfiguration) *RedisClusterSpecApplyConfiguration {
+	b.Access = value
 	return b
 }

@@ -1,0 +1,126 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net"
+	"syscall"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// TestNodeRedisAccess opens a cluster for clients outside of the network of Pods, by ports of the machine, and closes it again, while a
+// client writes. Another client reaches nothing but the machine. The operator is killed in the middle of both, and a container and a Pod end
+// while the cluster is open.
+func TestNodeRedisAccess(t *testing.T) {
+	t.Parallel()
+	n := onNode(t)
+	o := n.operate(t, onlyRedis)
+	c := n.redis(t, withStorage)
+	c.ready(t, "formation")
+	changing := *c // Its nodes announce either address.
+	changing.outside = []string{}
+	killed := func(what string) {
+		t.Helper()
+		o.killAt(redisPatience, acting("announce address of"))
+		o = n.operate(t, onlyRedis)
+		changing.switched(t, what)
+	}
+
+	w := c.write(t)
+	before := c.uids(t)
+	c.patch(t, `{"spec": {"access": {"service": {}, "external": {"type": "NodePort"}}}}`)
+	killed("access from outside")
+	if after := c.uids(t); !maps.Equal(before, after) {
+		t.Errorf("the Pods are %v, and were %v", after, before)
+	}
+	open := changing.opened(t)
+	w.kept("access from outside")
+	w.end()
+
+	w = open.write(t)
+	service, err := c.kube.CoreV1().Services(c.ns).Get(t.Context(), c.name+"-clients", metav1.GetOptions{})
+	c.must(t, err)
+	if conn, err := c.in.dial(t.Context(), "tcp", net.JoinHostPort(service.Spec.ClusterIP, fmt.Sprint(c.port))); err != nil {
+		t.Errorf("the Service %s: %v", service.Name, err)
+	} else {
+		_ = conn.Close() // Nothing was sent.
+	}
+	c.signal(t, c.master(t), syscall.SIGKILL)
+	changing.opened(t)
+	open.heals(t, "a container that ended")
+	w.kept("a container that ended")
+	c.must(t, c.kube.CoreV1().Pods(c.ns).Delete(t.Context(), c.master(t).Name, metav1.DeleteOptions{}))
+	changing.opened(t)
+	open.heals(t, "a Pod that was deleted")
+	w.kept("a Pod that was deleted")
+	w.end()
+
+	w = c.write(t)
+	c.patch(t, `{"spec": {"access": null}}`)
+	killed("no access from outside")
+	eventually(t, redisPatience, func(ctx context.Context) error {
+		for _, name := range []string{c.name + "-0", c.name + "-5", c.name + "-clients"} {
+			if _, err := c.kube.CoreV1().Services(c.ns).Get(ctx, name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+				return fmt.Errorf("the Service %s: %v, want none", name, err)
+			}
+		}
+		return nil
+	})
+	c.heals(t, "no access from outside")
+	w.kept("no access from outside")
+	for _, address := range open.outside {
+		if conn, err := c.in.dial(t.Context(), "tcp", address); err == nil {
+			t.Errorf("%s still answers", address)
+			_ = conn.Close() // Nothing was sent.
+		}
+	}
+}
+
+// opened waits until every node has an address outside of the network of Pods, and all nodes tell it to clients. It returns the
+// RedisCluster for clients that use nothing else.
+func (c *realRedis) opened(t *testing.T) *realRedis {
+	t.Helper()
+	open := *c
+	eventually(t, redisPatience, func(ctx context.Context) error {
+		rdc, err := c.get(ctx)
+		if err != nil {
+			return err
+		}
+		var addresses []string
+		for _, node := range rdc.Status.Nodes {
+			if node.Address == "" {
+				return fmt.Errorf("%s has no address", node.Pod)
+			}
+			addresses = append(addresses, node.Address)
+		}
+		all, err := c.all(ctx)
+		if err != nil {
+			return err
+		}
+		pods, err := c.pods(ctx)
+		if err != nil {
+			return err
+		}
+		for _, s := range all {
+			for _, e := range s.table {
+				for _, pod := range pods {
+					if e.ip == pod.Status.PodIP {
+						return fmt.Errorf("%s tells clients the IP of %s", s.pod, pod.Name)
+					}
+				}
+			}
+		}
+		open.outside = addresses
+		return nil
+	})
+	return &open
+}

@@ -1,0 +1,68 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package rediscluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/glassback/glassback/pkg/apis/glassback"
+)
+
+// announce makes the node of a member announce an address. Its own is the default of the node.
+func (e executor) announce(ctx context.Context, m *member, a address) error {
+	if a == m.own() {
+		return e.node(m).Announce(ctx, a.IP, 0, 0)
+	}
+	return e.node(m).Announce(ctx, a.IP, a.Port, a.Bus)
+}
+
+// labelPod writes LabelExternal to exactly the observed Pod.
+func (e executor) labelPod(ctx context.Context, m *member) error {
+	return e.patchPod(ctx, m, "labels", map[string]string{LabelExternal: strconv.Itoa(m.ordinal)})
+}
+
+// giveUpAddress writes AnnotationUnreachable to exactly the observed Pod.
+func (e executor) giveUpAddress(ctx context.Context, m *member, a address) error {
+	return e.patchPod(ctx, m, "annotations", map[string]string{AnnotationUnreachable: a.String()})
+}
+
+// patchPod sets labels or annotations, or removes those that are nil, of exactly the observed Pod.
+func (e executor) patchPod(ctx context.Context, m *member, field string, values any) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": m.pod.UID, "resourceVersion": m.pod.ResourceVersion, field: values,
+	}})
+	if err != nil {
+		return err
+	}
+	patched, err := e.podClient().Patch(ctx, m.pod.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: glassback.Name})
+	if err != nil {
+		return fmt.Errorf("patch Pod %s: %w", m.name, err)
+	}
+	e.written.Record(e.key(), "patch pods", e.podCache, patched)
+	return nil
+}
+
+// deleteService deletes exactly the observed Service.
+func (e executor) deleteService(ctx context.Context, name string) error {
+	for _, s := range e.o.services {
+		if s.Name != name {
+			continue
+		}
+		err := e.kube.CoreV1().Services(s.Namespace).Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &s.UID}})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+		e.written.RecordDelete(e.key(), "delete services", e.serviceCache, s)
+	}
+	return nil
+}

@@ -1,0 +1,186 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package rediscluster
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clienttesting "k8s.io/client-go/testing"
+
+	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/redisnode"
+)
+
+var allSix = []int{0, 1, 2, 3, 4, 5}
+
+// allocate gives the Services of members their ports and UIDs, as the API server does.
+func (s *stage) allocate() {
+	s.t.Helper()
+	resource := corev1.SchemeGroupVersion.WithResource("services")
+	for _, i := range allSix {
+		found, err := s.kube.Tracker().Get(resource, "default", podName(s.rdc(), i))
+		if err != nil {
+			continue
+		}
+		service, at := found.(*corev1.Service).DeepCopy(), nodePortsOf(i)
+		service.UID = types.UID("service-" + service.Name)
+		service.Spec.Ports[0].NodePort, service.Spec.Ports[1].NodePort = int32(at.Port), int32(at.Bus)
+		if err := s.kube.Tracker().Update(resource, service, "default"); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// addServices adds the Services of all members, with their ports, and gives the Pods a machine.
+func (s *stage) addServices() {
+	s.t.Helper()
+	for _, i := range allSix {
+		service := serviceOf(s.rdc(), i)
+		service.Namespace, service.Labels[v1.LabelRedisCluster] = "default", s.rdc().Name
+		s.add(service)
+		s.setPod(service.Name, func(p *corev1.Pod) { p.Status.HostIP = machineIP })
+	}
+	s.allocate()
+}
+
+// setPod changes a Pod, as another client does.
+func (s *stage) setPod(name string, change func(*corev1.Pod)) {
+	s.t.Helper()
+	resource := corev1.SchemeGroupVersion.WithResource("pods")
+	found, err := s.kube.Tracker().Get(resource, "default", name)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	pod := found.(*corev1.Pod).DeepCopy()
+	change(pod)
+	if err := s.kube.Tracker().Update(resource, pod, "default"); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// steps runs some syncs, and returns the commands to nodes.
+func (s *stage) steps(n int) []string {
+	s.t.Helper()
+	var commands []string
+	for range n {
+		if _, _, err := s.sync(); err != nil {
+			s.t.Fatal(err)
+		}
+		commands = append(commands, s.commands...)
+		s.allocate()
+		s.catchUp()
+		s.clock.Step(reachEvery)
+	}
+	return commands
+}
+
+// A node announces an address only if this very node answers there. The tables of the nodes do not change: so no second node follows.
+func TestANodeAnnouncesWhereItWasReached(t *testing.T) {
+	onMachine := podIs(func(p *corev1.Pod) { p.Status.HostIP = machineIP }, allSix...)
+	for name, test := range map[string]struct {
+		there int // the member that answers at the address of the machine; -1 for none
+		want  []string
+	}{
+		"no node answers":      {-1, nil},
+		"another node answers": {6, nil},
+		"the node answers":     {4, []string{"10.1.0.4 announce 192.0.2.1 30004 31004"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := playing(t, see(six(), func(o *observed) { external(v1.ExternalNodePort)(o.rdc) }, onMachine))
+			switch {
+			case test.there == 6:
+				s.views[machineIP] = &redisnode.View{ID: "other"}
+			case test.there >= 0:
+				s.views[machineIP] = s.views[ipOf(test.there)]
+			}
+			commands := slices.Compact(s.steps(5))
+			if !slices.Equal(commands, test.want) {
+				t.Errorf("nodes get %q, want %q", commands, test.want)
+			}
+			for _, i := range allSix {
+				pod, err := s.kube.CoreV1().Pods("default").Get(t.Context(), podName(s.rdc(), i), metav1.GetOptions{})
+				if err != nil || pod.Labels[LabelExternal] == "" {
+					t.Errorf("Pod %d has the labels %v (%v)", i, pod.Labels, err)
+				}
+			}
+		})
+	}
+}
+
+// A Service is deleted with its UID, and only if the RedisCluster controls it.
+func TestServicesAreDeletedByTheirUID(t *testing.T) {
+	o := see(six(), served, selected(allSix...))
+	s := playing(t, o)
+	s.addServices()
+	foreign := serviceOf(o.rdc, 7)
+	foreign.Namespace, foreign.OwnerReferences = "default", nil
+	foreign.Labels[v1.LabelRedisCluster] = o.rdc.Name
+	s.add(foreign)
+	s.catchUp()
+	var deleted []string
+	for range 3 {
+		if _, _, err := s.sync(); err != nil {
+			t.Fatal(err)
+		}
+		for _, action := range s.kube.Actions() {
+			if d, ok := action.(clienttesting.DeleteActionImpl); ok && d.GetResource().Resource == "services" {
+				if p := d.GetDeleteOptions().Preconditions; p == nil || p.UID == nil || string(*p.UID) != "service-"+d.GetName() {
+					t.Errorf("%s is deleted with the preconditions %+v", d.GetName(), p)
+				}
+				deleted = append(deleted, d.GetName())
+			}
+		}
+		s.catchUp()
+	}
+	if want := every("demo-%d", allSix...); !slices.Equal(deleted, want) {
+		t.Errorf("the Services %q are deleted, want %q", deleted, want)
+	}
+}
+
+// An address at which the other nodes do not reach a node is in an annotation of its Pod before the node leaves it.
+func TestAnAddressIsGivenUpBeforeTheNodeLeavesIt(t *testing.T) {
+	o := see(six(), opening, announcing(allSix...), missed(3, 0))
+	s := playing(t, o)
+	s.addServices()
+	s.catchUp()
+	s.steps(3)
+	s.clock.Step(o.addressPatience())
+	if _, _, err := s.sync(); err != nil {
+		t.Fatal(err)
+	}
+	pod, err := s.kube.CoreV1().Pods("default").Get(t.Context(), "demo-3", metav1.GetOptions{})
+	if err != nil || pod.Annotations[AnnotationUnreachable] != nodePortsOf(3).String() {
+		t.Errorf("the annotations are %v (%v)", pod.Annotations, err)
+	}
+	if got := strings.Join(s.commands, ", "); got != "10.1.0.3 announce 10.1.0.3 0 0" {
+		t.Errorf("nodes get %q", got)
+	}
+}
+
+// The Services select Pods, and the ones for clients inside of the cluster have no port of the bus.
+func TestServicesOfAccess(t *testing.T) {
+	rdc := six().rdc
+	if clientService(rdc) != nil {
+		t.Error("there is a Service for clients without spec.access")
+	}
+	external(v1.ExternalLoadBalancer)(rdc)
+	rdc.Spec.Access.Service.Annotations = map[string]string{"a": "b"}
+	clients, node := clientService(rdc), externalService(rdc, 3)
+	if *clients.Name != "demo-clients" || len(clients.Spec.Ports) != 1 || clients.Spec.PublishNotReadyAddresses != nil ||
+		clients.Annotations["a"] != "b" || clients.Spec.Selector[LabelExternal] != "" || clients.Labels[LabelExternal] != "" {
+		t.Errorf("the Service for clients is %+v", clients)
+	}
+	if *node.Name != "demo-3" || len(node.Spec.Ports) != 2 || !*node.Spec.PublishNotReadyAddresses ||
+		node.Spec.Selector[LabelExternal] != "3" ||
+		node.Labels[LabelExternal] != "3" || *node.Spec.Type != corev1.ServiceTypeLoadBalancer {
+		t.Errorf("the Service of a node is %+v", node)
+	}
+}

@@ -1,0 +1,265 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package rediscluster
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/glassback/glassback/pkg/redisnode"
+)
+
+// The functions below decide which address each node announces: the IP of its Pod, or with spec.access.external the address of a Service of
+// its own. A node tells the announced address to clients. The other nodes use it, too, for the bus and for replication. The operator always
+// connects to the Pod.
+//
+//   - A node changes its address while it runs, by CONFIG SET. A container that restarts begins with the IP of its Pod.
+//   - One node changes at a time: the next one when all nodes describe each other alike, at the new address, and reach each other there.
+//     Replicas come first: nothing is replicated from them. A master changes only while its replicas have its data.
+//   - A node announces an address only after the operator has reached this very node there. If other nodes do not reach it, it returns to
+//     the IP of its Pod. An annotation on the Pod remembers the address.
+//   - A Service is deleted only when no node knows its address any more.
+
+// own returns the address of the member's Pod.
+func (m *member) own() address {
+	a := address{m.ip(), m.port(), portNamed(m.pod, portBus)}
+	if a.Bus == 0 {
+		a.Bus = m.self().BusPort
+	}
+	return a
+}
+
+// announced returns the address that the node of a member tells to others.
+func (m *member) announced() address {
+	self := m.self()
+	if self.IP == "" {
+		return m.own()
+	}
+	return addressOf(self)
+}
+
+// addressOf returns the address in an entry.
+func addressOf(e *redisnode.Entry) address { return address{e.IP, e.Port, e.BusPort} }
+
+// isAt returns whether an entry has this address. With TLS, a node has two ports, and the entry one of them. No node with TLS announces
+// the address of a Service.
+func (m *member) isAt(e *redisnode.Entry, a address) bool {
+	return e.IP == a.IP && (hasTLS(m.pod) || (e.Port == a.Port && (e.BusPort == a.Bus || !isExternal(m.pod))))
+}
+
+// isElsewhere returns whether the node of a member announces another address than that of its Pod.
+func (m *member) isElsewhere() bool { return m.answers() && !m.isAt(m.self(), m.own()) }
+
+// reachableAt returns whether an entry has an address of a member, which need not answer: that of its Pod, or of its Service.
+func (m *member) reachableAt(e *redisnode.Entry) bool {
+	return e.IP == m.ip() || serves(m.service, addressOf(e)) || (m.answers() && e.IP == m.announced().IP)
+}
+
+// externalOf returns the address of the member's Service that its node can announce; none if there is none.
+func (o *observed) externalOf(m *member) address {
+	if o.servesTLS() {
+		return address{}
+	}
+	return externalAddress(o.rdc, m.service, m.pod)
+}
+
+// isGivenUp returns whether the other nodes did not reach the member at an address.
+func (m *member) isGivenUp(a address) bool {
+	return m.pod.Annotations[AnnotationUnreachable] == a.String()
+}
+
+// correctAddresses makes nodes return to the address of their Pod at once if they announce one at which the others cannot reach them: that
+// of a Service that is gone, has another address or does not select the Pod, or at which they have not been reached for long.
+func correctAddresses(o *observed) *plan {
+	var commands []command
+	for _, m := range o.answering() {
+		if !m.isElsewhere() || hasTLS(m.pod) || (!isExternal(m.pod) && m.service == nil && o.rdc.Spec.External() == nil) {
+			continue
+		}
+		at := m.announced()
+		back := command{verb: announce, on: m, names: []string{m.own().String()}}
+		switch {
+		case !serves(m.service, at), m.isGivenUp(at):
+			commands = append(commands, back)
+		case !isExternal(m.pod):
+			commands = append(commands, command{verb: labelPod, on: m})
+		case m.unreachedFor > o.addressPatience():
+			commands = append(commands, command{verb: giveUpAddress, on: m, names: []string{at.String()}}, back)
+		}
+	}
+	if len(commands) == 0 {
+		return nil
+	}
+	return do(commands, "Correcting the addresses that nodes announce: %s", commands[0].on.name)
+}
+
+// addressPatience is how long the other nodes may not reach a node at the address of its Service. Until then, replicas of that node may be
+// behind.
+func (o *observed) addressPatience() time.Duration { return max(2*o.nodeTimeout(), 5*time.Second) }
+
+// isUnreached returns whether the other nodes do not reach a member at the address that it announces. A node that does not reach most of
+// the others is no witness, unless there is no other: then it may be due to the addresses of all.
+func (o *observed) isUnreached(m *member) bool {
+	if !m.isElsewhere() {
+		return false
+	}
+	var witnesses, missing int
+	for _, a := range o.answering() {
+		e := a.entry(m.id)
+		if a == m || e == nil || !m.isAt(e, m.announced()) {
+			continue
+		}
+		if o.reachesMost(a) {
+			witnesses++
+		}
+		if !e.Connected || e.Failed {
+			missing++
+			if o.reachesMost(a) {
+				return true
+			}
+		}
+	}
+	return witnesses == 0 && missing > 0
+}
+
+// reachesMost returns whether a member is connected to at least half of the other members that answer.
+func (o *observed) reachesMost(m *member) bool {
+	reached, others := 0, 0
+	for _, other := range o.answering() {
+		if other == m {
+			continue
+		}
+		others++
+		if e := m.entry(other.id); e != nil && e.Connected && !e.Failed {
+			reached++
+		}
+	}
+	return 2*reached >= others
+}
+
+// announceAddresses makes one node announce the address that it should. The policies before it ensure that all nodes that answer agree.
+// A node whose Service has no address yet, or is not reached there, stays as it is, and delays nothing else: see waitForAddresses.
+func announceAddresses(o *observed) *plan {
+	var unlabelled, changes []command
+	for _, m := range o.answering() {
+		to := o.externalOf(m)
+		switch at := m.self(); {
+		case o.leaving(m), hasTLS(m.pod), !isExternal(m.pod) && to == address{}:
+			continue
+		case to == address{} || m.isGivenUp(to):
+			if to = m.own(); m.isAt(at, to) {
+				continue
+			}
+		case m.isAt(at, to) && isExternal(m.pod):
+			continue
+		case !isExternal(m.pod):
+			unlabelled = append(unlabelled, command{verb: labelPod, on: m})
+			continue
+		case m.reachedAt != to:
+			continue
+		}
+		changes = append(changes, command{verb: announce, on: m, names: []string{to.String()}})
+	}
+	switch {
+	case len(unlabelled) > 0:
+		return do(unlabelled, "Preparing %d nodes for clients outside of the cluster", len(unlabelled))
+	case len(changes) == 0:
+		return nil
+	}
+	slices.SortStableFunc(changes, func(a, b command) int { return compareBool(a.on.view.Master, b.on.view.Master) })
+	next := changes[0]
+	for _, r := range o.replicasOf(next.on) {
+		if !r.view.LinkUp {
+			return wait(check, "Waiting for %s to be up to date with %s, before %s announces another address", r.name, next.on.name, next.on.name)
+		}
+	}
+	return do(changes[:1], "%s announces the address %s: %d nodes are left", next.on.name, next.names[0], len(changes))
+}
+
+// waitForAddresses reports that nodes do not announce the addresses of their Services yet.
+func waitForAddresses(o *observed) *plan {
+	if o.rdc.Spec.External() == nil {
+		return nil
+	}
+	for _, m := range o.answering() {
+		to := o.externalOf(m)
+		switch {
+		case o.leaving(m) || (to != address{} && (m.isAt(m.self(), to) || m.isGivenUp(to))):
+		case to == address{}:
+			return wait(check, "Waiting for the address of the Service %s", m.name)
+		default:
+			return wait(check, "Waiting to reach %s at %s: %s", m.name, to, m.whyUnreached)
+		}
+	}
+	return nil
+}
+
+// serviceCommands returns the commands that delete Services which the spec does not want, once no node announces their addresses, as any
+// other node knows it. A Service of another type than the spec's is created again then.
+func serviceCommands(o *observed) []command {
+	if len(o.answering()) == 0 {
+		return nil
+	}
+	external := o.rdc.Spec.External()
+	var commands []command
+	for _, s := range o.services {
+		pod := slices.ContainsFunc(o.members, func(m *member) bool {
+			return m.service == s && (m.pod != nil || m.ordinal < int(*o.rdc.Spec.Size))
+		})
+		wanted := external != nil && pod && s.Spec.Type == corev1.ServiceType(external.Type)
+		if !wanted && s.DeletionTimestamp == nil && !o.isAnnounced(s) {
+			commands = append(commands, command{verb: deleteService, names: []string{s.Name}})
+		}
+	}
+	return commands
+}
+
+// isAnnounced returns whether any node that answers knows a node at the address of a Service.
+func (o *observed) isAnnounced(s *corev1.Service) bool {
+	return slices.ContainsFunc(o.answering(), func(m *member) bool {
+		return slices.ContainsFunc(m.view.Table, func(e redisnode.Entry) bool { return serves(s, addressOf(&e)) })
+	})
+}
+
+// matchServices gives each member its Service.
+func (o *observed) matchServices() {
+	for _, m := range o.members {
+		m.service = nil
+		for _, s := range o.services {
+			if s.Labels[LabelExternal] == strconv.Itoa(m.ordinal) && s.Name == m.name {
+				m.service = s
+			}
+		}
+	}
+}
+
+// addressProblem returns the problem that clients outside of the cluster, or the other nodes, do not reach a member; nil if there is none.
+func (o *observed) addressProblem(m *member) *problem {
+	if !m.answers() || o.leaving(m) {
+		return nil
+	}
+	to := o.externalOf(m)
+	switch {
+	case to == address{}:
+		return nil
+	case m.isGivenUp(to):
+		return &problem{reasonUnreachable, fmt.Sprintf("The other nodes did not reach %s at %s, so it announces the IP of its Pod. Correct the "+
+			"network, and then: kubectl annotate pod %s %s-", m.name, to, m.name, AnnotationUnreachable)}
+	case m.addressMissedFor > silentTooLong:
+		return &problem{reasonUnreachable, fmt.Sprintf("The operator has not reached %s at %s for more than %s, so it announces the IP of its "+
+			"Pod: %s", m.name, to, silentTooLong, m.whyUnreached)}
+	}
+	return nil
+}
+
+// announces returns whether a plan is about the addresses of nodes.
+func (p plan) announces() bool {
+	return slices.Contains([]string{"correctAddresses", "announceAddresses", "waitForAddresses"}, p.policy)
+}

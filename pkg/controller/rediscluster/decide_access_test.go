@@ -1,0 +1,385 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package rediscluster
+
+import (
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/redisnode"
+)
+
+const machineIP = "192.0.2.1"
+
+// nodePortsOf is the address of a member's Service in the tables below.
+func nodePortsOf(ordinal int) address { return address{machineIP, 30000 + ordinal, 31000 + ordinal} }
+
+func serviceOf(rdc *v1.RedisCluster, ordinal int) *corev1.Service {
+	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{
+		Name: podName(rdc, ordinal), Labels: map[string]string{LabelExternal: strconv.Itoa(ordinal)},
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(rdc, kind)},
+	}}
+	at := nodePortsOf(ordinal)
+	s.Spec.Type = corev1.ServiceTypeNodePort
+	s.Spec.Ports = []corev1.ServicePort{
+		{Name: portRedis, Port: 6379, NodePort: int32(at.Port)}, {Name: portBus, Port: 16379, NodePort: int32(at.Bus)},
+	}
+	return s
+}
+
+// served gives each member a Service. All Pods are on machines with the same IP.
+func served(o *observed) {
+	for _, m := range o.members {
+		o.services = append(o.services, serviceOf(o.rdc, m.ordinal))
+		if m.pod != nil {
+			m.pod.Status.HostIP = machineIP
+		}
+	}
+	o.matchServices()
+}
+
+// opening is a cluster to which clients outside of it are to have access.
+func opening(o *observed) {
+	external(v1.ExternalNodePort)(o.rdc)
+	served(o)
+}
+
+func serviceIs(f func(*corev1.Service), ordinals ...int) alter {
+	return func(o *observed) {
+		for _, i := range ordinals {
+			f(o.members[i].service)
+		}
+	}
+}
+
+// withoutService takes the Services of members away.
+func withoutService(ordinals ...int) alter {
+	return func(o *observed) {
+		o.services = slices.DeleteFunc(o.services, func(s *corev1.Service) bool {
+			return slices.ContainsFunc(ordinals, func(i int) bool { return s.Name == podName(o.rdc, i) })
+		})
+		o.matchServices()
+	}
+}
+
+// selected gives Pods the label by which their Services select them.
+func selected(ordinals ...int) alter {
+	return podIs(func(p *corev1.Pod) { p.Labels[LabelExternal] = p.Name[len("demo-"):] }, ordinals...)
+}
+
+// reachedNodes are members that the operator reached at the addresses of their Services.
+func reachedNodes(ordinals ...int) alter {
+	return func(o *observed) {
+		for _, i := range ordinals {
+			o.members[i].reachedAt = nodePortsOf(i)
+		}
+	}
+}
+
+// announcing makes members announce the addresses of their Services, as all others know.
+func announcing(ordinals ...int) alter {
+	return func(o *observed) {
+		selected(ordinals...)(o)
+		for _, i := range ordinals {
+			each(o, idOf(i), func(e *redisnode.Entry) { setAddress(e, nodePortsOf(i)) })
+			setAddress(saidBy(o, i, idOf(i)), nodePortsOf(i))
+		}
+	}
+}
+
+func setAddress(e *redisnode.Entry, a address) { e.IP, e.Port, e.BusPort = a.IP, a.Port, a.Bus }
+
+// announcingAlone makes a member announce the address of its Service, of which no other member has heard.
+func announcingAlone(ordinal int) alter {
+	return func(o *observed) {
+		selected(ordinal)(o)
+		setAddress(saidBy(o, ordinal, idOf(ordinal)), nodePortsOf(ordinal))
+	}
+}
+
+func unreachedFor(d time.Duration, ordinals ...int) alter {
+	return func(o *observed) {
+		for _, i := range ordinals {
+			o.members[i].unreachedFor = d
+		}
+	}
+}
+
+// givenUp gives Pods the annotation with the addresses of their Services.
+func givenUp(ordinals ...int) alter {
+	return func(o *observed) {
+		for _, i := range ordinals {
+			o.members[i].pod.Annotations[AnnotationUnreachable] = nodePortsOf(i).String()
+		}
+	}
+}
+
+func balancedBy(o *observed) { external(v1.ExternalLoadBalancer)(o.rdc) }
+
+func TestDecideAccess(t *testing.T) {
+	all := []int{0, 1, 2, 3, 4, 5}
+	back := func(i int) string {
+		return "announce address of demo-" + strconv.Itoa(i) + " " + ipOf(i) + ":6379@16379"
+	}
+	decisions{
+		"Pods are labelled before their nodes announce anything": {
+			see(six(), opening),
+			does("Preparing 6 nodes", every("label demo-%d", all...)...),
+		},
+		"a replica is first": {
+			see(six(), opening, selected(all...), reachedNodes(all...)),
+			does("demo-3 announces the address 192.0.2.1:30003@31003: 6 nodes are left", "announce address of demo-3 192.0.2.1:30003@31003"),
+		},
+		"a master comes after all replicas": {
+			see(six(), opening, announcing(3, 4, 5), selected(0, 1, 2), reachedNodes(all...)),
+			does("demo-0 announces the address 192.0.2.1:30000@31000: 3 nodes are left", "announce address of demo-0 192.0.2.1:30000@31000"),
+		},
+		"a master waits for its replica": {
+			see(six(), opening, announcing(3, 4, 5), selected(0, 1, 2), reachedNodes(all...), linkDown(3)),
+			waits("Waiting for demo-3 to be up to date with demo-0"),
+		},
+		"all announce them": {
+			see(six(), opening, announcing(all...)),
+			settledIs,
+		},
+		"an address that is not allocated delays nothing else": {
+			see(sixAnd(newcomer(), newcomer()), opening, serviceIs(func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 0 }, all...)),
+			does("Introducing", "meet demo-6 demo-0", "meet demo-7 demo-0"),
+		},
+		"an address is not allocated": {
+			see(six(), opening, announcing(0, 1, 2, 4, 5), serviceIs(func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 0 }, 3)),
+			waits("Waiting for the address of the Service demo-3"),
+		},
+		"a node is not reached, and the others go on": {
+			see(six(), opening, selected(all...), reachedNodes(0, 1, 2, 5)),
+			does("demo-5 announces", "announce address of demo-5 192.0.2.1:30005@31005"),
+		},
+		"another address was reached": {
+			see(six(), opening, announcing(0, 1, 2, 4, 5), selected(3), reachedNodes(3),
+				serviceIs(func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 1 }, 3)),
+			waits("Waiting to reach demo-3 at 192.0.2.1:1@31003"),
+		},
+		"the others have not heard of it": {
+			see(six(), opening, announcingAlone(3)),
+			does("Introducing", "meet demo-0 demo-3", "meet demo-1 demo-3", "meet demo-2 demo-3", "meet demo-4 demo-3", "meet demo-5 demo-3"),
+		},
+		"another port of the bus is another address": {
+			see(six(), opening, announcing(all...), func(o *observed) { saidBy(o, 0, idOf(3)).BusPort = 16379 }),
+			does("Introducing", "meet demo-0 demo-3"),
+		},
+		"the next one waits until the others reach it": {
+			see(six(), opening, announcing(3), selected(all...), reachedNodes(all...), missed(3, 0), unreachedFor(time.Second, 3)),
+			waitsBriefly("demo-0 does not reach demo-3"),
+		},
+		"the others do not reach it": {
+			see(six(), opening, announcing(3), selected(all...), reachedNodes(all...), missed(3, 0), unreachedFor(time.Minute, 3)),
+			does("Correcting", "give up address of demo-3 192.0.2.1:30003@31003", back(3)),
+		},
+		"the operator ended after it gave an address up": {
+			see(six(), opening, announcing(3), selected(all...), reachedNodes(all...), missed(3, 0), givenUp(3)),
+			does("Correcting", back(3)),
+		},
+		"an address that was given up is left alone": {
+			see(six(), opening, announcing(0, 1, 2, 4, 5), selected(3), reachedNodes(3), givenUp(3)),
+			settledIs,
+		},
+		"the Services of two nodes are gone": {
+			see(six(), opening, announcing(all...), withoutService(0, 3)),
+			does("Correcting", back(0), back(3)),
+		},
+		"a Service has another port": {
+			see(six(), opening, announcing(all...), serviceIs(func(s *corev1.Service) { s.Spec.Ports[1].NodePort = 1 }, 3)),
+			does("Correcting", back(3)),
+		},
+		"a Pod lost its label": {
+			see(six(), opening, announcing(all...), podIs(func(p *corev1.Pod) { delete(p.Labels, LabelExternal) }, 3)),
+			does("Correcting", "label demo-3"),
+		},
+		"a container restarted": {
+			see(six(), opening, announcing(0, 1, 2, 4, 5), selected(3), reachedNodes(3)),
+			does("demo-3 announces", "announce address of demo-3 192.0.2.1:30003@31003"),
+		},
+		"a leaving node keeps its address": {
+			see(sixAnd(newcomer()), opening, announcing(all...), sized(6), forgotten(idOf(6), all...)),
+			does("Removing demo-6", "delete Pod demo-6"),
+		},
+		"no access any more: one after the other, replicas first": {
+			see(six(), served, announcing(all...)),
+			does("demo-3 announces the address "+ipOf(3)+":6379@16379: 6 nodes are left", back(3)),
+		},
+		"no access any more: Services are deleted when no node knows their addresses": {
+			see(six(), served, selected(all...), announcing(2)),
+			does("demo-2 announces", back(2)).making(every("delete Service demo-%d", 0, 1, 3, 4, 5)...),
+		},
+		"no access any more: no Service is deleted while a silent node may announce its address": {
+			see(six(), served, announcing(5), silenced(time.Minute, 5)),
+			waits("Waiting for demo-5").making(every("delete Service demo-%d", 0, 1, 2, 3, 4)...),
+		},
+		"no access any more: no Service is deleted while no node answers": {
+			see(six(), served, announcing(all...), silenced(time.Minute, all...)),
+			waits("Waiting for demo-0"),
+		},
+		"another type: the Services stay until no node announces their addresses": {
+			see(six(), served, balancedBy, announcing(all...)),
+			does("demo-3 announces", back(3)),
+		},
+		"another type: then they are deleted": {
+			see(six(), served, balancedBy, selected(all...)),
+			waits("Waiting for the address of the Service demo-0").making(every("delete Service demo-%d", all...)...),
+		},
+		"the Service of a node that left": {
+			see(six(), opening, announcing(all...), func(o *observed) { o.services = append(o.services, serviceOf(o.rdc, 6)) }),
+			decision{upkeep: []string{"delete Service demo-6"}, wait: poll},
+		},
+		"with TLS, the nodes return to the IPs of their Pods": {
+			see(six(), opening, announcing(all...), func(o *observed) { withTLSMode(v1.TLSPreferred)(o.rdc) }, func(o *observed) {
+				o.certificate = &certificate{problem: &problem{reasonNoCertificate, "none"}}
+			}),
+			does("demo-3 announces", back(3)),
+		},
+		"a replica asks at the port of another node": {
+			see(six(), opening, announcing(all...), viewed(func(v *redisnode.View) {
+				v.LinkUp, v.MasterIP, v.MasterPort = false, machineIP, 30001
+			}, 3)),
+			does("Connecting 1 replicas", "replicate demo-3 demo-0"),
+		},
+		"a replica asks at the address of its master": {
+			see(six(), opening, announcing(all...), viewed(func(v *redisnode.View) {
+				v.LinkUp, v.MasterIP, v.MasterPort = false, machineIP, 30000
+			}, 3)),
+			waits("Waiting for demo-3 to be up to date with its master"),
+		},
+	}.run(t)
+}
+
+func TestExternalAddress(t *testing.T) {
+	rdc := six().rdc
+	pod := podAt(rdc, 0)
+	pod.Status.HostIP, pod.Spec.NodeName = machineIP, "machine"
+	balancer := func(ingress ...corev1.LoadBalancerIngress) *corev1.Service {
+		s := serviceOf(rdc, 0)
+		s.Spec.Type, s.Status.LoadBalancer.Ingress = corev1.ServiceTypeLoadBalancer, ingress
+		return s
+	}
+	deleted := serviceOf(rdc, 0)
+	deleted.DeletionTimestamp = &metav1.Time{Time: seenAt}
+	unnamed := serviceOf(rdc, 0)
+	unnamed.Spec.Ports = unnamed.Spec.Ports[:1]
+	hosts := v1.ExternalAccess{Type: v1.ExternalNodePort, Hosts: []v1.Host{
+		{Name: "other", IP: "192.0.2.8"}, {Name: "machine", IP: "192.0.2.7"},
+	}}
+	for name, test := range map[string]struct {
+		spec    *v1.ExternalAccess
+		service *corev1.Service
+		want    address
+	}{
+		"no access":                     {nil, serviceOf(rdc, 0), address{}},
+		"no Service":                    {&v1.ExternalAccess{Type: v1.ExternalNodePort}, nil, address{}},
+		"ports of the machine":          {&v1.ExternalAccess{Type: v1.ExternalNodePort}, serviceOf(rdc, 0), nodePortsOf(0)},
+		"another IP of the machine":     {&hosts, serviceOf(rdc, 0), address{"192.0.2.7", 30000, 31000}},
+		"no port of the bus":            {&v1.ExternalAccess{Type: v1.ExternalNodePort}, unnamed, address{}},
+		"a Service that is deleted":     {&v1.ExternalAccess{Type: v1.ExternalNodePort}, deleted, address{}},
+		"a Service of another type":     {&v1.ExternalAccess{Type: v1.ExternalLoadBalancer}, serviceOf(rdc, 0), address{}},
+		"a load balancer without an IP": {&v1.ExternalAccess{Type: v1.ExternalLoadBalancer}, balancer(), address{}},
+		"a load balancer with a name": {&v1.ExternalAccess{Type: v1.ExternalLoadBalancer},
+			balancer(corev1.LoadBalancerIngress{Hostname: "a.example.com"}), address{}},
+		"a load balancer": {&v1.ExternalAccess{Type: v1.ExternalLoadBalancer},
+			balancer(corev1.LoadBalancerIngress{IP: "192.0.2.9"}), address{"192.0.2.9", 6379, 16379}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			with := rdc.DeepCopy()
+			with.Spec.Access = &v1.Access{External: test.spec}
+			got := externalAddress(with, test.service, pod)
+			if got != test.want {
+				t.Errorf("the address is %v, want %v", got, test.want)
+			}
+			if got != (address{}) && !serves(test.service, got) {
+				t.Errorf("the Service does not serve %v", got)
+			}
+			if again := addressIn(got.String()); got != (address{}) && again != got {
+				t.Errorf("%s is read as %v", got, again)
+			}
+		})
+	}
+	if got := addressIn(address{"fd00::1", 1, 2}.String()); got != (address{"fd00::1", 1, 2}) {
+		t.Errorf("an IPv6 address is read as %v", got)
+	}
+}
+
+// TestUnreachedNodes tells a node whose address is wrong from one that does not reach the others.
+func TestUnreachedNodes(t *testing.T) {
+	all := []int{0, 1, 2, 3, 4, 5}
+	others := func(by int) alter {
+		return func(o *observed) {
+			for _, i := range all {
+				if i != by {
+					missed(i, by)(o)
+				}
+			}
+		}
+	}
+	for name, test := range map[string]struct {
+		alters []alter
+		want   []int
+	}{
+		"all are reached":                 {[]alter{announcing(all...)}, nil},
+		"one is not reached by one other": {[]alter{announcing(all...), missed(3, 0)}, []int{3}},
+		"one does not reach any other":    {[]alter{announcing(all...), others(0)}, nil},
+		"no node reaches another": {
+			[]alter{announcing(all...), others(0), others(1), others(2), others(3), others(4), others(5)}, all,
+		},
+		"the IP of a Pod is not reached":         {[]alter{announcing(0, 1, 2, 4, 5), missed(3, 0)}, nil},
+		"one has not heard of the address":       {[]alter{announcing(0, 1, 2, 4, 5), announcingAlone(3), missed(3, 0)}, nil},
+		"no other node answers":                  {[]alter{announcing(all...), silenced(time.Minute, 1, 2, 3, 4, 5)}, nil},
+		"a node that is not reached is not seen": {[]alter{announcing(all...), missed(3, 0), silenced(time.Minute, 3)}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := see(six(), append([]alter{opening}, test.alters...)...)
+			var got []int
+			for _, m := range o.members {
+				if m.answers() && o.isUnreached(m) {
+					got = append(got, m.ordinal)
+				}
+			}
+			if !slices.Equal(got, test.want) {
+				t.Errorf("not reached are %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+func TestStatusHasAddresses(t *testing.T) {
+	o := see(six(), opening, announcing(0, 3), selected(1, 2, 4), givenUp(1))
+	o.members[2].whyUnreached, o.members[2].addressMissedFor = "no route", time.Minute
+	o.members[4].whyUnreached, o.members[4].addressMissedFor = "no route", time.Second
+	status := statusOf(o, decide(o), outcome{})
+	for i, n := range status.Nodes {
+		want := map[int]string{0: "192.0.2.1:30000", 3: "192.0.2.1:30003"}[i]
+		if n.Address != want {
+			t.Errorf("%s has the address %q, want %q", n.Pod, n.Address, want)
+		}
+	}
+	var reasons []string
+	for _, p := range memberProblems(o) {
+		reasons = append(reasons, p.reason+" "+p.message[:min(len(p.message), 60)])
+	}
+	want := []string{
+		"AddressUnreachable The other nodes did not reach demo-1 at 192.0.2.1:30001@3100",
+		"AddressUnreachable The operator has not reached demo-2 at 192.0.2.1:30002@31002",
+	}
+	if !slices.Equal(reasons, want) {
+		t.Errorf("the problems are %q, want %q", reasons, want)
+	}
+	if op := operation(o, plan{policy: "announceAddresses", step: "some"}); op.Type != opConfigure {
+		t.Errorf("the operation is %s", op.Type)
+	}
+}

@@ -1,0 +1,161 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package rediscluster
+
+import (
+	"cmp"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+
+	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/child"
+)
+
+// LabelExternal has the ordinal of a node: on the Service for its clients outside of the cluster network, and on its Pod, which the Service
+// selects by it. The operator labels a Pod right before its node announces the address of the Service, and not when it creates the Pod:
+// otherwise the other nodes could reach a new node at the address of the node that is gone.
+const LabelExternal = v1.GroupName + "/external"
+
+// AnnotationUnreachable on a Pod has an address at which the other nodes did not reach its node. The node does not announce it, until a
+// user deletes the annotation, or the address changes.
+const AnnotationUnreachable = v1.GroupName + "/unreachable-address"
+
+// clientService returns the Service with an IP for clients inside of the cluster; nil without one. It has the Pods that are ready.
+func clientService(rdc *v1.RedisCluster) *corev1ac.ServiceApplyConfiguration {
+	if rdc.Spec.Access == nil || rdc.Spec.Access.Service == nil {
+		return nil
+	}
+	port, _ := ports(rdc)
+	servicePorts := []*corev1ac.ServicePortApplyConfiguration{servicePort(portRedis, port)}
+	if tls := rdc.Spec.TLS; tls != nil {
+		servicePorts = append(servicePorts, servicePort(portTLS, int(tls.Port)))
+	}
+	return corev1ac.Service(clientServiceName(rdc), rdc.Namespace).
+		WithLabels(labels(rdc)).WithAnnotations(rdc.Spec.Access.Service.Annotations).WithOwnerReferences(child.Reference(rdc, kind)).
+		WithSpec(corev1ac.ServiceSpec().WithType(corev1.ServiceTypeClusterIP).WithSelector(selector(rdc)).WithPorts(servicePorts...))
+}
+
+func clientServiceName(rdc *v1.RedisCluster) string { return rdc.Name + "-clients" }
+
+// externalService returns the Service of one node for clients outside of the cluster network. The other nodes use it, too: it has the port
+// of the bus, and the Pod also while it is not ready.
+func externalService(rdc *v1.RedisCluster, ordinal int) *corev1ac.ServiceApplyConfiguration {
+	external := rdc.Spec.External()
+	port, bus := ports(rdc)
+	selected, ofService := selector(rdc), labels(rdc)
+	for _, m := range []map[string]string{selected, ofService} {
+		m[LabelExternal] = strconv.Itoa(ordinal)
+	}
+	return corev1ac.Service(podName(rdc, ordinal), rdc.Namespace).
+		WithLabels(ofService).WithAnnotations(external.Annotations).WithOwnerReferences(child.Reference(rdc, kind)).
+		WithSpec(corev1ac.ServiceSpec().WithType(corev1.ServiceType(external.Type)).WithSelector(selected).
+			WithPublishNotReadyAddresses(true).
+			WithPorts(servicePort(portRedis, port), servicePort(portBus, bus)))
+}
+
+// servicePort returns the port of a Service for the port of that name of its Pods.
+func servicePort(name string, number int) *corev1ac.ServicePortApplyConfiguration {
+	return corev1ac.ServicePort().WithName(name).WithProtocol(corev1.ProtocolTCP).
+		WithPort(int32(number)).WithTargetPort(intstr.FromString(name))
+}
+
+// withAddress returns stop.sh for a node that announces another address than the IP of its Pod: its replicas ask for its data there. A Pod
+// that was created without spec.access.external has stop.sh as it is: its node hands over only while it announces the IP of its Pod.
+func withAddress(rdc *v1.RedisCluster, script string) string {
+	if rdc.Spec.External() == nil {
+		return script
+	}
+	const afterID, host = `[ -n "$me" ] || exit 0` + "\n", `"master_host:$POD_IP"`
+	at := `at=$(ask -h "$POD_IP" -p "$PORT" CLUSTER NODES | sed -n "s/^$me \\([^ @]*\\):[0-9]*@.*/\\1/p")` + "\n"
+	return strings.Replace(strings.Replace(script, afterID, afterID+at, 1), host, `"master_host:$at"`, 1)
+}
+
+// address is where a node is reached: on the port for clients, and by the other nodes also on the port of the bus.
+type address struct {
+	IP   string
+	Port int
+	Bus  int
+}
+
+// String returns the address as CLUSTER NODES has it.
+func (a address) String() string {
+	return a.IP + ":" + strconv.Itoa(a.Port) + "@" + strconv.Itoa(a.Bus)
+}
+
+// addressIn returns the address that a String of an address has.
+func addressIn(text string) address {
+	client, bus, _ := strings.Cut(text, "@")
+	colon := strings.LastIndexByte(client, ':')
+	a := address{IP: client[:max(colon, 0)]}
+	a.Port, _ = strconv.Atoi(client[colon+1:])
+	a.Bus, _ = strconv.Atoi(bus)
+	return a
+}
+
+// isExternal returns whether the Pod has the label by which its Service selects it.
+func isExternal(pod *corev1.Pod) bool { return pod != nil && pod.Labels[LabelExternal] != "" }
+
+// externalPorts returns the ports of a Service for clients outside of the cluster network; 0 while they are not allocated.
+func externalPorts(s *corev1.Service) (port, bus int) {
+	for _, p := range s.Spec.Ports {
+		number := p.Port
+		if s.Spec.Type == corev1.ServiceTypeNodePort {
+			number = p.NodePort
+		}
+		switch p.Name {
+		case portRedis:
+			port = int(number)
+		case portBus:
+			bus = int(number)
+		}
+	}
+	return port, bus
+}
+
+// serves returns whether a Service makes its node reachable at an address.
+func serves(s *corev1.Service, a address) bool {
+	if s == nil {
+		return false
+	}
+	port, bus := externalPorts(s)
+	ports := port > 0 && bus > 0 && a.Port == port && a.Bus == bus
+	if s.Spec.Type != corev1.ServiceTypeLoadBalancer {
+		return ports
+	}
+	return ports && a.IP != "" && a.IP == ipOfBalancer(s)
+}
+
+// ipOfBalancer returns the IP of a load balancer; "" if it has none.
+func ipOfBalancer(s *corev1.Service) string {
+	for _, ingress := range s.Status.LoadBalancer.Ingress {
+		if ingress.IP != "" {
+			return ingress.IP
+		}
+	}
+	return ""
+}
+
+// externalAddress returns the address that a Service gives to the node in a Pod; none if it is not the Service of the spec, or has no
+// address yet.
+func externalAddress(rdc *v1.RedisCluster, s *corev1.Service, pod *corev1.Pod) address {
+	external := rdc.Spec.External()
+	if external == nil || s == nil || pod == nil || s.DeletionTimestamp != nil || s.Spec.Type != corev1.ServiceType(external.Type) {
+		return address{}
+	}
+	a := address{IP: ipOfBalancer(s)}
+	if external.Type == v1.ExternalNodePort {
+		a.IP = cmp.Or(external.IPOf(pod.Spec.NodeName), pod.Status.HostIP)
+	}
+	a.Port, a.Bus = externalPorts(s)
+	if a.IP == "" || a.Port == 0 || a.Bus == 0 {
+		return address{}
+	}
+	return a
+}

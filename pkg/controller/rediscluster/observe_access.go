@@ -1,0 +1,139 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package rediscluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	klabels "k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/types"
+
+	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/child"
+)
+
+// reachEvery is how often the operator tries to reach a node at an address that the node does not announce yet.
+const reachEvery = 3 * time.Second
+
+// reached is the last attempt to reach a node at the address of its Service.
+type reached struct {
+	address address
+	at      time.Time
+	why     string // why the node was not reached; "" if it was
+}
+
+// externalServices returns the Services for clients outside of the cluster that a RedisCluster controls, by their names.
+func (c *Controller) externalServices(rdc *v1.RedisCluster) ([]*corev1.Service, error) {
+	has, err := klabels.NewRequirement(LabelExternal, selection.Exists, nil)
+	if err != nil {
+		return nil, err
+	}
+	all, err := c.serviceLister.Services(rdc.Namespace).List(klabels.SelectorFromSet(klabels.Set{v1.LabelRedisCluster: rdc.Name}).Add(*has))
+	if err != nil {
+		return nil, fmt.Errorf("list Services of RedisCluster %s: %w", rdc.Name, err)
+	}
+	ours := slices.DeleteFunc(slices.Clone(all), func(s *corev1.Service) bool { return !metav1.IsControlledBy(s, rdc) })
+	slices.SortFunc(ours, func(a, b *corev1.Service) int { return strings.Compare(a.Name, b.Name) })
+	return ours, nil
+}
+
+// accessChanges returns the changes of the Services of spec.access. Those for clients outside of the cluster are deleted by commands, once
+// no node announces their addresses. Until then, one of another type stays as it is.
+func (c *Controller) accessChanges(o *observed) []child.Change {
+	rdc, name := o.rdc, clientServiceName(o.rdc)
+	changes := []child.Change{
+		c.services.Reconcile(rdc, name, c.services.Observe(rdc, name), false, child.Exactly(clientService(rdc))),
+	}
+	external := rdc.Spec.External()
+	if external == nil {
+		return changes
+	}
+	for _, m := range o.members {
+		observed := c.services.Observe(rdc, m.name)
+		if m.ordinal >= int(*rdc.Spec.Size) || (observed.Object != nil && observed.Object.Spec.Type != corev1.ServiceType(external.Type)) {
+			continue
+		}
+		changes = append(changes,
+			c.services.Reconcile(rdc, m.name, observed, false, child.Exactly(externalService(rdc, m.ordinal))))
+	}
+	return changes
+}
+
+// reachNodes tries to reach nodes at the addresses that they are to announce. Only this very node counts: another one may have the address.
+func (c *Controller) reachNodes(ctx context.Context, o *observed) {
+	ctx, cancel := context.WithTimeout(ctx, viewTimeout)
+	defer cancel()
+	current, now := c.sessions.get(o.rdc), map[types.UID]reached{}
+	var mu sync.Mutex
+	var attempts sync.WaitGroup
+	for _, m := range o.answering() {
+		to := o.externalOf(m)
+		if to == (address{}) || !isExternal(m.pod) || m.isAt(m.self(), to) || m.isGivenUp(to) {
+			continue
+		}
+		last := current.reachedNodes[m.pod.UID]
+		if last.address == to && o.now.Sub(last.at) < reachEvery {
+			now[m.pod.UID] = last
+			continue
+		}
+		attempts.Go(func() {
+			attempt := reached{address: to, at: o.now}
+			if err := c.reach(ctx, o.rdc, m, to); err != nil {
+				attempt.why = withoutPort(err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			now[m.pod.UID] = attempt
+		})
+	}
+	attempts.Wait()
+	current.reachedNodes = now
+	for _, m := range o.answering() {
+		attempt, tried := now[m.pod.UID]
+		switch {
+		case !tried:
+		case attempt.why == "":
+			m.reachedAt = attempt.address
+		default:
+			m.whyUnreached = attempt.why
+		}
+	}
+}
+
+// reach returns an error unless the node of a member answers at an address.
+func (c *Controller) reach(ctx context.Context, rdc *v1.RedisCluster, m *member, a address) error {
+	node := c.sessions.dial(a.IP, a.Port, c.sessions.get(rdc).loginTo(m.pod))
+	defer node.Close()
+	view, err := node.View(ctx)
+	switch {
+	case err != nil:
+		return err
+	case view.ID != m.id:
+		return errors.New("another node answers there")
+	}
+	return nil
+}
+
+// recallAddresses copies into o for how long nodes have not been reached.
+func (s *session) recallAddresses(o *observed) {
+	for _, m := range o.answering() {
+		if o.isUnreached(m) {
+			m.unreachedFor = s.ageOf(factUnreached+m.name+" "+m.announced().String(), o.now)
+		}
+		if m.whyUnreached != "" {
+			m.addressMissedFor = s.ageOf(factAddressMissed+m.name, o.now)
+		}
+	}
+}
