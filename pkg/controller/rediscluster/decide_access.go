@@ -183,7 +183,8 @@ func announceAddresses(o *observed) *plan {
 	return do(changes[:1], "%s announces the address %s: %d nodes are left", next.on.name, next.names[0], len(changes))
 }
 
-// waitForAddresses reports that nodes do not announce the addresses of their Services yet.
+// waitForAddresses reports that nodes do not announce the addresses of their Services yet. It is the last policy: nothing else waits for
+// an address.
 func waitForAddresses(o *observed) *plan {
 	if o.rdc.Spec.External() == nil {
 		return nil

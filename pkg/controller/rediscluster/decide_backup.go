@@ -200,7 +200,7 @@ func (p plan) movesSlots() bool {
 	})
 }
 
-// restoreBackup creates the Job that restores spec.restoreFrom, and waits for it. It is the last policy: the nodes have their slots,
+// restoreBackup creates the Job that restores spec.restoreFrom, and waits for it. It comes late: the nodes have their slots,
 // replicas and users.
 func restoreBackup(o *observed) *plan {
 	from := o.rdc.Spec.RestoreFrom

@@ -275,8 +275,7 @@ func (o *observed) whyNoPods() string {
 	return ""
 }
 
-// waitForAccount waits while no Pod can be created. It is the last policy but restoreBackup, whose Job needs a Pod: all before it do what
-// needs no new Pod.
+// waitForAccount waits while no Pod can be created. All policies before it do what needs no new Pod.
 func waitForAccount(o *observed) *plan {
 	if why := o.whyNoPods(); why != "" {
 		return wait(poll, "Waiting for the password of the operator's user, before a Pod is created: %s", why)

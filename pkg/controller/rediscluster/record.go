@@ -196,7 +196,7 @@ func restore(r *recordedObserved) *observed {
 		noFailoverFor: r.NoFailoverFor.Duration,
 		failingFor:    r.FailingFor.Duration, rejection: r.Rejection, accountMissing: r.AccountMissing,
 		missingUser: r.MissingUser, evictionRefused: r.EvictionRefused, actedAt: r.ActedAt,
-		revisions: r.Revisions, pods: r.Pods, uncounted: r.Uncounted,
+		revisions: r.Revisions, pods: r.Pods, uncounted: r.Uncounted, services: r.Services,
 		jobs: r.Jobs, backupImage: r.BackupImage, jobRejection: r.JobRejection, jobRejectedAt: r.JobRejectedAt,
 	}
 	if r.Failure != nil {
