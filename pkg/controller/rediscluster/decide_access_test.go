@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package rediscluster
 
 import (
+	"math/rand"
 	"slices"
 	"strconv"
 	"testing"
@@ -38,6 +39,9 @@ func serviceOf(rdc *v1.RedisCluster, ordinal int) *corev1.Service {
 
 // served gives each member a Service. All Pods are on machines with the same IP.
 func served(o *observed) {
+	if len(o.services) > 0 {
+		return
+	}
 	for _, m := range o.members {
 		o.services = append(o.services, serviceOf(o.rdc, m.ordinal))
 		if m.pod != nil {
@@ -124,6 +128,45 @@ func givenUp(ordinals ...int) alter {
 }
 
 func balancedBy(o *observed) { external(v1.ExternalLoadBalancer)(o.rdc) }
+
+// accessHappenings are what may happen to the addresses of nodes.
+func accessHappenings() []happening {
+	all := func(words string, a alter) happening {
+		return happening{words, func(*rand.Rand, int) alter { return a }}
+	}
+	one := func(words string, f func(...int) alter) happening {
+		return happening{words, func(r *rand.Rand, n int) alter { return f(r.Intn(n)) }}
+	}
+	return []happening{
+		all("opening", opening), all("Services", served), all("load balancers", balancedBy),
+		one("labelled", selected), one("announces", announcing), one("reached", reachedNodes), one("given up", givenUp),
+		one("announces, and no other node has heard", func(i ...int) alter { return announcingAlone(i[0]) }),
+		one("not reached", func(i ...int) alter { return unreachedFor(time.Hour, i...) }),
+		one("no Service", withoutService),
+	}
+}
+
+// harmOfAddress is about the address of a node.
+func (s scene) harmOfAddress(c command) string {
+	if c.verb == deleteService {
+		for _, m := range s.members {
+			if m.answers() && slices.ContainsFunc(m.view.Table, func(e redisnode.Entry) bool {
+				return slices.ContainsFunc(s.services, func(of *corev1.Service) bool { return of.Name == c.names[0] && serves(of, addressOf(&e)) })
+			}) {
+				return "is announced, as " + m.name + " knows"
+			}
+		}
+		return ""
+	}
+	if !c.on.answers() {
+		return "does not answer"
+	}
+	own := c.on.ip() + ":6379@16379"
+	if c.verb == announce && c.names[0] != own && (c.names[0] != c.on.reachedAt.String() || !isExternal(c.on.pod)) {
+		return "was not reached there"
+	}
+	return ""
+}
 
 func TestDecideAccess(t *testing.T) {
 	all := []int{0, 1, 2, 3, 4, 5}

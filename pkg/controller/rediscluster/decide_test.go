@@ -1040,7 +1040,7 @@ func happenings() []happening {
 	plain := func(words string, a alter) happening {
 		return happening{words, func(*rand.Rand, int) alter { return a }}
 	}
-	return []happening{
+	return append(accessHappenings(), []happening{
 		one("silent", func(i int) alter { return silenced(time.Hour, i) }),
 		one("silent for a moment", func(i int) alter { return silenced(time.Second, i) }),
 		one("no Pod", func(i int) alter { return noPod(i) }),
@@ -1098,7 +1098,7 @@ func happenings() []happening {
 				accepting(p.loss.token)(o)
 			}
 		}),
-	}
+	}...)
 }
 
 // TestDecideIsSafe has decide look at thousands of states, and never does anything that may lose
@@ -1161,7 +1161,7 @@ func (s scene) harm(p plan) string {
 		}
 	}
 	for _, c := range p.upkeep {
-		if !slices.Contains([]verb{createPod, createClaim, deletePod}, c.verb) {
+		if !slices.Contains([]verb{createPod, createClaim, deletePod, deleteService}, c.verb) {
 			return c.String() + " is no upkeep"
 		}
 	}
@@ -1177,6 +1177,8 @@ func (s scene) harmOf(c command) string {
 	switch c.verb {
 	case createPod, createClaim, growClaim:
 		return ""
+	case announce, labelPod, giveUpAddress, deleteService:
+		return s.harmOfAddress(c)
 	case deletePod, evictPod, deleteClaim:
 		return s.harmOfDeletion(c)
 	case meet, forget, addSlots, replicate, failover, moveSlots, closeSlots, openSlots, resumeMove, copyFunctions:
