@@ -252,12 +252,12 @@ func TestTheSchemaAcceptsEveryStatusField(t *testing.T) {
 			TLS: &redisv1.TLSStatus{
 				Clients: redisv1.ProtocolBoth, Nodes: redisv1.ProtocolTLS, Fingerprint: strings.Repeat("a", 64), NotAfter: &now},
 			Backup: &redisv1.BackupStatus{
-				Schedule: "@daily", LastScheduleTime: &now, Running: "20260301T000000Z", LastSuccessfulTime: &now,
+				Schedule: "@daily", ScheduledSince: &now, LastScheduleTime: &now, Running: "20260301T000000Z", LastSuccessfulTime: &now,
 				Last:        &redisv1.BackupResult{ID: "20260228T000000Z", Keys: 30, Bytes: 900, Warning: "no right to delete"},
 				LastFailure: &redisv1.BackupFailure{ID: "20260227T000000Z", Time: &now, Message: "no disk"},
 			},
 			Restore: &redisv1.RestoreStatus{
-				ID: "20260228T000000Z", Keys: 30, Skipped: 1, Expired: 2, Warning: "a library was kept", CompletedAt: &now},
+				StartedAt: &now, ID: "20260228T000000Z", Keys: 30, Skipped: 1, Expired: 2, Warning: "a library was kept", CompletedAt: &now},
 			Operation: &redisv1.Operation{Type: "ScaleOut", Step: "1365 of 4096 slots moved", StartedAt: &now},
 		}, redisCluster(nil)},
 	} {

@@ -334,7 +334,17 @@ func TestAlertsFireOnWhatTheyAreFor(t *testing.T) {
 		"the last good backup is older than two intervals": {
 			"GlassbackRedisBackupOld", `glassback_rediscluster_backup_last_success_timestamp_seconds` + ofDemo + ` 60x120
 				glassback_rediscluster_backup_interval_seconds` + ofDemo + ` 600x120`,
-			"The last good backup of demo in namespace team is old.",
+			"The last good backup of demo in namespace team is old, or there is none.",
+		},
+		"there was never a good backup": {
+			"GlassbackRedisBackupOld", `glassback_rediscluster_backup_since_timestamp_seconds` + ofDemo + ` 60x120
+				glassback_rediscluster_backup_interval_seconds` + ofDemo + ` 600x120`,
+			"The last good backup of demo in namespace team is old, or there is none.",
+		},
+		"the schedule is old, and the last good backup is not": {
+			"GlassbackRedisBackupOld", `glassback_rediscluster_backup_since_timestamp_seconds` + ofDemo + ` 0x120
+				glassback_rediscluster_backup_last_success_timestamp_seconds` + ofDemo + ` 3600x120
+				glassback_rediscluster_backup_interval_seconds` + ofDemo + ` 2400x120`, "",
 		},
 		"the last good backup is older than one interval": {
 			"GlassbackRedisBackupOld", `glassback_rediscluster_backup_last_success_timestamp_seconds` + ofDemo + ` 60x120

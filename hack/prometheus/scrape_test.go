@@ -60,6 +60,7 @@ var ofOthers = map[string]string{
 	"glassback_rediscluster_backup_failed":                         backingUp,
 	"glassback_rediscluster_backup_interval_seconds":               backingUp,
 	"glassback_rediscluster_backup_last_success_timestamp_seconds": backingUp,
+	"glassback_rediscluster_backup_since_timestamp_seconds":        backingUp,
 	"glassback_rediscluster_backup_last_keys":                      backingUp,
 	"glassback_rediscluster_backup_last_bytes":                     backingUp,
 }

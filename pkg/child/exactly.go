@@ -35,8 +35,8 @@ func isExactly[T Object, A any](object T, configuration A) bool {
 	return err1 == nil && err2 == nil && sameFields(fields, unowned, desired, present)
 }
 
-// atomicFields are the fields of our children that are one value, although they are maps or structs. Lists of structs without fields below them,
-// and items that have keys, are one value, too.
+// atomicFields are the fields of our children that are one value, although they are maps or structs. Lists of structs without fields below
+// them, and items that have keys, are one value, too.
 var atomicFields = sets.New("selector", "podSelector", "fieldRef", "secretKeyRef", "configMapKeyRef")
 
 // sameFields reports whether a value has the fields of a set, and no others but those of ignored, and whether another value is the same in

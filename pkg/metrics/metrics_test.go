@@ -148,6 +148,7 @@ var promised = map[string]dto.MetricType{
 	"glassback_rediscluster_backup_failed":                         dto.MetricType_GAUGE,
 	"glassback_rediscluster_backup_interval_seconds":               dto.MetricType_GAUGE,
 	"glassback_rediscluster_backup_last_success_timestamp_seconds": dto.MetricType_GAUGE,
+	"glassback_rediscluster_backup_since_timestamp_seconds":        dto.MetricType_GAUGE,
 	"glassback_rediscluster_backup_last_keys":                      dto.MetricType_GAUGE,
 	"glassback_rediscluster_backup_last_bytes":                     dto.MetricType_GAUGE,
 	"process_cpu_seconds_total":                                    dto.MetricType_COUNTER,

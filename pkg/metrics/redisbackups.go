@@ -17,7 +17,7 @@ import (
 	"github.com/glassback/glassback/pkg/controller/rediscluster"
 )
 
-// maxBackups limits the RedisClusters whose backups are shown. Each has up to 5 series. Those with a failed backup come first.
+// maxBackups limits the RedisClusters whose backups are shown. Each has up to 6 series. Those with a failed backup come first.
 const maxBackups = 1000
 
 // redisBackups shows the backups of RedisClusters as the leader saw them last.
@@ -57,6 +57,8 @@ var redisBackupMetrics = []redisBackupMetric{
 		func(m rediscluster.BackupMetrics) float64 { return float64(one(m.Failed)) }),
 	newRedisBackupMetric("interval_seconds", "The longest time between two of the next times of the schedule.", false,
 		func(m rediscluster.BackupMetrics) float64 { return m.Interval.Seconds() }),
+	newRedisBackupMetric("since_timestamp_seconds", "When the operator noticed the schedule, in seconds since 1970.", false,
+		func(m rediscluster.BackupMetrics) float64 { return float64(m.Since.Unix()) }),
 	newRedisBackupMetric("last_success_timestamp_seconds", "The end of the last good backup, in seconds since 1970.", true,
 		func(m rediscluster.BackupMetrics) float64 { return float64(m.Succeeded.Unix()) }),
 	newRedisBackupMetric("last_keys", "Keys of the last good backup.", true,

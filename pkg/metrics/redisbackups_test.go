@@ -29,13 +29,16 @@ func feedRedisBackups(t *testing.T) {
 }
 
 func TestRedisBackups(t *testing.T) {
-	backUp(t, "good", rediscluster.BackupMetrics{Succeeded: time.Unix(1763900000, 0), Keys: 7, Bytes: 900, Interval: time.Hour})
-	backUp(t, "bad", rediscluster.BackupMetrics{Failed: true, Interval: 24 * time.Hour})
+	backUp(t, "good", rediscluster.BackupMetrics{
+		Since: time.Unix(1763700000, 0), Succeeded: time.Unix(1763900000, 0), Keys: 7, Bytes: 900, Interval: time.Hour,
+	})
+	backUp(t, "bad", rediscluster.BackupMetrics{Failed: true, Since: time.Unix(1763800000, 0), Interval: 24 * time.Hour})
 	const absent = -1
 	s := scrape(t)
 	for name, want := range map[string]map[string]float64{
 		"failed":                         {"good": 0, "bad": 1},
 		"interval_seconds":               {"good": 3600, "bad": 86400},
+		"since_timestamp_seconds":        {"good": 1763700000, "bad": 1763800000},
 		"last_success_timestamp_seconds": {"good": 1763900000, "bad": absent},
 		"last_keys":                      {"good": 7, "bad": absent},
 		"last_bytes":                     {"good": 900, "bad": absent},

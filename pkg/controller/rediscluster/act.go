@@ -159,7 +159,8 @@ func (e executor) dispatch(ctx context.Context, c command) error {
 	case startBackup, startRestore:
 		return e.startJob(ctx, c.id)
 	case deleteJob:
-		return e.deleteJob(ctx, c.names[0])
+		e.deleteJob(ctx, c.names[0])
+		return nil
 	case closeSlots:
 		return e.node(c.on).SetSlots(ctx, c.slots, redisnode.SlotStable, "")
 	}

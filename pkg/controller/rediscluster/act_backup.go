@@ -26,29 +26,35 @@ func (e executor) jobClient() typedbatchv1.JobInterface {
 	return e.kube.BatchV1().Jobs(e.o.rdc.Namespace)
 }
 
-// startJob creates the Job of a backup; with the ID "", the one that restores a backup. If the API server rejects it, that is no error:
-// nothing else depends on a backup. The status reports it, and a sync after secretEvery tries again.
+// startJob creates the Job of a backup; with the ID "", the one that restores a backup. An error about a backup is no error of the sync:
+// nothing else depends on it. The status reports it, and a sync after secretEvery tries again. The same is true of a restore that the API
+// server rejects.
 func (e executor) startJob(ctx context.Context, id string) error {
-	if err := e.checkAccount(ctx); err != nil {
-		return err // The Pods of the Job mount the password.
-	}
-	desired := e.o.desiredJob(id)
-	current := e.sessions.get(e.o.rdc)
-	created, err := e.jobClient().Create(ctx, desired, metav1.CreateOptions{FieldManager: glassback.Name})
-	if apierrors.IsAlreadyExists(err) {
-		created, err = e.ownJob(ctx, desired.Name)
-	}
+	current, desired := e.sessions.get(e.o.rdc), e.o.desiredJob(id)
+	created, err := e.createJob(ctx, desired)
 	switch {
-	case isRejected(err), isQuota(err), isTaken(err):
+	case err == nil:
+		current.jobRejection = ""
+		e.written.Record(e.key(), "create jobs", e.jobCache, created)
+	case id != "", isRejected(err), isQuota(err), isTaken(err):
 		current.jobRejection, current.jobRejectedAt = err.Error(), e.clock.Now()
-		klog.FromContext(ctx).Info("The API server rejects a Job", "job", desired.Name, "reason", current.jobRejection)
-		return nil
-	case err != nil:
+		klog.FromContext(ctx).Info("Could not create a Job", "job", desired.Name, "reason", current.jobRejection)
+	default:
 		return err
 	}
-	current.jobRejection = ""
-	e.written.Record(e.key(), "create jobs", e.jobCache, created)
 	return nil
+}
+
+// createJob creates a Job, or returns the one that exists already: the cache is behind. The Pods of a Job mount the password.
+func (e executor) createJob(ctx context.Context, desired *batchv1.Job) (*batchv1.Job, error) {
+	if err := e.checkAccount(ctx); err != nil {
+		return nil, err
+	}
+	created, err := e.jobClient().Create(ctx, desired, metav1.CreateOptions{FieldManager: glassback.Name})
+	if apierrors.IsAlreadyExists(err) {
+		return e.ownJob(ctx, desired.Name)
+	}
+	return created, err
 }
 
 // desiredJob returns the Job of a backup, or, with the ID "", the one that restores a backup.
@@ -78,8 +84,8 @@ func isTaken(err error) bool {
 	return ok && known.reason == reasonConflict
 }
 
-// deleteJob deletes exactly the observed Job, and its Pods.
-func (e executor) deleteJob(ctx context.Context, name string) error {
+// deleteJob deletes exactly the observed Job, and its Pods. An error is no error of the sync, as in startJob.
+func (e executor) deleteJob(ctx context.Context, name string) {
 	for _, j := range e.o.jobs {
 		if j.Name != name {
 			continue
@@ -88,12 +94,15 @@ func (e executor) deleteJob(ctx context.Context, name string) error {
 			Preconditions: &metav1.Preconditions{UID: &j.UID}, PropagationPolicy: ptr.To(metav1.DeletePropagationBackground),
 		})
 		if err != nil && !apierrors.IsNotFound(err) {
-			return err
+			current := e.sessions.get(e.o.rdc)
+			current.jobRejection, current.jobRejectedAt = fmt.Sprintf("delete Job %s: %v", name, err), e.clock.Now()
+			klog.FromContext(ctx).Error(err, "Could not delete a Job", "job", name)
+			continue
 		}
 		gone := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: e.o.rdc.Namespace, UID: j.UID}}
+		e.sessions.get(e.o.rdc).jobRejection = ""
 		e.written.RecordDelete(e.key(), "delete jobs", e.jobCache, gone)
 	}
-	return nil
 }
 
 // reportJobs sends an event for each result of a Job that a status has and the one before had not.
@@ -114,7 +123,7 @@ func (c *Controller) reportJobs(before, after *v1.RedisCluster) {
 			c.recorder.Eventf(before, corev1.EventTypeWarning, "BackupWarning", "%s", last.Warning)
 		}
 	}
-	if r := after.Status.Restore; r != nil && before.Status.Restore == nil {
+	if r, had := after.Status.Restore, before.Status.Restore; r != nil && r.CompletedAt != nil && (had == nil || had.CompletedAt == nil) {
 		c.recorder.Eventf(before, corev1.EventTypeNormal, "Restored",
 			"Restored the backup %s with %d keys; %d of them existed, and %d had expired", r.ID, r.Keys, r.Skipped, r.Expired)
 		if r.Warning != "" {

@@ -70,12 +70,13 @@ func (s *stage) end(name string, exitCode int32, message string) {
 	s.catchUp()
 }
 
-// withUIDs makes the API server give each Job a UID.
+// withUIDs makes the API server give each Job a UID, and the time of its creation.
 func (s *stage) withUIDs() {
 	n := 0
 	s.kube.PrependReactor("create", "jobs", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		n++
-		action.(clienttesting.CreateAction).GetObject().(*batchv1.Job).UID = types.UID(fmt.Sprint("job-", n))
+		created := action.(clienttesting.CreateAction).GetObject().(*batchv1.Job)
+		created.UID, created.CreationTimestamp = types.UID(fmt.Sprint("job-", n)), metav1.NewTime(s.clock.Now())
 		return false, nil, nil
 	})
 }
@@ -205,7 +206,7 @@ func TestSyncMakesBackupsAfterEachCrash(t *testing.T) {
 			result.jobs = append(result.jobs, j.Name)
 		}
 		result.status = s.rdc().Status.Backup
-		result.status.LastSuccessfulTime = nil // A crash delays it.
+		result.status.LastSuccessfulTime, result.status.ScheduledSince = nil, nil // A crash delays them.
 		result.events = len(s.happened())
 		return result, writes
 	}
@@ -288,7 +289,7 @@ func TestSyncFindsItsOwnJob(t *testing.T) {
 
 func TestSyncRestoresABackup(t *testing.T) {
 	o := sixStored()
-	o.rdc.Spec.RestoreFrom = &v1.RestoreFrom{Name: "other", Backup: v1.LatestBackup, BackupStore: inClaim()}
+	restoring(o)
 	s := playing(t, o)
 	s.withUIDs()
 	var writes []string
@@ -323,7 +324,7 @@ func TestSyncRestoresABackup(t *testing.T) {
 		t.Errorf("after a success, Ready is %s: %s", is.Reason, is.Message)
 	}
 	want := &v1.RestoreStatus{
-		ID: "20260108T140000Z", Keys: 30, Skipped: 1, Expired: 2, Warning: "the library f was kept", CompletedAt: ptr.To(at(13, 58)),
+		StartedAt: s.rdc().Status.Restore.StartedAt, ID: "20260108T140000Z", Keys: 30, Skipped: 1, Expired: 2, Warning: "the library f was kept", CompletedAt: ptr.To(at(13, 58)),
 	}
 	if got := s.rdc().Status.Restore; !equality.Semantic.DeepEqual(got, want) {
 		t.Errorf("the status is %+v, want %+v", got, want)
@@ -424,7 +425,7 @@ func defaulted(rdc *v1.RedisCluster, changes ...func(*v1.RedisCluster)) *v1.Redi
 func TestSyncRestoresABackupAfterEachCrash(t *testing.T) {
 	play := func(t *testing.T, dieBefore int) (created, writes int, status *v1.RestoreStatus, ready string) {
 		o := sixStored()
-		o.rdc.Spec.RestoreFrom = &v1.RestoreFrom{Name: "other", Backup: v1.LatestBackup, BackupStore: inClaim()}
+		restoring(o)
 		s := playing(t, o)
 		s.withUIDs()
 		dying := func(action clienttesting.Action) (bool, runtime.Object, error) {
@@ -476,5 +477,44 @@ func TestSyncRestoresABackupAfterEachCrash(t *testing.T) {
 		if created != 1 || status == nil || status.ID != "20260108T140000Z" || status.Keys != 30 || ready != reasonFormed {
 			t.Errorf("after a crash before the write %d: %d Jobs, %+v, Ready is %s", n, created, status, ready)
 		}
+	}
+}
+
+// An error of a request about a backup is in the condition BackedUp alone, and ends no sync: a Pod that is gone is created again.
+func TestSyncContinuesWithoutBackups(t *testing.T) {
+	for _, verb := range []string{"create jobs", "delete jobs", "list pods"} {
+		t.Run(verb, func(t *testing.T) {
+			s := playing(t, sixStored()).settle()
+			s.withUIDs()
+			s.edit(backedUpHourly)
+			s.stepTo(at(13, 55))
+			for hour := 14; hour < 16; hour++ {
+				s.stepTo(at(hour, 0))
+				s.end(fmt.Sprintf("demo-backup-20260109t%d0000z", hour), 0, "{}")
+				if hour == 14 {
+					s.stepTo(at(hour, 1))
+				}
+			}
+			fails, asked := strings.Fields(verb), 0
+			s.kube.PrependReactor(fails[0], fails[1], func(clienttesting.Action) (bool, runtime.Object, error) {
+				asked++
+				return true, nil, errors.New("connection refused")
+			})
+			s.destroy("pods", "demo-4")
+			if writes := s.stepTo(at(15, 2)); !slices.Contains(writes, "create pods demo-4") {
+				t.Errorf("writes %q, want the Pod", writes)
+			}
+			for minute := range 3 {
+				s.stepTo(at(16, minute))
+			}
+			rdc := s.rdc()
+			c := meta.FindStatusCondition(rdc.Status.Conditions, v1.ConditionBackedUp)
+			if asked == 0 || !strings.Contains(c.Message, "connection refused") {
+				t.Errorf("%d requests; BackedUp is %s: %s", asked, c.Reason, c.Message)
+			}
+			if degraded := meta.FindStatusCondition(rdc.Status.Conditions, "Degraded"); degraded.Reason == reasonFailing {
+				t.Errorf("Degraded is %s: %s", degraded.Reason, degraded.Message)
+			}
+		})
 	}
 }

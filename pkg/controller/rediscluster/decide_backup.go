@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/robfig/cron/v3"
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -23,16 +24,13 @@ import (
 //
 // The status counts the times of the schedule from lastScheduleTime on. Of several that were missed, only the last one has a backup.
 
-// maxMissed limits how many times of the schedule a sync goes through. A later one continues from there.
-const maxMissed = 10_000
-
-// clockAhead is how far in the future lastScheduleTime may be. If it is later, a clock was wrong, and the schedule counts from now on.
-const clockAhead = time.Minute
-
-// runningBackup returns the ID of the backup that is being made; "" for none. If the status was lost, the Job says it.
+// runningBackup returns the ID of the backup that is being made; "" for none. If the status was lost, the Job says it. An ID after now,
+// of a wrong clock, counts only if it has a Job.
 func (o *observed) runningBackup() string {
 	if s := o.rdc.Status.Backup; s != nil && s.Running != "" {
-		return s.Running
+		if at, ok := timeOfBackup(s.Running); o.jobOf(s.Running) != nil || (ok && !at.After(o.now)) {
+			return s.Running
+		}
 	}
 	for _, j := range o.jobs {
 		if j.ID != "" && j.Ended == "" && !j.Deleting {
@@ -60,18 +58,34 @@ func (o *observed) dueBackup() string {
 	if err != nil {
 		return "" // The spec is valid.
 	}
-	var due time.Time
-	next := schedule.Next(status.LastScheduleTime.UTC())
-	for range maxMissed {
-		if next.IsZero() || next.After(o.now) {
-			break
+	if due := lastTime(schedule, status.LastScheduleTime.UTC(), o.now.UTC()); !due.IsZero() {
+		return backupID(due)
+	}
+	return ""
+}
+
+// lastTime returns the last time of a schedule that is after from and not after now; zero if there is none. It bisects: of the times from
+// which the next one has come, it finds the last.
+func lastTime(schedule cron.Schedule, from, now time.Time) time.Time {
+	hasCome := func(t time.Time) bool {
+		next := schedule.Next(t)
+		return !next.IsZero() && !next.After(now)
+	}
+	if !hasCome(from) {
+		return time.Time{}
+	}
+	for later := now; later.Sub(from) > time.Second; {
+		if middle := from.Add(later.Sub(from) / 2); hasCome(middle) {
+			from = middle
+		} else {
+			later = middle
 		}
-		due, next = next, schedule.Next(next)
 	}
-	if due.IsZero() {
-		return ""
+	last := schedule.Next(from)
+	if next := schedule.Next(last); !next.IsZero() && !next.After(now) {
+		return next
 	}
-	return backupID(due)
+	return last
 }
 
 // untilBackup returns how long to wait for the next time of the schedule; 0 if there is none.
@@ -164,7 +178,7 @@ func (o *observed) whyNoBackup(p plan) string {
 	switch {
 	case o.backupImage == "":
 		return noImage
-	case o.rdc.Spec.RestoreFrom != nil && o.rdc.Status.Restore == nil:
+	case o.toBeRestored():
 		return "a backup is being restored"
 	case !o.formed:
 		return "the cluster is being formed"
@@ -200,11 +214,26 @@ func (p plan) movesSlots() bool {
 	})
 }
 
-// restoreBackup creates the Job that restores spec.restoreFrom, and waits for it. It comes late: the nodes have their slots,
-// replicas and users.
+// toBeRestored returns whether the keys of spec.restoreFrom are not all in the cluster yet.
+func (o *observed) toBeRestored() bool {
+	return o.rdc.Spec.RestoreFrom != nil && (o.rdc.Status.Restore == nil || o.rdc.Status.Restore.CompletedAt == nil)
+}
+
+// withKeys returns a node that has keys; nil if none has.
+func (o *observed) withKeys() *member {
+	for _, m := range o.answering() {
+		if m.view.Keys > 0 {
+			return m
+		}
+	}
+	return nil
+}
+
+// restoreBackup creates the Job that restores spec.restoreFrom, and waits for it. The status says that it has begun before the Job exists:
+// until then, the cluster must have no keys. It comes late: the nodes have their slots, replicas and users.
 func restoreBackup(o *observed) *plan {
 	from := o.rdc.Spec.RestoreFrom
-	if from == nil || o.rdc.Status.Restore != nil {
+	if !o.toBeRestored() {
 		return nil
 	}
 	held := func(reason, message string) *plan {
@@ -213,6 +242,9 @@ func restoreBackup(o *observed) *plan {
 	j := o.jobOf("")
 	_, same := o.access()
 	switch {
+	case j == nil && o.rdc.Status.Restore == nil && o.withKeys() != nil:
+		return held(reasonRestoreRefused, fmt.Sprintf("The backup %s is not restored, since %s has keys already. Remove spec.restoreFrom to keep "+
+			"them, or delete the keys; after a RedisCluster of the same name, the claims have them", from.Backup, o.withKeys().name))
 	case j == nil && o.backupImage == "":
 		return held(reasonNoImage, "The backup cannot be restored: "+noImage)
 	case j == nil && o.jobRejection != "":
@@ -230,8 +262,13 @@ func restoreBackup(o *observed) *plan {
 	case j.Ended == batchv1.JobFailed:
 		return held(reasonRestoreFailed, fmt.Sprintf("The Job %s, which restores the backup %s, failed: %s. Correct the cause, and delete "+
 			"the Job to try again, or remove spec.restoreFrom to use the cluster as it is", j.Name, from.Backup, j.message()))
+	case j.Ended == batchv1.JobComplete && j.Result == nil:
+		return wait(check, "Waiting for the result of the Job %s: %s", j.Name, o.jobRejection)
 	case j.Ended == batchv1.JobComplete:
 		return nil // The status gets its result.
+	case j.NotStarting != "":
+		return held(reasonNotStarting, fmt.Sprintf("The Pod of the Job %s, which restores the backup %s, does not start: %s",
+			j.Name, from.Backup, j.NotStarting))
 	}
 	p := wait(poll, "Restoring the backup %s by the Job %s", from.Backup, j.Name)
 	p.byJob = true
@@ -248,8 +285,12 @@ func backupStatus(o *observed, p plan) *v1.BackupStatus {
 	if o.rdc.Status.Backup != nil {
 		status = o.rdc.Status.Backup.DeepCopy()
 	}
-	if status.Schedule != spec.Schedule || status.LastScheduleTime == nil || status.LastScheduleTime.After(o.now.Add(clockAhead)) {
-		status.Schedule, status.LastScheduleTime = spec.Schedule, &metav1.Time{Time: o.now.Truncate(time.Second)}
+	now := &metav1.Time{Time: o.now.Truncate(time.Second)}
+	if status.Schedule != spec.Schedule || status.ScheduledSince == nil {
+		status.Schedule, status.ScheduledSince, status.LastScheduleTime = spec.Schedule, now, now
+	}
+	if status.LastScheduleTime == nil || status.LastScheduleTime.After(o.now) { // A clock was wrong.
+		status.LastScheduleTime = now
 	}
 	status.Running = o.runningBackup()
 	if j := o.jobOf(status.Running); status.Running != "" && j != nil && j.Ended != "" && j.Result != nil {
@@ -274,18 +315,24 @@ func backupStatus(o *observed, p plan) *v1.BackupStatus {
 	return status
 }
 
-// restoreStatus returns the status of the restore: the result of its Job, once it has succeeded.
-func restoreStatus(o *observed) *v1.RestoreStatus {
+// restoreStatus returns the status of the restore, while p is what the operator does next: when it began, and the result of its Job, once it
+// has succeeded.
+func restoreStatus(o *observed, p plan) *v1.RestoreStatus {
 	j := o.jobOf("")
-	if o.rdc.Status.Restore != nil || o.rdc.Spec.RestoreFrom == nil || j == nil || j.Ended != batchv1.JobComplete || j.Result == nil {
+	starts := slices.ContainsFunc(p.commands, func(c command) bool { return c.verb == startRestore })
+	if !o.toBeRestored() || (j == nil && !starts) {
 		return o.rdc.Status.Restore
 	}
-	id := j.Result.ID
-	if id == "" {
-		id = o.rdc.Spec.RestoreFrom.Backup
+	status := o.rdc.Status.Restore.DeepCopy()
+	if status == nil {
+		status = &v1.RestoreStatus{StartedAt: &metav1.Time{Time: o.now.Truncate(time.Second)}}
+	}
+	if j == nil || j.Ended != batchv1.JobComplete || j.Result == nil {
+		return status
 	}
 	return &v1.RestoreStatus{
-		ID: id, Keys: j.Result.Keys, Skipped: j.Result.Skipped, Expired: j.Result.Expired, Warning: j.Result.Warning,
+		StartedAt: status.StartedAt, ID: cmp.Or(j.Result.ID, o.rdc.Spec.RestoreFrom.Backup),
+		Keys: j.Result.Keys, Skipped: j.Result.Skipped, Expired: j.Result.Expired, Warning: j.Result.Warning,
 		CompletedAt: &metav1.Time{Time: j.EndedAt},
 	}
 }
@@ -297,7 +344,7 @@ func backedUp(o *observed, p plan, status *v1.BackupStatus) (ok bool, reason, me
 	case o.backupImage == "":
 		return false, reasonNoImage, "No backups are made: " + noImage
 	case status.Running != "" && o.jobRejection != "":
-		return false, reasonJobRejected, fmt.Sprintf("The API server rejects the Job %s: %s", backupName(o.rdc, status.Running), o.jobRejection)
+		return false, reasonJobRejected, fmt.Sprintf("The Job %s: %s", backupName(o.rdc, status.Running), o.jobRejection)
 	case failure != nil && (status.LastSuccessfulTime == nil || failure.Time.After(status.LastSuccessfulTime.Time)):
 		ok, reason, message = false, reasonBackupFailed, fmt.Sprintf("The backup %s failed: %s", failure.ID, failure.Message)
 	case status.Last != nil:
@@ -313,6 +360,12 @@ func backedUp(o *observed, p plan, status *v1.BackupStatus) (ok bool, reason, me
 			message += fmt.Sprintf(". The backup %s waits: %s", due, why)
 		}
 	}
+	if j := o.jobOf(status.Running); status.Running != "" && j != nil && j.NotStarting != "" {
+		message += fmt.Sprintf(". The Pod of the Job %s does not start: %s", j.Name, j.NotStarting)
+	}
+	if o.jobRejection != "" {
+		message += ". " + o.jobRejection
+	}
 	return ok, reason, message
 }
 
@@ -323,6 +376,8 @@ type BackupMetrics struct {
 	// Succeeded is when the last good backup ended; zero if there is none. Keys and Bytes are its numbers.
 	Succeeded   time.Time
 	Keys, Bytes int64
+	// Since is when the operator noticed the schedule.
+	Since time.Time
 	// Interval is the longest time between two of the next times of the schedule.
 	Interval time.Duration
 }
@@ -334,6 +389,9 @@ func backupMetrics(o *observed, p plan, status *v1.BackupStatus) *BackupMetrics 
 	}
 	ok, reason, _ := backedUp(o, p, status)
 	m := &BackupMetrics{Failed: !ok && reason != ReasonNoBackupYet, Interval: backupInterval(status.Schedule, o.now)}
+	if status.ScheduledSince != nil {
+		m.Since = status.ScheduledSince.Time
+	}
 	if status.Last != nil && status.LastSuccessfulTime != nil {
 		m.Succeeded, m.Keys, m.Bytes = status.LastSuccessfulTime.Time, status.Last.Keys, status.Last.Bytes
 	}

@@ -40,7 +40,7 @@ func hourly(until metav1.Time) alter {
 	return func(o *observed) {
 		o.backupImage = testImage
 		o.rdc.Spec.Backup = &v1.Backup{Schedule: "0 * * * *", Retention: ptr.To[int32](7), BackupStore: inClaim()}
-		o.rdc.Status.Backup = &v1.BackupStatus{Schedule: "0 * * * *", LastScheduleTime: &until}
+		o.rdc.Status.Backup = &v1.BackupStatus{Schedule: "0 * * * *", ScheduledSince: ptr.To(at(0, 0)), LastScheduleTime: &until}
 	}
 }
 
@@ -72,14 +72,20 @@ func jobIs(id string, ended batchv1.JobConditionType, changes ...func(*job)) alt
 	}
 }
 
+// restoring sets spec.restoreFrom. The cluster has no keys.
 func restoring(o *observed) {
 	o.backupImage = testImage
+	for _, m := range o.members {
+		if m.view != nil {
+			m.view.Keys = 0
+		}
+	}
 	o.rdc.Spec.RestoreFrom = &v1.RestoreFrom{Name: "other", Backup: v1.LatestBackup, BackupStore: inClaim()}
 }
 
 func restored(o *observed) {
 	restoring(o)
-	o.rdc.Status.Restore = &v1.RestoreStatus{ID: "20260108T130000Z", Keys: 30}
+	o.rdc.Status.Restore = &v1.RestoreStatus{ID: "20260108T130000Z", Keys: 30, CompletedAt: ptr.To(at(12, 0))}
 }
 
 func withoutImage(o *observed) { o.backupImage = "" }
@@ -203,11 +209,30 @@ func TestDecideBackupsOfPodsThatDiffer(t *testing.T) {
 	}
 }
 
+func begun(o *observed) { o.rdc.Status.Restore = &v1.RestoreStatus{StartedAt: ptr.To(at(13, 0))} }
+
 func TestDecideRestore(t *testing.T) {
 	const create = "create Job of restore"
 	decisions{
 		"a cluster that is ready gets it": {seen: see(six(), restoring), want: does("Restoring the backup latest", create)},
 		"not before all else is done":     {seen: see(six(), restoring, under(opForm), podIs(unready, 4)), want: waits("demo-4")},
+		"it is not done while a node has keys": {
+			seen: see(six(), restoring, viewed(func(v *redisnode.View) { v.Keys = 1 }, 1)),
+			want: decision{step: "demo-1 has keys already", reason: reasonRestoreRefused, wait: poll},
+		},
+		"the operator ended before it created the Job": {
+			seen: see(six(), restoring, begun, viewed(func(v *redisnode.View) { v.Keys = 1 }, 1)), want: does("Restoring the backup latest", create),
+		},
+		"the Pod of its Job does not start": {
+			seen: see(six(), restoring, begun, jobIs("", "", func(j *job) { j.NotStarting = "ImagePullBackOff" })),
+			want: decision{step: "does not start: ImagePullBackOff", reason: reasonNotStarting, wait: poll},
+		},
+		"its result cannot be read": {
+			seen: see(six(), restoring, begun, jobIs("", batchv1.JobComplete, func(j *job) { j.Result = nil }), func(o *observed) {
+				o.jobRejection = "list Pods: forbidden"
+			}),
+			want: waits("list Pods: forbidden"),
+		},
 		"its Job runs": {
 			seen: see(six(), restoring, jobIs("", "")), want: decision{step: "by the Job demo-restore", wait: poll},
 		},
@@ -255,10 +280,10 @@ func TestTheStatusOfBackups(t *testing.T) {
 		"without spec.backup there is none": {see(six()), nil, "", ""},
 		"spec.backup was removed":           {see(six(), due, func(o *observed) { o.rdc.Spec.Backup = nil }), nil, "", ""},
 		"a new schedule": {
-			see(six(), due, func(o *observed) { o.rdc.Status.Backup = nil }), &v1.BackupStatus{LastScheduleTime: &noticed}, "False NotYet", "",
+			see(six(), due, func(o *observed) { o.rdc.Status.Backup = nil }), &v1.BackupStatus{ScheduledSince: &noticed, LastScheduleTime: &noticed}, "False NotYet", "",
 		},
 		"a changed schedule": {
-			see(six(), due, func(o *observed) { o.rdc.Status.Backup.Schedule = "5 * * * *" }), &v1.BackupStatus{LastScheduleTime: &noticed},
+			see(six(), due, func(o *observed) { o.rdc.Status.Backup.Schedule = "5 * * * *" }), &v1.BackupStatus{ScheduledSince: &noticed, LastScheduleTime: &noticed},
 			"False NotYet", "",
 		},
 		"a clock was wrong": {
@@ -293,6 +318,13 @@ func TestTheStatusOfBackups(t *testing.T) {
 		"there is no image": {
 			see(six(), due, withoutImage), &v1.BackupStatus{LastScheduleTime: ptr.To(at(12, 30))}, "False BackupImageMissing", "--backup-image",
 		},
+		"a running one of a wrong clock is forgotten": {
+			see(six(), hourly(later), runningBackup("20260109T150000Z")), &v1.BackupStatus{LastScheduleTime: &later}, "False NotYet", "",
+		},
+		"the Pod of its Job does not start": {
+			see(six(), hourly(later), runningBackup(dueID), jobIs(dueID, "", func(j *job) { j.NotStarting = "ErrImagePull" })),
+			&v1.BackupStatus{LastScheduleTime: &later, Running: dueID}, "False NotYet", "does not start: ErrImagePull",
+		},
 		"its Job is rejected": {
 			see(six(), hourly(later), runningBackup(dueID), jobRejected(0)), &v1.BackupStatus{LastScheduleTime: &later, Running: dueID},
 			"False JobRejected", "exceeded quota",
@@ -302,6 +334,9 @@ func TestTheStatusOfBackups(t *testing.T) {
 			status := statusOf(test.seen, decide(test.seen), outcome{})
 			if test.want != nil {
 				test.want.Schedule = test.seen.rdc.Spec.Backup.Schedule
+				if test.want.ScheduledSince == nil {
+					test.want.ScheduledSince = ptr.To(at(0, 0))
+				}
 			}
 			if !reflect.DeepEqual(status.Backup, test.want) {
 				t.Errorf("got  %+v\nwant %+v", status.Backup, test.want)
@@ -321,7 +356,8 @@ func TestTheStatusOfBackups(t *testing.T) {
 }
 
 func TestTheStatusOfARestore(t *testing.T) {
-	ended := at(13, 40)
+	ended, now, started := at(13, 40), at(13, 50), at(13, 0)
+	runs := &v1.RestoreStatus{StartedAt: &started}
 	for sentence, test := range map[string]struct {
 		seen  *observed
 		want  *v1.RestoreStatus
@@ -329,18 +365,20 @@ func TestTheStatusOfARestore(t *testing.T) {
 		op    string
 	}{
 		"there is none":       {see(six()), nil, reasonFormed, ""},
-		"it begins":           {see(six(), restoring), nil, reasonRestoring, opRestore},
-		"it runs, after Form": {see(six(), restoring, under(opForm), jobIs("", "")), nil, reasonRestoring, opRestore},
-		"it runs":             {see(six(), restoring, jobIs("", "")), nil, reasonRestoring, opRestore},
-		"it waits for a node": {see(six(), restoring, under(opRestore), jobIs("", ""), silenced(time.Minute, 1)), nil, reasonSilent, opRestore},
-		"it has failed":       {see(six(), restoring, jobIs("", batchv1.JobFailed)), nil, reasonRestoreFailed, opRestore},
+		"it begins":           {see(six(), restoring), &v1.RestoreStatus{StartedAt: &now}, reasonRestoring, opRestore},
+		"it runs, after Form": {see(six(), restoring, under(opForm), begun, jobIs("", "")), runs, reasonRestoring, opRestore},
+		"it runs":             {see(six(), restoring, begun, jobIs("", "")), runs, reasonRestoring, opRestore},
+		"it waits for a node": {
+			see(six(), restoring, under(opRestore), begun, jobIs("", ""), silenced(time.Minute, 1)), runs, reasonSilent, opRestore,
+		},
+		"it has failed": {see(six(), restoring, begun, jobIs("", batchv1.JobFailed)), runs, reasonRestoreFailed, opRestore},
 		"it has succeeded": {
-			see(six(), restoring, jobIs("", batchv1.JobComplete, func(j *job) { j.Result.ID = dueID })),
-			&v1.RestoreStatus{ID: dueID, Keys: 30, CompletedAt: &ended}, reasonFormed, "",
+			see(six(), restoring, begun, jobIs("", batchv1.JobComplete, func(j *job) { j.Result.ID = dueID })),
+			&v1.RestoreStatus{StartedAt: &started, ID: dueID, Keys: 30, CompletedAt: &ended}, reasonFormed, "",
 		},
 		"the numbers are lost": {
-			see(six(), restoring, jobIs("", batchv1.JobComplete, func(j *job) { j.Result = &jobResult{} })),
-			&v1.RestoreStatus{ID: v1.LatestBackup, CompletedAt: &ended}, reasonFormed, "",
+			see(six(), restoring, begun, jobIs("", batchv1.JobComplete, func(j *job) { j.Result = &jobResult{} })),
+			&v1.RestoreStatus{StartedAt: &started, ID: v1.LatestBackup, CompletedAt: &ended}, reasonFormed, "",
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
@@ -365,6 +403,32 @@ func TestTheIntervalOfASchedule(t *testing.T) {
 	} {
 		if got := backupInterval(schedule, seenAt); got != want {
 			t.Errorf("%s: %s, want %s", schedule, got, want)
+		}
+	}
+}
+
+func TestTheLastTimeOfASchedule(t *testing.T) {
+	for _, test := range []struct{ schedule, from, now, want string }{
+		{"0 * * * *", "2026-01-09T12:30:00Z", "2026-01-09T13:50:00Z", "2026-01-09T13:00:00Z"},
+		{"0 * * * *", "2026-01-09T13:00:00Z", "2026-01-09T13:50:00Z", ""},
+		{"0 * * * *", "2026-01-09T12:59:59Z", "2026-01-09T13:00:00Z", "2026-01-09T13:00:00Z"},
+		{"* * * * *", "2020-01-09T12:59:59Z", "2026-01-09T13:00:30Z", "2026-01-09T13:00:00Z"},
+		{"* * * * *", "2026-01-09T13:00:00Z", "2026-01-09T13:01:00.5Z", "2026-01-09T13:01:00Z"},
+		{"* * * * *", "2026-01-09T13:00:00Z", "2026-01-09T13:02:00Z", "2026-01-09T13:02:00Z"},
+		{"* * * 2 *", "2020-01-01T00:00:00Z", "2026-01-09T13:00:00Z", "2025-02-28T23:59:00Z"},
+		{"0 0 29 2 *", "2021-01-01T00:00:00Z", "2026-01-09T13:00:00Z", "2024-02-29T00:00:00Z"},
+		{"0 0 30 2 *", "2021-01-01T00:00:00Z", "2026-01-09T13:00:00Z", ""},
+	} {
+		schedule, err := v1.ParseBackupSchedule(test.schedule)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parse := func(text string) time.Time {
+			at, _ := time.Parse(time.RFC3339, text) // "" is the zero time.
+			return at
+		}
+		if got := lastTime(schedule, parse(test.from), parse(test.now)); !got.Equal(parse(test.want)) {
+			t.Errorf("%s from %s to %s: %s, want %s", test.schedule, test.from, test.now, got, test.want)
 		}
 	}
 }
@@ -402,15 +466,15 @@ func TestTheMetricsOfBackups(t *testing.T) {
 		want *BackupMetrics
 	}{
 		"without spec.backup": {see(six()), nil},
-		"before the first":    {see(six(), due), &BackupMetrics{Interval: time.Hour}},
+		"before the first":    {see(six(), due), &BackupMetrics{Since: at(0, 0).Time, Interval: time.Hour}},
 		"after a good one": {
 			see(six(), hourly(at(13, 0)), runningBackup(dueID), jobIs(dueID, batchv1.JobComplete)),
-			&BackupMetrics{Succeeded: ended.Time, Keys: 30, Bytes: 900, Interval: time.Hour},
+			&BackupMetrics{Since: at(0, 0).Time, Succeeded: ended.Time, Keys: 30, Bytes: 900, Interval: time.Hour},
 		},
 		"after a bad one": {
-			see(six(), hourly(at(13, 0)), runningBackup(dueID), jobIs(dueID, batchv1.JobFailed)), &BackupMetrics{Failed: true, Interval: time.Hour},
+			see(six(), hourly(at(13, 0)), runningBackup(dueID), jobIs(dueID, batchv1.JobFailed)), &BackupMetrics{Since: at(0, 0).Time, Failed: true, Interval: time.Hour},
 		},
-		"without an image": {see(six(), due, withoutImage), &BackupMetrics{Failed: true, Interval: time.Hour}},
+		"without an image": {see(six(), due, withoutImage), &BackupMetrics{Since: at(0, 0).Time, Failed: true, Interval: time.Hour}},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			p := decide(test.seen)

@@ -130,6 +130,7 @@ func backupJob(rdc *v1.RedisCluster, id, image string, a access) *batchv1.Job {
 	spec := rdc.Spec.Backup
 	args := []string{
 		"backup", "--cluster=" + rdc.Namespace + "/" + rdc.Name, "--id=" + id, "--retention=" + strconv.Itoa(int(*spec.Retention)),
+		"--owner=" + string(rdc.UID), // Of two clusters with one name and one store, none deletes the backups of the other.
 	}
 	return newJob(rdc, backupName(rdc, id), image, args, a, &spec.BackupStore, spec.Resources, backupDeadline)
 }
@@ -139,6 +140,9 @@ func restoreJob(rdc *v1.RedisCluster, image string, a access) *batchv1.Job {
 	spec := rdc.Spec.RestoreFrom
 	from := cmp.Or(spec.Namespace, rdc.Namespace) + "/" + cmp.Or(spec.Name, rdc.Name)
 	args := []string{"restore", "--cluster=" + from, "--id=" + spec.Backup}
+	if spec.Backup == v1.LatestBackup { // So all tries choose the same one.
+		args = append(args, "--before="+rdc.CreationTimestamp.UTC().Format(time.RFC3339))
+	}
 	job := newJob(rdc, restoreName(rdc), image, args, a, &spec.BackupStore, spec.Resources, restoreDeadline)
 	if claim := spec.PersistentVolumeClaim; claim != nil {
 		job.Spec.Template.Spec.Containers[0].VolumeMounts[0].ReadOnly = true
@@ -189,6 +193,7 @@ func newJob(rdc *v1.RedisCluster, name, image string, args []string, a access, s
 		},
 		Spec: batchv1.JobSpec{
 			BackoffLimit:          ptr.To[int32](jobRetries),
+			PodReplacementPolicy:  ptr.To(batchv1.Failed), // No two Pods write at the same time.
 			ActiveDeadlineSeconds: ptr.To(int64(deadline / time.Second)),
 			Template:              corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: ofPods}, Spec: pod},
 		},

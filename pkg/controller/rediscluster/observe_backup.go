@@ -19,6 +19,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	klabels "k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 )
@@ -32,6 +34,8 @@ type job struct {
 	// Ended is Complete or Failed; "" while the Job runs. EndedAt is when it ended.
 	Ended   batchv1.JobConditionType `json:"ended,omitempty"`
 	EndedAt time.Time                `json:"endedAt,omitzero"`
+	// NotStarting is why the Pod of a Job does not run, for longer than maxStart; "" if it runs.
+	NotStarting string `json:"notStarting,omitempty"`
 	// Deleting is whether the Job is being deleted.
 	Deleting bool `json:"deleting,omitempty"`
 	// Result is the result of a Job that has ended. It is read only while the status does not have it.
@@ -49,18 +53,23 @@ type jobResult struct {
 	Message string `json:"message,omitempty"` // of a failure
 }
 
+// maxStart is how long the Pod of a Job may take to run before the status reports it.
+const maxStart = time.Minute
+
 // maxJobMessage is the maximum length of the message of a failed Job, in bytes.
 const maxJobMessage = 1000
 
-// observeJobs reads the Jobs that the RedisCluster controls from the cache, sorted by name. Of those that have ended and are not in the
-// status, it asks the API server for the Pods: they have the results.
+// observeJobs reads the Jobs that the RedisCluster controls from the cache, sorted by name. For those that have ended and are not
+// in the status, it asks the API server for the Pods, which have the results; and also for one whose Pod does not start. An error of these
+// requests is in jobRejection: nothing else depends on backups.
 func (c *Controller) observeJobs(ctx context.Context, o *observed) error {
 	rdc := o.rdc
 	existing, err := c.jobs.Jobs(rdc.Namespace).List(klabels.SelectorFromSet(klabels.Set{v1.LabelRedisCluster: rdc.Name}))
 	if err != nil {
 		return fmt.Errorf("list Jobs of RedisCluster %s: %w", rdc.Name, err)
 	}
-	o.backupImage = c.backupImage
+	current := c.sessions.get(rdc)
+	o.backupImage, o.jobRejection, o.jobRejectedAt = c.backupImage, current.jobRejection, current.jobRejectedAt
 	for _, j := range existing {
 		id, ok := backupOf(rdc, j.Name)
 		if !ok || !metav1.IsControlledBy(j, rdc) {
@@ -71,17 +80,20 @@ func (c *Controller) observeJobs(ctx context.Context, o *observed) error {
 		if condition != nil {
 			found.Ended, found.EndedAt = condition.Type, condition.LastTransitionTime.UTC()
 		}
-		if condition != nil && o.needsResult(found) {
-			if found.Result, err = c.resultOf(ctx, rdc, j, condition); err != nil {
-				return err
-			}
+		switch {
+		case condition != nil && o.needsResult(found):
+			found.Result, err = c.resultOf(ctx, rdc, j, condition)
+		case condition == nil && ptr.Deref(j.Status.Ready, 0) == 0 && o.now.Sub(j.CreationTimestamp.Time) > maxStart:
+			found.NotStarting, err = c.whyNotStarting(ctx, rdc, j)
+		}
+		if err != nil {
+			klog.FromContext(ctx).Error(err, "Could not ask for the Pods of a Job", "job", j.Name)
+			o.jobRejection, o.jobRejectedAt = err.Error(), time.Time{}
 		}
 		o.jobs = append(o.jobs, found)
 	}
 	slices.SortFunc(o.jobs, func(a, b *job) int { return cmp.Compare(a.Name, b.Name) })
-	current := c.sessions.get(rdc)
 	current.forgetResults(o.jobs)
-	o.jobRejection, o.jobRejectedAt = current.jobRejection, current.jobRejectedAt
 	return nil
 }
 
@@ -99,7 +111,7 @@ func endOf(j *batchv1.Job) *batchv1.JobCondition {
 // needsResult returns whether the status does not have the result of a Job.
 func (o *observed) needsResult(j *job) bool {
 	if j.ID == "" {
-		return o.rdc.Spec.RestoreFrom != nil && o.rdc.Status.Restore == nil
+		return o.toBeRestored()
 	}
 	return o.rdc.Status.Backup != nil && o.rdc.Status.Backup.Running == j.ID
 }
@@ -111,24 +123,51 @@ func (c *Controller) resultOf(ctx context.Context, rdc *v1.RedisCluster, j *batc
 	if known := current.results[j.UID]; known != nil {
 		return known, nil
 	}
-	pods, err := c.kube.CoreV1().Pods(j.Namespace).List(ctx, metav1.ListOptions{
-		LabelSelector: klabels.SelectorFromSet(klabels.Set{v1.LabelJob: rdc.Name}).String(),
-	})
+	pods, err := c.podsOf(ctx, rdc, j)
 	if err != nil {
-		return nil, fmt.Errorf("list Pods of Job %s: %w", j.Name, err)
+		return nil, err
 	}
 	result := &jobResult{}
 	if end.Type == batchv1.JobFailed {
 		result.Message = strings.TrimSuffix(end.Reason+": "+end.Message, ": ")
 	}
-	slices.SortFunc(pods.Items, func(a, b corev1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
-	for i := range pods.Items {
-		if p := &pods.Items[i]; metav1.IsControlledBy(p, j) {
-			result.read(p, end.Type)
-		}
+	for _, p := range pods {
+		result.read(p, end.Type)
 	}
 	current.results[j.UID] = result
 	return result, nil
+}
+
+// podsOf asks the API server for the Pods of a Job, and returns them in the order of their creation.
+func (c *Controller) podsOf(ctx context.Context, rdc *v1.RedisCluster, j *batchv1.Job) ([]*corev1.Pod, error) {
+	list, err := c.kube.CoreV1().Pods(j.Namespace).List(ctx, metav1.ListOptions{
+		LabelSelector: klabels.SelectorFromSet(klabels.Set{v1.LabelJob: rdc.Name}).String(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list Pods of Job %s: %w", j.Name, err)
+	}
+	var pods []*corev1.Pod
+	for i := range list.Items {
+		if metav1.IsControlledBy(&list.Items[i], j) {
+			pods = append(pods, &list.Items[i])
+		}
+	}
+	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	return pods, nil
+}
+
+// whyNotStarting returns why the last Pod of a Job does not run; "" if it runs, or has ended.
+func (c *Controller) whyNotStarting(ctx context.Context, rdc *v1.RedisCluster, j *batchv1.Job) (string, error) {
+	pods, err := c.podsOf(ctx, rdc, j)
+	switch {
+	case err != nil:
+		return "", err
+	case len(pods) == 0:
+		return "there is no Pod: see the events of the Job", nil
+	case pods[len(pods)-1].Status.Phase != corev1.PodPending:
+		return "", nil
+	}
+	return waitingFor(pods[len(pods)-1]), nil
 }
 
 // read reads the termination message of a Pod, if the Pod ended as its Job did.

@@ -128,6 +128,9 @@ func TestPlan(t *testing.T) {
 		},
 		"a backup is to be restored: its Job": {
 			change: func(s *stage) {
+				for _, view := range s.views {
+					view.Keys = 0
+				}
 				s.edit(func(rdc *v1.RedisCluster) { rdc.Spec.RestoreFrom = &v1.RestoreFrom{BackupStore: inClaim()} })
 			},
 			want: []string{"restoreBackup: ", "update RedisCluster demo", "create Job demo-restore"},

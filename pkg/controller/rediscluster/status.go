@@ -63,12 +63,13 @@ const (
 	reasonCertificate          = "CertificateInvalid"
 	reasonCertificateNotLoaded = "CertificateNotLoaded"
 
-	reasonRestoring     = "Restoring"
-	reasonRestoreFailed = "RestoreFailed"
-	reasonBackedUp      = "Succeeded"
-	reasonBackupFailed  = "Failed"
-	reasonNoImage       = "BackupImageMissing"
-	reasonJobRejected   = "JobRejected"
+	reasonRestoring      = "Restoring"
+	reasonRestoreFailed  = "RestoreFailed"
+	reasonRestoreRefused = "RestoreRefused"
+	reasonBackedUp       = "Succeeded"
+	reasonBackupFailed   = "Failed"
+	reasonNoImage        = "BackupImageMissing"
+	reasonJobRejected    = "JobRejected"
 )
 
 // ReasonNoBackupYet is the reason of the condition BackedUp until the first backup has ended.
@@ -119,7 +120,7 @@ func statusOf(o *observed, p plan, out outcome) v1.RedisClusterStatus {
 	status.Selector = metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: selector(o.rdc)})
 	status.Size = int32(len(o.membersWhere(func(m *member) bool { return m.pod != nil })))
 	status.Nodes, status.TLS = nodes(o), tlsStatus(o)
-	status.Backup, status.Restore = backupStatus(o, p), restoreStatus(o)
+	status.Backup, status.Restore = backupStatus(o, p), restoreStatus(o, p)
 	if len(o.answering()) > 0 { // Otherwise nothing newer is known.
 		status.Masters = int32(len(o.slotOwners()))
 		status.Shards = shards(o)

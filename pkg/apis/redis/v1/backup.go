@@ -18,8 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
-
-	batchv1 "github.com/glassback/glassback/pkg/apis/batch/v1"
 )
 
 const (
@@ -149,6 +147,9 @@ type BackupStatus struct {
 	// schedule is the schedule of the backups. When it changes, only its times after that count.
 	// +optional
 	Schedule string `json:"schedule,omitempty"`
+	// scheduledSince is when the operator noticed the schedule.
+	// +optional
+	ScheduledSince *metav1.Time `json:"scheduledSince,omitempty"`
 	// lastScheduleTime is the time of the schedule for which the last backup began. At first, it is
 	// when the operator noticed the schedule.
 	// +optional
@@ -198,11 +199,14 @@ type BackupFailure struct {
 	Message string `json:"message,omitempty"`
 }
 
-// RestoreStatus is the backup that was restored.
+// RestoreStatus is the backup that is being restored, or was.
 type RestoreStatus struct {
-	// id is the ID of the backup.
-	// +required
-	ID string `json:"id"`
+	// startedAt is when the restore began. The cluster had no keys until then.
+	// +optional
+	StartedAt *metav1.Time `json:"startedAt,omitempty"`
+	// id is the ID of the backup, after the restore has ended.
+	// +optional
+	ID string `json:"id,omitempty"`
 	// keys is the number of keys in the backup.
 	// +optional
 	Keys int64 `json:"keys"`
@@ -216,7 +220,8 @@ type RestoreStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Warning string `json:"warning,omitempty"`
-	// completedAt is when the restore ended.
+	// completedAt is when the restore ended. It is empty until every key of the backup is in the
+	// cluster.
 	// +optional
 	CompletedAt *metav1.Time `json:"completedAt,omitempty"`
 }
@@ -256,7 +261,7 @@ func ParseBackupSchedule(expression string) (cron.Schedule, error) {
 		return nil, errors.New("must be a cron expression of five fields (minute 0-59, hour 0-23, day of month 1-31, " +
 			`month 1-12 or jan-dec, day of week 0-6 or sun-sat), like "0 3 * * *"`)
 	}
-	return batchv1.ParseSchedule(expression)
+	return cron.ParseStandard(expression)
 }
 
 func (b *Backup) validate(path *field.Path) field.ErrorList {

@@ -261,7 +261,7 @@ type RedisClusterStatus struct {
 	// +optional
 	Backup *BackupStatus `json:"backup,omitempty"`
 
-	// restore is the backup that was restored. It is empty until all of its keys are in the cluster.
+	// restore is the backup that is being restored, or was.
 	// +optional
 	Restore *RestoreStatus `json:"restore,omitempty"`
 

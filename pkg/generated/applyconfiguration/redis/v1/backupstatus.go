@@ -18,6 +18,8 @@ import (
 type BackupStatusApplyConfiguration struct {
 	// schedule is the schedule of the backups. When it changes, only its times after that count.
 	Schedule *string `json:"schedule,omitempty"`
+	// scheduledSince is when the operator noticed the schedule.
+	ScheduledSince *metav1.Time `json:"scheduledSince,omitempty"`
 	// lastScheduleTime is the time of the schedule for which the last backup began. At first, it is
 	// when the operator noticed the schedule.
 	LastScheduleTime *metav1.Time `json:"lastScheduleTime,omitempty"`
@@ -42,6 +44,14 @@ func BackupStatus() *BackupStatusApplyConfiguration {
 // If called multiple times, the Schedule field is set to the value of the last call.
 func (b *BackupStatusApplyConfiguration) WithSchedule(value string) *BackupStatusApplyConfiguration {
 	b.Schedule = &value
+	return b
+}
+
+// WithScheduledSince sets the ScheduledSince field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ScheduledSince field is set to the value of the last call.
+func (b *BackupStatusApplyConfiguration) WithScheduledSince(value metav1.Time) *BackupStatusApplyConfiguration {
+	b.ScheduledSince = &value
 	return b
 }
 

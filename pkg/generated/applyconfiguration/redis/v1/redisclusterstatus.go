@@ -41,7 +41,7 @@ type RedisClusterStatusApplyConfiguration struct {
 	TLS *TLSStatusApplyConfiguration `json:"tls,omitempty"`
 	// backup is the state of the backups. It is empty without spec.backup.
 	Backup *BackupStatusApplyConfiguration `json:"backup,omitempty"`
-	// restore is the backup that was restored. It is empty until all of its keys are in the cluster.
+	// restore is the backup that is being restored, or was.
 	Restore *RestoreStatusApplyConfiguration `json:"restore,omitempty"`
 	// operation is the present operation and its step. The operator never reads its next step from
 	// here.

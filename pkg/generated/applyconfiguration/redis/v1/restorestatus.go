@@ -14,9 +14,11 @@ import (
 // RestoreStatusApplyConfiguration represents a declarative configuration of the RestoreStatus type for use
 // with apply.
 //
-// RestoreStatus is the backup that was restored.
+// RestoreStatus is the backup that is being restored, or was.
 type RestoreStatusApplyConfiguration struct {
-	// id is the ID of the backup.
+	// startedAt is when the restore began. The cluster had no keys until then.
+	StartedAt *metav1.Time `json:"startedAt,omitempty"`
+	// id is the ID of the backup, after the restore has ended.
 	ID *string `json:"id,omitempty"`
 	// keys is the number of keys in the backup.
 	Keys *int64 `json:"keys,omitempty"`
@@ -26,7 +28,8 @@ type RestoreStatusApplyConfiguration struct {
 	Expired *int64 `json:"expired,omitempty"`
 	// warning is what is wrong although all keys are restored.
 	Warning *string `json:"warning,omitempty"`
-	// completedAt is when the restore ended.
+	// completedAt is when the restore ended. It is empty until every key of the backup is in the
+	// cluster.
 	CompletedAt *metav1.Time `json:"completedAt,omitempty"`
 }
 
@@ -34,6 +37,14 @@ type RestoreStatusApplyConfiguration struct {
 // apply.
 func RestoreStatus() *RestoreStatusApplyConfiguration {
 	return &RestoreStatusApplyConfiguration{}
+}
+
+// WithStartedAt sets the StartedAt field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the StartedAt field is set to the value of the last call.
+func (b *RestoreStatusApplyConfiguration) WithStartedAt(value metav1.Time) *RestoreStatusApplyConfiguration {
+	b.StartedAt = &value
+	return b
 }
 
 // WithID sets the ID field in the declarative configuration to the given value
