@@ -539,7 +539,7 @@ func (g generator) redisCluster() map[string]any {
 		{"tls", g.tls()}, {"backup", g.backup()}, {"access", g.access()},
 		{"podTemplate", g.podTemplate()}, {"networkPolicy", g.networkPolicy()},
 	} {
-		if g.oneIn(4) {
+		if g.oneIn(6) {
 			spec[part.name] = part.value
 		}
 	}
