@@ -6,7 +6,6 @@ SPDX-License-Identifier: Apache-2.0
 package backup
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -26,29 +25,46 @@ import (
 	"github.com/glassback/glassback/pkg/redisnode"
 )
 
-// attempts is how often all shards are taken if the cluster changes meanwhile.
-const attempts = 3
+const (
+	// attempts is how often all shards are taken if the cluster changes meanwhile, and how often one shard is if its master fails.
+	attempts = 3
+	// replicaWait is how long a shard whose replicas cannot send it waits for one of them before its master has to.
+	replicaWait = 30 * time.Second
+	// lifetime is how old a directory without a manifest is at least when it is deleted. No run may take so long.
+	lifetime = 24 * time.Hour
+)
 
-// maxBulk is the size of the largest argument that a server accepts unless proto-max-bulk-len is raised.
-const maxBulk = 512 << 20
+const (
+	// maxBulk is the size of the largest argument that a server accepts unless proto-max-bulk-len is raised.
+	maxBulk = 512 << 20
+	// maxQuery is the size of the largest command, unless client-query-buffer-limit is raised.
+	maxQuery = 1 << 30
+)
 
 var errChanged = errors.New("the masters or their slots have changed during the backup")
 
 // backup is one run of glassback backup.
 type backup struct {
 	cluster, id string
+	owner       string // see Manifest
 	retention   int
 	nodes       connection
 	store       store
 	run         string // see newRun
 	patience    patience
+	replicaWait time.Duration
 	log         func(format string, args ...any)
 }
 
-// make makes the backup, unless it exists. Afterwards, it deletes what the retention does not keep.
+// make makes the backup, unless it exists. Before, it deletes what older runs have left: they may have filled the store. Afterwards, it
+// deletes what the retention does not keep.
 func (b *backup) make(ctx context.Context) (*Result, error) {
-	m, err := readManifest(ctx, b.store, b.cluster, b.id)
+	var warnings []string
+	m, err := b.existing(ctx)
 	if errors.Is(err, fs.ErrNotExist) {
+		if err := b.clean(ctx, time.Now().Add(-lifetime)); err != nil {
+			warnings = append(warnings, "what failed backups left is not deleted: "+err.Error())
+		}
 		if m, err = b.take(ctx); err == nil {
 			m, err = b.finish(ctx, m)
 		}
@@ -58,9 +74,23 @@ func (b *backup) make(ctx context.Context) (*Result, error) {
 	}
 	result := m.result()
 	if err := b.prune(ctx); err != nil {
-		result.Warning = strings.TrimPrefix(result.Warning+"; old backups are not deleted: "+err.Error(), "; ")
+		warnings = append(warnings, "old backups are not deleted: "+err.Error())
 	}
+	if result.Warning != "" {
+		warnings = append(warnings, result.Warning)
+	}
+	result.Warning = strings.Join(warnings, "; ")
 	return result, nil
+}
+
+// existing returns the manifest of the backup. It returns an error if the backup is of another owner.
+func (b *backup) existing(ctx context.Context) (*Manifest, error) {
+	m, err := readManifest(ctx, b.store, b.cluster, b.id)
+	if err == nil && m.Owner != b.owner {
+		return nil, fmt.Errorf("backup %s of %s exists in %s, and is of another cluster of this name: its owner is %q, and not %q", b.id,
+			b.cluster, b.store, m.Owner, b.owner)
+	}
+	return m, err
 }
 
 // take saves the file of each shard. It begins again if the cluster changes meanwhile.
@@ -79,13 +109,15 @@ func (b *backup) take(ctx context.Context) (*Manifest, error) {
 
 // attempt saves the file of each shard once. Its error is unsteady if another attempt may succeed.
 func (b *backup) attempt(ctx context.Context) (*Manifest, error) {
-	m := &Manifest{Schema: schema, Cluster: b.cluster, ID: b.id, StartedAt: time.Now().UTC(), Functions: []Function{}}
+	m := &Manifest{
+		Schema: schema, Cluster: b.cluster, Owner: b.owner, ID: b.id, StartedAt: time.Now().UTC(), Functions: []Function{},
+	}
 	before, err := b.steady(ctx)
 	if err != nil {
 		return nil, err
 	}
 	functions := map[Function]bool{}
-	tooLarge := 0
+	tooLarge, largest := 0, int64(0)
 	for _, s := range before.shards { // One after the other: only one node forks at a time.
 		entry, content, err := b.saveShard(ctx, s)
 		if err != nil {
@@ -93,7 +125,7 @@ func (b *backup) attempt(ctx context.Context) (*Manifest, error) {
 		}
 		m.Shards = append(m.Shards, *entry)
 		m.RedisVersion = newer(m.RedisVersion, s.master.view.Version)
-		tooLarge += content.tooLarge
+		tooLarge, largest = tooLarge+content.tooLarge, max(largest, content.largest)
 		for _, code := range content.libraries {
 			functions[functionOf(code)] = true
 		}
@@ -107,10 +139,21 @@ func (b *backup) attempt(ctx context.Context) (*Manifest, error) {
 	}
 	m.Functions = slices.AppendSeq(m.Functions, maps.Keys(functions))
 	slices.SortFunc(m.Functions, func(a, b Function) int { return strings.Compare(a.Name+" "+a.SHA256, b.Name+" "+b.SHA256) })
-	if tooLarge > 0 {
-		m.Warning = fmt.Sprintf("%d values are larger than 512 MiB: before you restore them, raise proto-max-bulk-len of the nodes", tooLarge)
-	}
+	m.Warning = sizeWarning(tooLarge, largest)
 	return m, nil
+}
+
+// sizeWarning returns what to do before values are restored that are too large for the nodes.
+func sizeWarning(tooLarge int, largest int64) string {
+	if tooLarge == 0 {
+		return ""
+	}
+	directives := "proto-max-bulk-len"
+	if largest > maxQuery-1<<20 { // The key and the rest of the command count, too.
+		directives += " and client-query-buffer-limit"
+	}
+	return fmt.Sprintf("%d values are larger than 512 MiB, up to %d bytes: before you restore them, raise %s of the nodes", tooLarge, largest,
+		directives)
 }
 
 // steady waits until each slot has one master that answers, and no slot is moved.
@@ -125,23 +168,49 @@ func (b *backup) steady(ctx context.Context) (*topology, error) {
 	return t, err
 }
 
-// saveShard saves the file of a shard from the first of its nodes that can send it.
+// saveShard saves the file of a shard: of a replica, unless none can send it for some time, and else of the master.
 func (b *backup) saveShard(ctx context.Context, s shard) (*Shard, *contents, error) {
-	var errs []error
-	for _, from := range s.sources() {
-		entry, content, err := b.save(ctx, s, from)
-		if err == nil {
-			b.log("slots %s: %d keys in %d bytes from the %s %s", entry.Slots, entry.Keys, entry.Bytes, entry.Role, entry.Address)
-			return entry, content, nil
+	begin := time.Now()
+	for failed := 0; ; {
+		sources := s.usable()
+		if !s.replicated || time.Since(begin) >= b.replicaWait {
+			sources = append(sources, s.master)
+			failed++
 		}
-		err = fmt.Errorf("slots %s from %s: %w", s.slots, from.address(), err)
-		if _, passes := errors.AsType[unsteady](err); !passes || ctx.Err() != nil {
+		for i, from := range sources {
+			entry, content, err := b.save(ctx, s, from)
+			if err == nil {
+				b.log("slots %s: %d keys in %d bytes from the %s %s", entry.Slots, entry.Keys, entry.Bytes, entry.Role, entry.Address)
+				return entry, content, nil
+			}
+			err = fmt.Errorf("slots %s from %s: %w", s.slots, from.address(), err)
+			if _, passes := errors.AsType[unsteady](err); !passes || ctx.Err() != nil || failed == attempts && i == len(sources)-1 {
+				return nil, nil, err
+			}
+			b.log("%v", err)
+		}
+		var err error
+		if s, err = b.again(ctx, s); err != nil {
 			return nil, nil, err
 		}
-		b.log("%v", err)
-		errs = append(errs, err)
 	}
-	return nil, nil, unsteady{errors.Join(errs...)}
+}
+
+// again waits, and returns what has become of a shard. Its error is unsteady if another master, or other slots, have become of it.
+func (b *backup) again(ctx context.Context, s shard) (shard, error) {
+	select {
+	case <-time.After(b.patience.pause):
+	case <-ctx.Done():
+		return s, ctx.Err()
+	}
+	t, err := b.steady(ctx)
+	if err != nil {
+		return s, err
+	}
+	if i := slices.IndexFunc(t.shards, s.same); i >= 0 {
+		return t.shards[i], nil
+	}
+	return s, unsteady{errChanged}
 }
 
 // save saves the snapshot of one node. Its error is unsteady if the node is at fault, and not the store.
@@ -200,7 +269,8 @@ func (r unsteadyReader) Read(p []byte) (int, error) {
 // contents is what an RDB file has.
 type contents struct {
 	keys, expiring int64
-	tooLarge       int // values that a server accepts only with a higher proto-max-bulk-len
+	tooLarge       int   // values that a server accepts only with a higher proto-max-bulk-len
+	largest        int64 // the size of the largest value
 	libraries      []string
 }
 
@@ -231,6 +301,7 @@ func (c *contents) read(in io.Reader, slots redisnode.Slots, use func(*rdb.Recor
 		if record.Expires > 0 {
 			c.expiring++
 		}
+		c.largest = max(c.largest, record.Size)
 		if record.Size > maxBulk {
 			c.tooLarge++
 		}
@@ -285,66 +356,74 @@ func (v *verifying) stop() {
 
 // finish writes the manifest. If another run of this backup has been faster, it returns the manifest of that.
 func (b *backup) finish(ctx context.Context, m *Manifest) (*Manifest, error) {
-	directory := path.Join(b.cluster, b.id)
-	names, err := b.store.list(ctx, directory)
+	err := b.publish(ctx, m)
 	if err != nil {
-		return nil, err
-	}
-	if slices.Contains(names, path.Join(directory, manifestFile)) {
-		return readManifest(ctx, b.store, b.cluster, b.id)
-	}
-	for _, s := range m.Shards {
-		if !slices.Contains(names, path.Join(directory, s.File)) {
-			return nil, fmt.Errorf("%s was deleted during the backup", s.File)
+		if other, failed := b.existing(ctx); !errors.Is(failed, fs.ErrNotExist) {
+			return other, failed
 		}
 	}
-	for _, name := range names { // An attempt with other slots may have left files.
-		if file := path.Base(name); strings.HasSuffix(file, "-"+b.run+".rdb") && !m.has(file) {
-			if err := b.store.remove(ctx, name); err != nil {
-				return nil, fmt.Errorf("delete %s of an earlier attempt: %w", name, err)
-			}
-		}
-	}
+	return m, err
+}
+
+// publish writes the manifest if it does not exist, and if all files do.
+func (b *backup) publish(ctx context.Context, m *Manifest) error {
+	directory := path.Join(b.cluster, b.id)
 	m.FinishedAt = time.Now().UTC()
 	text, err := json.MarshalIndent(m, "", "  ")
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if err := b.store.put(ctx, path.Join(directory, manifestFile), bytes.NewReader(append(text, '\n'))); err != nil {
-		return nil, fmt.Errorf("write the manifest: %w", err)
+	for _, s := range m.Shards {
+		size, err := b.store.size(ctx, path.Join(directory, s.File))
+		if err != nil {
+			return fmt.Errorf("%s was saved, and cannot be found: %w", s.File, err)
+		}
+		if size != s.Bytes {
+			return fmt.Errorf("%s was saved with %d bytes, and has %d", s.File, s.Bytes, size)
+		}
 	}
-	return m, nil
+	if err := b.store.create(ctx, path.Join(directory, manifestFile), append(text, '\n')); err != nil {
+		return fmt.Errorf("write the manifest: %w", err)
+	}
+	return nil
 }
 
-// prune deletes older backups that are not kept, and what runs that failed have left. In the directory of this backup, another run may
-// still write: the next backup deletes what it leaves.
+// clean deletes what runs have left that began before a time and failed.
+func (b *backup) clean(ctx context.Context, before time.Time) error {
+	var errs []error
+	for _, list := range []func(context.Context, string) ([]string, error){b.store.list, b.store.partial} {
+		names, err := list(ctx, b.cluster)
+		if err == nil {
+			err = b.remove(ctx, leftovers(find(b.cluster, names), b.owner, before.UTC().Format(idForm)))
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// prune deletes older backups that are not kept, and files of runs that another one of the same backup has overtaken.
 func (b *backup) prune(ctx context.Context) error {
 	names, err := b.store.list(ctx, b.cluster)
 	if err != nil {
 		return err
 	}
 	all := find(b.cluster, names)
-	remove := surplus(all, b.id, b.retention)
-	for _, s := range all {
-		if !s.complete || s.id >= b.id || slices.Contains(remove, s.names[0]) {
+	var errs []error
+	for i := range all {
+		if !all[i].complete {
 			continue
 		}
-		m, err := readManifest(ctx, b.store, b.cluster, s.id)
-		if err != nil {
-			return err
-		}
-		remove = append(remove, slices.DeleteFunc(s.names[1:], func(name string) bool { return m.has(path.Base(name)) })...)
-	}
-	partial, err := b.store.partial(ctx, b.cluster)
-	if err != nil {
-		return err
-	}
-	for _, s := range find(b.cluster, partial) {
-		if s.id < b.id {
-			remove = append(remove, s.names...)
+		all[i].manifest, err = readManifest(ctx, b.store, b.cluster, all[i].id)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // Another process may have deleted it.
+			errs = append(errs, err)
 		}
 	}
-	for _, name := range remove {
+	return errors.Join(append(errs, b.remove(ctx, surplus(all, b.owner, b.id, b.retention)))...)
+}
+
+// remove deletes files in this order. It ends with the first error: no file may be deleted whose manifest is not.
+func (b *backup) remove(ctx context.Context, names []string) error {
+	for _, name := range names {
 		if err := b.store.remove(ctx, name); err != nil {
 			return fmt.Errorf("delete %s: %w", name, err)
 		}

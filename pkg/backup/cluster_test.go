@@ -181,7 +181,7 @@ func (l *log) has(text string) bool {
 var quick = patience{limit: 20 * time.Second, pause: 50 * time.Millisecond}
 
 func (w *world) backup(s store, l *log) *backup {
-	return &backup{cluster: cluster, id: id, retention: 2, nodes: w.nodes, store: s, run: newRun(), patience: quick, log: l.add}
+	return &backup{cluster: cluster, id: id, retention: 2, nodes: w.nodes, store: s, run: newRun(""), patience: quick, log: l.add}
 }
 
 func (w *world) restore(s store, l *log) *restore {
@@ -270,7 +270,7 @@ func testKeeps(t *testing.T, target *world, s store) {
 }
 
 func testRefused(t *testing.T, target *world) {
-	s := &sender{ctx: t.Context(), client: target.client, patience: quick, source: "9.9.9", target: "7.0.0"}
+	s := &sender{ctx: t.Context(), client: target.client, patience: quick, slots: allSlots, source: "9.9.9", target: "7.0.0"}
 	check(t, s.add(&rdb.Record{Key: "refused", Payload: []byte("no payload"), Idle: -1, Frequency: -1}))
 	err := s.flush()
 	if err == nil || !strings.Contains(err.Error(), "(the backup is of Redis 9.9.9, and the cluster runs Redis 7.0.0)") {
@@ -299,24 +299,61 @@ func testRestoreIsKilled(t *testing.T, target *world, s store, want map[string]s
 	target.expect(want)
 }
 
-// testFailover lets a replica take over after the first shard, at once and so with the loss of writes.
+// testFailover lets a replica take over after the second shard, at once and so with the loss of writes. A client has deleted a key of
+// another shard, and it stays deleted.
 func testFailover(t *testing.T, w *world, s store, want map[string]string) {
 	w.flush()
+	const deleted = "string 8" // of slot 8204, in the second shard
+	want = maps.Clone(want)
+	delete(want, deleted)
 	once := sync.OnceFunc(func() {
+		if n, err := w.client.Del(t.Context(), deleted).Result(); n != 1 || err != nil {
+			t.Errorf("deleted %d keys, error %v", n, err)
+		}
 		w.servers[0].Kill()
 		check(t, w.node(3).Failover(t.Context(), redisnode.Takeover))
 	})
 	l := &log{after: func(line string) {
-		if strings.HasPrefix(line, "slots 0-") {
+		if strings.HasPrefix(line, "slots 5461-") {
 			once()
 		}
 	}}
 	result, err := w.restore(s, l).run(t.Context())
 	check(t, err)
-	if !l.has("masters have changed") || *result.Skipped != 0 {
+	if !l.has("masters have changed: the keys of slots 0-5460 are sent again") || *result.Skipped != 0 {
 		t.Errorf("the log is %q, and %d keys are skipped", l.lines, *result.Skipped)
 	}
 	w.expect(want)
+}
+
+// TestEvictedKeysFailARestore restores more than a cluster can hold.
+func TestEvictedKeysFailARestore(t *testing.T) {
+	redistest.Binary(t)
+	t.Parallel()
+	config := redistest.Config{Password: secret, Directives: []string{"maxmemory 100mb", "maxmemory-policy allkeys-lru"}}
+	w := worldOf(t, redistest.Form(t, config, redisnode.TLS{}, 1, 0), redisnode.Login{Password: secret})
+	s := newDirectory(t)
+	for i := range 20 {
+		check(t, w.client.Set(t.Context(), fmt.Sprint("key ", i), randomText(1<<20), 0).Err())
+	}
+	_, err := w.backup(s, &log{}).make(t.Context())
+	check(t, err)
+	w.flush()
+	if _, err := w.restore(s, &log{}).run(t.Context()); err != nil {
+		t.Errorf("what fits: error %v", err)
+	}
+	w.flush()
+	check(t, w.client.ConfigSet(t.Context(), "maxmemory", "12mb").Err())
+	if _, err := w.restore(s, &log{}).run(t.Context()); err == nil || !strings.Contains(err.Error(), "the cluster has evicted ") {
+		t.Errorf("what does not fit: error %v", err)
+	}
+}
+
+// randomText returns text that is not compressed.
+func randomText(size int) string {
+	text := make([]byte, size)
+	_, _ = rand.Read(text) // It never fails.
+	return string(text)
 }
 
 // TestBackupOfAClusterThatChanges begins with an open slot, and changes the cluster after the first shard.
@@ -395,11 +432,16 @@ func testSources(t *testing.T, w *world) {
 	if names, err := s.list(ctx, cluster); err != nil || len(names) != 1 {
 		t.Errorf("the store has %q, error %v", names, err)
 	}
+	shard.replicas = []node{gone} // It comes back.
+	b.replicaWait = time.Minute
+	if entry, _, err = b.saveShard(ctx, shard); err != nil || entry.Role != "replica" {
+		t.Errorf("the entry is %+v, error %v", entry, err)
+	}
 	if err := b.confirm(ctx, other, mine.replicas[0]); err == nil || !strings.Contains(err.Error(), "it has become a node of another shard") {
 		t.Errorf("a replica of another shard is confirmed: error %v", err)
 	}
 	shard.replicas, shard.slots = nil, redisnode.NewSlots(1)
-	if _, _, err := b.saveShard(ctx, shard); err == nil || !strings.Contains(err.Error(), "it has a key of slot ") {
+	if _, _, err := b.saveShard(ctx, shard); !errors.Is(err, errChanged) {
 		t.Errorf("of a master with keys of other slots: error %v", err)
 	}
 }
@@ -423,7 +465,7 @@ func testBackupIsKilled(t *testing.T, w *world, s store, keys int64) {
 	if _, err := readManifest(t.Context(), s, cluster, b.id); err == nil {
 		t.Error("a killed backup has a manifest")
 	}
-	leaveBehind(t, s, cluster+"/"+b.id+"/shard-9-00000000.rdb")
+	leaveBehind(t, s, cluster+"/"+b.id+"/shard-9-e3b0c44200000000.rdb")
 	again := w.backup(s, &log{})
 	again.id = b.id
 	result, err := again.make(t.Context())
@@ -465,9 +507,22 @@ func testTwoRuns(t *testing.T, w *world, keys int64) {
 			t.Errorf("the manifest has %s, error %v", shard.File, err)
 		}
 	}
-	check(t, s.remove(t.Context(), cluster+"/"+id+"/"+m.Shards[0].File))
+	if names, err := s.list(t.Context(), cluster); err != nil || len(names) != len(m.Shards)+1 {
+		t.Errorf("the store has %q, error %v", names, err)
+	}
+	stranger := w.backup(s, &log{})
+	stranger.owner = "7f0c5a3e"
+	if _, err := stranger.make(t.Context()); err == nil || !strings.Contains(err.Error(), `its owner is "", and not "7f0c5a3e"`) {
+		t.Errorf("a backup of another owner: error %v", err)
+	}
+	file := cluster + "/" + id + "/" + m.Shards[0].File
 	check(t, s.remove(t.Context(), cluster+"/"+id+"/"+manifestFile))
-	if _, err := fast.finish(t.Context(), m); err == nil || !strings.Contains(err.Error(), "was deleted during the backup") {
+	check(t, s.put(t.Context(), file, strings.NewReader("short")))
+	if _, err := fast.finish(t.Context(), m); err == nil || !strings.HasSuffix(err.Error(), " bytes, and has 5") {
+		t.Errorf("with a file of another size: error %v", err)
+	}
+	check(t, s.remove(t.Context(), file))
+	if _, err := fast.finish(t.Context(), m); err == nil || !strings.Contains(err.Error(), "was saved, and cannot be found") {
 		t.Errorf("with a file that is gone: error %v", err)
 	}
 }

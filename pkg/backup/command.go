@@ -19,6 +19,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
@@ -61,7 +62,8 @@ const maxRetention = 1000
 
 // settings are the values of the flags of both commands.
 type settings struct {
-	cluster, id                      string
+	cluster, id, owner               string
+	before                           string
 	retention                        int
 	addresses                        []string
 	user, passwordFile               string
@@ -86,10 +88,13 @@ func (o *settings) flags(name string) *pflag.FlagSet {
 	if name == "backup" {
 		flags.StringVar(&o.cluster, "cluster", "", "name of the cluster in the store, as NAMESPACE/NAME")
 		flags.StringVar(&o.id, "id", "", "id of the backup: a time in UTC, such as 20260131T030000Z")
-		flags.IntVar(&o.retention, "retention", 7, "how many backups are kept; older ones are deleted")
+		flags.IntVar(&o.retention, "retention", 7, "how many backups of this owner are kept; older ones are deleted")
+		flags.StringVar(&o.owner, "owner", "", "UID of the RedisCluster: no backup of another one with its name is counted or deleted")
 	} else {
 		flags.StringVar(&o.cluster, "cluster", "", "name in the store of the cluster that was saved, as NAMESPACE/NAME")
 		flags.StringVar(&o.id, "id", Latest, "id of the backup, or latest")
+		flags.StringVar(&o.owner, "owner", "", "UID of the RedisCluster; ignored: backups of all owners can be restored")
+		flags.StringVar(&o.before, "before", "", "time as in RFC 3339: latest is the newest backup that had ended by then (default: no limit)")
 	}
 	flags.StringArrayVar(&o.addresses, "address", nil, "host:port of a node; repeatable: the first one that answers is asked")
 	flags.StringVar(&o.user, "user", "", "user of the nodes to log in as (default: the default user)")
@@ -125,10 +130,21 @@ func parse(name, usage string, args []string, stdout io.Writer) (*settings, erro
 			return nil, fmt.Errorf("--id: %w", err)
 		}
 	}
+	if _, err := o.beforeTime(); err != nil {
+		return nil, fmt.Errorf("--before must be a time such as 2026-01-31T03:00:00Z, not %q", o.before)
+	}
 	if name == "backup" && (o.retention < 1 || o.retention > maxRetention) {
 		return nil, fmt.Errorf("--retention must be 1 to %d, not %d", maxRetention, o.retention)
 	}
 	return o, errors.Join(command.CheckNoArgs(flags), o.checkConnection(), o.checkStore())
+}
+
+// beforeTime returns the value of --before, or zero.
+func (o *settings) beforeTime() (time.Time, error) {
+	if o.before == "" {
+		return time.Time{}, nil
+	}
+	return time.Parse(time.RFC3339, o.before)
 }
 
 func (o *settings) checkConnection() error {
@@ -235,7 +251,9 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return command.Reject(stderr, err)
 	}
 	return o.run(stdout, stderr, func(log func(string, ...any)) (*Result, error) {
-		b := &backup{o.cluster, o.id, o.retention, o.connection, o.store, newRun(), defaultPatience, log}
+		b := &backup{
+			o.cluster, o.id, o.owner, o.retention, o.connection, o.store, newRun(o.owner), defaultPatience, replicaWait, log,
+		}
 		return b.make(ctx)
 	})
 }
@@ -247,7 +265,11 @@ func RunRestore(ctx context.Context, args []string, stdout, stderr io.Writer) in
 		return command.Reject(stderr, err)
 	}
 	return o.run(stdout, stderr, func(log func(string, ...any)) (*Result, error) {
-		r := &restore{o.cluster, o.id, o.connection, o.store, defaultPatience, log}
+		before, err := o.beforeTime()
+		if err != nil {
+			return nil, err
+		}
+		r := &restore{o.cluster, o.id, before, o.connection, o.store, defaultPatience, log}
 		return r.run(ctx)
 	})
 }
@@ -268,7 +290,7 @@ func (o *settings) run(stdout, stderr io.Writer, work func(log func(string, ...a
 	var line bytes.Buffer
 	encoder := json.NewEncoder(&line)
 	encoder.SetEscapeHTML(false)
-	result.Warning = o.redact(result.Warning)
+	result.Warning = o.line(result.Warning, 1000)
 	if err := encoder.Encode(result); err != nil {
 		return command.Fail(stderr, err)
 	}
@@ -281,12 +303,18 @@ func (o *settings) run(stdout, stderr io.Writer, work func(log func(string, ...a
 
 // fail prints an error in one line, and writes it into the file of the result.
 func (o *settings) fail(stderr io.Writer, err error) int {
-	const most = 2000
-	text := command.Printable(o.redact(strings.Join(strings.Fields(err.Error()), " ")))
-	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most], "") + "…"
-	}
+	text := o.line(err.Error(), 2000)
 	return command.Fail(stderr, errors.Join(errors.New(text), o.writeResult(text+"\n")))
+}
+
+// line returns text in one line of at most so many bytes, and without secrets.
+func (o *settings) line(text string, most int) string {
+	const more = "…"
+	text = command.Printable(o.redact(strings.Join(strings.Fields(text), " ")))
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most-len(more)], "") + more
+	}
+	return text
 }
 
 func (o *settings) writeResult(text string) error {

@@ -19,10 +19,13 @@ SPDX-License-Identifier: Apache-2.0
 //     Backup fails if a slot has no owner, is being moved, or gets another owner meanwhile. It fails if a file has a key of another shard.
 //   - The files of a backup were read to the end, with their checksums, while they were saved. The data of modules are an error.
 //   - Backup may be killed and run again with the same ID, even while the first run still writes: each run has its own names of files. It
-//     changes no backup that exists.
+//     changes no backup that exists. The manifest is created only if it does not exist, and all files are there with their sizes.
 //   - Backup deletes only files of its own cluster whose names are those of a backup, and the manifest before the other files.
+//     It counts and deletes only backups of its own owner, the UID of the RedisCluster. What failed runs left is deleted a day later.
 //   - Restore sends nothing before it has verified each file. It changes no key and no function that the cluster has.
-//   - Restore may be killed and run again. It succeeds only if each key is there, existed before, or has expired.
+//   - Restore may be killed and run again. It succeeds only if each key is there, existed before, or has expired, and if
+//     no key was evicted. A key that a client deletes meanwhile stays deleted, unless the master of its slot changes.
+//   - With --before, all tries of a restore of the latest backup choose the same one, unless the retention deletes it meanwhile.
 //   - No password and no key of S3 is in an output.
 //
 // Memory is bounded by the largest key in a backup, and by the largest value in a restore.

@@ -34,6 +34,7 @@ const (
 type Manifest struct {
 	Schema       string     `json:"schema"`
 	Cluster      string     `json:"cluster"` // namespace and name
+	Owner        string     `json:"owner"`   // the UID of the RedisCluster; another one may get its name. "" is a backup by hand.
 	ID           string     `json:"id"`
 	StartedAt    time.Time  `json:"startedAt"`
 	FinishedAt   time.Time  `json:"finishedAt"`
@@ -112,23 +113,39 @@ func checkID(id string) error {
 	return nil
 }
 
-// files matches the names of the files of a backup, and of files that put has not completed.
-var files = regexp.MustCompile(`^(manifest\.json|shard-[0-9]{1,5}-[0-9a-f]{8}\.rdb)` +
-	`((\.[0-9a-f]{8})?` + regexp.QuoteMeta(unfinished) + `)?$`)
+// files matches the names of the files of a backup, and of files that put has not completed. The submatch is the mark of the owner.
+var files = regexp.MustCompile(`^(?:manifest\.json|shard-[0-9]{1,5}-([0-9a-f]{8})[0-9a-f]{8}\.rdb)` +
+	`(?:(?:\.[0-9a-f]{8})?` + regexp.QuoteMeta(unfinished) + `)?$`)
+
+func random() string { return fmt.Sprintf("%08x", rand.Uint32()) }
+
+// markOf returns the part of file names that stands for an owner.
+func markOf(owner string) string {
+	sum := sha256.Sum256([]byte(owner))
+	return hex.EncodeToString(sum[:4])
+}
 
 // newRun returns a part of file names that differs from run to run. A run that was given up may still write on a machine that cannot be
 // reached: it must not change the files of the run that came after it.
-func newRun() string { return fmt.Sprintf("%08x", rand.Uint32()) }
+func newRun(owner string) string { return markOf(owner) + random() }
 
 func shardFile(firstSlot int, run string) string {
 	return fmt.Sprintf("shard-%d-%s.rdb", firstSlot, run)
 }
 
+// marked returns whether a run of this owner has written a file. A manifest that was not completed has no mark, and may be of any owner.
+func marked(name, owner string) bool {
+	file := path.Base(name)
+	match := files.FindStringSubmatch(file)
+	return match != nil && (match[1] == markOf(owner) || match[1] == "" && file != manifestFile)
+}
+
 // stored is what a store has of one backup.
 type stored struct {
 	id       string
-	complete bool     // whether it has a manifest
-	names    []string // of its files in the store, the manifest first
+	complete bool      // whether it has a manifest
+	names    []string  // of its files in the store, the manifest first
+	manifest *Manifest // nil if it was not read
 }
 
 // find returns what there is of the backups of a cluster, the newest first. It leaves out all names that do not belong to a backup.
@@ -159,16 +176,37 @@ func find(cluster string, names []string) []stored {
 	return all
 }
 
-// surplus returns the names of the files to delete after the backup with this id: of all but the newest complete backups, and of older
-// ones that are not complete. The manifest of a backup comes before its other files.
-func surplus(all []stored, id string, retention int) []string {
+// leftovers returns the names of the files that failed runs of an owner have left, before an id. A run with a later id may still write.
+func leftovers(all []stored, owner, before string) []string {
 	var names []string
 	for _, s := range all {
-		switch {
-		case s.complete && (retention > 0 || s.id == id):
+		for _, name := range s.names {
+			if !s.complete && s.id < before && marked(name, owner) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+// surplus returns the names of the files to delete after the backup with this id: of all but the newest complete backups of the owner, and
+// those of its other runs. The manifest of a backup comes before its other files.
+func surplus(all []stored, owner, id string, retention int) []string {
+	var names []string
+	for _, s := range all {
+		if s.manifest == nil || s.manifest.Owner != owner {
+			continue
+		}
+		keep := retention > 0 || s.id == id
+		if keep {
 			retention--
-		case s.complete || s.id < id:
-			names = append(names, s.names...)
+		} else {
+			names = append(names, s.names[0])
+		}
+		for _, name := range s.names[1:] { // Once its manifest is gone, files of other runs are leftovers.
+			if named := s.manifest.has(path.Base(name)); named != keep && (named || marked(name, owner)) {
+				names = append(names, name)
+			}
 		}
 	}
 	return names
@@ -213,8 +251,8 @@ func (m *Manifest) check(cluster, id string) error {
 	return nil
 }
 
-// resolve returns the manifest of the backup with the id, or of the newest one.
-func resolve(ctx context.Context, s store, cluster, id string) (*Manifest, error) {
+// resolve returns the manifest of the backup with the id, or of the newest one that ended before a time, if that is not zero.
+func resolve(ctx context.Context, s store, cluster, id string, before time.Time) (*Manifest, error) {
 	if id != Latest {
 		m, err := readManifest(ctx, s, cluster, id)
 		if !errors.Is(err, fs.ErrNotExist) {
@@ -226,16 +264,23 @@ func resolve(ctx context.Context, s store, cluster, id string) (*Manifest, error
 		return nil, fmt.Errorf("list the backups of %s in %s: %w", cluster, s, err)
 	}
 	var ids []string
-	for _, s := range find(cluster, names) {
-		if s.complete {
-			ids = append(ids, s.id)
+	for _, found := range find(cluster, names) {
+		if !found.complete {
+			continue
+		}
+		ids = append(ids, found.id)
+		if id != Latest || !before.IsZero() && found.id > before.UTC().Format(idForm) {
+			continue
+		}
+		if m, err := readManifest(ctx, s, cluster, found.id); err != nil || before.IsZero() || !m.FinishedAt.After(before) {
+			return m, err
 		}
 	}
 	switch {
 	case len(ids) == 0:
 		return nil, fmt.Errorf("there is no backup of %s in %s", cluster, s)
 	case id == Latest:
-		return readManifest(ctx, s, cluster, ids[0])
+		id = "that ended before " + before.UTC().Format(time.RFC3339)
 	}
 	const most = 20
 	more := ""

@@ -47,14 +47,20 @@ func (n node) own() redisnode.Entry {
 
 // shard is a master with slots, and the replicas that are connected to it.
 type shard struct {
-	master   node
-	slots    redisnode.Slots
-	epoch    int64
-	replicas []node
+	master     node
+	slots      redisnode.Slots
+	epoch      int64
+	replicas   []node
+	replicated bool // whether it should have replicas
 }
 
-// sources returns the nodes that can send a snapshot of the shard: first the replicas that lack few writes, then the master.
-func (s shard) sources() []node {
+// same returns whether the same master has the same slots.
+func (s shard) same(o shard) bool {
+	return s.master.view.ID == o.master.view.ID && s.epoch == o.epoch && s.slots.Equal(o.slots)
+}
+
+// usable returns the replicas that lack few writes, the best one first.
+func (s shard) usable() []node {
 	var sources []node
 	for _, r := range s.replicas {
 		if r.view.Offset+maxLag >= s.master.view.Offset {
@@ -64,7 +70,7 @@ func (s shard) sources() []node {
 	slices.SortFunc(sources, func(a, b node) int {
 		return cmp.Or(cmp.Compare(b.view.Offset, a.view.Offset), cmp.Compare(a.view.ID, b.view.ID))
 	})
-	return append(sources, s.master)
+	return sources
 }
 
 // topology is the shards of a cluster, by their first slots.
@@ -75,9 +81,7 @@ type topology struct {
 
 // same returns whether the same masters have the same slots.
 func (t *topology) same(o *topology) bool {
-	return slices.EqualFunc(t.shards, o.shards, func(a, b shard) bool {
-		return a.master.view.ID == b.master.view.ID && a.epoch == b.epoch && a.slots.Equal(b.slots)
-	})
+	return slices.EqualFunc(t.shards, o.shards, shard.same)
 }
 
 // newer returns the higher one of two versions of Redis.
@@ -204,7 +208,10 @@ func arrange(nodes []node) (*topology, error) {
 			return nil, changing("slots %s have two masters", owned.Intersect(own.Slots))
 		}
 		owned = owned.Union(own.Slots)
-		t.shards = append(t.shards, shard{master: n, slots: own.Slots, epoch: own.Epoch, replicas: replicasOf(n, nodes)})
+		t.shards = append(t.shards, shard{
+			master: n, slots: own.Slots, epoch: own.Epoch, replicas: replicasOf(n, nodes),
+			replicated: slices.ContainsFunc(nodes, func(other node) bool { return other.entry.MasterID == n.view.ID }),
+		})
 	}
 	if missing := redisnode.SlotRange(0, redisnode.SlotCount-1).Without(owned); len(missing) > 0 {
 		return nil, changing("slots %s have no master", missing)

@@ -103,7 +103,7 @@ func TestArrange(t *testing.T) {
 				return
 			}
 			var sources []string
-			for _, s := range top.shards[0].sources() {
+			for _, s := range append(top.shards[0].usable(), top.shards[0].master) {
 				sources = append(sources, s.view.ID)
 			}
 			if strings.Join(sources, " ") != test.first || top.open.String() != test.open {
@@ -168,6 +168,36 @@ func TestNewer(t *testing.T) {
 	} {
 		if got := newer(test[0], test[1]); got != test[2] {
 			t.Errorf("of %q and %q, the newer is %q", test[0], test[1], got)
+		}
+	}
+}
+
+// TestChanged: only the keys of masters that are other processes now may be lost.
+func TestChanged(t *testing.T) {
+	arranged := func(alter func([]node), slots ...string) *topology {
+		nodes := seen(t, slots...)
+		alter(nodes)
+		top, err := arrange(nodes)
+		check(t, err)
+		return top
+	}
+	nothing := func([]node) {}
+	restarted := func(n []node) { n[0].view.RunID = "new" }
+	before := arranged(nothing, "0-99", "100-16383")
+	for name, test := range map[string]struct {
+		after *topology
+		want  string
+	}{
+		"nothing":                  {before, ""},
+		"a restart":                {arranged(restarted, "0-99", "100-16383"), "0-99"},
+		"a failover":               {arranged(func(n []node) { n[0].view.ID, n[0].entry.ID = "r0", "r0" }, "0-99", "100-16383"), "0-99"},
+		"slots that were moved":    {arranged(nothing, "0-199", "200-16383"), ""},
+		"a restart, then a move":   {arranged(restarted, "0-49", "50-16383"), "0-99"},
+		"a move, then a restart":   {arranged(restarted, "0-199", "200-16383"), "0-199"},
+		"a master that is emptied": {arranged(nothing, "", "0-16383"), "0-99"},
+	} {
+		if got := before.changed(test.after).String(); got != test.want {
+			t.Errorf("%s: slots %q, want %q", name, got, test.want)
 		}
 	}
 }

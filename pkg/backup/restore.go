@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -32,13 +31,14 @@ const (
 	batchBytes = 4 << 20
 	// restoreTimeout limits the time to send a batch, and the time to wait for its answers. A large value takes seconds.
 	restoreTimeout = 2 * time.Minute
-	// passes is how often all keys are sent if masters change meanwhile.
+	// passes is how often keys are sent if masters change meanwhile.
 	passes = 3
 )
 
 // restore is one run of glassback restore.
 type restore struct {
-	cluster, id string // of the backup
+	cluster, id string    // of the backup
+	before      time.Time // see resolve
 	nodes       connection
 	store       store
 	patience    patience
@@ -47,7 +47,7 @@ type restore struct {
 
 // run adds the keys and the functions of a backup to a cluster. It keeps what the cluster has.
 func (r *restore) run(ctx context.Context) (*Result, error) {
-	m, err := resolve(ctx, r.store, r.cluster, r.id)
+	m, err := resolve(ctx, r.store, r.cluster, r.id, r.before)
 	if err != nil {
 		return nil, err
 	}
@@ -103,46 +103,74 @@ func (c connection) client() *redis.ClusterClient {
 	return redis.NewClusterClient(options)
 }
 
-// send sends the functions, and then the keys. It sends all of them again if masters change meanwhile: a master that has taken over may
-// lack some, and the others are skipped.
+// send sends the functions, and then the keys. If masters change meanwhile, it sends the keys of their slots again: a master that has
+// taken over may lack some. It sends no other key twice: a client may have deleted it.
 func (r *restore) send(ctx context.Context, client *redis.ClusterClient, m *Manifest, libraries []string) (*Result, error) {
 	before, err := r.look(ctx)
 	if err != nil {
 		return nil, err
 	}
-	skipped := int64(-1)
+	begin, slots := before, allSlots
+	var first *sender // Later passes also skip what this one has restored.
 	for range passes {
 		kept, err := r.loadLibraries(ctx, client, libraries)
 		if err != nil {
 			return nil, err
 		}
-		s, err := r.sendKeys(ctx, client, m, before)
+		s, err := r.sendKeys(ctx, client, m, before, slots)
 		if err != nil {
 			return nil, err
 		}
-		if skipped < 0 {
-			skipped = s.skipped // Later passes also skip what this one has restored.
+		if first == nil {
+			first = s
 		}
 		after, err := r.replicated(ctx)
 		if err != nil {
 			return nil, err
 		}
-		if maps.Equal(before.masters(), after.masters()) {
-			return r.result(m, s, skipped, kept)
+		if slots = before.changed(after); len(slots) == 0 {
+			if n := begin.evicted(after); n > 0 { // Restored keys may be among them.
+				return nil, fmt.Errorf("the cluster has evicted %d keys during the restore: raise maxmemory, or set maxmemory-policy to "+
+					"noeviction, and restore again", n)
+			}
+			return r.result(m, first, kept)
 		}
-		r.log("masters have changed: all keys are sent again")
+		r.log("masters have changed: the keys of slots %s are sent again", slots)
 		before = after
 	}
 	return nil, errors.New("masters have changed again and again, and keys may be missing: restore again when the cluster is stable")
 }
 
-// masters returns for each master the ID of its run.
-func (t *topology) masters() map[string]string {
-	runs := map[string]string{}
-	for _, s := range t.shards {
-		runs[s.master.view.ID] = s.master.view.RunID
+// changed returns the slots that a master had or has which is not in both topologies: their keys may be lost. Slots that were moved from
+// one master to another have their keys.
+func (t *topology) changed(after *topology) redisnode.Slots {
+	var slots redisnode.Slots
+	for _, pair := range [][2]*topology{{t, after}, {after, t}} {
+		for _, s := range pair[0].shards {
+			if !slices.ContainsFunc(pair[1].shards, s.sameRun) {
+				slots = slots.Union(s.slots)
+			}
+		}
 	}
-	return runs
+	return slots
+}
+
+// sameRun returns whether the master is the same process.
+func (s shard) sameRun(o shard) bool {
+	return s.master.view.ID == o.master.view.ID && s.master.view.RunID == o.master.view.RunID
+}
+
+// evicted returns how many keys the masters have evicted since the first topology, to have memory for others.
+func (t *topology) evicted(after *topology) int64 {
+	before := map[string]int64{}
+	for _, s := range t.shards {
+		before[s.master.view.RunID] = s.master.view.Stats.Evicted
+	}
+	sum := int64(0)
+	for _, s := range after.shards {
+		sum += s.master.view.Stats.Evicted - before[s.master.view.RunID]
+	}
+	return sum
 }
 
 // look waits until each slot has a master that answers. Slots may be moved.
@@ -190,7 +218,7 @@ func (r *restore) loadLibraries(ctx context.Context, client *redis.ClusterClient
 		name := functionOf(code).Name
 		var differs atomic.Bool
 		err := r.patience.wait(ctx, func() error {
-			return passing(client.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
+			return retry(ctx, client, client.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
 				loaded, err := loadLibrary(ctx, master, name, code)
 				if err == nil && !loaded {
 					differs.Store(true)
@@ -237,9 +265,22 @@ func passing(err error) error {
 	return unsteady{err}
 }
 
-// sendKeys sends all keys of the backup once.
-func (r *restore) sendKeys(ctx context.Context, client *redis.ClusterClient, m *Manifest, t *topology) (*sender, error) {
-	s := &sender{ctx: ctx, client: client, patience: r.patience, source: m.RedisVersion, target: t.shards[0].master.view.Version}
+// retry returns an error as passing does. If it passes, the client asks anew which node has which slots: by itself it does so rarely.
+func retry(ctx context.Context, client *redis.ClusterClient, err error) error {
+	err = passing(err)
+	if _, passes := errors.AsType[unsteady](err); passes {
+		client.ReloadState(ctx)
+	}
+	return err
+}
+
+// sendKeys sends the keys of these slots once.
+func (r *restore) sendKeys(
+	ctx context.Context, client *redis.ClusterClient, m *Manifest, t *topology, slots redisnode.Slots,
+) (*sender, error) {
+	s := &sender{
+		ctx: ctx, client: client, patience: r.patience, slots: slots, source: m.RedisVersion, target: t.shards[0].master.view.Version,
+	}
 	for _, shard := range m.Shards {
 		_, err := r.read(ctx, m, shard, s.add)
 		if err == nil {
@@ -258,7 +299,8 @@ type sender struct {
 	ctx            context.Context // of the whole run
 	client         *redis.ClusterClient
 	patience       patience
-	source, target string // versions of Redis
+	slots          redisnode.Slots // Other keys are left out.
+	source, target string          // versions of Redis
 
 	batch                      []*rdb.Record
 	size                       int
@@ -268,7 +310,7 @@ type sender struct {
 // add adds a key to the batch, and sends the batch if it is large enough.
 func (s *sender) add(record *rdb.Record) error {
 	switch {
-	case record.Library != "":
+	case record.Library != "" || !s.slots.Has(redisnode.KeySlot(record.Key)):
 		return nil
 	case record.Expires > 0 && record.Expires <= time.Now().UnixMilli():
 		s.expired++
@@ -323,7 +365,7 @@ func (s *sender) try() error {
 		}
 	}
 	s.batch = left
-	return last
+	return retry(s.ctx, s.client, last)
 }
 
 var errNoAnswer = errors.New("a node has not answered")
@@ -343,13 +385,13 @@ func restoreCommand(ctx context.Context, record *rdb.Record) *redis.StatusCmd {
 }
 
 // result returns the numbers of the restore, after it has compared them with the manifest.
-func (r *restore) result(m *Manifest, s *sender, skipped int64, kept []string) (*Result, error) {
+func (r *restore) result(m *Manifest, s *sender, kept []string) (*Result, error) {
 	result := m.result()
 	if sum := s.restored + s.skipped + s.expired; sum != result.Keys {
 		return nil, fmt.Errorf("the backup has %d keys, but %d were restored, %d existed and %d have expired", result.Keys, s.restored, s.skipped,
 			s.expired)
 	}
-	result.Skipped, result.Expired, result.Warning = &skipped, &s.expired, ""
+	result.Skipped, result.Expired, result.Warning = &s.skipped, &s.expired, ""
 	if len(kept) > 0 {
 		result.Warning = "these libraries of functions exist with other code and were not restored: " + strings.Join(kept, ", ")
 	}

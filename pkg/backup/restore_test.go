@@ -34,19 +34,19 @@ func save(t *testing.T, s store, alter func(*Manifest)) {
 	t.Helper()
 	sum := sha256.Sum256([]byte(oneKey))
 	m := &Manifest{Schema: schema, Cluster: cluster, ID: id, Functions: []Function{}, RedisVersion: "7.0.15", Shards: []Shard{{
-		Slots: "0-16383", File: "shard-0-00000000.rdb", SHA256: hex.EncodeToString(sum[:]), Bytes: int64(len(oneKey)), Keys: 1,
+		Slots: "0-16383", File: "shard-0-e3b0c44200000000.rdb", SHA256: hex.EncodeToString(sum[:]), Bytes: int64(len(oneKey)), Keys: 1,
 	}}}
 	alter(m)
 	text, err := json.Marshal(m)
 	check(t, err)
-	check(t, s.put(t.Context(), cluster+"/"+id+"/shard-0-00000000.rdb", strings.NewReader(oneKey)))
+	check(t, s.put(t.Context(), cluster+"/"+id+"/shard-0-e3b0c44200000000.rdb", strings.NewReader(oneKey)))
 	check(t, s.put(t.Context(), cluster+"/"+id+"/"+manifestFile, bytes.NewReader(text)))
 }
 
 // TestADamagedBackupRestoresNothing: the command does not even connect to a node.
 func TestADamagedBackupRestoresNothing(t *testing.T) {
 	const noNode = "no node of the cluster answers"
-	file := cluster + "/" + id + "/shard-0-00000000.rdb"
+	file := cluster + "/" + id + "/shard-0-e3b0c44200000000.rdb"
 	for name, test := range map[string]struct {
 		manifest func(*Manifest)
 		file     string // "-" for no file
@@ -168,7 +168,7 @@ func TestErrorsHaveNoSecret(t *testing.T) {
 }
 
 func TestExpiredKeysAreNotSent(t *testing.T) {
-	s := &sender{}
+	s := &sender{slots: allSlots}
 	for _, expires := range []int64{1, time.Now().UnixMilli()} {
 		check(t, s.add(&rdb.Record{Key: "k", Expires: expires}))
 	}
@@ -176,5 +176,29 @@ func TestExpiredKeysAreNotSent(t *testing.T) {
 	check(t, s.add(&rdb.Record{Key: "k", Expires: time.Now().Add(time.Hour).UnixMilli()}))
 	if s.expired != 2 || len(s.batch) != 2 {
 		t.Errorf("%d have expired, %d are in the batch", s.expired, len(s.batch))
+	}
+}
+
+func TestSizeWarning(t *testing.T) {
+	for largest, want := range map[int64]string{
+		maxBulk + 1: "raise proto-max-bulk-len of the nodes", maxQuery: "raise proto-max-bulk-len and client-query-buffer-limit of the nodes",
+	} {
+		if got := sizeWarning(2, largest); !strings.HasPrefix(got, "2 values are larger") || !strings.HasSuffix(got, want) {
+			t.Errorf("%d bytes: %q", largest, got)
+		}
+	}
+	if got := sizeWarning(0, 5); got != "" {
+		t.Errorf("of small values: %q", got)
+	}
+}
+
+func TestLinesAreBounded(t *testing.T) {
+	o := &settings{secrets: []string{"hunter2"}}
+	got := o.line(strings.Repeat("é\n", 1000)+"hunter2", 1000)
+	if len(got) > 1000 || !strings.HasSuffix(got, "…") || strings.Contains(got, "\n") {
+		t.Errorf("%d bytes: %q", len(got), got)
+	}
+	if got := o.line("a hunter2", 1000); got != "a [secret]" {
+		t.Errorf("%q", got)
 	}
 }

@@ -7,10 +7,13 @@ package backup
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -56,12 +59,38 @@ func (b *bucket) String() string {
 }
 
 func (b *bucket) put(ctx context.Context, name string, content io.Reader) error {
-	size := int64(-1)
-	if known, ok := content.(*bytes.Reader); ok { // Then it is one request.
-		size = known.Size()
-	}
-	_, err := b.client.PutObject(ctx, b.name, b.prefix+name, content, size, minio.PutObjectOptions{PartSize: partSize})
+	_, err := b.client.PutObject(ctx, b.name, b.prefix+name, content, -1, minio.PutObjectOptions{PartSize: partSize})
 	return err
+}
+
+// create is one request with a condition. Some services ignore the condition, or refuse it: with those, it takes the risk that another
+// process creates the file just now.
+func (b *bucket) create(ctx context.Context, name string, content []byte) error {
+	if _, err := b.size(ctx, name); !errors.Is(err, fs.ErrNotExist) {
+		return cmp.Or(err, error(fs.ErrExist))
+	}
+	put := func(o minio.PutObjectOptions) error {
+		_, err := b.client.PutObject(ctx, b.name, b.prefix+name, bytes.NewReader(content), int64(len(content)), o)
+		return err
+	}
+	absent := minio.PutObjectOptions{}
+	absent.SetMatchETagExcept("*")
+	err := put(absent)
+	switch minio.ToErrorResponse(err).StatusCode {
+	case http.StatusPreconditionFailed, http.StatusConflict:
+		return fmt.Errorf("%s: %w: %w", name, fs.ErrExist, err)
+	case http.StatusNotImplemented:
+		return put(minio.PutObjectOptions{})
+	}
+	return err
+}
+
+func (b *bucket) size(ctx context.Context, name string) (int64, error) {
+	object, err := b.client.StatObject(ctx, b.name, b.prefix+name, minio.StatObjectOptions{})
+	if minio.ToErrorResponse(err).Code == minio.NoSuchKey {
+		return 0, fmt.Errorf("%s: %w: %w", name, fs.ErrNotExist, err)
+	}
+	return object.Size, err
 }
 
 func (b *bucket) open(ctx context.Context, name string) (io.ReadCloser, error) {
@@ -92,6 +121,9 @@ func (b *bucket) partial(ctx context.Context, directory string) ([]string, error
 	defer cancel()
 	var names []string
 	for upload := range b.client.ListIncompleteUploads(ctx, b.name, b.prefix+directory+"/", true) {
+		if minio.ToErrorResponse(upload.Err).Code == minio.NoSuchUpload { // Some services answer this while there is none.
+			break
+		}
 		if upload.Err != nil {
 			return nil, upload.Err
 		}

@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package backup
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,10 @@ type store interface {
 	// put writes a file, or replaces it. The file exists only once put has returned no error, and then outlives a loss of power. An error
 	// of content is returned, wrapped.
 	put(ctx context.Context, name string, content io.Reader) error
+	// create writes a small file as put does, unless it exists. Then the error is an fs.ErrExist.
+	create(ctx context.Context, name string, content []byte) error
+	// size returns the size of a file. If there is none, the error is an fs.ErrNotExist.
+	size(ctx context.Context, name string) (int64, error)
 	// open opens a file. If there is none, the error is an fs.ErrNotExist.
 	open(ctx context.Context, name string) (io.ReadCloser, error)
 	// list returns the names of all files in a directory and below, sorted.
@@ -39,35 +44,59 @@ type store interface {
 const unfinished = ".tmp"
 
 // directory is a store in a directory.
-type directory struct{ root *os.Root }
+type directory struct {
+	root *os.Root
+	link func(from, to string) error // root.Link
+}
 
 func openDirectory(name string) (*directory, error) {
 	root, err := os.OpenRoot(name)
 	if err != nil {
 		return nil, err
 	}
-	return &directory{root: root}, nil
+	return &directory{root: root, link: root.Link}, nil
 }
 
 func (d *directory) String() string { return d.root.Name() }
 
-// put writes a file under another name, and then renames it. All users of the group may read the files: another Pod with the same volume
-// may run as another user.
 func (d *directory) put(ctx context.Context, name string, content io.Reader) error {
-	if err := d.root.MkdirAll(path.Dir(name), 0o770); err != nil {
+	return d.write(ctx, name, content, d.root.Rename)
+}
+
+// create links the file to its name. Of file systems without links, it takes the risk that another process creates the file just now.
+func (d *directory) create(ctx context.Context, name string, content []byte) error {
+	return d.write(ctx, name, bytes.NewReader(content), func(partial, name string) error {
+		err := d.link(partial, name)
+		if err == nil {
+			return d.root.Remove(partial)
+		}
+		if _, failed := d.root.Lstat(name); failed == nil {
+			return fs.ErrExist
+		} else if !errors.Is(failed, fs.ErrNotExist) {
+			return errors.Join(err, failed)
+		}
+		return d.root.Rename(partial, name)
+	})
+}
+
+// write writes a file under another name, and then publishes it. Another Pod with the same volume may run as another user of the group:
+// it can read the file, and delete it.
+func (d *directory) write(ctx context.Context, name string, content io.Reader, publish func(partial, name string) error) error {
+	if err := d.makeDirectories(name); err != nil {
 		return err
 	}
-	partial := name + "." + newRun() + unfinished
+	partial := name + "." + random() + unfinished
 	file, err := d.root.OpenFile(partial, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o660)
 	if err != nil {
 		return err
 	}
+	_ = file.Chmod(0o660) // Against a umask. Some file systems have no modes.
 	if _, err = io.Copy(file, contextReader{ctx, content}); err == nil {
 		err = file.Sync()
 	}
 	err = errors.Join(err, file.Close())
 	if err == nil {
-		err = d.root.Rename(partial, name)
+		err = publish(partial, name)
 	}
 	if err != nil {
 		return errors.Join(err, d.root.Remove(partial))
@@ -79,6 +108,30 @@ func (d *directory) put(ctx context.Context, name string, content io.Reader) err
 		}
 	}
 	return err
+}
+
+// makeDirectories makes the directories of a file.
+func (d *directory) makeDirectories(name string) error {
+	for i, c := range name {
+		if c != '/' {
+			continue
+		}
+		err := d.root.Mkdir(name[:i], 0o770)
+		if err == nil {
+			_ = d.root.Chmod(name[:i], 0o770) // As above.
+		} else if !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *directory) size(_ context.Context, name string) (int64, error) {
+	info, err := d.root.Stat(name)
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
 }
 
 // sync makes changes of a directory outlive a loss of power. Some file systems cannot do this, and answer EINVAL.

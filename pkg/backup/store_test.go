@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
@@ -21,10 +22,12 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
 func check(t *testing.T, err error) {
@@ -67,7 +70,12 @@ func startS3(t *testing.T) string {
 
 func newBucket(t *testing.T, prefix string) *bucket {
 	t.Helper()
-	endpoint, err := url.Parse(startS3(t))
+	return bucketAt(t, startS3(t), prefix)
+}
+
+func bucketAt(t *testing.T, address, prefix string) *bucket {
+	t.Helper()
+	endpoint, err := url.Parse(address)
 	check(t, err)
 	b, err := openBucket(s3Options{
 		endpoint: endpoint, bucket: "backups", prefix: prefix, region: "us-east-1", accessKeyID: "id", secretAccessKey: "key",
@@ -186,70 +194,246 @@ func leaveBehind(t *testing.T, s store, name string) {
 	}
 }
 
-// TestPrune deletes what the retention does not keep, what attempts left, and nothing else.
+// manifestOf returns the manifest of a backup with one file.
+func manifestOf(id, owner string) string {
+	return fmt.Sprintf(`{"schema": %q, "cluster": "shop/cache", "id": %q, "owner": %q, "shards": [{"file": %q}]}`, schema, id, owner,
+		shardFile(0, markOf(owner)+"00000000"))
+}
+
+// TestPrune deletes what the retention does not keep, what older attempts left, and nothing else: nothing of another owner, of a directory
+// that another run may still write to, nor of another name.
 func TestPrune(t *testing.T) {
 	eachStore(t, func(t *testing.T, s store) {
-		const cluster, own = "shop/cache", "20260105T000000Z"
+		const cluster, own, recent = "shop/cache", "20260105T000000Z", "20260106T000000Z"
 		id := func(day int) string { return fmt.Sprintf("202601%02dT000000Z", day) }
 		var keep []string
-		put := func(kept bool, name string) {
+		put := func(kept bool, name, content string) {
 			t.Helper()
-			check(t, s.put(t.Context(), name, strings.NewReader("x")))
+			check(t, s.put(t.Context(), name, strings.NewReader(content)))
 			if kept {
 				keep = append(keep, name)
 			}
 		}
 		for day := 1; day <= 8; day++ { // 3 and 7 have no manifest: they failed, or are running.
-			directory := cluster + "/" + id(day)
-			put(day >= 4, directory+"/shard-0-00000000.rdb")
-			put(day >= 5, directory+"/shard-0-11111111.rdb") // Of another run, which may be running still from the 5th on.
-			if day != 3 && day != 7 {
-				check(t, s.put(t.Context(), directory+"/"+manifestFile, strings.NewReader(`{"schema": "glassback.dev/backup/v1", "cluster": "`+
-					cluster+`", "id": "`+id(day)+`", "shards": [{"file": "shard-0-00000000.rdb"}]}`)))
+			directory := cluster + "/" + id(day) + "/"
+			complete := day != 3 && day != 7
+			put(day >= 4, directory+shardFile(0, markOf("me")+"00000000"), "x")
+			put(day == 1 || day == 2 || day == 7, directory+shardFile(0, markOf("me")+"11111111"), "x")
+			put(true, directory+shardFile(5, newRun("other")), "x")
+			if complete {
+				put(day >= 4, directory+manifestFile, manifestOf(id(day), "me"))
 			}
-			if day >= 4 && day != 7 {
-				keep = append(keep, directory+"/"+manifestFile)
-			}
+		}
+		for _, day := range []int{9, 10, 11, 12} {
+			put(true, cluster+"/"+id(day)+"/"+manifestFile, manifestOf(id(day), "other"))
 		}
 		for _, other := range []string{
 			"shop/cache/20260101T000000Z/notes.txt", "shop/cache/20260101T000000Z/shard-0.rdb", "shop/cache/readme/manifest.json",
-			"shop/cache/20261301T000000Z/shard-0-00000000.rdb", "shop/cache2/20260101T000000Z/manifest.json",
+			"shop/cache/20261301T000000Z/" + shardFile(0, newRun("me")), "shop/cache2/20260101T000000Z/manifest.json",
 			"shop/cache/20260101T000000Z/deep/manifest.json", "shop/cache/20260101T000000Z/deep/20260101T000000Z/manifest.json",
 		} {
-			put(true, other)
+			put(true, other, "x")
 		}
-		leaveBehind(t, s, cluster+"/"+id(3)+"/shard-5-00000000.rdb")
-		leaveBehind(t, s, cluster+"/"+id(4)+"/shard-6-00000000.rdb")
-		leaveBehind(t, s, cluster+"/"+own+"/shard-7-00000000.rdb")
-		b := &backup{cluster: cluster, id: own, retention: 4, store: s}
+		uploads := []string{
+			cluster + "/" + id(4) + "/" + shardFile(6, newRun("other")), cluster + "/" + recent + "/" + shardFile(7, newRun("me")),
+		}
+		for _, name := range append(uploads, cluster+"/"+id(3)+"/"+shardFile(5, newRun("me")), cluster+"/"+id(4)+"/"+manifestFile) {
+			leaveBehind(t, s, name)
+		}
+		b := &backup{cluster: cluster, id: own, owner: "me", retention: 4, store: s}
+		limit, err := time.Parse(idForm, recent)
+		check(t, err)
 		for range 2 {
+			check(t, b.clean(t.Context(), limit))
 			check(t, b.prune(t.Context()))
 			names, err := s.list(t.Context(), "shop")
 			slices.Sort(keep)
 			if err != nil || !slices.Equal(names, keep) {
-				t.Errorf("the store has\n%q, want\n%q; error %v", names, keep, err)
+				t.Fatalf("the store has\n%q, want\n%q; error %v", names, keep, err)
 			}
 			partial, err := s.partial(t.Context(), "shop")
-			if want := []string{cluster + "/" + own + "/shard-7-00000000.rdb" + unfinished}; err != nil || !slices.Equal(partial, want) {
+			if want := []string{uploads[0] + unfinished, uploads[1] + unfinished}; err != nil || !slices.Equal(partial, want) {
 				t.Errorf("partial files are %q, want %q; error %v", partial, want, err)
 			}
+			// Files of other runs of backups that are deleted now are leftovers.
+			keep = slices.DeleteFunc(keep, func(name string) bool {
+				return strings.HasSuffix(name, markOf("me")+"11111111.rdb") && !strings.Contains(name, id(7))
+			})
 		}
 	})
 }
 
+// refusing is a store whose lists of partial files and one of whose manifests cannot be read.
+type refusing struct {
+	store
+	id string
+}
+
+func (refusing) partial(context.Context, string) ([]string, error) {
+	return nil, errors.New("Access Denied")
+}
+
+func (r refusing) open(ctx context.Context, name string) (io.ReadCloser, error) {
+	if strings.Contains(name, r.id) {
+		return nil, errors.New("broken")
+	}
+	return r.store.open(ctx, name)
+}
+
+// TestPruneGoesOn: what cannot be read is reported, and the rest of the retention goes on.
+func TestPruneGoesOn(t *testing.T) {
+	s, first, last := newDirectory(t), "20260101T000000Z", "20260104T000000Z"
+	for _, id := range []string{first, "20260102T000000Z", "20260103T000000Z", last} {
+		check(t, s.put(t.Context(), "shop/cache/"+id+"/"+manifestFile, strings.NewReader(manifestOf(id, ""))))
+	}
+	check(t, s.put(t.Context(), "shop/cache/20260101T120000Z/"+shardFile(0, newRun("")), strings.NewReader("x")))
+	b := &backup{cluster: "shop/cache", id: last, retention: 1, store: refusing{s, first}}
+	if err := b.clean(t.Context(), time.Now()); err == nil || err.Error() != "Access Denied" {
+		t.Errorf("clean: error %v", err)
+	}
+	if err := b.prune(t.Context()); err == nil || !strings.Contains(err.Error(), "broken") {
+		t.Errorf("prune: error %v", err)
+	}
+	names, err := s.list(t.Context(), "shop")
+	want := []string{"shop/cache/" + first + "/" + manifestFile, "shop/cache/" + last + "/" + manifestFile}
+	if err != nil || !slices.Equal(names, want) {
+		t.Errorf("the store has %q, want %q; error %v", names, want, err)
+	}
+}
+
 // TestTheManifestIsDeletedFirst stops a deletion after each file: no backup without a file has a manifest.
 func TestTheManifestIsDeletedFirst(t *testing.T) {
-	names := []string{
-		"a/b/20260101T000000Z/shard-0-00000000.rdb", "a/b/20260101T000000Z/manifest.json", "a/b/20260101T000000Z/shard-5-00000000.rdb",
-	}
+	const id = "20260101T000000Z"
+	names := []string{"shop/cache/" + id + "/" + shardFile(0, markOf("")+"00000000"), "shop/cache/" + id + "/manifest.json"}
+	all := find("shop/cache", names)
+	all[0].manifest = &Manifest{Shards: []Shard{{File: shardFile(0, markOf("")+"00000000")}}}
 	for _, retention := range []int{0, 1} {
-		got := surplus(find("a/b", names), "20260102T000000Z", retention)
-		if want := 3 * (1 - retention); len(got) != want || want > 0 && got[0] != names[1] {
+		got := surplus(all, "", "20260102T000000Z", retention)
+		if want := 2 * (1 - retention); len(got) != want || want > 0 && got[0] != names[1] {
 			t.Errorf("retention %d: deletes %q", retention, got)
 		}
 	}
-	if got := surplus(find("a/b", names), "20260101T000000Z", 0); len(got) > 0 {
+	if got := surplus(all, "", id, 0); len(got) > 0 {
 		t.Errorf("the backup itself is deleted: %q", got)
+	}
+}
+
+// TestCreate creates a file once, with services that know the condition, refuse it, or ignore it, and file systems with and without links.
+func TestCreate(t *testing.T) {
+	noLinks := newDirectory(t)
+	noLinks.link = func(string, string) error { return errors.ErrUnsupported }
+	stores := map[string]store{"directory": newDirectory(t), "a directory without links": noLinks, "S3": newBucket(t, "")}
+	for name, serve := range map[string]func(http.ResponseWriter, *http.Request) bool{
+		"S3 that ignores the condition": func(_ http.ResponseWriter, r *http.Request) bool { r.Header.Del("If-None-Match"); return true },
+		"S3 that refuses the condition": func(w http.ResponseWriter, r *http.Request) bool {
+			if r.Header.Get("If-None-Match") != "" {
+				w.WriteHeader(http.StatusNotImplemented)
+				return false
+			}
+			return true
+		},
+	} {
+		backend := s3mem.New()
+		check(t, backend.CreateBucket("backups"))
+		inner := gofakes3.New(backend).Server()
+		server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if serve(w, r) {
+				inner.ServeHTTP(w, r)
+			}
+		}))
+		t.Cleanup(server.Close)
+		stores[name] = bucketAt(t, server.URL, "")
+	}
+	for name, s := range stores {
+		t.Run(name, func(t *testing.T) {
+			const file = "ns/a/1/manifest.json"
+			if _, err := s.size(t.Context(), file); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("the size of no file: error %v", err)
+			}
+			check(t, s.create(t.Context(), file, []byte("first")))
+			if err := s.create(t.Context(), file, []byte("second one")); !errors.Is(err, fs.ErrExist) {
+				t.Errorf("create again: error %v", err)
+			}
+			content, err := readFile(t.Context(), s, file)
+			if err != nil || string(content) != "first" {
+				t.Errorf("the content is %q, error %v", content, err)
+			}
+			if size, err := s.size(t.Context(), file); err != nil || size != 5 {
+				t.Errorf("the size is %d, error %v", size, err)
+			}
+			if partial, err := s.partial(t.Context(), "ns"); err != nil || len(partial) > 0 {
+				t.Errorf("partial files are %q, error %v", partial, err)
+			}
+		})
+	}
+}
+
+// TestCreateHasACondition creates a file with S3 that another process has created after it was looked for.
+func TestCreateHasACondition(t *testing.T) {
+	b := newBucket(t, "")
+	late := http.DefaultTransport.(*http.Transport).Clone()
+	client, err := minio.New(b.client.EndpointURL().Host, &minio.Options{
+		Creds: credentials.NewStaticV4("id", "key", ""), Secure: true, Region: "us-east-1", Transport: blindTransport{late},
+	})
+	check(t, err)
+	check(t, b.create(t.Context(), "ns/a/1/manifest.json", []byte("first")))
+	blind := &bucket{client: client, name: b.name}
+	if err := blind.create(t.Context(), "ns/a/1/manifest.json", []byte("second one")); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// blindTransport finds no file.
+type blindTransport struct{ http.RoundTripper }
+
+func (b blindTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodHead {
+		r = r.Clone(r.Context())
+		r.URL.Path += "-missing"
+	}
+	return b.RoundTripper.RoundTrip(r)
+}
+
+// TestModes: another user of the group may add and delete files, in spite of a umask.
+func TestModes(t *testing.T) {
+	d := newDirectory(t)
+	check(t, d.put(t.Context(), "ns/a/1/file", strings.NewReader("x")))
+	for name, want := range map[string]fs.FileMode{"ns": 0o770, "ns/a": 0o770, "ns/a/1": 0o770, "ns/a/1/file": 0o660} {
+		if info, err := d.root.Stat(name); err != nil || info.Mode().Perm() != want {
+			t.Errorf("%s has the mode %v, error %v", name, info.Mode(), err)
+		}
+	}
+}
+
+// TestResolveBefore: a later backup does not change what latest is for one time.
+func TestResolveBefore(t *testing.T) {
+	s := newDirectory(t)
+	for id, finished := range map[string]string{
+		"20260101T000000Z": "2026-01-01T00:05:00Z", "20260102T000000Z": "2026-01-02T00:05:00Z", "20360101T000000Z": "2026-01-01T00:00:00Z",
+	} {
+		text := strings.Replace(manifestOf(id, "any"), "{", `{"finishedAt": "`+finished+`", `, 1)
+		check(t, s.put(t.Context(), "shop/cache/"+id+"/"+manifestFile, strings.NewReader(text)))
+	}
+	for at, want := range map[string]string{
+		"2026-01-02T00:05:00Z": "20260102T000000Z", "2026-01-02T00:04:59Z": "20260101T000000Z", "2026-01-02T01:04:59+01:00": "20260101T000000Z",
+		"2026-01-01T00:04:00Z": "", "2027-01-01T00:00:00Z": "20260102T000000Z",
+	} {
+		before, err := time.Parse(time.RFC3339, at)
+		check(t, err)
+		m, err := resolve(t.Context(), s, "shop/cache", Latest, before)
+		if want == "" {
+			const text = "there is no backup that ended before 2026-01-01T00:04:00Z of shop/cache in "
+			if err == nil || !strings.HasPrefix(err.Error(), text) || !strings.HasSuffix(err.Error(), "20260101T000000Z") {
+				t.Errorf("before %s: %+v, error %v", at, m, err)
+			}
+			continue
+		}
+		if err != nil || m.ID != want {
+			t.Errorf("before %s: %+v, error %v", at, m, err)
+		}
+		if m, err := resolve(t.Context(), s, "shop/cache", "20360101T000000Z", before); err != nil || m.ID != "20360101T000000Z" {
+			t.Errorf("an id before %s: %+v, error %v", at, m, err)
+		}
 	}
 }
 
@@ -258,35 +442,35 @@ func TestResolve(t *testing.T) {
 	put := func(id, file, text string) {
 		check(t, s.put(t.Context(), cluster+"/"+id+"/"+file, strings.NewReader(text)))
 	}
-	_, err := resolve(t.Context(), s, cluster, Latest)
+	_, err := resolve(t.Context(), s, cluster, Latest, time.Time{})
 	if err == nil || !strings.Contains(err.Error(), "there is no backup of shop/cache in ") {
 		t.Errorf("of nothing: error %v", err)
 	}
 	manifest := func(id string) string {
 		return `{"schema": "glassback.dev/backup/v1", "cluster": "shop/cache", "id": "` + id +
-			`", "shards": [{"file": "shard-0-00000000.rdb"}], "new": 1}`
+			`", "shards": [{"file": "shard-0-e3b0c44200000000.rdb"}], "new": 1}`
 	}
 	put("20260101T000000Z", manifestFile, manifest("20260101T000000Z"))
 	put("20260102T000000Z", manifestFile, manifest("20260102T000000Z"))
-	put("20260103T000000Z", "shard-0-00000000.rdb", "")
+	put("20260103T000000Z", "shard-0-e3b0c44200000000.rdb", "")
 	for id, text := range map[string]string{
 		"20260111T000000Z": "{", "20260112T000000Z": manifest("20260101T000000Z"),
 		"20260113T000000Z": strings.Replace(manifest("20260113T000000Z"), "v1", "v2", 1),
-		"20260114T000000Z": strings.Replace(manifest("20260114T000000Z"), "shard-0-00000000.rdb", "../shard-0-00000000.rdb", 1),
-		"20260115T000000Z": strings.Replace(manifest("20260115T000000Z"), `{"file": "shard-0-00000000.rdb"}`, "", 1),
+		"20260114T000000Z": strings.Replace(manifest("20260114T000000Z"), "shard-0-e3b0c44200000000.rdb", "../shard-0-e3b0c44200000000.rdb", 1),
+		"20260115T000000Z": strings.Replace(manifest("20260115T000000Z"), `{"file": "shard-0-e3b0c44200000000.rdb"}`, "", 1),
 	} {
 		put(id, manifestFile, text)
-		if _, err := resolve(t.Context(), s, cluster, id); err == nil || !strings.Contains(err.Error(), "is damaged: ") {
+		if _, err := resolve(t.Context(), s, cluster, id, time.Time{}); err == nil || !strings.Contains(err.Error(), "is damaged: ") {
 			t.Errorf("%s: error %v", text, err)
 		}
 		check(t, s.remove(t.Context(), cluster+"/"+id+"/"+manifestFile))
 	}
 	for id, want := range map[string]string{Latest: "20260102T000000Z", "20260101T000000Z": "20260101T000000Z"} {
-		if m, err := resolve(t.Context(), s, cluster, id); err != nil || m.ID != want {
+		if m, err := resolve(t.Context(), s, cluster, id, time.Time{}); err != nil || m.ID != want {
 			t.Errorf("%s: %+v, error %v", id, m, err)
 		}
 	}
-	_, err = resolve(t.Context(), s, cluster, "20260103T000000Z")
+	_, err = resolve(t.Context(), s, cluster, "20260103T000000Z", time.Time{})
 	if err == nil || !strings.HasSuffix(err.Error(), ", but 20260102T000000Z, 20260101T000000Z") {
 		t.Errorf("of an attempt that failed: error %v", err)
 	}
