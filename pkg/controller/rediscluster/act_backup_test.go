@@ -324,7 +324,8 @@ func TestSyncRestoresABackup(t *testing.T) {
 		t.Errorf("after a success, Ready is %s: %s", is.Reason, is.Message)
 	}
 	want := &v1.RestoreStatus{
-		StartedAt: s.rdc().Status.Restore.StartedAt, ID: "20260108T140000Z", Keys: 30, Skipped: 1, Expired: 2, Warning: "the library f was kept", CompletedAt: ptr.To(at(13, 58)),
+		StartedAt: s.rdc().Status.Restore.StartedAt, ID: "20260108T140000Z", Keys: 30, Skipped: 1, Expired: 2,
+		Warning: "the library f was kept", CompletedAt: ptr.To(at(13, 58)),
 	}
 	if got := s.rdc().Status.Restore; !equality.Semantic.DeepEqual(got, want) {
 		t.Errorf("the status is %+v, want %+v", got, want)

@@ -243,8 +243,8 @@ func restoreBackup(o *observed) *plan {
 	_, same := o.access()
 	switch {
 	case j == nil && o.rdc.Status.Restore == nil && o.withKeys() != nil:
-		return held(reasonRestoreRefused, fmt.Sprintf("The backup %s is not restored, since %s has keys already. Remove spec.restoreFrom to keep "+
-			"them, or delete the keys; after a RedisCluster of the same name, the claims have them", from.Backup, o.withKeys().name))
+		return held(reasonRestoreRefused, fmt.Sprintf("The backup %s is not restored, since %s has keys already. Remove spec.restoreFrom to "+
+			"keep them, or delete the keys; after a RedisCluster of the same name, the claims have them", from.Backup, o.withKeys().name))
 	case j == nil && o.backupImage == "":
 		return held(reasonNoImage, "The backup cannot be restored: "+noImage)
 	case j == nil && o.jobRejection != "":
@@ -315,8 +315,8 @@ func backupStatus(o *observed, p plan) *v1.BackupStatus {
 	return status
 }
 
-// restoreStatus returns the status of the restore, while p is what the operator does next: when it began, and the result of its Job, once it
-// has succeeded.
+// restoreStatus returns the status of the restore, while p is what the operator does next: when it began, and the result of its Job, once
+// the Job has succeeded.
 func restoreStatus(o *observed, p plan) *v1.RestoreStatus {
 	j := o.jobOf("")
 	starts := slices.ContainsFunc(p.commands, func(c command) bool { return c.verb == startRestore })

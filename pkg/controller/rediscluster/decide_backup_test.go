@@ -280,11 +280,12 @@ func TestTheStatusOfBackups(t *testing.T) {
 		"without spec.backup there is none": {see(six()), nil, "", ""},
 		"spec.backup was removed":           {see(six(), due, func(o *observed) { o.rdc.Spec.Backup = nil }), nil, "", ""},
 		"a new schedule": {
-			see(six(), due, func(o *observed) { o.rdc.Status.Backup = nil }), &v1.BackupStatus{ScheduledSince: &noticed, LastScheduleTime: &noticed}, "False NotYet", "",
+			see(six(), due, func(o *observed) { o.rdc.Status.Backup = nil }),
+			&v1.BackupStatus{ScheduledSince: &noticed, LastScheduleTime: &noticed}, "False NotYet", "",
 		},
 		"a changed schedule": {
-			see(six(), due, func(o *observed) { o.rdc.Status.Backup.Schedule = "5 * * * *" }), &v1.BackupStatus{ScheduledSince: &noticed, LastScheduleTime: &noticed},
-			"False NotYet", "",
+			see(six(), due, func(o *observed) { o.rdc.Status.Backup.Schedule = "5 * * * *" }),
+			&v1.BackupStatus{ScheduledSince: &noticed, LastScheduleTime: &noticed}, "False NotYet", "",
 		},
 		"a clock was wrong": {
 			see(six(), hourly(at(15, 0))), &v1.BackupStatus{LastScheduleTime: &noticed}, "False NotYet", "",
@@ -472,7 +473,8 @@ func TestTheMetricsOfBackups(t *testing.T) {
 			&BackupMetrics{Since: at(0, 0).Time, Succeeded: ended.Time, Keys: 30, Bytes: 900, Interval: time.Hour},
 		},
 		"after a bad one": {
-			see(six(), hourly(at(13, 0)), runningBackup(dueID), jobIs(dueID, batchv1.JobFailed)), &BackupMetrics{Since: at(0, 0).Time, Failed: true, Interval: time.Hour},
+			see(six(), hourly(at(13, 0)), runningBackup(dueID), jobIs(dueID, batchv1.JobFailed)),
+			&BackupMetrics{Since: at(0, 0).Time, Failed: true, Interval: time.Hour},
 		},
 		"without an image": {see(six(), due, withoutImage), &BackupMetrics{Since: at(0, 0).Time, Failed: true, Interval: time.Hour}},
 	} {
