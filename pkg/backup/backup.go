@@ -279,7 +279,7 @@ type contents struct {
 func (c *contents) read(in io.Reader, slots redisnode.Slots, use func(*rdb.Record) error) error {
 	for r := rdb.NewReader(in, use != nil); ; {
 		record, err := r.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
@@ -351,7 +351,7 @@ func (v *verifying) Read(p []byte) (int, error) {
 // stop ends the goroutine that reads the content.
 func (v *verifying) stop() {
 	_ = v.pipe.CloseWithError(context.Canceled) // As above.
-	<-v.done
+	_ = <-v.done                                // The caller has an error.
 }
 
 // finish writes the manifest. If another run of this backup has been faster, it returns the manifest of that.

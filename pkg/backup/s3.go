@@ -67,7 +67,7 @@ func (b *bucket) put(ctx context.Context, name string, content io.Reader) error 
 // process creates the file just now.
 func (b *bucket) create(ctx context.Context, name string, content []byte) error {
 	if _, err := b.size(ctx, name); !errors.Is(err, fs.ErrNotExist) {
-		return cmp.Or(err, error(fs.ErrExist))
+		return cmp.Or(err, fs.ErrExist)
 	}
 	put := func(o minio.PutObjectOptions) error {
 		_, err := b.client.PutObject(ctx, b.name, b.prefix+name, bytes.NewReader(content), int64(len(content)), o)

@@ -451,7 +451,7 @@ func (r refusal) Error() string { return string(r) }
 func (n *Node) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	conn, err := n.open(ctx)
 	if err != nil {
-		return deadConn{err: err}, nil
+		return deadConn{err: err}, nil //nolint:nilerr // Each read returns it.
 	}
 	return conn, nil
 }

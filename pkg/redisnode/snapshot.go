@@ -152,8 +152,7 @@ func (s *snapshot) begin() error {
 }
 
 // Read reads the file.
-func (s *snapshot) Read(p []byte) (int, error) {
-	n, err := 0, error(nil)
+func (s *snapshot) Read(p []byte) (n int, err error) {
 	switch {
 	case len(p) == 0:
 		return 0, nil
@@ -166,7 +165,7 @@ func (s *snapshot) Read(p []byte) (int, error) {
 		s.left -= int64(n)
 		err = unexpected(err)
 	}
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		if s.ctx.Err() != nil {
 			return n, s.ctx.Err()
 		}
@@ -203,7 +202,7 @@ func (s *snapshot) Close() error {
 
 // unexpected turns the end of a connection into an error.
 func unexpected(err error) error {
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}
 	return err

@@ -90,7 +90,7 @@ func NewReader(in io.Reader, payloads bool) *Reader {
 // error says at which byte of the file it is.
 func (r *Reader) Next() (*Record, error) {
 	record, err := r.record()
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		if errors.Is(err, io.ErrUnexpectedEOF) {
 			err = errors.New("the file ends too early")
 		}

@@ -33,7 +33,7 @@ func readAll(in io.Reader, payloads bool) ([]Record, error) {
 	r, records := NewReader(in, payloads), []Record{}
 	for {
 		record, err := r.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return records, nil
 		}
 		if err != nil {

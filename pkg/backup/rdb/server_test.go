@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package rdb_test
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -53,7 +54,7 @@ func TestReadsWhatAServerWrites(t *testing.T) {
 			var libraries []string
 			for r := rdb.NewReader(file, true); ; {
 				record, err := r.Next()
-				if err == io.EOF {
+				if errors.Is(err, io.EOF) {
 					break
 				}
 				check(t, err)

@@ -156,11 +156,8 @@ func (e executor) dispatch(ctx context.Context, c command) error {
 		return e.createAccount(ctx)
 	case setDirectives:
 		return e.setDirectives(ctx, c.on, c.names)
-	case startBackup, startRestore:
-		return e.startJob(ctx, c.id)
-	case deleteJob:
-		e.deleteJob(ctx, c.names[0])
-		return nil
+	case startBackup, startRestore, deleteJob:
+		return e.changeJob(ctx, c)
 	case closeSlots:
 		return e.node(c.on).SetSlots(ctx, c.slots, redisnode.SlotStable, "")
 	}

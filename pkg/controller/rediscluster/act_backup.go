@@ -26,6 +26,15 @@ func (e executor) jobClient() typedbatchv1.JobInterface {
 	return e.kube.BatchV1().Jobs(e.o.rdc.Namespace)
 }
 
+// changeJob creates a Job or deletes one.
+func (e executor) changeJob(ctx context.Context, c command) error {
+	if c.verb == deleteJob {
+		e.deleteJob(ctx, c.names[0])
+		return nil
+	}
+	return e.startJob(ctx, c.id)
+}
+
 // startJob creates the Job of a backup; with the ID "", the one that restores a backup. An error about a backup is no error of the sync:
 // nothing else depends on it. The status reports it, and a sync after secretEvery tries again. The same is true of a restore that the API
 // server rejects.

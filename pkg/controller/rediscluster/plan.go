@@ -108,13 +108,22 @@ func (o *observed) previewPods(plan *preview.Plan) error {
 	return o.previewCommands(plan, missingPods(o))
 }
 
-// withTransport returns a copy of a Pod with the annotation for a transport.
-func withTransport(pod *corev1.Pod, transport string) *corev1.Pod {
-	marked := pod.DeepCopy()
-	if delete(marked.Annotations, AnnotationTLS); transport != transportPlain {
-		metav1.SetMetaDataAnnotation(&marked.ObjectMeta, AnnotationTLS, transport)
+// patchedPod returns the Pod of a command as the command leaves it.
+func (c command) patchedPod() *corev1.Pod {
+	pod := c.on.pod.DeepCopy()
+	switch c.verb {
+	case setDirectives:
+		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, AnnotationDirectives, directivesText(c.on.withDirectives(c.names)))
+	case recordTLS:
+		if delete(pod.Annotations, AnnotationTLS); c.names[0] != transportPlain {
+			metav1.SetMetaDataAnnotation(&pod.ObjectMeta, AnnotationTLS, c.names[0])
+		}
+	case labelPod:
+		metav1.SetMetaDataLabel(&pod.ObjectMeta, LabelExternal, strconv.Itoa(c.on.ordinal))
+	case giveUpAddress:
+		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, AnnotationUnreachable, c.names[0])
 	}
-	return marked
+	return pod
 }
 
 // previewCommands adds commands to a plan.
@@ -142,29 +151,15 @@ func (o *observed) previewCommands(plan *preview.Plan, commands []command) error
 		case createPod:
 			write.Verb, write.Kind = "create", "Pod"
 			write.Fields, err = preview.Diff(nil, o.newPod(c.on))
-		case setDirectives:
-			plan.Calls = append(plan.Calls, preview.Call{To: "Redis", Command: c.String()})
-			set := c.on.withDirectives(c.names)
-			if len(set) == len(c.on.set) {
-				continue
+		case setDirectives, recordTLS, labelPod, giveUpAddress:
+			if c.verb == setDirectives {
+				plan.Calls = append(plan.Calls, preview.Call{To: "Redis", Command: c.String()})
+				if len(c.on.withDirectives(c.names)) == len(c.on.set) {
+					continue
+				}
 			}
 			write.Verb, write.Kind = "patch", "Pod"
-			marked := c.on.pod.DeepCopy()
-			metav1.SetMetaDataAnnotation(&marked.ObjectMeta, AnnotationDirectives, directivesText(set))
-			write.Fields, err = preview.Diff(c.on.pod, marked)
-		case recordTLS:
-			write.Verb, write.Kind = "patch", "Pod"
-			write.Fields, err = preview.Diff(c.on.pod, withTransport(c.on.pod, c.names[0]))
-		case labelPod:
-			write.Verb, write.Kind = "patch", "Pod"
-			marked := c.on.pod.DeepCopy()
-			metav1.SetMetaDataLabel(&marked.ObjectMeta, LabelExternal, strconv.Itoa(c.on.ordinal))
-			write.Fields, err = preview.Diff(c.on.pod, marked)
-		case giveUpAddress:
-			write.Verb, write.Kind = "patch", "Pod"
-			marked := c.on.pod.DeepCopy()
-			metav1.SetMetaDataAnnotation(&marked.ObjectMeta, AnnotationUnreachable, c.names[0])
-			write.Fields, err = preview.Diff(c.on.pod, marked)
+			write.Fields, err = preview.Diff(c.on.pod, c.patchedPod())
 		case deleteService:
 			write.Verb, write.Kind, write.Name = "delete", "Service", c.names[0]
 		case deletePod:

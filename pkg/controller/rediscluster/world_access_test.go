@@ -120,7 +120,8 @@ func (w *world) proxyServices() {
 	for _, s := range w.services() {
 		var pod *corev1.Pod
 		for _, p := range w.pods() {
-			if server := w.servers[p.UID]; klabels.SelectorFromSet(s.Spec.Selector).Matches(klabels.Set(p.Labels)) && server != nil && server.Running() {
+			selected := klabels.SelectorFromSet(s.Spec.Selector).Matches(klabels.Set(p.Labels))
+			if server := w.servers[p.UID]; selected && server != nil && server.Running() {
 				pod = p
 			}
 		}
