@@ -351,7 +351,7 @@ func (v *verifying) Read(p []byte) (int, error) {
 // stop ends the goroutine that reads the content.
 func (v *verifying) stop() {
 	_ = v.pipe.CloseWithError(context.Canceled) // As above.
-	_ = <-v.done                                // The caller has an error.
+	<-v.done                                    //nolint:errcheck // The caller has an error.
 }
 
 // finish writes the manifest. If another run of this backup has been faster, it returns the manifest of that.

@@ -34,8 +34,8 @@ const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
 // shownOfPods are the fields of k8s.io/api/core/v1 whose texts are recorded.
 var shownOfPods = sets.New(
-	"kind", "apiVersion", "name", "namespace", "uid", "type", "status", "reason", "phase", "podIP", "hostIP", "ip", "nodeName", "image", "protocol",
-	"restartPolicy", "storageClassName", "volumeName", "key", "fieldPath", "resource", "clusterIP", "accessModes", "optional",
+	"kind", "apiVersion", "name", "namespace", "uid", "type", "status", "reason", "phase", "podIP", "hostIP", "ip", "nodeName", "image",
+	"protocol", "restartPolicy", "storageClassName", "volumeName", "key", "fieldPath", "resource", "clusterIP", "accessModes", "optional",
 )
 
 // shown are the fields of all other API types whose texts are recorded.

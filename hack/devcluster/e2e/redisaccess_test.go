@@ -18,8 +18,8 @@ import (
 )
 
 // TestNodeRedisAccess opens a cluster for clients outside of the network of Pods, by ports of the machine, and closes it again, while a
-// client writes. Another client reaches nothing but the machine. The operator is killed in the middle of both, and a container and a Pod end
-// while the cluster is open.
+// client writes. Another client reaches nothing but the machine. The operator is killed in the middle of both, and a container and a Pod
+// end while the cluster is open.
 func TestNodeRedisAccess(t *testing.T) {
 	t.Parallel()
 	n := onNode(t)
