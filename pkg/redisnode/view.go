@@ -37,6 +37,8 @@ type View struct {
 	// LinkUp says that a replica is connected to its master, and has all of its data except
 	// the latest writes. It is false for a master.
 	LinkUp bool
+	// Syncing says that a replica copies all of its master's data.
+	Syncing bool `json:",omitempty"`
 	// LinkDown is the time since a replica lost the link to its master, to the second. It is
 	// negative if the replica has had no link since it was started; its Offset is 0 then,
 	// even if it has data. It is 0 while LinkUp, and for a master.
@@ -220,7 +222,7 @@ func (v *View) parseInfo(info string) {
 	// that it is a master here, but not so in CLUSTER NODES.
 	v.LinkUp, v.Offset = false, masterOffset
 	if replica {
-		v.LinkUp, v.Offset = linkUp && !syncing, replicaOffset
+		v.LinkUp, v.Syncing, v.Offset = linkUp && !syncing, syncing, replicaOffset
 		v.MasterIP, v.MasterPort, v.Stray = masterIP, masterPort, linkUp || syncing // parseView knows whose IP it is.
 	}
 	v.LinkDown = time.Duration(down) * time.Second

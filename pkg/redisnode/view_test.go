@@ -175,7 +175,7 @@ func TestParseView(t *testing.T) {
 		},
 		"a replica that copies all data": {
 			replace: []string{"sync_in_progress:0", "sync_in_progress:1"},
-			change:  func(v *View) { v.LinkUp, v.LinkDown = false, -time.Second },
+			change:  func(v *View) { v.LinkUp, v.Syncing, v.LinkDown = false, true, -time.Second },
 		},
 		"a cluster that takes no requests": {
 			cluster: "cluster_state:fail\r\ncluster_current_epoch:9\r\n",

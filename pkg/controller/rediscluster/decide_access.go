@@ -22,7 +22,7 @@ import (
 //
 //   - A node changes its address while it runs, by CONFIG SET. A container that restarts begins with the IP of its Pod.
 //   - One node changes at a time: the next one when all nodes describe each other alike, at the new address, and reach each other there.
-//     Replicas come first: nothing is replicated from them. A master changes only while its replicas have its data.
+//     Replicas come first: nothing is replicated from them. No node changes while any replica is not up to date.
 //   - A node announces an address only after the operator has reached this very node there. If other nodes do not reach it, it returns to
 //     the IP of its Pod. An annotation on the Pod remembers the address.
 //   - A Service is deleted only when no node knows its address any more.
@@ -104,8 +104,8 @@ func correctAddresses(o *observed) *plan {
 // behind.
 func (o *observed) addressPatience() time.Duration { return max(2*o.nodeTimeout(), 5*time.Second) }
 
-// isUnreached returns whether the other nodes do not reach a member at the address that it announces. A node that does not reach most of
-// the others is no witness, unless there is no other: then it may be due to the addresses of all.
+// isUnreached returns whether the other nodes do not reach a member at the address that it announces, for the bus or for replication. A
+// node that does not reach most of the others is no witness, unless there is no other: then it may be due to the addresses of all.
 func (o *observed) isUnreached(m *member) bool {
 	if !m.isElsewhere() {
 		return false
@@ -119,15 +119,20 @@ func (o *observed) isUnreached(m *member) bool {
 		if o.reachesMost(a) {
 			witnesses++
 		}
-		if !e.Connected || e.Failed {
+		if !reaches(e) {
 			missing++
 			if o.reachesMost(a) {
 				return true
 			}
 		}
 	}
-	return witnesses == 0 && missing > 0
+	return (witnesses == 0 && missing > 0) || slices.ContainsFunc(o.replicasOf(m), func(r *member) bool {
+		return !r.view.LinkUp && !r.view.Syncing && r.view.MasterIP == m.announced().IP && r.view.MasterPort == m.announced().Port
+	})
 }
+
+// reaches returns whether the node that has an entry reaches the other one. Redis shows a link as connected while it still connects.
+func reaches(e *redisnode.Entry) bool { return e.Connected && !e.MaybeFailed && !e.Failed }
 
 // reachesMost returns whether a member is connected to at least half of the other members that answer.
 func (o *observed) reachesMost(m *member) bool {
@@ -137,7 +142,7 @@ func (o *observed) reachesMost(m *member) bool {
 			continue
 		}
 		others++
-		if e := m.entry(other.id); e != nil && e.Connected && !e.Failed {
+		if e := m.entry(other.id); e != nil && reaches(e) {
 			reached++
 		}
 	}
@@ -174,13 +179,12 @@ func announceAddresses(o *observed) *plan {
 		return nil
 	}
 	slices.SortStableFunc(changes, func(a, b command) int { return compareBool(a.on.view.Master, b.on.view.Master) })
-	next := changes[0]
-	for _, r := range o.replicasOf(next.on) {
-		if !r.view.LinkUp {
-			return wait(check, "Waiting for %s to be up to date with %s, before %s announces another address", r.name, next.on.name, next.on.name)
+	for _, m := range o.answering() {
+		if o.isUnreached(m) || (!m.view.Master && !m.view.LinkUp) {
+			return nil // It may be due to the last change. See waitForReplicas.
 		}
 	}
-	return do(changes[:1], "%s announces the address %s: %d nodes are left", next.on.name, next.names[0], len(changes))
+	return do(changes[:1], "%s announces the address %s: %d nodes are left", changes[0].on.name, changes[0].names[0], len(changes))
 }
 
 // waitForAddresses reports that nodes do not announce the addresses of their Services yet.

@@ -118,6 +118,20 @@ func unreachedFor(d time.Duration, ordinals ...int) alter {
 	}
 }
 
+// doubted makes one member say "fail?" of another, at a link that it shows as connected.
+func doubted(ordinal, by int) alter {
+	return func(o *observed) { saidBy(o, by, idOf(ordinal)).MaybeFailed = true }
+}
+
+// inVain makes a replica ask for data at the address of a Service, in vain.
+func inVain(ordinal, by int) alter {
+	return viewed(func(v *redisnode.View) {
+		v.LinkUp, v.MasterIP, v.MasterPort = false, machineIP, nodePortsOf(ordinal).Port
+	}, by)
+}
+
+func copies(v *redisnode.View) { v.Syncing = true }
+
 // givenUp gives Pods the annotation with the addresses of their Services.
 func givenUp(ordinals ...int) alter {
 	return func(o *observed) {
@@ -188,7 +202,15 @@ func TestDecideAccess(t *testing.T) {
 		},
 		"a master waits for its replica": {
 			see(six(), opening, announcing(3, 4, 5), selected(0, 1, 2), reachedNodes(all...), linkDown(3)),
-			waits("Waiting for demo-3 to be up to date with demo-0"),
+			waits("Waiting for demo-3 to be up to date with its master"),
+		},
+		"no node changes while any replica is behind": {
+			see(six(), opening, announcing(0, 3, 4, 5), selected(1, 2), reachedNodes(all...), linkDown(3)),
+			waits("Waiting for demo-3 to be up to date with its master"),
+		},
+		"no node changes while one that leaves is not reached": {
+			see(sixAnd(replica(0)), sized(6), opening, announcing(3, 6), selected(all...), reachedNodes(all...), missed(6, 0)),
+			does("Removing demo-6", append(every("forget demo-%d id-6", all...), "delete Pod demo-6")...),
 		},
 		"all announce them": {
 			see(six(), opening, announcing(all...)),
@@ -380,8 +402,15 @@ func TestUnreachedNodes(t *testing.T) {
 		"no node reaches another": {
 			[]alter{announcing(all...), others(0), others(1), others(2), others(3), others(4), others(5)}, all,
 		},
-		"the IP of a Pod is not reached":         {[]alter{announcing(0, 1, 2, 4, 5), missed(3, 0)}, nil},
-		"one has not heard of the address":       {[]alter{announcing(0, 1, 2, 4, 5), announcingAlone(3), missed(3, 0)}, nil},
+		"the IP of a Pod is not reached":               {[]alter{announcing(0, 1, 2, 4, 5), missed(3, 0)}, nil},
+		"one has not heard of the address":             {[]alter{announcing(0, 1, 2, 4, 5), announcingAlone(3), missed(3, 0)}, nil},
+		"a link that is shown as connected, and fails": {[]alter{announcing(all...), doubted(3, 0)}, []int{3}},
+		"one that fails to reach any other": {
+			[]alter{announcing(all...), doubted(1, 0), doubted(2, 0), doubted(3, 0), doubted(4, 0), doubted(5, 0)}, nil,
+		},
+		"a replica asks there in vain":           {[]alter{announcing(all...), inVain(0, 3)}, []int{0}},
+		"a replica asks there, and copies":       {[]alter{announcing(all...), inVain(0, 3), viewed(copies, 3)}, nil},
+		"a replica asks at another address":      {[]alter{announcing(all...), inVain(1, 3)}, nil},
 		"no other node answers":                  {[]alter{announcing(all...), silenced(time.Minute, 1, 2, 3, 4, 5)}, nil},
 		"a node that is not reached is not seen": {[]alter{announcing(all...), missed(3, 0), silenced(time.Minute, 3)}, nil},
 	} {
