@@ -75,8 +75,18 @@ func (m *member) isGivenUp(a address) bool {
 	return m.pod.Annotations[AnnotationUnreachable] == a.String()
 }
 
+// gaveUp returns whether any member has given up the address that it should announce. Others would do the same, one after the other, and
+// interrupt replication each time.
+func (o *observed) gaveUp() bool {
+	return slices.ContainsFunc(o.members, func(m *member) bool {
+		to := o.externalOf(m)
+		return to != address{} && !o.leaving(m) && m.isGivenUp(to)
+	})
+}
+
 // correctAddresses makes nodes return to the address of their Pod at once if they announce one at which the others cannot reach them: that
-// of a Service that is gone, has another address or does not select the Pod, or at which they have not been reached for long.
+// of a Service that is gone, has another address or does not select the Pod, or at which they have not been reached for long. A master that
+// is still reached there does not: see announceAddresses.
 func correctAddresses(o *observed) *plan {
 	var commands []command
 	for _, m := range o.answering() {
@@ -87,7 +97,9 @@ func correctAddresses(o *observed) *plan {
 		back := command{verb: announce, on: m, names: []string{m.own().String()}}
 		switch {
 		case !serves(m.service, at), m.isGivenUp(at):
-			commands = append(commands, back)
+			if !m.view.Master || o.isUnreached(m) {
+				commands = append(commands, back)
+			}
 		case !isExternal(m.pod):
 			commands = append(commands, command{verb: labelPod, on: m})
 		case m.unreachedFor > o.addressPatience():
@@ -153,6 +165,7 @@ func (o *observed) reachesMost(m *member) bool {
 // A node whose Service has no address yet, or is not reached there, stays as it is, and delays nothing else: see waitForAddresses.
 func announceAddresses(o *observed) *plan {
 	var unlabelled, changes []command
+	given := o.gaveUp()
 	for _, m := range o.answering() {
 		to := o.externalOf(m)
 		switch at := m.self(); {
@@ -168,6 +181,12 @@ func announceAddresses(o *observed) *plan {
 			unlabelled = append(unlabelled, command{verb: labelPod, on: m})
 			continue
 		case m.reachedAt != to:
+			if !m.isElsewhere() || (serves(m.service, addressOf(at)) && m.addressMissedFor <= silentTooLong) {
+				continue
+			}
+			to = m.own() // It returns from an address that it no longer has.
+		}
+		if to != m.own() && given {
 			continue
 		}
 		changes = append(changes, command{verb: announce, on: m, names: []string{to.String()}})
@@ -198,6 +217,7 @@ func waitForAddresses(o *observed) *plan {
 		case o.leaving(m) || (to != address{} && (m.isAt(m.self(), to) || m.isGivenUp(to))):
 		case to == address{}:
 			return wait(check, "Waiting for the address of the Service %s", m.name)
+		case m.reachedAt == to && o.gaveUp():
 		default:
 			return wait(check, "Waiting to reach %s at %s: %s", m.name, to, m.whyUnreached)
 		}
@@ -254,8 +274,8 @@ func (o *observed) addressProblem(m *member) *problem {
 	case to == address{}:
 		return nil
 	case m.isGivenUp(to):
-		return &problem{reasonUnreachable, fmt.Sprintf("The other nodes did not reach %s at %s, so it announces the IP of its Pod. Correct the "+
-			"network, and then: kubectl annotate pod %s %s-", m.name, to, m.name, AnnotationUnreachable)}
+		return &problem{reasonUnreachable, fmt.Sprintf("The other nodes did not reach %s at %s, so it announces the IP of its Pod, and no other node "+
+			"changes its address. Correct the network, and then: kubectl annotate pod %s %s-", m.name, to, m.name, AnnotationUnreachable)}
 	case m.addressMissedFor > silentTooLong:
 		return &problem{reasonUnreachable, fmt.Sprintf("The operator has not reached %s at %s for more than %s, so it announces the IP of its "+
 			"Pod: %s", m.name, to, silentTooLong, m.whyUnreached)}

@@ -132,6 +132,22 @@ func inVain(ordinal, by int) alter {
 
 func copies(v *redisnode.View) { v.Syncing = true }
 
+// otherHost is another IP of all machines.
+func otherHost(o *observed) {
+	for _, m := range o.members {
+		m.pod.Status.HostIP = "192.0.2.7"
+	}
+}
+
+// missing are members that the operator has not reached at the addresses of their Services for this time.
+func missing(d time.Duration, ordinals ...int) alter {
+	return func(o *observed) {
+		for _, i := range ordinals {
+			o.members[i].whyUnreached, o.members[i].addressMissedFor = "no route", d
+		}
+	}
+}
+
 // givenUp gives Pods the annotation with the addresses of their Services.
 func givenUp(ordinals ...int) alter {
 	return func(o *observed) {
@@ -259,7 +275,56 @@ func TestDecideAccess(t *testing.T) {
 		},
 		"the Services of two nodes are gone": {
 			see(six(), opening, announcing(all...), withoutService(0, 3)),
-			does("Correcting", back(0), back(3)),
+			does("Correcting", back(3)),
+		},
+		"the Services of all nodes are gone: replicas return at once": {
+			see(six(), opening, announcing(all...), withoutService(all...)),
+			does("Correcting", back(3), back(4), back(5)),
+		},
+		"masters return one after the other while they are reached": {
+			see(six(), opening, announcing(0, 1, 2), withoutService(all...)),
+			does("demo-0 announces", back(0)),
+		},
+		"and wait for replicas": {
+			see(six(), opening, announcing(0, 1, 2), withoutService(all...), linkDown(5)),
+			waits("Waiting for demo-5 to be up to date"),
+		},
+		"masters that are not reached return at once": {
+			see(six(), opening, announcing(0, 1, 2), withoutService(all...), missed(0, 3), missed(1, 3)),
+			does("Correcting", back(0), back(1)),
+		},
+		"a master that is reached at an address that its Service had": {
+			see(six(), opening, announcing(all...), serviceIs(func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 1 }, 0)),
+			does("demo-0 announces", back(0)),
+		},
+		"another IP of the machine": {
+			see(six(), opening, announcing(all...), otherHost, reachedNodes(0), func(o *observed) { o.members[0].reachedAt.IP = "192.0.2.7" }),
+			does("demo-0 announces", "announce address of demo-0 192.0.2.7:30000@31000"),
+		},
+		"another IP at which no node is reached yet": {
+			see(six(), opening, announcing(all...), otherHost, missing(time.Second, all...)),
+			waits("Waiting to reach demo-0 at 192.0.2.7:30000@31000: no route"),
+		},
+		"another IP at which no node is reached for long": {
+			see(six(), opening, announcing(all...), otherHost, missing(time.Minute, all...)),
+			does("demo-3 announces", back(3)),
+		},
+		"while a node has given its address up, no other announces one": {
+			see(six(), opening, announcing(4), selected(all...), reachedNodes(all...), givenUp(3)),
+			settledIs,
+		},
+		"not even while it is silent": {
+			see(six(), opening, announcing(4), selected(all...), reachedNodes(all...), givenUp(3), silenced(time.Minute, 3)),
+			waits("Waiting for demo-3"),
+		},
+		"but others return": {
+			see(six(), served, announcing(4), selected(all...), givenUp(3)),
+			does("demo-4 announces", back(4)).making(every("delete Service demo-%d", 0, 1, 2, 3, 5)...),
+		},
+		"another address was given up": {
+			see(six(), opening, announcing(4), selected(all...), reachedNodes(all...), givenUp(3), reachedNodes(3),
+				podIs(func(p *corev1.Pod) { p.Annotations[AnnotationUnreachable] = "192.0.2.9:1@2" }, 3)),
+			does("demo-3 announces", "announce address of demo-3 192.0.2.1:30003@31003"),
 		},
 		"a Service has another port": {
 			see(six(), opening, announcing(all...), serviceIs(func(s *corev1.Service) { s.Spec.Ports[1].NodePort = 1 }, 3)),
