@@ -445,6 +445,53 @@ func TestExternalAddress(t *testing.T) {
 	}
 }
 
+// TestPortsOfServicesStay has another port of the cluster. The API server would allocate other ports of the machines.
+func TestPortsOfServicesStay(t *testing.T) {
+	rdc := six().rdc
+	external(v1.ExternalNodePort)(rdc)
+	existing, unnamed := serviceOf(rdc, 0), serviceOf(rdc, 0)
+	unnamed.Spec.Ports = unnamed.Spec.Ports[:1]
+	rdc.Spec.Addr = "10.0.0.1:7000"
+	for name, test := range map[string]struct {
+		existing *corev1.Service
+		want     []int32
+	}{
+		"a new Service":                 {nil, []int32{7000, 17000}},
+		"one that exists":               {existing, []int32{6379, 16379}},
+		"one without a port of the bus": {unnamed, []int32{7000, 17000}},
+	} {
+		var got []int32
+		for _, p := range externalService(rdc, 0, test.existing).Spec.Ports {
+			got = append(got, *p.Port)
+			if p.TargetPort.StrVal != *p.Name {
+				t.Errorf("%s: the port %s leads to %v", name, *p.Name, p.TargetPort)
+			}
+		}
+		if !slices.Equal(got, test.want) {
+			t.Errorf("%s has the ports %v, want %v", name, got, test.want)
+		}
+	}
+}
+
+// TestASilentNodeHasItsAddress has a member whose ID only the other nodes know.
+func TestASilentNodeHasItsAddress(t *testing.T) {
+	for name, test := range map[string]struct {
+		alters []alter
+		want   string
+	}{
+		"at the IP of its Pod":        {nil, idOf(3)},
+		"at the address of a Service": {[]alter{announcing(3)}, idOf(3)},
+		"a new Pod does not have the address of the one before": {
+			[]alter{announcing(3), podIs(func(p *corev1.Pod) { delete(p.Labels, LabelExternal) }, 3)}, "",
+		},
+	} {
+		o := see(six(), append(append([]alter{opening}, test.alters...), silenced(time.Minute, 3), clearStatus)...)
+		if o.identify(); o.members[3].id != test.want {
+			t.Errorf("%s: the ID is %q, want %q", name, o.members[3].id, test.want)
+		}
+	}
+}
+
 // TestUnreachedNodes tells a node whose address is wrong from one that does not reach the others.
 func TestUnreachedNodes(t *testing.T) {
 	all := []int{0, 1, 2, 3, 4, 5}
