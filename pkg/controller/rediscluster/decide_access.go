@@ -36,10 +36,10 @@ func (m *member) own() address {
 	return a
 }
 
-// announced returns the address that the node of a member tells to others.
+// announced returns the address that the node of a member tells to others. Without a Service, it should be that of its Pod.
 func (m *member) announced() address {
 	self := m.self()
-	if self.IP == "" {
+	if self.IP == "" || (!isExternal(m.pod) && m.service == nil) {
 		return m.own()
 	}
 	return addressOf(self)

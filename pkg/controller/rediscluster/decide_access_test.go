@@ -382,6 +382,14 @@ func TestDecideAccess(t *testing.T) {
 			}, 3)),
 			does("Connecting 1 replicas", "replicate demo-3 demo-0"),
 		},
+		"without Services, the port alone does not matter": {
+			see(six(), viewed(func(v *redisnode.View) { v.LinkUp, v.MasterIP, v.MasterPort = false, ipOf(0), 1 }, 3)),
+			waits("Waiting for demo-3 to be up to date with its master"),
+		},
+		"without Services, a node that announces another IP is introduced": {
+			see(six(), func(o *observed) { each(o, idOf(3), func(e *redisnode.Entry) { e.IP = machineIP }) }),
+			does("Introducing", "meet demo-0 demo-3", "meet demo-1 demo-3", "meet demo-2 demo-3", "meet demo-4 demo-3", "meet demo-5 demo-3"),
+		},
 		"a replica asks at the address of its master": {
 			see(six(), opening, announcing(all...), viewed(func(v *redisnode.View) {
 				v.LinkUp, v.MasterIP, v.MasterPort = false, machineIP, 30000

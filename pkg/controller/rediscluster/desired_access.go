@@ -82,9 +82,10 @@ func withAddress(rdc *v1.RedisCluster, script string) string {
 	if rdc.Spec.External() == nil {
 		return script
 	}
-	const afterID, host = `[ -n "$me" ] || exit 0` + "\n", `"master_host:$POD_IP"`
-	at := `at=$(ask -h "$POD_IP" -p "$PORT" CLUSTER NODES | sed -n "s/^$me \\([^ @]*\\):[0-9]*@.*/\\1/p")` + "\n"
-	return strings.Replace(strings.Replace(script, afterID, afterID+at, 1), host, `"master_host:$at"`, 1)
+	const afterID, host = `[ -n "$me" ] || exit 0` + "\n", `"master_host:$POD_IP"[!0-9a-f.:]*`
+	at := `at=$(ask -h "$POD_IP" -p "$PORT" CLUSTER NODES | sed -n "s/^$me \\([^ @]*\\):\\([0-9]*\\)@.*/\\1,\\2/p")` + "\n"
+	announced := `"master_host:${at%,*}"[!0-9a-f.:]*"master_port:${at#*,}"[!0-9]*`
+	return strings.Replace(strings.Replace(script, afterID, afterID+at, 1), host, announced, 1)
 }
 
 // address is where a node is reached: on the port for clients, and by the other nodes also on the port of the bus.
