@@ -37,6 +37,8 @@ type View struct {
 	// LinkUp says that a replica is connected to its master, and has all of its data except
 	// the latest writes. It is false for a master.
 	LinkUp bool
+	// Syncing says that a replica copies all of its master's data.
+	Syncing bool `json:",omitempty"`
 	// LinkDown is the time since a replica lost the link to its master, to the second. It is
 	// negative if the replica has had no link since it was started; its Offset is 0 then,
 	// even if it has data. It is 0 while LinkUp, and for a master.
@@ -50,8 +52,8 @@ type View struct {
 	// MasterPort is the port for that; 0 without a MasterIP.
 	MasterPort int
 	// Stray says that a replica is connected to a node at an address that is not its master's: it may
-	// have the data of that node. LinkUp is false then. With TLS, a node has two ports, and only the
-	// IP counts.
+	// have the data of that node. LinkUp is false then. The port counts only if several nodes have the
+	// IP. With TLS, a node has two ports, and only the IP counts.
 	Stray bool
 	// Offset is how many bytes of its history a master has sent, or a replica has
 	// applied. Only offsets of one master and its replicas can be compared.
@@ -164,13 +166,17 @@ func parseView(id, cluster, nodes, info string, keys int64, overTLS bool) (*View
 	return nil, fmt.Errorf("CLUSTER NODES: no line is of the node itself")
 }
 
-// asksElsewhere returns whether a replica asks for data at an address that is not its master's in Table. Several nodes may have one IP and
-// different ports.
+// asksElsewhere returns whether a replica asks for data at an address that is not its master's in Table.
 func (v *View) asksElsewhere(masterID string, overTLS bool) bool {
 	return slices.ContainsFunc(v.Table, func(e Entry) bool {
-		otherPort := !overTLS && v.MasterPort != 0 && e.Port != v.MasterPort
+		otherPort := !overTLS && v.MasterPort != 0 && e.Port != v.MasterPort && v.SharesIP(e)
 		return e.ID == masterID && !e.NoAddr && e.IP != "" && v.MasterIP != "" && (e.IP != v.MasterIP || otherPort)
 	})
+}
+
+// SharesIP returns whether another node in Table has the IP of this one, and another port.
+func (v *View) SharesIP(e Entry) bool {
+	return slices.ContainsFunc(v.Table, func(other Entry) bool { return other.ID != e.ID && other.IP == e.IP && other.Port != e.Port })
 }
 
 // parseInfo reads the answer to INFO: https://redis.io/docs/latest/commands/info/
@@ -220,7 +226,7 @@ func (v *View) parseInfo(info string) {
 	// that it is a master here, but not so in CLUSTER NODES.
 	v.LinkUp, v.Offset = false, masterOffset
 	if replica {
-		v.LinkUp, v.Offset = linkUp && !syncing, replicaOffset
+		v.LinkUp, v.Syncing, v.Offset = linkUp && !syncing, syncing, replicaOffset
 		v.MasterIP, v.MasterPort, v.Stray = masterIP, masterPort, linkUp || syncing // parseView knows whose IP it is.
 	}
 	v.LinkDown = time.Duration(down) * time.Second

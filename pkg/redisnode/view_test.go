@@ -169,13 +169,22 @@ func TestParseView(t *testing.T) {
 			nodes:  replicaLine + idB + " 127.0.0.3:6379@16379 master - 0 0 1 connected 0-16383\n",
 			change: func(v *View) { v.LinkUp, v.LinkDown, v.Stray = false, -time.Second, true },
 		},
+		"a replica that is connected to another node at the same IP": {
+			nodes: replicaLine + idB + " 127.0.0.2:6380@16380 master - 0 0 1 connected 0-16383\n" +
+				"c7c37dfeb235213a872192d90877d0cd55635b91 127.0.0.2:6379@16379 master - 0 0 1 connected\n",
+			change: func(v *View) { v.LinkUp, v.LinkDown, v.Stray = false, -time.Second, true },
+		},
+		"a replica whose master has another port, and no other node its IP": {
+			nodes:  replicaLine + idB + " 127.0.0.2:6380@16380 master - 0 0 1 connected 0-16383\n",
+			change: func(*View) {},
+		},
 		"a replica whose master has no address is not stray": {
 			nodes:  replicaLine + idB + " :0@0 master,noaddr - 0 0 1 disconnected 0-16383\n",
 			change: func(*View) {},
 		},
 		"a replica that copies all data": {
 			replace: []string{"sync_in_progress:0", "sync_in_progress:1"},
-			change:  func(v *View) { v.LinkUp, v.LinkDown = false, -time.Second },
+			change:  func(v *View) { v.LinkUp, v.Syncing, v.LinkDown = false, true, -time.Second },
 		},
 		"a cluster that takes no requests": {
 			cluster: "cluster_state:fail\r\ncluster_current_epoch:9\r\n",

@@ -173,7 +173,7 @@ func TestServicesOfAccess(t *testing.T) {
 	}
 	external(v1.ExternalLoadBalancer)(rdc)
 	rdc.Spec.Access.Service.Annotations = map[string]string{"a": "b"}
-	clients, node := clientService(rdc), externalService(rdc, 3)
+	clients, node := clientService(rdc), externalService(rdc, 3, nil)
 	if *clients.Name != "demo-clients" || len(clients.Spec.Ports) != 1 || clients.Spec.PublishNotReadyAddresses != nil ||
 		clients.Annotations["a"] != "b" || clients.Spec.Selector[LabelExternal] != "" || clients.Labels[LabelExternal] != "" {
 		t.Errorf("the Service for clients is %+v", clients)

@@ -22,7 +22,7 @@ import (
 //
 //   - A node changes its address while it runs, by CONFIG SET. A container that restarts begins with the IP of its Pod.
 //   - One node changes at a time: the next one when all nodes describe each other alike, at the new address, and reach each other there.
-//     Replicas come first: nothing is replicated from them. A master changes only while its replicas have its data.
+//     Replicas come first: nothing is replicated from them. No node changes while any replica is not up to date.
 //   - A node announces an address only after the operator has reached this very node there. If other nodes do not reach it, it returns to
 //     the IP of its Pod. An annotation on the Pod remembers the address.
 //   - A Service is deleted only when no node knows its address any more.
@@ -36,10 +36,10 @@ func (m *member) own() address {
 	return a
 }
 
-// announced returns the address that the node of a member tells to others.
+// announced returns the address that the node of a member tells to others. Without a Service, it should be that of its Pod.
 func (m *member) announced() address {
 	self := m.self()
-	if self.IP == "" {
+	if self.IP == "" || (!isExternal(m.pod) && m.service == nil) {
 		return m.own()
 	}
 	return addressOf(self)
@@ -75,8 +75,18 @@ func (m *member) isGivenUp(a address) bool {
 	return m.pod.Annotations[AnnotationUnreachable] == a.String()
 }
 
+// gaveUp returns whether any member has given up the address that it should announce. Others would do the same, one after the other, and
+// interrupt replication each time.
+func (o *observed) gaveUp() bool {
+	return slices.ContainsFunc(o.members, func(m *member) bool {
+		to := o.externalOf(m)
+		return to != address{} && !o.leaving(m) && m.isGivenUp(to)
+	})
+}
+
 // correctAddresses makes nodes return to the address of their Pod at once if they announce one at which the others cannot reach them: that
-// of a Service that is gone, has another address or does not select the Pod, or at which they have not been reached for long.
+// of a Service that is gone, has another address or does not select the Pod, or at which they have not been reached for long. A master that
+// is still reached there does not: see announceAddresses.
 func correctAddresses(o *observed) *plan {
 	var commands []command
 	for _, m := range o.answering() {
@@ -87,7 +97,9 @@ func correctAddresses(o *observed) *plan {
 		back := command{verb: announce, on: m, names: []string{m.own().String()}}
 		switch {
 		case !serves(m.service, at), m.isGivenUp(at):
-			commands = append(commands, back)
+			if !m.view.Master || o.isUnreached(m) {
+				commands = append(commands, back)
+			}
 		case !isExternal(m.pod):
 			commands = append(commands, command{verb: labelPod, on: m})
 		case m.unreachedFor > o.addressPatience():
@@ -104,8 +116,8 @@ func correctAddresses(o *observed) *plan {
 // behind.
 func (o *observed) addressPatience() time.Duration { return max(2*o.nodeTimeout(), 5*time.Second) }
 
-// isUnreached returns whether the other nodes do not reach a member at the address that it announces. A node that does not reach most of
-// the others is no witness, unless there is no other: then it may be due to the addresses of all.
+// isUnreached returns whether the other nodes do not reach a member at the address that it announces, for the bus or for replication. A
+// node that does not reach most of the others is no witness, unless there is no other: then it may be due to the addresses of all.
 func (o *observed) isUnreached(m *member) bool {
 	if !m.isElsewhere() {
 		return false
@@ -119,15 +131,20 @@ func (o *observed) isUnreached(m *member) bool {
 		if o.reachesMost(a) {
 			witnesses++
 		}
-		if !e.Connected || e.Failed {
+		if !reaches(e) {
 			missing++
 			if o.reachesMost(a) {
 				return true
 			}
 		}
 	}
-	return witnesses == 0 && missing > 0
+	return (witnesses == 0 && missing > 0) || slices.ContainsFunc(o.replicasOf(m), func(r *member) bool {
+		return !r.view.LinkUp && !r.view.Syncing && r.view.MasterIP == m.announced().IP && r.view.MasterPort == m.announced().Port
+	})
 }
+
+// reaches returns whether the node that has an entry reaches the other one. Redis shows a link as connected while it still connects.
+func reaches(e *redisnode.Entry) bool { return e.Connected && !e.MaybeFailed && !e.Failed }
 
 // reachesMost returns whether a member is connected to at least half of the other members that answer.
 func (o *observed) reachesMost(m *member) bool {
@@ -137,7 +154,7 @@ func (o *observed) reachesMost(m *member) bool {
 			continue
 		}
 		others++
-		if e := m.entry(other.id); e != nil && e.Connected && !e.Failed {
+		if e := m.entry(other.id); e != nil && reaches(e) {
 			reached++
 		}
 	}
@@ -148,6 +165,7 @@ func (o *observed) reachesMost(m *member) bool {
 // A node whose Service has no address yet, or is not reached there, stays as it is, and delays nothing else: see waitForAddresses.
 func announceAddresses(o *observed) *plan {
 	var unlabelled, changes []command
+	given := o.gaveUp()
 	for _, m := range o.answering() {
 		to := o.externalOf(m)
 		switch at := m.self(); {
@@ -163,6 +181,12 @@ func announceAddresses(o *observed) *plan {
 			unlabelled = append(unlabelled, command{verb: labelPod, on: m})
 			continue
 		case m.reachedAt != to:
+			if !m.isElsewhere() || (serves(m.service, addressOf(at)) && m.addressMissedFor <= silentTooLong) {
+				continue
+			}
+			to = m.own() // It returns from an address that it no longer has.
+		}
+		if to != m.own() && given {
 			continue
 		}
 		changes = append(changes, command{verb: announce, on: m, names: []string{to.String()}})
@@ -174,13 +198,12 @@ func announceAddresses(o *observed) *plan {
 		return nil
 	}
 	slices.SortStableFunc(changes, func(a, b command) int { return compareBool(a.on.view.Master, b.on.view.Master) })
-	next := changes[0]
-	for _, r := range o.replicasOf(next.on) {
-		if !r.view.LinkUp {
-			return wait(check, "Waiting for %s to be up to date with %s, before %s announces another address", r.name, next.on.name, next.on.name)
+	for _, m := range o.answering() {
+		if o.isUnreached(m) || (!m.view.Master && !m.view.LinkUp) {
+			return nil // It may be due to the last change. See waitForReplicas.
 		}
 	}
-	return do(changes[:1], "%s announces the address %s: %d nodes are left", next.on.name, next.names[0], len(changes))
+	return do(changes[:1], "%s announces the address %s: %d nodes are left", changes[0].on.name, changes[0].names[0], len(changes))
 }
 
 // waitForAddresses reports that nodes do not announce the addresses of their Services yet. It is the last policy: nothing else waits for
@@ -195,6 +218,7 @@ func waitForAddresses(o *observed) *plan {
 		case o.leaving(m) || (to != address{} && (m.isAt(m.self(), to) || m.isGivenUp(to))):
 		case to == address{}:
 			return wait(check, "Waiting for the address of the Service %s", m.name)
+		case m.reachedAt == to && o.gaveUp():
 		default:
 			return wait(check, "Waiting to reach %s at %s: %s", m.name, to, m.whyUnreached)
 		}
@@ -251,8 +275,8 @@ func (o *observed) addressProblem(m *member) *problem {
 	case to == address{}:
 		return nil
 	case m.isGivenUp(to):
-		return &problem{reasonUnreachable, fmt.Sprintf("The other nodes did not reach %s at %s, so it announces the IP of its Pod. Correct the "+
-			"network, and then: kubectl annotate pod %s %s-", m.name, to, m.name, AnnotationUnreachable)}
+		return &problem{reasonUnreachable, fmt.Sprintf("The other nodes did not reach %s at %s, so it announces the IP of its Pod, and no other node "+
+			"changes its address. Correct the network, and then: kubectl annotate pod %s %s-", m.name, to, m.name, AnnotationUnreachable)}
 	case m.addressMissedFor > silentTooLong:
 		return &problem{reasonUnreachable, fmt.Sprintf("The operator has not reached %s at %s for more than %s, so it announces the IP of its "+
 			"Pod: %s", m.name, to, silentTooLong, m.whyUnreached)}

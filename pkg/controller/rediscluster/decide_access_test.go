@@ -118,6 +118,36 @@ func unreachedFor(d time.Duration, ordinals ...int) alter {
 	}
 }
 
+// doubted makes one member say "fail?" of another, at a link that it shows as connected.
+func doubted(ordinal, by int) alter {
+	return func(o *observed) { saidBy(o, by, idOf(ordinal)).MaybeFailed = true }
+}
+
+// inVain makes a replica ask for data at the address of a Service, in vain.
+func inVain(ordinal, by int) alter {
+	return viewed(func(v *redisnode.View) {
+		v.LinkUp, v.MasterIP, v.MasterPort = false, machineIP, nodePortsOf(ordinal).Port
+	}, by)
+}
+
+func copies(v *redisnode.View) { v.Syncing = true }
+
+// otherHost is another IP of all machines.
+func otherHost(o *observed) {
+	for _, m := range o.members {
+		m.pod.Status.HostIP = "192.0.2.7"
+	}
+}
+
+// missing are members that the operator has not reached at the addresses of their Services for this time.
+func missing(d time.Duration, ordinals ...int) alter {
+	return func(o *observed) {
+		for _, i := range ordinals {
+			o.members[i].whyUnreached, o.members[i].addressMissedFor = "no route", d
+		}
+	}
+}
+
 // givenUp gives Pods the annotation with the addresses of their Services.
 func givenUp(ordinals ...int) alter {
 	return func(o *observed) {
@@ -188,7 +218,15 @@ func TestDecideAccess(t *testing.T) {
 		},
 		"a master waits for its replica": {
 			see(six(), opening, announcing(3, 4, 5), selected(0, 1, 2), reachedNodes(all...), linkDown(3)),
-			waits("Waiting for demo-3 to be up to date with demo-0"),
+			waits("Waiting for demo-3 to be up to date with its master"),
+		},
+		"no node changes while any replica is behind": {
+			see(six(), opening, announcing(0, 3, 4, 5), selected(1, 2), reachedNodes(all...), linkDown(3)),
+			waits("Waiting for demo-3 to be up to date with its master"),
+		},
+		"no node changes while one that leaves is not reached": {
+			see(sixAnd(replica(0)), sized(6), opening, announcing(3, 6), selected(all...), reachedNodes(all...), missed(6, 0)),
+			does("Removing demo-6", append(every("forget demo-%d id-6", all...), "delete Pod demo-6")...),
 		},
 		"all announce them": {
 			see(six(), opening, announcing(all...)),
@@ -237,7 +275,56 @@ func TestDecideAccess(t *testing.T) {
 		},
 		"the Services of two nodes are gone": {
 			see(six(), opening, announcing(all...), withoutService(0, 3)),
-			does("Correcting", back(0), back(3)),
+			does("Correcting", back(3)),
+		},
+		"the Services of all nodes are gone: replicas return at once": {
+			see(six(), opening, announcing(all...), withoutService(all...)),
+			does("Correcting", back(3), back(4), back(5)),
+		},
+		"masters return one after the other while they are reached": {
+			see(six(), opening, announcing(0, 1, 2), withoutService(all...)),
+			does("demo-0 announces", back(0)),
+		},
+		"and wait for replicas": {
+			see(six(), opening, announcing(0, 1, 2), withoutService(all...), linkDown(5)),
+			waits("Waiting for demo-5 to be up to date"),
+		},
+		"masters that are not reached return at once": {
+			see(six(), opening, announcing(0, 1, 2), withoutService(all...), missed(0, 3), missed(1, 3)),
+			does("Correcting", back(0), back(1)),
+		},
+		"a master that is reached at an address that its Service had": {
+			see(six(), opening, announcing(all...), serviceIs(func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 1 }, 0)),
+			does("demo-0 announces", back(0)),
+		},
+		"another IP of the machine": {
+			see(six(), opening, announcing(all...), otherHost, reachedNodes(0), func(o *observed) { o.members[0].reachedAt.IP = "192.0.2.7" }),
+			does("demo-0 announces", "announce address of demo-0 192.0.2.7:30000@31000"),
+		},
+		"another IP at which no node is reached yet": {
+			see(six(), opening, announcing(all...), otherHost, missing(time.Second, all...)),
+			waits("Waiting to reach demo-0 at 192.0.2.7:30000@31000: no route"),
+		},
+		"another IP at which no node is reached for long": {
+			see(six(), opening, announcing(all...), otherHost, missing(time.Minute, all...)),
+			does("demo-3 announces", back(3)),
+		},
+		"while a node has given its address up, no other announces one": {
+			see(six(), opening, announcing(4), selected(all...), reachedNodes(all...), givenUp(3)),
+			settledIs,
+		},
+		"not even while it is silent": {
+			see(six(), opening, announcing(4), selected(all...), reachedNodes(all...), givenUp(3), silenced(time.Minute, 3)),
+			waits("Waiting for demo-3"),
+		},
+		"but others return": {
+			see(six(), served, announcing(4), selected(all...), givenUp(3)),
+			does("demo-4 announces", back(4)).making(every("delete Service demo-%d", 0, 1, 2, 3, 5)...),
+		},
+		"another address was given up": {
+			see(six(), opening, announcing(4), selected(all...), reachedNodes(all...), givenUp(3), reachedNodes(3),
+				podIs(func(p *corev1.Pod) { p.Annotations[AnnotationUnreachable] = "192.0.2.9:1@2" }, 3)),
+			does("demo-3 announces", "announce address of demo-3 192.0.2.1:30003@31003"),
 		},
 		"a Service has another port": {
 			see(six(), opening, announcing(all...), serviceIs(func(s *corev1.Service) { s.Spec.Ports[1].NodePort = 1 }, 3)),
@@ -294,6 +381,14 @@ func TestDecideAccess(t *testing.T) {
 				v.LinkUp, v.MasterIP, v.MasterPort = false, machineIP, 30001
 			}, 3)),
 			does("Connecting 1 replicas", "replicate demo-3 demo-0"),
+		},
+		"without Services, the port alone does not matter": {
+			see(six(), viewed(func(v *redisnode.View) { v.LinkUp, v.MasterIP, v.MasterPort = false, ipOf(0), 1 }, 3)),
+			waits("Waiting for demo-3 to be up to date with its master"),
+		},
+		"without Services, a node that announces another IP is introduced": {
+			see(six(), func(o *observed) { each(o, idOf(3), func(e *redisnode.Entry) { e.IP = machineIP }) }),
+			does("Introducing", "meet demo-0 demo-3", "meet demo-1 demo-3", "meet demo-2 demo-3", "meet demo-4 demo-3", "meet demo-5 demo-3"),
 		},
 		"a replica asks at the address of its master": {
 			see(six(), opening, announcing(all...), viewed(func(v *redisnode.View) {
@@ -358,6 +453,53 @@ func TestExternalAddress(t *testing.T) {
 	}
 }
 
+// TestPortsOfServicesStay has another port of the cluster. The API server would allocate other ports of the machines.
+func TestPortsOfServicesStay(t *testing.T) {
+	rdc := six().rdc
+	external(v1.ExternalNodePort)(rdc)
+	existing, unnamed := serviceOf(rdc, 0), serviceOf(rdc, 0)
+	unnamed.Spec.Ports = unnamed.Spec.Ports[:1]
+	rdc.Spec.Addr = "10.0.0.1:7000"
+	for name, test := range map[string]struct {
+		existing *corev1.Service
+		want     []int32
+	}{
+		"a new Service":                 {nil, []int32{7000, 17000}},
+		"one that exists":               {existing, []int32{6379, 16379}},
+		"one without a port of the bus": {unnamed, []int32{7000, 17000}},
+	} {
+		var got []int32
+		for _, p := range externalService(rdc, 0, test.existing).Spec.Ports {
+			got = append(got, *p.Port)
+			if p.TargetPort.StrVal != *p.Name {
+				t.Errorf("%s: the port %s leads to %v", name, *p.Name, p.TargetPort)
+			}
+		}
+		if !slices.Equal(got, test.want) {
+			t.Errorf("%s has the ports %v, want %v", name, got, test.want)
+		}
+	}
+}
+
+// TestASilentNodeHasItsAddress has a member whose ID only the other nodes know.
+func TestASilentNodeHasItsAddress(t *testing.T) {
+	for name, test := range map[string]struct {
+		alters []alter
+		want   string
+	}{
+		"at the IP of its Pod":        {nil, idOf(3)},
+		"at the address of a Service": {[]alter{announcing(3)}, idOf(3)},
+		"a new Pod does not have the address of the one before": {
+			[]alter{announcing(3), podIs(func(p *corev1.Pod) { delete(p.Labels, LabelExternal) }, 3)}, "",
+		},
+	} {
+		o := see(six(), append(append([]alter{opening}, test.alters...), silenced(time.Minute, 3), clearStatus)...)
+		if o.identify(); o.members[3].id != test.want {
+			t.Errorf("%s: the ID is %q, want %q", name, o.members[3].id, test.want)
+		}
+	}
+}
+
 // TestUnreachedNodes tells a node whose address is wrong from one that does not reach the others.
 func TestUnreachedNodes(t *testing.T) {
 	all := []int{0, 1, 2, 3, 4, 5}
@@ -380,8 +522,15 @@ func TestUnreachedNodes(t *testing.T) {
 		"no node reaches another": {
 			[]alter{announcing(all...), others(0), others(1), others(2), others(3), others(4), others(5)}, all,
 		},
-		"the IP of a Pod is not reached":         {[]alter{announcing(0, 1, 2, 4, 5), missed(3, 0)}, nil},
-		"one has not heard of the address":       {[]alter{announcing(0, 1, 2, 4, 5), announcingAlone(3), missed(3, 0)}, nil},
+		"the IP of a Pod is not reached":               {[]alter{announcing(0, 1, 2, 4, 5), missed(3, 0)}, nil},
+		"one has not heard of the address":             {[]alter{announcing(0, 1, 2, 4, 5), announcingAlone(3), missed(3, 0)}, nil},
+		"a link that is shown as connected, and fails": {[]alter{announcing(all...), doubted(3, 0)}, []int{3}},
+		"one that fails to reach any other": {
+			[]alter{announcing(all...), doubted(1, 0), doubted(2, 0), doubted(3, 0), doubted(4, 0), doubted(5, 0)}, nil,
+		},
+		"a replica asks there in vain":           {[]alter{announcing(all...), inVain(0, 3)}, []int{0}},
+		"a replica asks there, and copies":       {[]alter{announcing(all...), inVain(0, 3), viewed(copies, 3)}, nil},
+		"a replica asks at another address":      {[]alter{announcing(all...), inVain(1, 3)}, nil},
 		"no other node answers":                  {[]alter{announcing(all...), silenced(time.Minute, 1, 2, 3, 4, 5)}, nil},
 		"a node that is not reached is not seen": {[]alter{announcing(all...), missed(3, 0), silenced(time.Minute, 3)}, nil},
 	} {

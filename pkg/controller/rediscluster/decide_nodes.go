@@ -186,7 +186,7 @@ func reconnectReplicas(o *observed) *plan {
 		if known == nil || !master.reachableAt(known) {
 			continue
 		}
-		if m.asksElsewhere(known) || m.asksOtherPort(master) {
+		if m.asksElsewhere(master, known) || m.asksOtherPort(master) {
 			commands = append(commands, command{verb: replicate, on: m, peer: master})
 		}
 	}
@@ -196,11 +196,11 @@ func reconnectReplicas(o *observed) *plan {
 	return do(commands, "Connecting %d replicas to the new addresses of their masters", len(commands))
 }
 
-// asksElsewhere returns whether a replica without a link asks for data at another address than the one that it knows of its master. Several
-// nodes may have one IP.
-func (m *member) asksElsewhere(master *redisnode.Entry) bool {
-	otherPort := m.view.MasterPort != master.Port && m.view.MasterPort != 0 && !hasTLS(m.pod)
-	return !m.view.LinkUp && (m.view.MasterIP != master.IP || otherPort)
+// asksElsewhere returns whether a replica without a link asks for data at another address than the one that it knows of its master. The
+// port counts if several nodes have one IP, or if a Service may have given the master another port.
+func (m *member) asksElsewhere(master *member, known *redisnode.Entry) bool {
+	otherPort := m.view.MasterPort != known.Port && m.view.MasterPort != 0 && !hasTLS(m.pod)
+	return !m.view.LinkUp && (m.view.MasterIP != known.IP || (otherPort && (isExternal(master.pod) || m.view.SharesIP(*known))))
 }
 
 // asksOtherPort returns whether a replica asks a master that answers for data at the port of the other protocol, and knows the right port.

@@ -45,10 +45,20 @@ func clientService(rdc *v1.RedisCluster) *corev1ac.ServiceApplyConfiguration {
 func clientServiceName(rdc *v1.RedisCluster) string { return rdc.Name + "-clients" }
 
 // externalService returns the Service of one node for clients outside of the cluster network. The other nodes use it, too: it has the port
-// of the bus, and the Pod also while it is not ready.
-func externalService(rdc *v1.RedisCluster, ordinal int) *corev1ac.ServiceApplyConfiguration {
+// of the bus, and the Pod also while it is not ready. One that exists keeps the numbers of its ports: otherwise Kubernetes would choose other
+// ports of the machines.
+func externalService(rdc *v1.RedisCluster, ordinal int, existing *corev1.Service) *corev1ac.ServiceApplyConfiguration {
 	external := rdc.Spec.External()
 	port, bus := ports(rdc)
+	if existing != nil {
+		numbers := map[string]int{}
+		for _, p := range existing.Spec.Ports {
+			numbers[p.Name] = int(p.Port)
+		}
+		if numbers[portRedis] > 0 && numbers[portBus] > 0 {
+			port, bus = numbers[portRedis], numbers[portBus]
+		}
+	}
 	selected, ofService := selector(rdc), labels(rdc)
 	for _, m := range []map[string]string{selected, ofService} {
 		m[LabelExternal] = strconv.Itoa(ordinal)
@@ -72,9 +82,10 @@ func withAddress(rdc *v1.RedisCluster, script string) string {
 	if rdc.Spec.External() == nil {
 		return script
 	}
-	const afterID, host = `[ -n "$me" ] || exit 0` + "\n", `"master_host:$POD_IP"`
-	at := `at=$(ask -h "$POD_IP" -p "$PORT" CLUSTER NODES | sed -n "s/^$me \\([^ @]*\\):[0-9]*@.*/\\1/p")` + "\n"
-	return strings.Replace(strings.Replace(script, afterID, afterID+at, 1), host, `"master_host:$at"`, 1)
+	const afterID, host = `[ -n "$me" ] || exit 0` + "\n", `"master_host:$POD_IP"[!0-9a-f.:]*`
+	at := `at=$(ask -h "$POD_IP" -p "$PORT" CLUSTER NODES | sed -n "s/^$me \\([^ @]*\\):\\([0-9]*\\)@.*/\\1,\\2/p")` + "\n"
+	announced := `"master_host:${at%,*}"[!0-9a-f.:]*"master_port:${at#*,}"[!0-9]*`
+	return strings.Replace(strings.Replace(script, afterID, afterID+at, 1), host, announced, 1)
 }
 
 // address is where a node is reached: on the port for clients, and by the other nodes also on the port of the bus.

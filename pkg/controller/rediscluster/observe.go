@@ -521,12 +521,14 @@ func (o *observed) identify() {
 	}
 	// The other nodes may know the address of a member whose ID is not in the status.
 	for _, m := range o.members {
-		if m.answers() || m.id != "" || m.ip() == "" {
+		if m.answers() || m.id != "" {
 			continue
 		}
 		for _, other := range o.answering() {
 			for _, e := range other.view.Table {
-				if !e.Handshake && e.IP == m.ip() {
+				// A new Pod is not the node that its Service had before: see LabelExternal.
+				external := isExternal(m.pod) && serves(m.service, addressOf(&e))
+				if !e.Handshake && (external || (e.IP != "" && e.IP == m.ip())) {
 					m.id = e.ID
 				}
 			}

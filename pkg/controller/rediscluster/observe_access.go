@@ -66,7 +66,7 @@ func (c *Controller) accessChanges(o *observed) []child.Change {
 			continue
 		}
 		changes = append(changes,
-			c.services.Reconcile(rdc, m.name, observed, false, child.Exactly(externalService(rdc, m.ordinal))))
+			c.services.Reconcile(rdc, m.name, observed, false, child.Exactly(externalService(rdc, m.ordinal, observed.Object))))
 	}
 	return changes
 }

@@ -789,10 +789,12 @@ func TestScriptsProbesOfACluster(t *testing.T) {
 				p.set(net.JoinHostPort(replica.ip, strconv.Itoa(port)))
 			}
 			replica.cli("CONFIG", "SET", "cluster-announce-ip", other)
-			first.eventually("it asks its master at the other address", func() bool {
+			follows := func() bool {
 				info := first.cli("INFO", "replication")
-				return strings.Contains(info, "master_host:"+other) && strings.Contains(info, "master_link_status:up")
-			})
+				return strings.Contains(info, "master_host:"+other) && strings.Contains(info, "master_port:"+strconv.Itoa(replica.port)) &&
+					strings.Contains(info, "master_link_status:up")
+			}
+			first.eventually("it asks its master at the other address", follows)
 			role := func() string {
 				got, _, _ := strings.Cut(replica.cli("ROLE"), "\n")
 				return got
@@ -803,6 +805,12 @@ func TestScriptsProbesOfACluster(t *testing.T) {
 			replica.write("config/stop.sh", withAddress(&v1.RedisCluster{Spec: v1.RedisClusterSpec{
 				Access: &v1.Access{External: &v1.ExternalAccess{}},
 			}}, stopCommand))
+			replica.cli("CONFIG", "SET", "cluster-announce-port", strconv.Itoa(first.port+1))
+			if replica.expect("stop.sh", ""); role() != "master" {
+				t.Error("it handed over to a replica that asks at another port")
+			}
+			replica.cli("CONFIG", "SET", "cluster-announce-port", strconv.Itoa(replica.port))
+			first.eventually("it asks its master at the right port again", follows)
 			if replica.expect("stop.sh", ""); role() != "slave" {
 				t.Error("it has not handed over at the address that it announces")
 			}
