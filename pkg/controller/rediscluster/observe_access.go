@@ -85,7 +85,9 @@ func (c *Controller) reachNodes(ctx context.Context, o *observed) {
 		}
 		last := current.reachedNodes[m.pod.UID]
 		if last.address == to && o.now.Sub(last.at) < reachEvery {
+			mu.Lock()
 			now[m.pod.UID] = last
+			mu.Unlock()
 			continue
 		}
 		attempts.Go(func() {
