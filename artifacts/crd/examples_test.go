@@ -79,7 +79,7 @@ var warnings = map[string][]string{
 	"mycronjob-labels.yaml":      nil,
 	"mycronjob-schedule.yaml":    nil,
 	"mycronjob.yaml":             nil,
-	"rediscluster-access.yaml":   nil,
+	"rediscluster-access.yaml":   {"spec.access.external: without authSecretRef and users, clients need no password"},
 	"rediscluster-exporter.yaml": {"spec.storage: without it a Pod's data is gone with the Pod"},
 	"rediscluster-storage.yaml":  nil,
 	"rediscluster-backup.yaml":   {"spec.storage: without it a Pod's data is gone with the Pod"},

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 // Package backup is glassback backup and glassback restore: they save the data of a Redis Cluster, and add saved data to one. Jobs of the
 // operator run them. They know addresses of nodes, and nothing of Kubernetes.

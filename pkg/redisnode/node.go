@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 // Package redisnode is a client of one redis-server of a Redis Cluster, version 7.0 or later. It sends the commands that administer the
 // cluster. It never follows a redirection to another node and never repeats a request: its callers decide what to do.

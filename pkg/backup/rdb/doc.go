@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 // Package rdb reads RDB files, the snapshots of a redis-server from 7.0 to 7.4 (RDB versions 10 to 12). It yields each key with the payload
 // that DUMP returns for it, and each function library. It does not decode values: it only follows their lengths, and copies the bytes.

@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package rediscluster
 
@@ -85,7 +83,9 @@ func (c *Controller) reachNodes(ctx context.Context, o *observed) {
 		}
 		last := current.reachedNodes[m.pod.UID]
 		if last.address == to && o.now.Sub(last.at) < reachEvery {
+			mu.Lock()
 			now[m.pod.UID] = last
+			mu.Unlock()
 			continue
 		}
 		attempts.Go(func() {

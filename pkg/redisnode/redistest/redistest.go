@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 // Package redistest runs real redis-servers for tests, each with an IP of its own on
 // the loopback interface, as pods have. Only Linux has those without further ado.

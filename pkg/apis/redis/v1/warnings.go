@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package v1
 
@@ -28,6 +26,9 @@ func (r *RedisCluster) Warnings() []string {
 	if r.Spec.killedWhenFull() {
 		warnings = append(warnings, "spec.config: unless maxmemory is below the memory limit, "+
 			"a full node is killed before it evicts keys or rejects writes")
+	}
+	if r.Spec.External() != nil && r.Spec.AuthSecretRef == nil && len(r.Spec.Users) == 0 {
+		warnings = append(warnings, "spec.access.external: without authSecretRef and users, clients need no password")
 	}
 	return warnings
 }

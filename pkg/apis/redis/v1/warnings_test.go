@@ -1,7 +1,5 @@
-/*
-Copyright The Glassback Authors.
-SPDX-License-Identifier: Apache-2.0
-*/
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package v1
 
@@ -36,8 +34,10 @@ func TestWarnings(t *testing.T) {
 	const (
 		replicas = "spec.replicasPerMaster: with 0 no replica takes over the slots of a master that fails"
 		storage  = "spec.storage: without it a Pod's data is gone with the Pod"
+		password = "spec.access.external: without authSecretRef and users, clients need no password"
 		memory   = "spec.config: unless maxmemory is below the memory limit, a full node is killed before it evicts keys or rejects writes"
 	)
+	outside := func(s *RedisClusterSpec) { s.Access = &Access{External: &ExternalAccess{Type: ExternalNodePort}} }
 	for name, test := range map[string]struct {
 		object *RedisCluster
 		want   []string
@@ -70,6 +70,15 @@ func TestWarnings(t *testing.T) {
 		"a unit alone gets none":                       {limited("mb"), nil},
 		"a unit of units gets none":                    {limited("1mbmb"), nil},
 		"less than nothing gets none":                  {limited("-1"), nil},
+		"access from outside without a password":       {stored(outside), []string{password}},
+		"access from outside with a password": {stored(func(s *RedisClusterSpec) {
+			outside(s)
+			s.AuthSecretRef = &SecretKeyReference{Name: "demo", Key: "password"}
+		}), nil},
+		"access from outside with users": {stored(func(s *RedisClusterSpec) {
+			outside(s)
+			s.Users = []User{{Name: "default", Rules: "off"}, {Name: "app", Rules: "+@read", PasswordSecretRef: &SecretKeyReference{Name: "demo", Key: "password"}}}
+		}), nil},
 		"all of it": {valid(func(s *RedisClusterSpec) {
 			s.ReplicasPerMaster, s.Resources = ptr.To[int32](0), limited("").Spec.Resources
 		}), []string{replicas, storage, memory}},
