@@ -314,10 +314,10 @@ var reviewed = map[string]struct {
 		"/spec", "/spec/concurrencyPolicy", "/spec/failedJobsHistoryLimit", "/spec/missedRunPolicy", "/spec/successfulJobsHistoryLimit",
 		"/spec/suspend"}},
 	"RedisCluster": {redisv1.RedisCluster{}, defaulted[redisv1.RedisCluster], []string{
-		"/spec", "/spec/authSecretRef/key", "/spec/image",
+		"/spec", "/spec/authSecretRef/key", "/spec/backup/retention", "/spec/image",
 		"/spec/podTemplate/containers/N/ports/N", "/spec/podTemplate/containers/N/ports/N/protocol",
 		"/spec/podTemplate/initContainers/N/ports/N", "/spec/podTemplate/initContainers/N/ports/N/protocol",
-		"/spec/replicasPerMaster", "/spec/size", "/spec/tls/mode", "/spec/tls/port",
+		"/spec/replicasPerMaster", "/spec/restoreFrom/backup", "/spec/size", "/spec/tls/mode", "/spec/tls/port",
 		"/spec/users/N", "/spec/users/N/keepOldPasswordSeconds", "/spec/users/N/passwordSecretRef/key"}},
 }
 
