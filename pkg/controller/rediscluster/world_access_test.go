@@ -373,8 +373,8 @@ func TestAnUnreachableAddressIsGivenUp(t *testing.T) {
 				c := w.condition(glassback.ConditionDegraded)
 				return c.Reason == reasonUnreachable && strings.Contains(c.Message, blocked) && w.pod(blocked).Annotations[AnnotationUnreachable] != ""
 			})
-			w.until("the other nodes to be reached", func() bool {
-				return !slices.ContainsFunc(w.rdc().Status.Nodes, func(n v1.Node) bool { return (n.Address == "") != (n.Pod == blocked) })
+			w.until("the node to return", func() bool {
+				return slices.ContainsFunc(w.rdc().Status.Nodes, func(n v1.Node) bool { return n.Pod == blocked && n.Address == "" })
 			})
 			w.until("the nodes to reach each other", func() bool { return w.unreached() == "" })
 
