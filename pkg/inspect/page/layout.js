@@ -26,7 +26,7 @@ export const STACKED_BELOW = 820;
 export const ROW = 70;
 const ROWS = [64, 160];
 /** The height of the way back, below the lanes. */
-const BACK = 30;
+const BACK = 26;
 /** Columns narrower than this, in pixels, give more of their width to kinds. */
 const NARROW = 1000;
 /** How far below a gear its track runs. */
