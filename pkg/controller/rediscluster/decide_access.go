@@ -273,8 +273,8 @@ func (o *observed) addressProblem(m *member) *problem {
 	case to == address{}:
 		return nil
 	case m.isGivenUp(to):
-		return &problem{reasonUnreachable, fmt.Sprintf("The other nodes did not reach %s at %s, so it announces the IP of its Pod, and no other node "+
-			"changes its address. Correct the network, and then: kubectl annotate pod %s %s-", m.name, to, m.name, AnnotationUnreachable)}
+		return &problem{reasonUnreachable, fmt.Sprintf("The other nodes did not reach %s at %s, so it announces the IP of its Pod, and no "+
+			"other node changes its address. Correct the network, and then: kubectl annotate pod %s %s-", m.name, to, m.name, AnnotationUnreachable)}
 	case m.addressMissedFor > silentTooLong:
 		return &problem{reasonUnreachable, fmt.Sprintf("The operator has not reached %s at %s for more than %s, so it announces the IP of its "+
 			"Pod: %s", m.name, to, silentTooLong, m.whyUnreached)}

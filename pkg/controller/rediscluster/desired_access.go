@@ -43,8 +43,8 @@ func clientService(rdc *v1.RedisCluster) *corev1ac.ServiceApplyConfiguration {
 func clientServiceName(rdc *v1.RedisCluster) string { return rdc.Name + "-clients" }
 
 // externalService returns the Service of one node for clients outside of the cluster network. The other nodes use it, too: it has the port
-// of the bus, and the Pod also while it is not ready. One that exists keeps the numbers of its ports: otherwise Kubernetes would choose other
-// ports of the machines.
+// of the bus, and the Pod also while it is not ready. One that exists keeps the numbers of its ports: otherwise Kubernetes would choose
+// other ports of the machines.
 func externalService(rdc *v1.RedisCluster, ordinal int, existing *corev1.Service) *corev1ac.ServiceApplyConfiguration {
 	external := rdc.Spec.External()
 	port, bus := ports(rdc)

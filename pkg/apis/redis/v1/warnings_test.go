@@ -77,7 +77,8 @@ func TestWarnings(t *testing.T) {
 		}), nil},
 		"access from outside with users": {stored(func(s *RedisClusterSpec) {
 			outside(s)
-			s.Users = []User{{Name: "default", Rules: "off"}, {Name: "app", Rules: "+@read", PasswordSecretRef: &SecretKeyReference{Name: "demo", Key: "password"}}}
+			password := &SecretKeyReference{Name: "demo", Key: "password"}
+			s.Users = []User{{Name: "default", Rules: "off"}, {Name: "app", Rules: "+@read", PasswordSecretRef: password}}
 		}), nil},
 		"all of it": {valid(func(s *RedisClusterSpec) {
 			s.ReplicasPerMaster, s.Resources = ptr.To[int32](0), limited("").Spec.Resources
