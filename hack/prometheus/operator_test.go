@@ -179,7 +179,7 @@ func (w *world) replica(t *testing.T, pod string) *replica {
 	r := &replica{pod: pod, address: freeAddress(t)}
 	r.log = w.begin(t, exec.Command(w.glassback, "--kubeconfig", filepath.Join(w.dir, "kubeconfig"), "--install-crds", "--leader-elect",
 		"--leader-elect-resource-namespace", namespace, "--metrics-bind-address", r.address, "--metrics-secure=false",
-		"--metrics-objects=5",
+		"--metrics-objects=5", "--backup-image=glassback/glassback:dev",
 		"--webhook-url", "https://"+freeAddress(t), "--ecs-endpoint", w.ecs))
 	eventually(t, func(ctx context.Context) error {
 		body, _, err := r.get(ctx)

@@ -32,6 +32,9 @@ var mayBeEmpty = map[string]string{
 	"Commands of Redis nodes A": simulated,
 	"Clients of Redis nodes A":  simulated,
 	"Replication lag A":         simulated,
+
+	"Age of the last good backup A":  "no backup has ended",
+	"Size of the last good backup A": "no backup has ended",
 }
 
 // answering has the metrics of Redis nodes that answer: see TestNodeRunsRedisCluster in hack/devcluster/e2e.
