@@ -146,7 +146,7 @@ type stored struct {
 	manifest *Manifest // nil if it was not read
 }
 
-// find returns what there is of the backups of a cluster, the newest first. It leaves out all names that do not belong to a backup.
+// find returns the backups of a cluster that are in the store, the newest first, complete or not. It ignores all other names.
 func find(cluster string, names []string) []stored {
 	byID := map[string]*stored{}
 	for _, name := range names {

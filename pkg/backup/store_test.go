@@ -278,7 +278,7 @@ func (r refusing) open(ctx context.Context, name string) (io.ReadCloser, error) 
 	return r.store.open(ctx, name)
 }
 
-// TestPruneGoesOn: what cannot be read is reported, and the rest of the retention goes on.
+// TestPruneGoesOn has files that cannot be read. They are reported, and the other old backups are deleted.
 func TestPruneGoesOn(t *testing.T) {
 	s, first, last := newDirectory(t), "20260101T000000Z", "20260104T000000Z"
 	for _, id := range []string{first, "20260102T000000Z", "20260103T000000Z", last} {

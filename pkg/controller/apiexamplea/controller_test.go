@@ -549,7 +549,7 @@ func TestAFreedNameIsTaken(t *testing.T) {
 	}
 }
 
-// deaf is an informer that is never told of anything, and lets a test call its handlers.
+// deaf is an informer without a watch: only a test calls its handlers.
 type deaf struct {
 	cache.SharedIndexInformer
 	handlers []cache.ResourceEventHandler

@@ -163,7 +163,7 @@ func (o *observed) reachesMost(m *member) bool {
 // A node whose Service has no address yet, or is not reached there, stays as it is, and delays nothing else: see waitForAddresses.
 func announceAddresses(o *observed) *plan {
 	var unlabelled, changes []command
-	given := o.gaveUp()
+	stopped := o.gaveUp()
 	for _, m := range o.answering() {
 		to := o.externalOf(m)
 		switch at := m.self(); {
@@ -184,7 +184,7 @@ func announceAddresses(o *observed) *plan {
 			}
 			to = m.own() // It returns from an address that it no longer has.
 		}
-		if to != m.own() && given {
+		if to != m.own() && stopped {
 			continue
 		}
 		changes = append(changes, command{verb: announce, on: m, names: []string{to.String()}})
@@ -276,8 +276,8 @@ func (o *observed) addressProblem(m *member) *problem {
 		return &problem{reasonUnreachable, fmt.Sprintf("The other nodes did not reach %s at %s, so it announces the IP of its Pod, and no "+
 			"other node changes its address. Correct the network, and then: kubectl annotate pod %s %s-", m.name, to, m.name, AnnotationUnreachable)}
 	case m.addressMissedFor > silentTooLong:
-		return &problem{reasonUnreachable, fmt.Sprintf("The operator has not reached %s at %s for more than %s, so it announces the IP of its "+
-			"Pod: %s", m.name, to, silentTooLong, m.whyUnreached)}
+		return &problem{reasonUnreachable, fmt.Sprintf("The operator has not reached %s at %s for more than %s, so it does not announce "+
+			"it: %s", m.name, to, silentTooLong, m.whyUnreached)}
 	}
 	return nil
 }
