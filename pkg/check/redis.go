@@ -94,6 +94,7 @@ func (c *checker) checkNodes(ctx context.Context, rdc *redisv1.RedisCluster) Res
 		return fail(certificates, "correct the Secret, or the Certificate of cert-manager that writes it; see spec.tls")
 	}
 	var answers []nodeAnswer
+	outside := redisnode.Login{}
 	passwords := map[redisv1.SecretKeyReference]string{}
 	for i := range pods.Items {
 		pod := &pods.Items[i]
@@ -104,6 +105,9 @@ func (c *checker) checkNodes(ctx context.Context, rdc *redisv1.RedisCluster) Res
 		login := redisnode.Login{User: user}
 		port, trust := rediscluster.ConnectionTo(rdc, pod, secret)
 		login.TLS = trust
+		if status := rdc.Status.TLS; status != nil && status.Nodes == redisv1.ProtocolTLS { // The addresses have the port for TLS.
+			outside.TLS = trust
+		}
 		if ref != nil && c.inside { // Outside of the cluster, the address of a Pod may belong to another machine.
 			if _, known := passwords[*ref]; !known {
 				password, result := c.password(ctx, rdc, *ref)
@@ -129,7 +133,7 @@ func (c *checker) checkNodes(ctx context.Context, rdc *redisv1.RedisCluster) Res
 	}
 	asking.Wait()
 	return reached(rdc, answered(answers, len(pods.Items), c.inside), func(ip string, port int) error {
-		node := redisnode.Dial(ip, port, redisnode.Login{})
+		node := redisnode.Dial(ip, port, outside)
 		defer node.Close()
 		_, err := node.View(ctx)
 		return err

@@ -85,11 +85,11 @@ func (n *Node) SetDirective(ctx context.Context, name, value string) error {
 }
 
 // Announce sets the address that the node tells to the other nodes and to clients, until the node stops. With the port 0, it tells the port
-// on which it listens; so with busPort. The three change together.
-func (n *Node) Announce(ctx context.Context, ip string, port, busPort int) error {
+// on which it listens; so with tlsPort and busPort. All of them change together.
+func (n *Node) Announce(ctx context.Context, ip string, port, tlsPort, busPort int) error {
 	return n.request(ctx, "CONFIG SET", func(client *redis.Client) error {
-		cmd := client.Do(ctx, "CONFIG", "SET", "cluster-announce-ip", ip,
-			"cluster-announce-port", strconv.Itoa(port), "cluster-announce-bus-port", strconv.Itoa(busPort))
+		cmd := client.Do(ctx, "CONFIG", "SET", "cluster-announce-ip", ip, "cluster-announce-port", strconv.Itoa(port),
+			"cluster-announce-tls-port", strconv.Itoa(tlsPort), "cluster-announce-bus-port", strconv.Itoa(busPort))
 		return failed(cmd, cmd.Err())
 	})
 }

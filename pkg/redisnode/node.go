@@ -139,6 +139,15 @@ func (n *Node) Close() {
 	}
 }
 
+// Connect opens a connection without TLS, and closes it: it shows that something listens on the port.
+func (n *Node) Connect(ctx context.Context) error {
+	conn, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "tcp", n.options.Addr)
+	if err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	return conn.Close()
+}
+
 // View reads the whole state of the node in one round trip. While the node loads its data, the View has only the version, and View
 // returns no error.
 func (n *Node) View(ctx context.Context) (*View, error) {

@@ -40,13 +40,18 @@ type TLSState struct {
 	Plain bool
 	// NoFailover says that the node, as a replica, takes over from its master only by a command.
 	NoFailover bool
+	// AnnouncedPort and AnnouncedTLSPort are the ports for clients that the node was told to announce; 0 if it announces those on which it
+	// listens.
+	AnnouncedPort    int `json:",omitempty"`
+	AnnouncedTLSPort int `json:",omitempty"`
 }
 
 // ErrCertificate is the class of the errors of a node whose certificate is not trusted.
 var ErrCertificate = errors.New("the certificate of the node is not trusted")
 
 // tlsDirectives are the directives that TLSState is made of.
-var tlsDirectives = []any{"CONFIG", "GET", "tls-cluster", "tls-replication", "port", "cluster-replica-no-failover"}
+var tlsDirectives = []any{"CONFIG", "GET", "tls-cluster", "tls-replication", "port", "cluster-replica-no-failover",
+	"cluster-announce-port", "cluster-announce-tls-port"}
 
 // Fingerprint returns the SHA-256 of a certificate in DER, as hex digits.
 func Fingerprint(certificate []byte) string {
@@ -117,20 +122,27 @@ func (n *Node) tlsState(cmd *redis.Cmd) *TLSState {
 	state.Known = true
 	state.Cluster, state.Replication = values["tls-cluster"] == "yes", values["tls-replication"] == "yes"
 	state.Plain, state.NoFailover = values["port"] != "0", values["cluster-replica-no-failover"] == "yes"
+	state.AnnouncedPort, _ = strconv.Atoi(values["cluster-announce-port"])
+	state.AnnouncedTLSPort, _ = strconv.Atoi(values["cluster-announce-tls-port"])
 	return state
 }
 
-// SwitchTLS sets whether replication and the cluster bus use TLS, and the port without TLS, 0 for none, until the node stops. Redis
-// derives what the node announces of its ports only when a directive about that changes: hence the two that change nothing else.
-func (n *Node) SwitchTLS(ctx context.Context, on bool, port, busPort int) error {
+// SwitchTLS sets whether replication and the cluster bus use TLS, and the port without TLS, 0 for none, until the node stops. The node
+// announces the port announcedBus of its bus, 0 for busPort. Redis derives what the node announces of its ports only when a directive about
+// that changes: hence the two that change nothing else.
+func (n *Node) SwitchTLS(ctx context.Context, on bool, port, busPort, announcedBus int) error {
+	other := busPort
+	if announcedBus != 0 {
+		other = 0
+	}
 	value := "no"
 	if on {
 		value = "yes"
 	}
 	return n.pipeline(ctx, "CONFIG SET", func(p redis.Pipeliner) {
 		p.Do(ctx, "CONFIG", "SET", "tls-replication", value, "tls-cluster", value, "port", strconv.Itoa(port))
-		p.Do(ctx, "CONFIG", "SET", "cluster-announce-bus-port", strconv.Itoa(busPort))
-		p.Do(ctx, "CONFIG", "SET", "cluster-announce-bus-port", "0")
+		p.Do(ctx, "CONFIG", "SET", "cluster-announce-bus-port", strconv.Itoa(other))
+		p.Do(ctx, "CONFIG", "SET", "cluster-announce-bus-port", strconv.Itoa(announcedBus))
 	}, redis.Cmder.Err)
 }
 

@@ -51,7 +51,7 @@ type View struct {
 	MasterPort int
 	// Stray says that a replica is connected to a node at an address that is not its master's: it may
 	// have the data of that node. LinkUp is false then. The port counts only if several nodes have the
-	// IP. With TLS, a node has two ports, and only the IP counts.
+	// IP. With TLS, a node has two ports: then the port counts only if it is that of another node.
 	Stray bool
 	// Offset is how many bytes of its history a master has sent, or a replica has
 	// applied. Only offsets of one master and its replicas can be compared.
@@ -164,8 +164,14 @@ func parseView(id, cluster, nodes, info string, keys int64, overTLS bool) (*View
 	return nil, fmt.Errorf("CLUSTER NODES: no line is of the node itself")
 }
 
-// asksElsewhere returns whether a replica asks for data at an address that is not its master's in Table.
+// asksElsewhere returns whether a replica asks for data at an address that is not its master's in Table. With TLS, Table may have the other
+// port of the master: then the port counts if it is that of another node.
 func (v *View) asksElsewhere(masterID string, overTLS bool) bool {
+	if overTLS && slices.ContainsFunc(v.Table, func(e Entry) bool {
+		return e.ID != masterID && e.IP != "" && e.IP == v.MasterIP && e.Port == v.MasterPort
+	}) {
+		return true
+	}
 	return slices.ContainsFunc(v.Table, func(e Entry) bool {
 		otherPort := !overTLS && v.MasterPort != 0 && e.Port != v.MasterPort && v.SharesIP(e)
 		return e.ID == masterID && !e.NoAddr && e.IP != "" && v.MasterIP != "" && (e.IP != v.MasterIP || otherPort)

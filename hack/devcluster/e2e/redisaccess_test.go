@@ -5,6 +5,7 @@ package e2e
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"maps"
 	"net"
@@ -13,11 +14,13 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 )
 
 // TestNodeRedisAccess opens a cluster for clients outside of the network of Pods, by ports of the machine, and closes it again, while a
-// client writes. Another client reaches nothing but the machine. The operator is killed in the middle of both, and a container and a Pod
-// end while the cluster is open.
+// client writes. Another client reaches nothing but the machine. The operator is killed in the middle of both. While the cluster is open, a
+// container ends, and TLS comes and goes, which replaces all Pods twice.
 func TestNodeRedisAccess(t *testing.T) {
 	t.Parallel()
 	n := onNode(t)
@@ -56,10 +59,20 @@ func TestNodeRedisAccess(t *testing.T) {
 	changing.opened(t)
 	open.heals(t, "a container that ended")
 	w.kept("a container that ended")
-	c.must(t, c.kube.CoreV1().Pods(c.ns).Delete(t.Context(), c.master(t).Name, metav1.DeleteOptions{}))
+
+	ca := c.newAuthority(t)
+	ca.issue(t, 1)
+	c.patch(t, fmt.Sprintf(`{"spec": {"tls": {"secretRef": {"name": "redis-tls"}, "port": %d}}}`, securePort))
+	changing.switched(t, "TLS with access from outside")
+	c.protocols(t, redisv1.ProtocolBoth, redisv1.ProtocolTLS)
+	secure := changing.opened(t)
+	secure.tls = &tls.Config{RootCAs: ca.pool, ServerName: c.name + "." + c.ns + ".svc", MinVersion: tls.VersionTLS12}
+	secure.fill(t)
+	w.kept("TLS with access from outside")
+	c.patch(t, `{"spec": {"tls": null}}`)
+	changing.switched(t, "no TLS with access from outside")
 	changing.opened(t)
-	open.heals(t, "a Pod that was deleted")
-	w.kept("a Pod that was deleted")
+	w.kept("no TLS with access from outside")
 	w.end()
 
 	w = c.write(t)

@@ -185,7 +185,7 @@ func (e executor) meet(ctx context.Context, on, peer *member) error {
 		}
 	}
 	at := peer.own()
-	return e.node(on).Meet(ctx, at.IP, at.Port, at.Bus)
+	return e.node(on).Meet(ctx, at.IP, peer.port(), at.Bus)
 }
 
 // verify returns an error unless the member's Pod still has its address, the node there is the observed one, and

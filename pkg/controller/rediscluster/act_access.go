@@ -19,9 +19,9 @@ import (
 // announce makes the node of a member announce an address. Its own is the default of the node.
 func (e executor) announce(ctx context.Context, m *member, a address) error {
 	if a == m.own() {
-		return e.node(m).Announce(ctx, a.IP, 0, 0)
+		return e.node(m).Announce(ctx, a.IP, 0, 0, 0)
 	}
-	return e.node(m).Announce(ctx, a.IP, a.Port, a.Bus)
+	return e.node(m).Announce(ctx, a.IP, a.Port, a.TLS, a.Bus)
 }
 
 // labelPod writes LabelExternal to exactly the observed Pod.

@@ -39,7 +39,11 @@ func (e executor) switchTLS(ctx context.Context, names []string) error {
 		if transport == transportOnly {
 			port = 0
 		}
-		return e.node(m).SwitchTLS(ctx, transport != transportPlain, port, m.self().BusPort)
+		announcedBus := 0
+		if m.isElsewhere() {
+			announcedBus = m.announced().Bus
+		}
+		return e.node(m).SwitchTLS(ctx, transport != transportPlain, port, m.own().Bus, announcedBus)
 	})
 }
 

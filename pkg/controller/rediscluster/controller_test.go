@@ -158,8 +158,9 @@ func (p fakeNode) SetDirective(_ context.Context, name, value string) error {
 	p.mu.Unlock()
 	return p.record("config set", name, value)
 }
-func (p fakeNode) Announce(_ context.Context, ip string, port, busPort int) error {
-	return p.record("announce", ip, port, busPort)
+func (p fakeNode) Connect(context.Context) error { return p.errs[p.ip+" connect"] }
+func (p fakeNode) Announce(_ context.Context, ip string, port, tlsPort, busPort int) error {
+	return p.record("announce", ip, port, tlsPort, busPort)
 }
 func (p fakeNode) Users(context.Context) (map[string]redisnode.User, error) {
 	p.mu.Lock()
@@ -178,7 +179,7 @@ func (p fakeNode) DeleteUsers(_ context.Context, names []string) error {
 func (p fakeNode) EndConnections(_ context.Context, user string) error {
 	return p.record("end connections of", user)
 }
-func (p fakeNode) SwitchTLS(_ context.Context, on bool, port, _ int) error {
+func (p fakeNode) SwitchTLS(_ context.Context, on bool, port, _, _ int) error {
 	return p.record("switch TLS", on, port)
 }
 func (p fakeNode) ReloadCertificate(context.Context) error { return p.record("reload certificate") }

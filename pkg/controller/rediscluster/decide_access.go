@@ -4,6 +4,7 @@
 package rediscluster
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -16,7 +17,7 @@ import (
 
 // The functions below decide which address each node announces: the IP of its Pod, or with spec.access.external the address of a Service of
 // its own. A node tells the announced address to clients. The other nodes use it, too, for the bus and for replication. The operator always
-// connects to the Pod.
+// connects to the Pod. With TLS, a node announces two ports for clients: replication and each client use the one for their protocol.
 //
 //   - A node changes its address while it runs, by CONFIG SET. A container that restarts begins with the IP of its Pod.
 //   - One node changes at a time: the next one when all nodes describe each other alike, at the new address, and reach each other there.
@@ -27,33 +28,47 @@ import (
 
 // own returns the address of the member's Pod.
 func (m *member) own() address {
-	a := address{m.ip(), m.port(), portNamed(m.pod, portBus)}
-	if a.Bus == 0 {
-		a.Bus = m.self().BusPort
+	self := m.self()
+	return address{
+		IP: m.ip(), Port: cmp.Or(portFor(m.pod, false), self.Port), TLS: portFor(m.pod, true),
+		Bus: cmp.Or(portNamed(m.pod, portBus), self.BusPort),
 	}
-	return a
 }
 
 // announced returns the address that the node of a member tells to others. Without a Service, it should be that of its Pod.
 func (m *member) announced() address {
-	self := m.self()
+	self, own := m.self(), m.own()
 	if self.IP == "" || (!isExternal(m.pod) && m.service == nil) {
-		return m.own()
+		return own
 	}
-	return addressOf(self)
+	a := addressOf(self)
+	if hasTLS(m.pod) { // The entry has one of its ports.
+		a.Port, a.TLS = own.Port, own.TLS
+		if tls := m.view.TLS; tls != nil {
+			a.Port, a.TLS = cmp.Or(tls.AnnouncedPort, own.Port), cmp.Or(tls.AnnouncedTLSPort, own.TLS)
+		}
+	}
+	return a
 }
 
 // addressOf returns the address in an entry.
-func addressOf(e *redisnode.Entry) address { return address{e.IP, e.Port, e.BusPort} }
+func addressOf(e *redisnode.Entry) address { return address{IP: e.IP, Port: e.Port, Bus: e.BusPort} }
 
-// isAt returns whether an entry has this address. With TLS, a node has two ports, and the entry one of them. No node with TLS announces
-// the address of a Service.
+// isAt returns whether an entry has this address. With TLS, a node has two ports, and the entry one of them.
 func (m *member) isAt(e *redisnode.Entry, a address) bool {
-	return e.IP == a.IP && (hasTLS(m.pod) || (e.Port == a.Port && (e.BusPort == a.Bus || !isExternal(m.pod))))
+	if !isExternal(m.pod) {
+		return e.IP == a.IP && (hasTLS(m.pod) || e.Port == a.Port)
+	}
+	return e.IP == a.IP && a.hasPort(e.Port) && e.BusPort == a.Bus
+}
+
+// isAnnouncing returns whether the node of a member announces exactly this address.
+func (m *member) isAnnouncing(a address) bool {
+	return m.isAt(m.self(), a) && (!isExternal(m.pod) || m.announced() == a)
 }
 
 // isElsewhere returns whether the node of a member announces another address than that of its Pod.
-func (m *member) isElsewhere() bool { return m.answers() && !m.isAt(m.self(), m.own()) }
+func (m *member) isElsewhere() bool { return m.answers() && !m.isAnnouncing(m.own()) }
 
 // reachableAt returns whether an entry has an address of a member, which need not answer: that of its Pod, or of its Service.
 func (m *member) reachableAt(e *redisnode.Entry) bool {
@@ -61,12 +76,7 @@ func (m *member) reachableAt(e *redisnode.Entry) bool {
 }
 
 // externalOf returns the address of the member's Service that its node can announce; none if there is none.
-func (o *observed) externalOf(m *member) address {
-	if o.servesTLS() {
-		return address{}
-	}
-	return externalAddress(o.rdc, m.service, m.pod)
-}
+func (o *observed) externalOf(m *member) address { return externalAddress(o.rdc, m.service, m.pod) }
 
 // isGivenUp returns whether the other nodes did not reach the member at an address.
 func (m *member) isGivenUp(a address) bool {
@@ -88,7 +98,7 @@ func (o *observed) gaveUp() bool {
 func correctAddresses(o *observed) *plan {
 	var commands []command
 	for _, m := range o.answering() {
-		if !m.isElsewhere() || hasTLS(m.pod) || (!isExternal(m.pod) && m.service == nil && o.rdc.Spec.External() == nil) {
+		if !m.isElsewhere() || (!isExternal(m.pod) && m.service == nil && o.rdc.Spec.External() == nil) {
 			continue
 		}
 		at := m.announced()
@@ -137,7 +147,7 @@ func (o *observed) isUnreached(m *member) bool {
 		}
 	}
 	return (witnesses == 0 && missing > 0) || slices.ContainsFunc(o.replicasOf(m), func(r *member) bool {
-		return !r.view.LinkUp && !r.view.Syncing && r.view.MasterIP == m.announced().IP && r.view.MasterPort == m.announced().Port
+		return !r.view.LinkUp && !r.view.Syncing && r.view.MasterIP == m.announced().IP && m.announced().hasPort(r.view.MasterPort)
 	})
 }
 
@@ -166,20 +176,20 @@ func announceAddresses(o *observed) *plan {
 	stopped := o.gaveUp()
 	for _, m := range o.answering() {
 		to := o.externalOf(m)
-		switch at := m.self(); {
-		case o.leaving(m), hasTLS(m.pod), !isExternal(m.pod) && to == address{}:
+		switch {
+		case o.leaving(m), !isExternal(m.pod) && to == address{}:
 			continue
 		case to == address{} || m.isGivenUp(to):
-			if to = m.own(); m.isAt(at, to) {
+			if to = m.own(); m.isAnnouncing(to) {
 				continue
 			}
-		case m.isAt(at, to) && isExternal(m.pod):
+		case isExternal(m.pod) && m.isAnnouncing(to):
 			continue
 		case !isExternal(m.pod):
 			unlabelled = append(unlabelled, command{verb: labelPod, on: m})
 			continue
 		case m.reachedAt != to:
-			if !m.isElsewhere() || (serves(m.service, addressOf(at)) && m.addressMissedFor <= silentTooLong) {
+			if !m.isElsewhere() || (serves(m.service, m.announced()) && m.addressMissedFor <= silentTooLong) {
 				continue
 			}
 			to = m.own() // It returns from an address that it no longer has.
@@ -213,7 +223,7 @@ func waitForAddresses(o *observed) *plan {
 	for _, m := range o.answering() {
 		to := o.externalOf(m)
 		switch {
-		case o.leaving(m) || (to != address{} && (m.isAt(m.self(), to) || m.isGivenUp(to))):
+		case o.leaving(m) || (to != address{} && (m.isAnnouncing(to) || m.isGivenUp(to))):
 		case to == address{}:
 			return wait(check, "Waiting for the address of the Service %s", m.name)
 		case m.reachedAt == to && o.gaveUp():

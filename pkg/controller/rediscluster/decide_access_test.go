@@ -20,7 +20,7 @@ import (
 const machineIP = "192.0.2.1"
 
 // nodePortsOf is the address of a member's Service in the tables below.
-func nodePortsOf(ordinal int) address { return address{machineIP, 30000 + ordinal, 31000 + ordinal} }
+func nodePortsOf(ordinal int) address { return address{machineIP, 30000 + ordinal, 0, 31000 + ordinal} }
 
 func serviceOf(rdc *v1.RedisCluster, ordinal int) *corev1.Service {
 	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{
@@ -94,7 +94,38 @@ func announcing(ordinals ...int) alter {
 		for _, i := range ordinals {
 			each(o, idOf(i), func(e *redisnode.Entry) { setAddress(e, nodePortsOf(i)) })
 			setAddress(saidBy(o, i, idOf(i)), nodePortsOf(i))
+			if tls := o.members[i].view.TLS; tls != nil {
+				tls.AnnouncedPort, tls.AnnouncedTLSPort = nodePortsOf(i).Port, securePortOf(i)
+			}
 		}
+	}
+}
+
+func securePortOf(ordinal int) int { return 32000 + ordinal }
+
+// secureAt is the address of a member's Service if its node has TLS.
+func secureAt(ordinal int) address {
+	a := nodePortsOf(ordinal)
+	a.TLS = securePortOf(ordinal)
+	return a
+}
+
+// openingTLS is a cluster with TLS to which clients outside of it are to have access.
+func openingTLS(annotation string, bus bool) alter {
+	return func(o *observed) {
+		specTLS(v1.TLSPreferred)(o)
+		opening(o)
+		secured(annotation, bus, allSix...)(o)
+		for i, m := range o.members {
+			m.service.Spec.Ports = append(m.service.Spec.Ports, corev1.ServicePort{Name: portTLS, Port: 6380, NodePort: int32(securePortOf(i))})
+		}
+	}
+}
+
+// reachedSecurely are members that the operator reached at the addresses of their Services, with TLS.
+func reachedSecurely(o *observed) {
+	for i, m := range o.members {
+		m.reachedAt = secureAt(i)
 	}
 }
 
@@ -368,11 +399,56 @@ func TestDecideAccess(t *testing.T) {
 			see(six(), opening, announcing(all...), func(o *observed) { o.services = append(o.services, serviceOf(o.rdc, 6)) }),
 			decision{upkeep: []string{"delete Service demo-6"}, wait: poll},
 		},
-		"with TLS, the nodes return to the IPs of their Pods": {
-			see(six(), opening, announcing(all...), func(o *observed) { withTLSMode(v1.TLSPreferred)(o.rdc) }, func(o *observed) {
-				o.certificate = &certificate{problem: &problem{reasonNoCertificate, "none"}}
-			}),
-			does("demo-3 announces", back(3)),
+		"with TLS, a node announces the port for TLS, too": {
+			see(six(), openingTLS(transportBoth, true), selected(all...), reachedSecurely),
+			does("demo-3 announces", "announce address of demo-3 "+secureAt(3).String()),
+		},
+		"with TLS, all announce both ports": {
+			see(six(), openingTLS(transportBoth, true), announcing(all...)),
+			settledIs,
+		},
+		"with TLS, all announce both ports, and others know the one for TLS": {
+			see(six(), openingTLS(transportOnly, true), spec(func(s *v1.RedisClusterSpec) { s.TLS.Mode = v1.TLSRequired }), announcing(all...),
+				func(o *observed) {
+					for _, i := range all {
+						each(o, idOf(i), func(e *redisnode.Entry) { e.Port = securePortOf(i) })
+					}
+				}),
+			settledIs,
+		},
+		"with TLS, the port for TLS is not allocated": {
+			see(six(), openingTLS(transportBoth, true), selected(all...), serviceIs(func(s *corev1.Service) { s.Spec.Ports[2].NodePort = 0 }, 0)),
+			waits("Waiting for the address of the Service demo-0"),
+		},
+		"with TLS, the operator has reached the port without TLS alone": {
+			see(six(), openingTLS(transportBoth, true), selected(all...), reachedNodes(all...)),
+			waits("Waiting to reach demo-0 at " + secureAt(0).String()),
+		},
+		"with TLS, a Service has another port for TLS": {
+			see(six(), openingTLS(transportBoth, true), announcing(all...), serviceIs(func(s *corev1.Service) { s.Spec.Ports[2].NodePort = 1 }, 3)),
+			does("Correcting", back(3)+",,tls-port=6380"),
+		},
+		"with TLS, another port for TLS is known of a node": {
+			see(six(), openingTLS(transportBoth, true), announcing(all...), func(o *observed) { saidBy(o, 0, idOf(3)).Port = securePortOf(4) }),
+			does("Introducing", "meet demo-0 demo-3"),
+		},
+		"with TLS, no access any more": {
+			see(six(), openingTLS(transportBoth, true), announcing(all...), func(o *observed) { noAccess(o.rdc) }),
+			does("demo-3 announces", back(3)+",,tls-port=6380"),
+		},
+		"a switch is completed before an address changes": {
+			see(six(), openingTLS(transportBoth, false), selected(all...), reachedSecurely),
+			decision{step: "Switching 6 nodes", commands: []string{"switch TLS of demo-0 demo-1 demo-2 demo-3 demo-4 demo-5"}, wait: soon},
+		},
+		"a switch begins after all addresses": {
+			see(six(), openingTLS(transportPlain, false), announcing(0, 1, 2, 4, 5), selected(3), reachedSecurely),
+			does("demo-3 announces", "announce address of demo-3 "+secureAt(3).String()),
+		},
+		"a Pod without a certificate among those with one": {
+			see(six(), openingTLS(transportPlain, false), func(o *observed) { o.members[3].pod, o.members[3].view.TLS = podAt(withTLSSpec(o.rdc, nil), 3), nil },
+				announcing(0, 1, 2, 4, 5), selected(3), reachedNodes(3),
+				podIs(func(p *corev1.Pod) { p.Status.HostIP = machineIP }, 3)),
+			does("demo-3 announces", "announce address of demo-3 "+nodePortsOf(3).String()),
 		},
 		"a replica asks at the port of another node": {
 			see(six(), opening, announcing(all...), viewed(func(v *redisnode.View) {
@@ -421,7 +497,7 @@ func TestExternalAddress(t *testing.T) {
 		"no access":                     {nil, serviceOf(rdc, 0), address{}},
 		"no Service":                    {&v1.ExternalAccess{Type: v1.ExternalNodePort}, nil, address{}},
 		"ports of the machine":          {&v1.ExternalAccess{Type: v1.ExternalNodePort}, serviceOf(rdc, 0), nodePortsOf(0)},
-		"another IP of the machine":     {&hosts, serviceOf(rdc, 0), address{"192.0.2.7", 30000, 31000}},
+		"another IP of the machine":     {&hosts, serviceOf(rdc, 0), address{"192.0.2.7", 30000, 0, 31000}},
 		"no port of the bus":            {&v1.ExternalAccess{Type: v1.ExternalNodePort}, unnamed, address{}},
 		"a Service that is deleted":     {&v1.ExternalAccess{Type: v1.ExternalNodePort}, deleted, address{}},
 		"a Service of another type":     {&v1.ExternalAccess{Type: v1.ExternalLoadBalancer}, serviceOf(rdc, 0), address{}},
@@ -429,7 +505,7 @@ func TestExternalAddress(t *testing.T) {
 		"a load balancer with a name": {&v1.ExternalAccess{Type: v1.ExternalLoadBalancer},
 			balancer(corev1.LoadBalancerIngress{Hostname: "a.example.com"}), address{}},
 		"a load balancer": {&v1.ExternalAccess{Type: v1.ExternalLoadBalancer},
-			balancer(corev1.LoadBalancerIngress{IP: "192.0.2.9"}), address{"192.0.2.9", 6379, 16379}},
+			balancer(corev1.LoadBalancerIngress{IP: "192.0.2.9"}), address{"192.0.2.9", 6379, 0, 16379}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			with := rdc.DeepCopy()
@@ -446,7 +522,7 @@ func TestExternalAddress(t *testing.T) {
 			}
 		})
 	}
-	if got := addressIn(address{"fd00::1", 1, 2}.String()); got != (address{"fd00::1", 1, 2}) {
+	if got := addressIn(address{"fd00::1", 1, 3, 2}.String()); got != (address{"fd00::1", 1, 3, 2}) {
 		t.Errorf("an IPv6 address is read as %v", got)
 	}
 }
@@ -467,7 +543,7 @@ func TestPortsOfServicesStay(t *testing.T) {
 		"one without a port of the bus": {unnamed, []int32{7000, 17000}},
 	} {
 		var got []int32
-		for _, p := range externalService(rdc, 0, test.existing).Spec.Ports {
+		for _, p := range externalService(rdc, 0, 0, test.existing).Spec.Ports {
 			got = append(got, *p.Port)
 			if p.TargetPort.StrVal != *p.Name {
 				t.Errorf("%s: the port %s leads to %v", name, *p.Name, p.TargetPort)

@@ -293,6 +293,11 @@ func TestTheStatusOfBackups(t *testing.T) {
 			see(six(), due, moving("100", 0, 1, true)), &v1.BackupStatus{LastScheduleTime: ptr.To(at(12, 30))}, "False NotYet",
 			"The backup " + dueID + " waits: slots are being moved",
 		},
+		"a backup waits while a node changes its address": {
+			see(six(), due, opening, selected(allSix...), reachedNodes(allSix...)),
+			&v1.BackupStatus{LastScheduleTime: ptr.To(at(12, 30))}, "False NotYet",
+			"The backup " + dueID + " waits: a node changes its address",
+		},
 		"a backup runs": {
 			see(six(), hourly(later), runningBackup(dueID), jobIs(dueID, "")), &v1.BackupStatus{LastScheduleTime: &later, Running: dueID},
 			"False NotYet", "",

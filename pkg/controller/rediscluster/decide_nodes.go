@@ -127,7 +127,7 @@ func (o *observed) movedNodes(groups [][]*member) []command {
 					continue // All nodes are about to forget it.
 				}
 				sameIP := e != nil && !e.NoAddr && e.IP == b.announced().IP
-				if !sameIP || (!b.isAt(e, b.announced()) && !hasTLS(a.pod)) { // With TLS, a node has two ports.
+				if !sameIP || (!b.isAt(e, b.announced()) && (isExternal(b.pod) || !hasTLS(a.pod))) { // With TLS, a node has two ports.
 					commands = append(commands, command{verb: meet, on: a, peer: b})
 				}
 			}
@@ -208,7 +208,7 @@ func (m *member) asksOtherPort(master *member) bool {
 	if state == nil || !state.Known || !hasTLS(master.pod) || !master.answers() || m.view.MasterPort == 0 {
 		return false
 	}
-	port := portFor(master.pod, state.Replication)
+	port := master.announced().port(state.Replication)
 	knows := !m.view.LinkUp
 	if state.Replication {
 		knows = m.entry(master.id).Port == port

@@ -340,7 +340,15 @@ func (p plan) switches() bool {
 	})
 }
 
-// servesTLS returns whether some node serves TLS, or is to.
-func (o *observed) servesTLS() bool {
-	return o.rdc.Spec.TLS != nil || slices.ContainsFunc(o.members, func(m *member) bool { return hasTLS(m.pod) })
+// tlsPort returns the port on which nodes serve TLS, or are to; 0 if none does.
+func (o *observed) tlsPort() int {
+	if o.rdc.Spec.TLS != nil {
+		return int(o.rdc.Spec.TLS.Port)
+	}
+	for _, m := range o.withPods() {
+		if hasTLS(m.pod) {
+			return portFor(m.pod, true)
+		}
+	}
+	return 0
 }

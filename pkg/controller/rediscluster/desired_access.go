@@ -43,9 +43,9 @@ func clientService(rdc *v1.RedisCluster) *corev1ac.ServiceApplyConfiguration {
 func clientServiceName(rdc *v1.RedisCluster) string { return rdc.Name + "-clients" }
 
 // externalService returns the Service of one node for clients outside of the cluster network. The other nodes use it, too: it has the port
-// of the bus, and the Pod also while it is not ready. One that exists keeps the numbers of its ports: otherwise Kubernetes would choose
-// other ports of the machines.
-func externalService(rdc *v1.RedisCluster, ordinal int, existing *corev1.Service) *corev1ac.ServiceApplyConfiguration {
+// of the bus, and the Pod also while it is not ready. It has the port for TLS unless tls is 0. One that exists keeps the numbers of its
+// ports: otherwise Kubernetes would choose other ports of the machines.
+func externalService(rdc *v1.RedisCluster, ordinal, tls int, existing *corev1.Service) *corev1ac.ServiceApplyConfiguration {
 	external := rdc.Spec.External()
 	port, bus := ports(rdc)
 	if existing != nil {
@@ -56,6 +56,13 @@ func externalService(rdc *v1.RedisCluster, ordinal int, existing *corev1.Service
 		if numbers[portRedis] > 0 && numbers[portBus] > 0 {
 			port, bus = numbers[portRedis], numbers[portBus]
 		}
+		if tls > 0 {
+			tls = cmp.Or(numbers[portTLS], tls)
+		}
+	}
+	servicePorts := []*corev1ac.ServicePortApplyConfiguration{servicePort(portRedis, port), servicePort(portBus, bus)}
+	if tls > 0 {
+		servicePorts = append(servicePorts, servicePort(portTLS, tls))
 	}
 	selected, ofService := selector(rdc), labels(rdc)
 	for _, m := range []map[string]string{selected, ofService} {
@@ -65,7 +72,8 @@ func externalService(rdc *v1.RedisCluster, ordinal int, existing *corev1.Service
 		WithLabels(ofService).WithAnnotations(external.Annotations).WithOwnerReferences(child.Reference(rdc, kind)).
 		WithSpec(corev1ac.ServiceSpec().WithType(corev1.ServiceType(external.Type)).WithSelector(selected).
 			WithPublishNotReadyAddresses(true).
-			WithPorts(servicePort(portRedis, port), servicePort(portBus, bus)))
+			WithLoadBalancerSourceRanges(external.LoadBalancerSourceRanges...).
+			WithPorts(servicePorts...))
 }
 
 // servicePort returns the port of a Service for the port of that name of its Pods.
@@ -74,37 +82,59 @@ func servicePort(name string, number int) *corev1ac.ServicePortApplyConfiguratio
 		WithPort(int32(number)).WithTargetPort(intstr.FromString(name))
 }
 
-// withAddress returns stop.sh for a node that announces another address than the IP of its Pod: its replicas ask for its data there. A Pod
-// that was created without spec.access.external has stop.sh as it is: its node hands over only while it announces the IP of its Pod.
+// withAddress returns stop.sh for a node that announces another address than the IP of its Pod: its replicas ask for its data there, and are
+// known by the ID of the history of the data. A Pod that was created without spec.access.external has stop.sh as it is: its node hands over
+// only while it announces the IP of its Pod.
 func withAddress(rdc *v1.RedisCluster, script string) string {
 	if rdc.Spec.External() == nil {
 		return script
 	}
-	const afterID, host = `[ -n "$me" ] || exit 0` + "\n", `"master_host:$POD_IP"[!0-9a-f.:]*`
-	at := `at=$(ask -h "$POD_IP" -p "$PORT" CLUSTER NODES | sed -n "s/^$me \\([^ @]*\\):\\([0-9]*\\)@.*/\\1,\\2/p")` + "\n"
-	announced := `"master_host:${at%,*}"[!0-9a-f.:]*"master_port:${at#*,}"[!0-9]*`
-	return strings.Replace(strings.Replace(script, afterID, afterID+at, 1), host, announced, 1)
+	const afterID, follows = `[ -n "$me" ] || exit 0` + "\n", `*"master_host:$POD_IP"[!0-9a-f.:]*master_link_status:up*`
+	const history = `history=$(ask -h "$POD_IP" -p "$PORT" INFO replication | grep ^master_replid:)` + "\n" +
+		`[ -n "$history" ] || exit 0` + "\n"
+	return strings.NewReplacer(afterID, afterID+history, follows, `*master_link_status:up*"$history"*`).Replace(script)
 }
 
-// address is where a node is reached: on the port for clients, and by the other nodes also on the port of the bus.
+// address is where a node is reached: on the ports for clients, without TLS and with it, and by the other nodes also on the port of the bus.
 type address struct {
 	IP   string
 	Port int
+	TLS  int // 0 if there is none
 	Bus  int
 }
 
 // String returns the address as CLUSTER NODES has it.
 func (a address) String() string {
-	return a.IP + ":" + strconv.Itoa(a.Port) + "@" + strconv.Itoa(a.Bus)
+	text := a.IP + ":" + strconv.Itoa(a.Port) + "@" + strconv.Itoa(a.Bus)
+	if a.TLS != 0 {
+		text += tlsPortField + strconv.Itoa(a.TLS)
+	}
+	return text
 }
+
+// tlsPortField is the field with the port for TLS, after an empty host name, as Redis 7.2 has it.
+const tlsPortField = ",,tls-port="
+
+// port returns the port for clients with TLS, or without it.
+func (a address) port(overTLS bool) int {
+	if overTLS {
+		return a.TLS
+	}
+	return a.Port
+}
+
+// hasPort returns whether the port of an entry is one of the address. Redis 7.2 shows 0 for a port that a node does not have.
+func (a address) hasPort(port int) bool { return port == a.Port || port == a.TLS || port == 0 }
 
 // addressIn returns the address that a String of an address has.
 func addressIn(text string) address {
+	text, tls, _ := strings.Cut(text, tlsPortField)
 	client, bus, _ := strings.Cut(text, "@")
 	colon := strings.LastIndexByte(client, ':')
 	a := address{IP: client[:max(colon, 0)]}
 	a.Port, _ = strconv.Atoi(client[colon+1:])
 	a.Bus, _ = strconv.Atoi(bus)
+	a.TLS, _ = strconv.Atoi(tls)
 	return a
 }
 
@@ -112,7 +142,7 @@ func addressIn(text string) address {
 func isExternal(pod *corev1.Pod) bool { return pod != nil && pod.Labels[LabelExternal] != "" }
 
 // externalPorts returns the ports of a Service for clients outside of the cluster network; 0 while they are not allocated.
-func externalPorts(s *corev1.Service) (port, bus int) {
+func externalPorts(s *corev1.Service) (a address) {
 	for _, p := range s.Spec.Ports {
 		number := p.Port
 		if s.Spec.Type == corev1.ServiceTypeNodePort {
@@ -120,12 +150,14 @@ func externalPorts(s *corev1.Service) (port, bus int) {
 		}
 		switch p.Name {
 		case portRedis:
-			port = int(number)
+			a.Port = int(number)
+		case portTLS:
+			a.TLS = int(number)
 		case portBus:
-			bus = int(number)
+			a.Bus = int(number)
 		}
 	}
-	return port, bus
+	return a
 }
 
 // serves returns whether a Service makes its node reachable at an address.
@@ -133,8 +165,8 @@ func serves(s *corev1.Service, a address) bool {
 	if s == nil {
 		return false
 	}
-	port, bus := externalPorts(s)
-	ports := port > 0 && bus > 0 && a.Port == port && a.Bus == bus
+	of := externalPorts(s)
+	ports := of.Port > 0 && of.Bus > 0 && of.hasPort(a.Port) && (a.TLS == 0 || a.TLS == of.TLS) && a.Bus == of.Bus
 	if s.Spec.Type != corev1.ServiceTypeLoadBalancer {
 		return ports
 	}
@@ -158,13 +190,16 @@ func externalAddress(rdc *v1.RedisCluster, s *corev1.Service, pod *corev1.Pod) a
 	if external == nil || s == nil || pod == nil || s.DeletionTimestamp != nil || s.Spec.Type != corev1.ServiceType(external.Type) {
 		return address{}
 	}
-	a := address{IP: ipOfBalancer(s)}
+	a := externalPorts(s)
+	a.IP = ipOfBalancer(s)
 	if external.Type == v1.ExternalNodePort {
 		a.IP = cmp.Or(external.IPOf(pod.Spec.NodeName), pod.Status.HostIP)
 	}
-	a.Port, a.Bus = externalPorts(s)
-	if a.IP == "" || a.Port == 0 || a.Bus == 0 {
+	if a.IP == "" || a.Port == 0 || a.Bus == 0 || (hasTLS(pod) && a.TLS == 0) {
 		return address{}
+	}
+	if !hasTLS(pod) {
+		a.TLS = 0
 	}
 	return a
 }

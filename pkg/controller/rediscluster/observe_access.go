@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -20,7 +21,11 @@ import (
 
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 	"github.com/glassback/glassback/pkg/child"
+	"github.com/glassback/glassback/pkg/redisnode"
 )
+
+// reachTimeout is how long the operator waits for a node there. A port that drops packets delays a sync by that time.
+const reachTimeout = time.Second
 
 // reachEvery is how often the operator tries to reach a node at an address that the node does not announce yet.
 const reachEvery = 3 * time.Second
@@ -64,21 +69,21 @@ func (c *Controller) accessChanges(o *observed) []child.Change {
 			continue
 		}
 		changes = append(changes,
-			c.services.Reconcile(rdc, m.name, observed, false, child.Exactly(externalService(rdc, m.ordinal, observed.Object))))
+			c.services.Reconcile(rdc, m.name, observed, false, child.Exactly(externalService(rdc, m.ordinal, o.tlsPort(), observed.Object))))
 	}
 	return changes
 }
 
 // reachNodes tries to reach nodes at the addresses that they are to announce. Only this very node counts: another one may have the address.
 func (c *Controller) reachNodes(ctx context.Context, o *observed) {
-	ctx, cancel := context.WithTimeout(ctx, viewTimeout)
+	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
 	current, now := c.sessions.get(o.rdc), map[types.UID]reached{}
 	var mu sync.Mutex
 	var attempts sync.WaitGroup
 	for _, m := range o.answering() {
 		to := o.externalOf(m)
-		if to == (address{}) || !isExternal(m.pod) || m.isAt(m.self(), to) || m.isGivenUp(to) {
+		if to == (address{}) || !isExternal(m.pod) || m.isAnnouncing(to) || m.isGivenUp(to) {
 			continue
 		}
 		last := current.reachedNodes[m.pod.UID]
@@ -112,16 +117,34 @@ func (c *Controller) reachNodes(ctx context.Context, o *observed) {
 	}
 }
 
-// reach returns an error unless the node of a member answers at an address.
+// reach returns an error unless the node of a member answers at an address, on each port on which it serves clients, and the port of the bus
+// accepts connections.
 func (c *Controller) reach(ctx context.Context, rdc *v1.RedisCluster, m *member, a address) error {
-	node := c.sessions.dial(a.IP, a.Port, c.sessions.get(rdc).loginTo(m.pod))
-	defer node.Close()
-	view, err := node.View(ctx)
-	switch {
-	case err != nil:
-		return err
-	case view.ID != m.id:
-		return errors.New("another node answers there")
+	_, login := c.sessions.connection(rdc, m.pod)
+	plain := login
+	plain.TLS = redisnode.TLS{}
+	logins := map[int]redisnode.Login{a.Port: plain}
+	if hasTLS(m.pod) {
+		logins[a.TLS] = login
+		if tls := m.view.TLS; tls != nil && tls.Known && !tls.Plain {
+			delete(logins, a.Port)
+		}
+	}
+	bus := c.sessions.dial(a.IP, a.Bus, redisnode.Login{})
+	defer bus.Close()
+	if err := bus.Connect(ctx); err != nil {
+		return fmt.Errorf("the port of the bus: %w", err)
+	}
+	for _, port := range slices.Sorted(maps.Keys(logins)) {
+		node := c.sessions.dial(a.IP, port, logins[port])
+		view, err := node.View(ctx)
+		node.Close()
+		switch {
+		case err != nil:
+			return err
+		case view.ID != m.id:
+			return errors.New("another node answers there")
+		}
 	}
 	return nil
 }

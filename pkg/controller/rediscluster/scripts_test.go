@@ -725,7 +725,7 @@ func TestScriptsProbesOfACluster(t *testing.T) {
 			t.Parallel()
 			var nodes []*scriptNode
 			for range 4 {
-				n := newScriptNode(t, path, nil)
+				n := newScriptNode(t, path, map[string]v1.ConfigValue{"enable-debug-command": "yes"})
 				n.password("sec \"ret\\")
 				n.start()
 				nodes = append(nodes, n)
@@ -803,12 +803,16 @@ func TestScriptsProbesOfACluster(t *testing.T) {
 			replica.write("config/stop.sh", withAddress(&v1.RedisCluster{Spec: v1.RedisClusterSpec{
 				Access: &v1.Access{External: &v1.ExternalAccess{}},
 			}}, stopCommand))
-			replica.cli("CONFIG", "SET", "cluster-announce-port", strconv.Itoa(first.port+1))
+			replica.cli("DEBUG", "CHANGE-REPL-ID")
 			if replica.expect("stop.sh", ""); role() != "master" {
-				t.Error("it handed over to a replica that asks at another port")
+				t.Error("it handed over to a replica with the data of another history")
 			}
-			replica.cli("CONFIG", "SET", "cluster-announce-port", strconv.Itoa(replica.port))
-			first.eventually("it asks its master at the right port again", follows)
+			replica.cli("CLIENT", "KILL", "TYPE", "REPLICA")
+			history := func(n *scriptNode) string {
+				_, id, _ := strings.Cut(n.cli("INFO", "replication"), "master_replid:")
+				return id[:40]
+			}
+			first.eventually("it has copied its master again", func() bool { return history(first) == history(replica) && follows() })
 			if replica.expect("stop.sh", ""); role() != "slave" {
 				t.Error("it has not handed over at the address that it announces")
 			}

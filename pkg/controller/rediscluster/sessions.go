@@ -41,10 +41,11 @@ type Node interface {
 	DeleteLibrary(ctx context.Context, name string) error
 	Directives(ctx context.Context, names []string) (map[string]string, error)
 	SetDirective(ctx context.Context, name, value string) error
-	Announce(ctx context.Context, ip string, port, busPort int) error
+	Connect(ctx context.Context) error
+	Announce(ctx context.Context, ip string, port, tlsPort, busPort int) error
 	Users(ctx context.Context) (map[string]redisnode.User, error)
 	SetUser(ctx context.Context, name string, rules []string) error
-	SwitchTLS(ctx context.Context, on bool, port, busPort int) error
+	SwitchTLS(ctx context.Context, on bool, port, busPort, announcedBus int) error
 	ReloadCertificate(ctx context.Context) error
 	DeleteUsers(ctx context.Context, names []string) error
 	EndConnections(ctx context.Context, user string) error
@@ -205,12 +206,7 @@ func (s *sessions) authenticate(ctx context.Context, rdc *v1.RedisCluster) (*pro
 func (s *sessions) node(rdc *v1.RedisCluster, pod *corev1.Pod) Node {
 	current := s.get(rdc)
 	c, ok := current.conns[pod.UID]
-	login, authorities := current.loginTo(pod), ""
-	if current.certificate != nil {
-		authorities = current.certificate.authorities
-	}
-	port, trust := connectionTo(rdc, pod, authorities)
-	login.TLS = trust
+	port, login := s.connection(rdc, pod)
 	if ok && c.ip == pod.Status.PodIP && c.login == login {
 		return c.Node
 	}
@@ -220,6 +216,18 @@ func (s *sessions) node(rdc *v1.RedisCluster, pod *corev1.Pod) Node {
 	c = conn{Node: s.dial(pod.Status.PodIP, port, login), ip: pod.Status.PodIP, login: login}
 	current.conns[pod.UID] = c
 	return c.Node
+}
+
+// connection returns on which port the operator connects to a Pod of the RedisCluster, and how it logs in and verifies the node.
+func (s *sessions) connection(rdc *v1.RedisCluster, pod *corev1.Pod) (int, redisnode.Login) {
+	current := s.get(rdc)
+	login, authorities := current.loginTo(pod), ""
+	if current.certificate != nil {
+		authorities = current.certificate.authorities
+	}
+	port, trust := connectionTo(rdc, pod, authorities)
+	login.TLS = trust
+	return port, login
 }
 
 // closeOthers closes the connections to all Pods but these.

@@ -150,8 +150,8 @@ func nodes(o *observed) []v1.Node {
 	for _, m := range o.members {
 		n := v1.Node{Pod: m.name, ID: m.id, IP: m.ip()}
 		if m.isElsewhere() {
-			at := m.announced()
-			n.Address = net.JoinHostPort(at.IP, strconv.Itoa(at.Port))
+			at, tls := m.announced(), m.view.TLS
+			n.Address = net.JoinHostPort(at.IP, strconv.Itoa(at.port(tls != nil && tls.Cluster)))
 		}
 		known := o.nodes[m.id]
 		switch {

@@ -80,12 +80,12 @@ func (m *member) self() *redisnode.Entry { return m.entry(m.view.ID) }
 // port returns the port on which the other nodes reach the member at the IP of its Pod: with TLS, by the protocol that it uses.
 func (m *member) port() int {
 	if tls := m.view.TLS; tls != nil && tls.Known {
-		return portFor(m.pod, tls.Cluster)
+		return m.own().port(tls.Cluster)
 	}
-	if port := portFor(m.pod, false); port > 0 && !hasTLS(m.pod) {
-		return port
+	if hasTLS(m.pod) {
+		return m.self().Port
 	}
-	return m.self().Port
+	return m.own().Port
 }
 
 // isReplicaOf returns whether the member is a replica of the node with this ID.
@@ -99,7 +99,7 @@ func (m *member) hasSynced() bool { return !m.view.Stray && (m.view.Keys > 0 || 
 func (m *member) isMeeting(other *member) bool {
 	own, announced := other.own(), other.announced()
 	return slices.ContainsFunc(m.view.Table, func(e redisnode.Entry) bool {
-		return e.Handshake && ((e.IP == own.IP && e.Port == own.Port) || (e.IP == announced.IP && e.Port == announced.Port))
+		return e.Handshake && ((e.IP == own.IP && own.hasPort(e.Port)) || (e.IP == announced.IP && announced.hasPort(e.Port)))
 	})
 }
 

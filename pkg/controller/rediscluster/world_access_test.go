@@ -5,6 +5,7 @@ package rediscluster
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -164,11 +165,15 @@ func (w *world) proxyServices() {
 // outside returns a client that reaches the addresses of Services alone.
 func (w *world) outside() *redis.ClusterClient {
 	var seeds []string
+	var secure *tls.Config
+	if w.overTLS {
+		secure = w.clientTLS()
+	}
 	ips := map[string]bool{}
 	for _, n := range w.rdc().Status.Nodes {
 		if n.Address != "" {
-			seeds = append(seeds, n.Address)
 			host, _, _ := net.SplitHostPort(n.Address)
+			seeds = append(seeds, net.JoinHostPort(host, strconv.Itoa(w.portOutside(w.pod(n.Pod), w.overTLS))))
 			ips[host] = true
 		}
 	}
@@ -181,7 +186,11 @@ func (w *world) outside() *redis.ClusterClient {
 			if host, _, _ := net.SplitHostPort(address); !ips[host] {
 				return nil, fmt.Errorf("%s is not outside of the cluster", address)
 			}
-			return (&net.Dialer{Timeout: time.Second}).DialContext(ctx, network, address)
+			dialer := &net.Dialer{Timeout: time.Second}
+			if secure != nil {
+				return (&tls.Dialer{NetDialer: dialer, Config: secure}).DialContext(ctx, network, address)
+			}
+			return dialer.DialContext(ctx, network, address)
 		},
 	})
 }
@@ -224,7 +233,7 @@ func (w *world) expectInside() {
 			w.t.Errorf("%s has the address %s", n.Pod, n.Address)
 		}
 		for _, e := range w.view(n.Pod).Table {
-			if e.Port != redistest.DefaultPort || e.BusPort != redistest.DefaultPort+redistest.BusOffset {
+			if (e.Port != redistest.DefaultPort && e.Port != portFor(w.pod(n.Pod), true)) || e.BusPort != redistest.DefaultPort+redistest.BusOffset {
 				w.t.Errorf("%s knows %+v", n.Pod, e)
 			}
 		}
@@ -355,6 +364,88 @@ func TestAccessOutlivesChanges(t *testing.T) {
 			t.Logf("%d lives, %d writes", w.deaths+1, len(w.all))
 		})
 	}
+}
+
+// TestAccessWithTLS opens a cluster, and adds TLS. It closes and opens the cluster with TLS alone, takes TLS back, and closes the cluster.
+// Meanwhile, clients write.
+func TestAccessWithTLS(t *testing.T) {
+	for sentence, lives := range map[string]func() func(int) bool{
+		"in one life":                     nil,
+		"though every life has one write": oneWrite,
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			t.Parallel()
+			w := newOpenWorld(t, external(v1.ExternalNodePort))
+			w.setTLS(newAuthority(t).issue(t))
+			w.ready("the cluster to be formed")
+			if lives != nil {
+				w.lives = lives()
+			}
+			write := func(overTLS bool) *writer {
+				w.overTLS = overTLS
+				load := w.load(t)
+				w.until("clients to write", func() bool { return load.total.Load() > 1000 })
+				return load
+			}
+			kept := func(load *writer) {
+				t.Helper()
+				if lost := load.lost(); lost > 0 {
+					t.Errorf("%d keys lost what was acknowledged", lost)
+				}
+			}
+			load := write(false)
+			w.change(withTLSMode(v1.TLSPreferred))
+			w.opened("TLS with access from outside")
+			w.expectTLS(true, true, true)
+			w.expectPorts(func(p *corev1.Pod) int { return w.portOutside(p, false) })
+			w.overTLS = true
+			w.expectOutside()
+			w.overTLS = false
+			kept(load)
+
+			load = write(true)
+			w.change(withTLSMode(v1.TLSRequired))
+			w.ready("TLS alone")
+			w.expectTLS(false, true, true)
+			w.expectOutside()
+			before := w.uids()
+			w.change(noAccess)
+			w.ready("TLS alone, from inside")
+			w.expectInside()
+			w.change(external(v1.ExternalNodePort))
+			w.opened("TLS alone, from outside")
+			if now := w.uids(); fmt.Sprint(now) != fmt.Sprint(before) {
+				t.Errorf("Pods were replaced: %v, and before %v", now, before)
+			}
+			w.change(withTLSMode(v1.TLSPreferred))
+			w.ready("TLS and plain")
+			w.expectPorts(func(p *corev1.Pod) int { return w.portOutside(p, false) })
+			kept(load)
+
+			load = write(false)
+			w.change(withTLSMode(""))
+			w.opened("no TLS")
+			w.until("the Services to have no port for TLS", func() bool {
+				return !slices.ContainsFunc(w.services(), func(s corev1.Service) bool { return externalPorts(&s).TLS != 0 })
+			})
+			w.change(noAccess)
+			w.ready("the access from inside alone")
+			w.expectInside()
+			kept(load)
+			for _, event := range w.happened() {
+				if strings.Contains(event, "Healing") || strings.Contains(event, "which is gone") {
+					t.Errorf("there was the event %q", event)
+				}
+			}
+			t.Logf("%d lives, %d writes", w.deaths+1, len(w.all))
+		})
+	}
+}
+
+// portOutside returns the port of a Pod's Service for clients.
+func (w *world) portOutside(p *corev1.Pod, overTLS bool) int {
+	services := w.services()
+	return externalPorts(&services[slices.IndexFunc(services, func(s corev1.Service) bool { return s.Name == p.Name })]).port(overTLS)
 }
 
 // TestAnUnreachableAddressIsGivenUp blocks the port of the bus, which the operator does not try: the nodes return to the IPs of their Pods.

@@ -263,14 +263,14 @@ func (n countingNode) SetDirective(ctx context.Context, name, value string) erro
 	return n.Node.SetDirective(ctx, name, value)
 }
 
-func (n countingNode) Announce(ctx context.Context, ip string, port, busPort int) error {
+func (n countingNode) Announce(ctx context.Context, ip string, port, tlsPort, busPort int) error {
 	n.w.write("ANNOUNCE")
-	return n.Node.Announce(ctx, ip, port, busPort)
+	return n.Node.Announce(ctx, ip, port, tlsPort, busPort)
 }
 
-func (n countingNode) SwitchTLS(ctx context.Context, on bool, port, busPort int) error {
+func (n countingNode) SwitchTLS(ctx context.Context, on bool, port, busPort, announcedBus int) error {
 	n.w.write("SWITCH TLS")
-	return n.Node.SwitchTLS(ctx, on, port, busPort)
+	return n.Node.SwitchTLS(ctx, on, port, busPort, announcedBus)
 }
 
 func (n countingNode) ReloadCertificate(ctx context.Context) error {

@@ -81,7 +81,7 @@ func (a authority) issue(t *testing.T, change ...func(*x509.Certificate)) map[st
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: serial, DNSNames: []string{"tls.default.svc"},
+		SerialNumber: serial, DNSNames: []string{"tls.default.svc", "access.default.svc"},
 		NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(100 * time.Hour),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
@@ -187,7 +187,7 @@ func (w *world) makeTLS(p *corev1.Pod) []string {
 func (w *world) clientTLS() *tls.Config {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(w.tlsSecret().Data["ca.crt"])
-	return &tls.Config{RootCAs: roots, ServerName: "tls.default.svc", MinVersion: tls.VersionTLS12}
+	return &tls.Config{RootCAs: roots, ServerName: serverName(w.rdc()), MinVersion: tls.VersionTLS12}
 }
 
 // speaks returns whether the port of each Pod answers to clients: without TLS, and with it.
@@ -242,7 +242,8 @@ func (w *world) expectTLS(plain, secure, bus bool) {
 		node := w.connect(p)
 		values, err := node.Directives(context.Background(), []string{noFailover, "tls-replication", "cluster-announce-bus-port"})
 		node.Close()
-		if err != nil || values[noFailover] != "no" || (values["tls-replication"] == "yes") != bus || values["cluster-announce-bus-port"] != "0" {
+		if err != nil || values[noFailover] != "no" || (values["tls-replication"] == "yes") != bus ||
+			(values["cluster-announce-bus-port"] == "0") != (w.rdc().Spec.External() == nil) {
 			w.t.Errorf("%s has %v (%v)", p.Name, values, err)
 		}
 	}
@@ -266,17 +267,20 @@ func withTLSMode(mode v1.TLSMode) func(*v1.RedisCluster) {
 	}
 }
 
-// expectPorts waits until every node names the port of clients without TLS to such a client. With Redis 7.0, a node learns that port of
+// expectPorts waits until every node names the port of each Pod for clients without TLS to such a client. With Redis 7.0, a node learns that port of
 // another one only from a PING of that node.
-func (w *world) expectPorts() {
+func (w *world) expectPorts(of func(*corev1.Pod) int) {
 	w.t.Helper()
-	begun := time.Now()
+	begun, ports := time.Now(), map[string]int{}
+	for _, p := range w.pods() {
+		ports[w.view(p.Name).ID] = of(p)
+	}
 	for _, p := range w.pods() {
 		w.until("the ports that "+p.Name+" names to clients without TLS", func() bool {
 			node := Dial(p.Status.PodIP, redistest.DefaultPort, w.login(p))
 			defer node.Close()
 			view, err := node.View(context.Background())
-			return err == nil && !slices.ContainsFunc(view.Table, func(e redisnode.Entry) bool { return e.Port != redistest.DefaultPort })
+			return err == nil && !slices.ContainsFunc(view.Table, func(e redisnode.Entry) bool { return e.Port != ports[e.ID] })
 		})
 	}
 	w.t.Logf("after %s, all nodes name the ports without TLS", time.Since(begun))
@@ -350,7 +354,7 @@ func TestTLSComesAndGoes(t *testing.T) {
 			w.change(withTLSMode(v1.TLSPreferred))
 			w.ready("TLS and plain again")
 			w.expectTLS(true, true, true)
-			w.expectPorts()
+			w.expectPorts(func(*corev1.Pod) int { return redistest.DefaultPort })
 			if now := w.uids(); fmt.Sprint(now) != fmt.Sprint(before) {
 				t.Errorf("Pods were replaced: %v, and before %v", now, before)
 			}

@@ -36,6 +36,7 @@ type ClientService struct {
 // other nodes.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.hosts) || size(self.hosts) == 0 || self.type == 'NodePort'",fieldPath=".hosts",message="can only be set with the type NodePort: a load balancer has an IP of its own"
+// +kubebuilder:validation:XValidation:rule="!has(self.loadBalancerSourceRanges) || size(self.loadBalancerSourceRanges) == 0 || self.type == 'LoadBalancer'",fieldPath=".loadBalancerSourceRanges",message="can only be set with the type LoadBalancer"
 type ExternalAccess struct {
 	// type is the type of the Services: NodePort or LoadBalancer. A load balancer must have an IP.
 	// +required
@@ -48,6 +49,16 @@ type ExternalAccess struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=500
 	Hosts []Host `json:"hosts,omitempty"`
+
+	// loadBalancerSourceRanges are the networks from which the load balancers admit connections, if the
+	// cloud supports it: those of clients, and those from which the Pods and the operator arrive there.
+	// Default: all. Only for LoadBalancer.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=100
+	// +kubebuilder:validation:items:MaxLength=43
+	// +kubebuilder:validation:items:XValidation:rule="isCIDR(self)",message="must be a network, like \"192.0.2.0/24\""
+	LoadBalancerSourceRanges []string `json:"loadBalancerSourceRanges,omitempty"`
 
 	// annotations are those of the Services, such as those that a cloud reads for a load balancer.
 	// +optional
@@ -80,8 +91,12 @@ const (
 	ExternalLoadBalancer ExternalType = "LoadBalancer"
 )
 
-// maxHosts is the maximum number of machines in hosts.
-const maxHosts = 500
+const (
+	// maxHosts is the maximum number of machines in hosts.
+	maxHosts = 500
+	// maxSourceRanges is the maximum number of networks in loadBalancerSourceRanges.
+	maxSourceRanges = 100
+)
 
 // External returns spec.access.external, or nil.
 func (s *RedisClusterSpec) External() *ExternalAccess {
@@ -104,9 +119,6 @@ func (s *RedisClusterSpec) validateAccess(path *field.Path) field.ErrorList {
 		return errs
 	}
 	path = path.Child("external")
-	if s.TLS != nil {
-		errs = append(errs, field.Forbidden(path, "cannot be set together with tls"))
-	}
 	if types := []ExternalType{ExternalLoadBalancer, ExternalNodePort}; !slices.Contains(types, external.Type) {
 		errs = append(errs, field.NotSupported(path.Child("type"), external.Type, types))
 	}
@@ -129,6 +141,26 @@ func (s *RedisClusterSpec) validateAccess(path *field.Path) field.ErrorList {
 		}
 		if ip, err := netip.ParseAddr(host.IP); err != nil || ip.Zone() != "" || ip.Is4In6() {
 			errs = append(errs, field.Invalid(hosts.Index(i).Child("ip"), host.IP, `must be the IP of a machine, like "192.0.2.7"`))
+		}
+	}
+	return append(errs, external.validateSourceRanges(path.Child("loadBalancerSourceRanges"))...)
+}
+
+func (e *ExternalAccess) validateSourceRanges(path *field.Path) field.ErrorList {
+	ranges := e.LoadBalancerSourceRanges
+	switch {
+	case len(ranges) > maxSourceRanges:
+		return field.ErrorList{field.TooMany(path, len(ranges), maxSourceRanges)}
+	case len(ranges) > 0 && e.Type != ExternalLoadBalancer:
+		return field.ErrorList{field.Forbidden(path, "can only be set with the type LoadBalancer")}
+	}
+	var errs field.ErrorList
+	for i, text := range ranges {
+		if slices.Contains(ranges[:i], text) {
+			errs = append(errs, field.Duplicate(path.Index(i), text))
+		}
+		if network, err := netip.ParsePrefix(text); err != nil || network.Addr().Is4In6() {
+			errs = append(errs, field.Invalid(path.Index(i), text, `must be a network, like "192.0.2.0/24"`))
 		}
 	}
 	return errs

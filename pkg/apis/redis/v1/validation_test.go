@@ -72,7 +72,29 @@ func TestValidate(t *testing.T) {
 		"access from outside with TLS": {valid(func(s *RedisClusterSpec) {
 			s.TLS = &TLS{SecretRef: SecretReference{"redis-tls"}, Mode: TLSPreferred, Port: DefaultTLSPort}
 			s.Access = &Access{External: &ExternalAccess{Type: ExternalNodePort}}
-		}), "spec.access.external: Forbidden: cannot be set together with tls"},
+		}), ""},
+		"access by load balancers for some networks": {valid(func(s *RedisClusterSpec) {
+			s.Access = &Access{External: &ExternalAccess{
+				Type: ExternalLoadBalancer, LoadBalancerSourceRanges: []string{"192.0.2.0/24", "2001:db8::/32"},
+			}}
+		}), ""},
+		"access by node ports for some networks": {valid(func(s *RedisClusterSpec) {
+			s.Access = &Access{External: &ExternalAccess{Type: ExternalNodePort, LoadBalancerSourceRanges: []string{"192.0.2.0/24"}}}
+		}), "spec.access.external.loadBalancerSourceRanges: Forbidden: can only be set with the type LoadBalancer"},
+		"access for an IP": {valid(func(s *RedisClusterSpec) {
+			s.Access = &Access{External: &ExternalAccess{Type: ExternalLoadBalancer, LoadBalancerSourceRanges: []string{"192.0.2.0"}}}
+		}), `spec.access.external.loadBalancerSourceRanges[0]: Invalid value: "192.0.2.0"`},
+		"access for a network twice": {valid(func(s *RedisClusterSpec) {
+			s.Access = &Access{External: &ExternalAccess{
+				Type: ExternalLoadBalancer, LoadBalancerSourceRanges: []string{"192.0.2.0/24", "192.0.2.0/24"},
+			}}
+		}), "spec.access.external.loadBalancerSourceRanges[1]: Duplicate"},
+		"access for too many networks": {valid(func(s *RedisClusterSpec) {
+			s.Access = &Access{External: &ExternalAccess{Type: ExternalLoadBalancer}}
+			for i := range maxSourceRanges + 1 {
+				s.Access.External.LoadBalancerSourceRanges = append(s.Access.External.LoadBalancerSourceRanges, "10.0.0."+strconv.Itoa(i)+"/32")
+			}
+		}), "spec.access.external.loadBalancerSourceRanges: Too many"},
 		"access from outside without a type": {valid(func(s *RedisClusterSpec) { s.Access = &Access{External: &ExternalAccess{}} }),
 			`spec.access.external.type: Unsupported value: ""`},
 		"the same machine twice": {valid(func(s *RedisClusterSpec) {

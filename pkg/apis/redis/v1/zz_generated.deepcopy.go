@@ -217,6 +217,11 @@ func (in *ExternalAccess) DeepCopyInto(out *ExternalAccess) {
 		*out = make([]Host, len(*in))
 		copy(*out, *in)
 	}
+	if in.LoadBalancerSourceRanges != nil {
+		in, out := &in.LoadBalancerSourceRanges, &out.LoadBalancerSourceRanges
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.Annotations != nil {
 		in, out := &in.Annotations, &out.Annotations
 		*out = make(map[string]string, len(*in))

@@ -22,6 +22,10 @@ type ExternalAccessApplyConfiguration struct {
 	// hosts are the IPs at which clients reach the machines. The Pods must reach them too. Default for a
 	// machine: its own IP. Only for NodePort.
 	Hosts []HostApplyConfiguration `json:"hosts,omitempty"`
+	// loadBalancerSourceRanges are the networks from which the load balancers admit connections, if the
+	// cloud supports it: those of clients, and those from which the Pods and the operator arrive there.
+	// Default: all. Only for LoadBalancer.
+	LoadBalancerSourceRanges []string `json:"loadBalancerSourceRanges,omitempty"`
 	// annotations are those of the Services, such as those that a cloud reads for a load balancer.
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
@@ -49,6 +53,16 @@ func (b *ExternalAccessApplyConfiguration) WithHosts(values ...*HostApplyConfigu
 			panic("nil value passed to WithHosts")
 		}
 		b.Hosts = append(b.Hosts, *values[i])
+	}
+	return b
+}
+
+// WithLoadBalancerSourceRanges adds the given value to the LoadBalancerSourceRanges field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the LoadBalancerSourceRanges field.
+func (b *ExternalAccessApplyConfiguration) WithLoadBalancerSourceRanges(values ...string) *ExternalAccessApplyConfiguration {
+	for i := range values {
+		b.LoadBalancerSourceRanges = append(b.LoadBalancerSourceRanges, values[i])
 	}
 	return b
 }
