@@ -137,6 +137,7 @@ func TestParseView(t *testing.T) {
 	for name, test := range map[string]struct {
 		cluster, nodes string
 		replace        []string // in info
+		overTLS        bool
 		change         func(*View)
 	}{
 		"a settled replica": {change: func(*View) {}},
@@ -175,6 +176,18 @@ func TestParseView(t *testing.T) {
 		"a replica whose master has another port, and no other node its IP": {
 			nodes:  replicaLine + idB + " 127.0.0.2:6380@16380 master - 0 0 1 connected 0-16383\n",
 			change: func(*View) {},
+		},
+		"with TLS, a replica that is connected to another node at the same IP": {
+			nodes: replicaLine + idB + " 127.0.0.2:6380@16380 master - 0 0 1 connected 0-16383\n" +
+				"c7c37dfeb235213a872192d90877d0cd55635b91 127.0.0.2:6379@16379 master - 0 0 1 connected\n",
+			overTLS: true,
+			change:  func(v *View) { v.LinkUp, v.LinkDown, v.Stray = false, -time.Second, true },
+		},
+		"with TLS, a replica that is connected to the other port of its master": {
+			nodes: replicaLine + idB + " 127.0.0.2:6380@16380 master - 0 0 1 connected 0-16383\n" +
+				"c7c37dfeb235213a872192d90877d0cd55635b91 127.0.0.2:6381@16381 master - 0 0 1 connected\n",
+			overTLS: true,
+			change:  func(*View) {},
 		},
 		"a replica whose master has no address is not stray": {
 			nodes:  replicaLine + idB + " :0@0 master,noaddr - 0 0 1 disconnected 0-16383\n",
@@ -230,7 +243,7 @@ func TestParseView(t *testing.T) {
 			if test.replace != nil {
 				text = strings.NewReplacer(test.replace...).Replace(info)
 			}
-			got, err := parseView(idA, cluster, nodes, text, 5, false)
+			got, err := parseView(idA, cluster, nodes, text, 5, test.overTLS)
 			if err != nil {
 				t.Fatal(err)
 			}

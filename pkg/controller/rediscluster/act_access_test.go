@@ -6,6 +6,7 @@ package rediscluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"slices"
 	"strconv"
@@ -123,22 +124,21 @@ func TestANodeAnnouncesWhereItWasReached(t *testing.T) {
 // portNode is a node that answers on one port.
 type portNode struct {
 	Node
-	id     string
-	closed bool
+	id    string
+	asked func() // called by View; may be nil
+	err   error
 }
 
-func (p portNode) Connect(context.Context) error {
-	if p.closed {
-		return errors.New("i/o timeout")
+func (p portNode) Connect(context.Context) error { return p.err }
+func (p portNode) View(context.Context) (*redisnode.View, error) {
+	if p.asked != nil {
+		p.asked()
 	}
-	return nil
-}
-func (p portNode) View(ctx context.Context) (*redisnode.View, error) {
-	return &redisnode.View{ID: p.id}, p.Connect(ctx)
+	return &redisnode.View{ID: p.id}, p.err
 }
 func (portNode) Close() {}
 
-// A node is reached on every port: with TLS, by its certificate.
+// A node is reached on every port. The other nodes use those on which it is asked for its ID: with TLS, it shows its certificate.
 func TestANodeIsReachedOnEachPort(t *testing.T) {
 	for name, test := range map[string]struct {
 		alters        []alter
@@ -146,31 +146,33 @@ func TestANodeIsReachedOnEachPort(t *testing.T) {
 		want          string
 		err           string
 	}{
-		"no TLS":                {[]alter{opening}, 0, 0, "30003", ""},
-		"both":                  {[]alter{openingTLS(transportBoth, true)}, 0, 0, "30003 32003(TLS demo.default.svc)", ""},
-		"TLS alone":             {[]alter{openingTLS(transportOnly, true)}, 0, 0, "32003(TLS demo.default.svc)", ""},
-		"no bus":                {[]alter{openingTLS(transportBoth, true)}, 0, 31003, "", "the port of the bus: i/o timeout"},
-		"no TLS on its port":    {[]alter{openingTLS(transportBoth, true)}, 0, 32003, "30003 32003(TLS demo.default.svc)", "i/o timeout"},
-		"another node with TLS": {[]alter{openingTLS(transportBoth, true)}, 32003, 0, "30003 32003(TLS demo.default.svc)", "another node answers there"},
-		"another node":          {[]alter{openingTLS(transportBoth, true)}, 30003, 0, "30003", "another node answers there"},
+		"no TLS":                   {[]alter{opening}, 0, 0, "30003", ""},
+		"no TLS among nodes":       {[]alter{openingTLS(transportPlain, false)}, 0, 0, "30003 32003 with TLS", ""},
+		"TLS among nodes":          {[]alter{openingTLS(transportBoth, true)}, 0, 0, "32003 with TLS", ""},
+		"TLS alone":                {[]alter{openingTLS(transportOnly, true)}, 0, 30003, "32003 with TLS", ""},
+		"no bus":                   {[]alter{openingTLS(transportBoth, true)}, 0, 31003, "", "no connection to 31003"},
+		"no port without TLS":      {[]alter{openingTLS(transportBoth, true)}, 0, 30003, "", "no connection to 30003"},
+		"no TLS on its port":       {[]alter{openingTLS(transportBoth, true)}, 0, 32003, "32003 with TLS", "no connection to 32003"},
+		"another node with TLS":    {[]alter{openingTLS(transportBoth, true)}, 32003, 0, "32003 with TLS", "another node answers there"},
+		"another node without TLS": {[]alter{openingTLS(transportPlain, false)}, 30003, 0, "30003", "another node answers there"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := see(six(), test.alters...)
 			m := o.members[3]
 			var asked []string
 			c := &Controller{sessions: &sessions{byKey: map[cache.ObjectName]*session{}, dial: func(_ string, port int, login redisnode.Login) Node {
-				if port != 31003 {
-					text := strconv.Itoa(port)
-					if login.TLS.Name != "" {
-						text += "(TLS " + login.TLS.Name + ")"
-					}
-					asked = append(asked, text)
+				text, node := strconv.Itoa(port), portNode{id: m.id}
+				if login.TLS.Name == "demo.default.svc" {
+					text += " with TLS"
 				}
-				id := m.id
+				node.asked = func() { asked = append(asked, text) }
 				if port == test.other {
-					id = "other"
+					node.id = "other"
 				}
-				return portNode{id: id, closed: port == test.closed}
+				if port == test.closed {
+					node.err = fmt.Errorf("no connection to %d", port)
+				}
+				return node
 			}}}
 			got := ""
 			if err := c.reach(t.Context(), o.rdc, m, o.externalOf(m)); err != nil {
@@ -227,7 +229,7 @@ func TestAPortThatDropsPacketsIsNotReached(t *testing.T) {
 		t.Errorf("it took %s", took)
 	}
 	for _, m := range o.members {
-		if m.reachedAt != (address{}) || !strings.Contains(m.whyUnreached, "the port of the bus") {
+		if m.reachedAt != (address{}) || !strings.Contains(m.whyUnreached, "i/o timeout") {
 			t.Errorf("%s was reached at %s: %s", m.name, m.reachedAt, m.whyUnreached)
 		}
 	}
@@ -302,7 +304,8 @@ func TestServicesOfAccess(t *testing.T) {
 	}
 	if *node.Name != "demo-3" || len(node.Spec.Ports) != 2 || !*node.Spec.PublishNotReadyAddresses ||
 		node.Spec.Selector[LabelExternal] != "3" ||
-		node.Labels[LabelExternal] != "3" || !slices.Equal(node.Spec.LoadBalancerSourceRanges, []string{"192.0.2.0/24"}) || *node.Spec.Type != corev1.ServiceTypeLoadBalancer {
+		node.Labels[LabelExternal] != "3" || !slices.Equal(node.Spec.LoadBalancerSourceRanges, []string{"192.0.2.0/24"}) ||
+		*node.Spec.Type != corev1.ServiceTypeLoadBalancer {
 		t.Errorf("the Service of a node is %+v", node)
 	}
 }

@@ -220,8 +220,7 @@ func (s scene) harmOfAddress(c command) string {
 	if !c.on.answers() {
 		return "does not answer"
 	}
-	own := c.on.ip() + ":6379@16379"
-	if c.verb == announce && c.names[0] != own && (c.names[0] != c.on.reachedAt.String() || !isExternal(c.on.pod)) {
+	if c.verb == announce && c.names[0] != c.on.own().String() && (c.names[0] != c.on.reachedAt.String() || !isExternal(c.on.pod)) {
 		return "was not reached there"
 	}
 	return ""
@@ -445,7 +444,8 @@ func TestDecideAccess(t *testing.T) {
 			does("demo-3 announces", "announce address of demo-3 "+secureAt(3).String()),
 		},
 		"a Pod without a certificate among those with one": {
-			see(six(), openingTLS(transportPlain, false), func(o *observed) { o.members[3].pod, o.members[3].view.TLS = podAt(withTLSSpec(o.rdc, nil), 3), nil },
+			see(six(), openingTLS(transportPlain, false),
+				func(o *observed) { o.members[3].pod, o.members[3].view.TLS = podAt(withTLSSpec(o.rdc, nil), 3), nil },
 				announcing(0, 1, 2, 4, 5), selected(3), reachedNodes(3),
 				podIs(func(p *corev1.Pod) { p.Status.HostIP = machineIP }, 3)),
 			does("demo-3 announces", "announce address of demo-3 "+nodePortsOf(3).String()),

@@ -82,9 +82,9 @@ func servicePort(name string, number int) *corev1ac.ServicePortApplyConfiguratio
 		WithPort(int32(number)).WithTargetPort(intstr.FromString(name))
 }
 
-// withAddress returns stop.sh for a node that announces another address than the IP of its Pod: its replicas ask for its data there, and are
-// known by the ID of the history of the data. A Pod that was created without spec.access.external has stop.sh as it is: its node hands over
-// only while it announces the IP of its Pod.
+// withAddress returns stop.sh for a node that announces another address than the IP of its Pod: its replicas ask for its data there. The ID
+// of the history of the data shows whether they have it. A Pod that was created without spec.access.external has stop.sh as it is: its node
+// hands over only while it announces the IP of its Pod.
 func withAddress(rdc *v1.RedisCluster, script string) string {
 	if rdc.Spec.External() == nil {
 		return script
@@ -95,7 +95,8 @@ func withAddress(rdc *v1.RedisCluster, script string) string {
 	return strings.NewReplacer(afterID, afterID+history, follows, `*master_link_status:up*"$history"*`).Replace(script)
 }
 
-// address is where a node is reached: on the ports for clients, without TLS and with it, and by the other nodes also on the port of the bus.
+// address is where a node is reached: on the ports for clients, without TLS and with it, and by the other nodes also on the port of the
+// bus.
 type address struct {
 	IP   string
 	Port int

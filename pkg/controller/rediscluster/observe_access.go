@@ -117,26 +117,33 @@ func (c *Controller) reachNodes(ctx context.Context, o *observed) {
 	}
 }
 
-// reach returns an error unless the node of a member answers at an address, on each port on which it serves clients, and the port of the bus
-// accepts connections.
+// reach returns an error unless the node of a member answers at an address on the ports that the other nodes use, with TLS if it has a
+// certificate. The other ports must accept a connection: the one of the bus, and the one without TLS while the nodes do not use it. No
+// password is sent there.
 func (c *Controller) reach(ctx context.Context, rdc *v1.RedisCluster, m *member, a address) error {
 	_, login := c.sessions.connection(rdc, m.pod)
 	plain := login
 	plain.TLS = redisnode.TLS{}
-	logins := map[int]redisnode.Login{a.Port: plain}
+	asked, open := map[int]redisnode.Login{a.Port: plain}, []int{a.Bus}
 	if hasTLS(m.pod) {
-		logins[a.TLS] = login
-		if tls := m.view.TLS; tls != nil && tls.Known && !tls.Plain {
-			delete(logins, a.Port)
+		asked[a.TLS] = login
+		if tls := m.view.TLS; tls != nil && tls.Cluster {
+			delete(asked, a.Port)
+			if tls.Plain {
+				open = append(open, a.Port)
+			}
 		}
 	}
-	bus := c.sessions.dial(a.IP, a.Bus, redisnode.Login{})
-	defer bus.Close()
-	if err := bus.Connect(ctx); err != nil {
-		return fmt.Errorf("the port of the bus: %w", err)
+	for _, port := range open {
+		node := c.sessions.dial(a.IP, port, redisnode.Login{})
+		err := node.Connect(ctx)
+		node.Close()
+		if err != nil {
+			return err
+		}
 	}
-	for _, port := range slices.Sorted(maps.Keys(logins)) {
-		node := c.sessions.dial(a.IP, port, logins[port])
+	for _, port := range slices.Sorted(maps.Keys(asked)) {
+		node := c.sessions.dial(a.IP, port, asked[port])
 		view, err := node.View(ctx)
 		node.Close()
 		switch {

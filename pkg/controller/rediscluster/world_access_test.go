@@ -538,6 +538,17 @@ func TestLoadBalancers(t *testing.T) {
 	balance()
 	w.ready("load balancers")
 	w.expectOutside()
+	before := fmt.Sprint(w.uids(), w.rdc().Status.Nodes)
+	w.change(func(rdc *v1.RedisCluster) {
+		rdc.Spec.Access.External.LoadBalancerSourceRanges = []string{"127.0.0.0/8"}
+	})
+	w.ready("source ranges")
+	if slices.ContainsFunc(w.services(), func(s corev1.Service) bool { return len(s.Spec.LoadBalancerSourceRanges) != 1 }) {
+		t.Error("a load balancer has no source ranges")
+	}
+	if now := fmt.Sprint(w.uids(), w.rdc().Status.Nodes); now != before {
+		t.Errorf("the nodes are %s, and were %s", now, before)
+	}
 	w.change(external(v1.ExternalNodePort))
 	w.ready("node ports")
 	w.expectOutside()
