@@ -346,6 +346,9 @@ func TestSchemaAndValidateAgreeOnAccess(t *testing.T) {
 		}
 		return opened(map[string]any{"type": of, "hosts": list})
 	}
+	ranges := func(of string, networks ...any) map[string]any {
+		return opened(map[string]any{"type": of, "loadBalancerSourceRanges": slices.Concat([]any{}, networks)})
+	}
 	secured := opened(map[string]any{"type": "NodePort"})
 	secured["spec"].(map[string]any)["tls"] = map[string]any{"secretRef": map[string]any{"name": "redis-tls"}}
 	server := servers(t)["RedisCluster"]
@@ -364,7 +367,15 @@ func TestSchemaAndValidateAgreeOnAccess(t *testing.T) {
 		"the name of a machine":          {hosts("NodePort", "machine-1"), false},
 		"IPs of machines of balancers":   {hosts("LoadBalancer", "192.0.2.7"), false},
 		"no IPs of machines of one":      {hosts("LoadBalancer"), true},
-		"with TLS":                       {secured, false},
+		"with TLS":                       {secured, true},
+		"networks":                       {ranges("LoadBalancer", "192.0.2.0/24", "192.0.2.7/8", "2001:db8::/32"), true},
+		"no networks":                    {ranges("NodePort"), true},
+		"networks of machines":           {ranges("NodePort", "192.0.2.0/24"), false},
+		"a network twice":                {ranges("LoadBalancer", "192.0.2.0/24", "192.0.2.0/24"), false},
+		"an IP for a network":            {ranges("LoadBalancer", "192.0.2.0"), false},
+		"a network with leading zeros":   {ranges("LoadBalancer", "192.0.2.0/024"), false},
+		"a network of IPv4 in IPv6":      {ranges("LoadBalancer", "::ffff:192.0.2.0/120"), false},
+		"a network with spaces":          {ranges("LoadBalancer", " 192.0.2.0/24"), false},
 		"a Service for clients, and TLS": {redisCluster(map[string]any{"access": map[string]any{"service": map[string]any{}}}), true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -598,6 +609,9 @@ func (g generator) access() any {
 	external := map[string]any{"type": pick(g, "NodePort", "NodePort", "LoadBalancer", "ClusterIP")}
 	if g.oneIn(2) {
 		external["hosts"] = []any{map[string]any{"name": "machine-1", "ip": g.mutate(pick(g, "192.0.2.7", "2001:db8::7"), "0.:g% ")}}
+	}
+	if g.oneIn(4) {
+		external["loadBalancerSourceRanges"] = []any{g.mutate(pick(g, "192.0.2.0/24", "2001:db8::/32"), "0./:3 ")}
 	}
 	if g.oneIn(4) {
 		external["annotations"] = map[string]any{"a": "b"}
