@@ -147,14 +147,14 @@ func (s *RedisClusterSpec) validateAccess(path *field.Path) field.ErrorList {
 }
 
 func (e *ExternalAccess) validateSourceRanges(path *field.Path) field.ErrorList {
+	var errs field.ErrorList
 	ranges := e.LoadBalancerSourceRanges
 	switch {
 	case len(ranges) > maxSourceRanges:
 		return field.ErrorList{field.TooMany(path, len(ranges), maxSourceRanges)}
 	case len(ranges) > 0 && e.Type != ExternalLoadBalancer:
-		return field.ErrorList{field.Forbidden(path, "can only be set with the type LoadBalancer")}
+		errs = append(errs, field.Forbidden(path, "can only be set with the type LoadBalancer"))
 	}
-	var errs field.ErrorList
 	for i, text := range ranges {
 		if slices.Contains(ranges[:i], text) {
 			errs = append(errs, field.Duplicate(path.Index(i), text))
