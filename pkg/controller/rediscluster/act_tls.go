@@ -58,6 +58,7 @@ func (e executor) endSwitch(ctx context.Context, names []string) error {
 // loadCertificate makes a node load the files of its Secret again.
 func (e executor) loadCertificate(ctx context.Context, m *member) error {
 	err := e.node(m).ReloadCertificate(ctx)
+	e.sessions.get(e.o.rdc).recordLoad(m, e.o.certificate.fingerprint, e.clock.Now())
 	if refused := refusedDirective(err); refused != nil {
 		return problemError{reasonCertificateNotLoaded,
 			fmt.Sprintf("%s does not load the certificate of the Secret: %s. Its log says why", m.name, refused.Reason)}

@@ -56,6 +56,9 @@ type certificate struct {
 // a changed Secret into its Pods.
 const notLoadedTooLong = 5 * time.Minute
 
+// loadEvery is how often a node loads its files until it serves the certificate of the Secret: only the node can see its files.
+const loadEvery = 10 * time.Second
+
 // parseCertificate returns the certificate in a Secret. The names of its problems are those of the keys of the Secret.
 func parseCertificate(rdc *v1.RedisCluster, secret *corev1.Secret, now time.Time) *certificate {
 	invalid := func(format string, args ...any) *certificate {
@@ -280,7 +283,7 @@ func (o *observed) markCertificates() {
 func certificateCommands(o *observed) []command {
 	var commands []command
 	for _, m := range o.members {
-		if m.staleCertificate {
+		if m.staleCertificate && m.loadedFor == 0 {
 			commands = append(commands, command{verb: loadCertificate, on: m})
 		}
 	}

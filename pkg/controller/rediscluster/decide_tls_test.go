@@ -246,6 +246,13 @@ func TestDecideTLS(t *testing.T) {
 			[]alter{secured("both", true, all...), noFailoverFor(time.Minute, 1), silenced(time.Minute, 4)},
 			"completeSwitch: " + annotate("", "012345"),
 		},
+		"a certificate that was not there yet is not loaded again at once": {
+			[]alter{
+				specTLS(v1.TLSPreferred), secured("both", true, all...), tlsIs(func(s *redisnode.TLSState) { s.Certificate = "old" }, 1, 4),
+				func(o *observed) { o.members[1].loadedFor = time.Second },
+			},
+			": load certificate of demo-4",
+		},
 		"a renewed certificate is loaded, and nothing else happens": {
 			[]alter{specTLS(v1.TLSPreferred), secured("both", true, all...), tlsIs(func(s *redisnode.TLSState) { s.Certificate = "old" }, 1, 4)},
 			": load certificate of demo-1, load certificate of demo-4",
