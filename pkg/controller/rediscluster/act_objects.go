@@ -288,9 +288,9 @@ func (e executor) evict(ctx context.Context, pod *corev1.Pod) error {
 // longer: see DeletionTimeout in pkg/controller/disruption of Kubernetes.
 const maxAllowed = 100 * time.Second
 
-// evictionAllowed returns whether the PodDisruptionBudget has allowed an eviction of exactly this Pod, and still counts the Pod as gone. The
-// API server writes that to the budget, and then deletes the Pod: not if the client has ended in between. Until the budget forgets the
-// Pod, it allows no eviction, not even of this Pod.
+// evictionAllowed returns whether the PodDisruptionBudget has allowed an eviction of exactly this Pod, and still counts the Pod as gone.
+// The API server writes that to the budget, and then deletes the Pod: not if the client has ended in between. Until the budget forgets
+// the Pod, it allows no eviction, not even of this Pod.
 func (e executor) evictionAllowed(ctx context.Context, pod *corev1.Pod) bool {
 	live, err := e.kube.PolicyV1().PodDisruptionBudgets(pod.Namespace).Get(ctx, e.o.rdc.Name, metav1.GetOptions{})
 	if err != nil || !metav1.IsControlledBy(live, e.o.rdc) {
