@@ -124,8 +124,8 @@ func controllersOn(real bool) string {
 	return strings.Join(controllers, ",")
 }
 
-// leftAlone returns a line for each kind that the demo does not follow on a simulated node.
-func leftAlone(real bool) []string {
+// skippedKinds returns a line for each kind that the demo does not follow on a simulated node.
+func skippedKinds(real bool) []string {
 	var lines []string
 	for _, k := range kinds {
 		if k.onlyReal && !real {
