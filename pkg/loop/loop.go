@@ -25,7 +25,7 @@ import (
 
 // SyncFunc reconciles the object named key once. Its results say when Sync runs for the key again, if no event comes earlier:
 //
-//   - an error: after a backoff or, if that is shorter and not 0, after the time after;
+//   - an error: after a backoff; if after > 0, not later than after that time;
 //   - after > 0 and no error: after that time;
 //   - after = 0 and no error: never.
 type SyncFunc func(ctx context.Context, key cache.ObjectName) (after time.Duration, err error)
