@@ -168,18 +168,20 @@ func TestASwitchIsDoneAsAWhole(t *testing.T) {
 		}
 	})
 	broken := dial(t, "127.0.0.1", listener.Addr().(*net.TCPAddr).Port, s.Password)
-	if err := broken.SwitchTLS(t.Context(), false, 0, s.Port+redistest.BusOffset); err == nil {
+	if err := broken.SwitchTLS(t.Context(), false, 0, s.Port+redistest.BusOffset, 0); err == nil {
 		t.Error("no error, though the connection broke")
 	}
 	forwarding.Wait()
-	expect := func(port string) {
+	expect := func(port, announcedBus string) {
 		t.Helper()
 		got, err := s.Directives(t.Context(), []string{"port", "cluster-announce-bus-port"})
-		if check(t, err); got["port"] != port || got["cluster-announce-bus-port"] != "0" {
-			t.Errorf("the node has %v, want the port %s", got, port)
+		if check(t, err); got["port"] != port || got["cluster-announce-bus-port"] != announcedBus {
+			t.Errorf("the node has %v, want the port %s, and %s for the bus", got, port, announcedBus)
 		}
 	}
-	expect(strconv.Itoa(s.Port))
-	check(t, s.SwitchTLS(t.Context(), false, 0, s.Port+redistest.BusOffset))
-	expect("0")
+	expect(strconv.Itoa(s.Port), "0")
+	check(t, s.SwitchTLS(t.Context(), false, s.Port, s.Port+redistest.BusOffset, 31000))
+	expect(strconv.Itoa(s.Port), "31000")
+	check(t, s.SwitchTLS(t.Context(), false, 0, s.Port+redistest.BusOffset, 0))
+	expect("0", "0")
 }

@@ -129,8 +129,8 @@ func (n *Node) tlsState(cmd *redis.Cmd) *TLSState {
 
 // SwitchTLS sets whether replication and the cluster bus use TLS, and the port without TLS, 0 for none, until the node stops. The node
 // announces the port announcedBus of its bus, 0 for busPort. Redis derives what the node announces of its ports only when a directive about
-// that changes: hence the two that change nothing else. A node that does one of the three does all: the first alone would look like a switch
-// that is complete.
+// that changes: hence the two that change nothing else. A node that does one of the three does all: the first alone would look like a
+// complete switch.
 func (n *Node) SwitchTLS(ctx context.Context, on bool, port, busPort, announcedBus int) error {
 	other := busPort
 	if announcedBus != 0 {
