@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -36,7 +37,7 @@ func (b *bench) launch(ctx context.Context, participant string, args ...string) 
 		cr1:        {b.bin("bench", "peer")},
 		bareClient: {b.bin("bench", "bare")},
 	}[participant]
-	p, err := start(ctx, filepath.Join(b.dir, "participant.log"), append(append(command, "--kubeconfig", b.kubeconfig), args...)...)
+	p, err := start(ctx, filepath.Join(b.dir, "participant.log"), slices.Concat(command, []string{"--kubeconfig", b.kubeconfig}, b.profiler.args(participant), args)...)
 	if err == nil && participant == bareClient {
 		err = p.line("ready")
 	}
@@ -241,8 +242,9 @@ func burst(ctx context.Context, b *bench, participant string, s size) (got sampl
 		if err != nil {
 			return err
 		}
+		profiled := b.profiler.profile(ctx, "burst", participant)
 		took, err := b.batch(ctx, p, participant, "create", ns, s.objects)
-		if err != nil {
+		if err := errors.Join(err, profiled()); err != nil {
 			return err
 		}
 		if got, err = w.close(ctx, s.objects); err != nil {
@@ -276,8 +278,9 @@ func change(ctx context.Context, b *bench, participant string, s size) (got samp
 		if err != nil {
 			return err
 		}
+		profiled := b.profiler.profile(ctx, "change", participant)
 		took, err := b.batch(ctx, p, participant, "change", ns, s.objects)
-		if err != nil {
+		if err := errors.Join(err, profiled()); err != nil {
 			return err
 		}
 		if got, err = w.close(ctx, s.objects); err != nil {
@@ -333,10 +336,14 @@ func restart(ctx context.Context, b *bench, participant string, s size) (got sam
 		if w.p, err = b.launch(ctx, participant); err != nil {
 			return err
 		}
+		profiled := b.profiler.profile(ctx, "restart", participant)
 		if err := wait(); err != nil {
 			return errors.Join(err, w.p.stop())
 		}
 		took := time.Since(w.began)
+		if err = profiled(); err != nil {
+			return errors.Join(err, w.p.stop())
+		}
 		if got, err = w.close(ctx, s.objects); err == nil {
 			got[readyTime] = took.Seconds()
 		}

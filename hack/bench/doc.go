@@ -11,6 +11,7 @@
 //	cron       lateness of Jobs
 //	plan       glassback plan on objects that no operator has reconciled
 //	admission  requests to webhooks
+//	profile    CPU profiles of operators
 //	result     medians and ratios
 //
 // All participants run in turns in one run, because a machine is never as fast as it was an hour before.

@@ -67,24 +67,26 @@ type size struct {
 type bench struct {
 	*cluster
 
-	smoke bool
+	smoke    bool
+	profiler *profiler
 }
 
 func main() {
 	smoke := flag.Bool("smoke", false, "run every scenario with few objects and one round: the figures mean nothing")
 	only := flag.String("only", "", "run this scenario only")
 	rounds := flag.Int("rounds", 0, "rounds of each scenario; 0 for the default of each")
+	profiles := flag.String("profiles", "", "write a CPU profile of each operator in a burst, change or restart to this directory")
 	root := flag.String("root", "../..", "the repository, with its programs in bin")
 	flag.Parse()
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
-	if err := run(ctx, *root, *smoke, *only, *rounds); err != nil {
+	if err := run(ctx, *root, *smoke, *only, *rounds, *profiles); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, root string, smoke bool, only string, rounds int) (err error) {
+func run(ctx context.Context, root string, smoke bool, only string, rounds int, profiles string) (err error) {
 	chosen := slices.DeleteFunc(slices.Clone(scenarios), func(s scenario) bool { return only != "" && s.name != only })
 	if len(chosen) == 0 {
 		return fmt.Errorf("no scenario %q", only)
@@ -103,7 +105,11 @@ func run(ctx context.Context, root string, smoke bool, only string, rounds int) 
 	if err != nil {
 		return err
 	}
-	b := &bench{c, smoke}
+	profiler, err := newProfiler(ctx, c, profiles)
+	if err != nil {
+		return err
+	}
+	b := &bench{c, smoke, profiler}
 	for _, s := range chosen {
 		if rounds > 0 {
 			s.rounds = rounds

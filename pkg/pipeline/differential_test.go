@@ -107,7 +107,7 @@ func (s *subject) addHandler(period time.Duration) {
 // allowed. For each object, the handlers of all informers have got the same calls with the same arguments. All indexes have the same
 // objects.
 func TestStepwiseLikeStock(t *testing.T) {
-	for _, seed := range seeds(t, 150) {
+	for _, seed := range seeds(t, 50) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { stepwise(t, seed) })
 		})
@@ -324,7 +324,7 @@ func merged(a, b map[string][]call) map[string]bool {
 // deltas of an object at once. This changes only the order between objects, and one flag: deltas that are popped together with the first
 // list count as initial.
 func TestFreeRunningLikeStock(t *testing.T) {
-	for _, seed := range seeds(t, 60) {
+	for _, seed := range seeds(t, 25) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { freeRunning(t, seed, false) })
 		})
@@ -335,7 +335,7 @@ func TestFreeRunningLikeStock(t *testing.T) {
 // different part of them, since each was disconnected for another time. But its calls never contradict each other, and end with the present
 // state.
 func TestFreeRunningRelists(t *testing.T) {
-	for _, seed := range seeds(t, 60) {
+	for _, seed := range seeds(t, 25) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { freeRunning(t, seed, true) })
 		})

@@ -46,15 +46,16 @@ func main() {
 	workers := flag.Int("workers", 1, "Applications that are reconciled at the same time")
 	port := flag.Int("webhook-port", 0, "port of the webhooks; 0 for none")
 	certificates := flag.String("webhook-cert-path", "", "directory of tls.crt and tls.key")
+	profiles := flag.String("pprof-bind-address", "0", "where profiles are served; 0 for nowhere")
 	flag.Parse()
 	ctrl.SetLogger(klog.Background())
-	if err := run(ctrl.SetupSignalHandler(), *workers, *port, *certificates); err != nil {
+	if err := run(ctrl.SetupSignalHandler(), *workers, *port, *certificates, *profiles); err != nil {
 		fmt.Fprintln(os.Stderr, "peer:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, workers, port int, certificates string) error {
+func run(ctx context.Context, workers, port int, certificates, profiles string) error {
 	// Glassback keeps an eighth of GOMEMLIMIT free, too.
 	if limit := debug.SetMemoryLimit(-1); limit < math.MaxInt64 {
 		debug.SetMemoryLimit(limit / 8 * 7)
@@ -81,7 +82,7 @@ func run(ctx context.Context, workers, port int, certificates string) error {
 				&appsv1.Deployment{}: children, &corev1.Service{}: children, &networkingv1.Ingress{}: children,
 			},
 		},
-		Metrics:    metricsserver.Options{BindAddress: "0"},
+		Metrics: metricsserver.Options{BindAddress: "0"}, PprofBindAddress: profiles,
 		Controller: config.Controller{MaxConcurrentReconciles: workers},
 	}
 	if port != 0 {

@@ -84,6 +84,7 @@ func TestTwoClustersSideBySide(t *testing.T) {
 }
 
 func TestKillAndRestartKeepDataAndPort(t *testing.T) {
+	t.Parallel()
 	for _, component := range []string{APIServer, Etcd} {
 		t.Run(component, func(t *testing.T) {
 			ctx := testContext(t)
@@ -303,6 +304,7 @@ func TestAStartThatTakesTooLongKeepsItsLogs(t *testing.T) {
 }
 
 func TestAnInterruptedStartLeavesNothing(t *testing.T) {
+	t.Parallel()
 	for _, after := range []time.Duration{0, 50 * time.Millisecond, 500 * time.Millisecond, 1500 * time.Millisecond} {
 		t.Run(after.String(), func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(testContext(t), after)

@@ -35,7 +35,15 @@ func binary(t *testing.T) string {
 	return path
 }
 
+// testContext runs the test beside others, since clusters wait most of the time. It skips the test where there is no devcluster.
 func testContext(t *testing.T) context.Context {
+	t.Helper()
+	t.Parallel()
+	return aloneContext(t)
+}
+
+// aloneContext is testContext for a test that runs while no other does.
+func aloneContext(t *testing.T) context.Context {
 	t.Helper()
 	binary(t)
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)

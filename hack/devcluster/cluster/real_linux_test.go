@@ -35,14 +35,18 @@ import (
 // cyclesEnv is how often the cycle test starts a node, instead of twice.
 const cyclesEnv = "DEVCLUSTER_TEST_CYCLES"
 
-// realContext skips the test where no real node can run.
+// realContext is testContext. It also skips the test where no real node can run.
 func realContext(t *testing.T) context.Context {
 	t.Helper()
-	ctx := testContext(t)
+	needRealNode(t)
+	return testContext(t)
+}
+
+func needRealNode(t *testing.T) {
+	t.Helper()
 	if err := RealNodeMissing(); err != nil {
 		t.Skipf("SKIPPED, nothing of a real node was tested: %v", err)
 	}
-	return ctx
 }
 
 // smoke runs a Job on a cluster and checks its output.
@@ -149,6 +153,7 @@ func TestTwoRealNodesSideBySide(t *testing.T) {
 
 // TestARealNodeLeavesNothingWhoeverIsKilled kills each process that could clean up.
 func TestARealNodeLeavesNothingWhoeverIsKilled(t *testing.T) {
+	t.Parallel()
 	tests := map[string]func(t *testing.T, outside, init, inside int) []int{
 		"the supervisor outside":           func(_ *testing.T, outside, _, _ int) []int { return []int{outside} },
 		"process 1 of the sandbox":         func(_ *testing.T, _, init, _ int) []int { return []int{init} },
@@ -186,7 +191,8 @@ func TestARealNodeLeavesNothingWhoeverIsKilled(t *testing.T) {
 }
 
 func TestNothingOfARealNodeOutlivesAKilledParent(t *testing.T) {
-	ctx := realContext(t)
+	needRealNode(t)
+	ctx := aloneContext(t)
 	before := look(t)
 	killParent(t, ctx, NodeReal)
 	checkAsBefore(t, before)
@@ -194,6 +200,7 @@ func TestNothingOfARealNodeOutlivesAKilledParent(t *testing.T) {
 
 // TestStopEndsWhatHangs has processes that do not answer, and some that do not even die.
 func TestStopEndsWhatHangs(t *testing.T) {
+	t.Parallel()
 	stopped := func(pid func(*testing.T, *state.Record) int) func(*testing.T, *state.Record) {
 		return func(t *testing.T, record *state.Record) {
 			must.Succeed(t, syscall.Kill(pid(t, record), syscall.SIGSTOP))
@@ -240,7 +247,8 @@ func TestStopEndsWhatHangs(t *testing.T) {
 
 // TestContainersDoNotDependOnTheUmask runs a container with a user other than root, on a node that was started with a strict umask.
 func TestContainersDoNotDependOnTheUmask(t *testing.T) {
-	ctx := realContext(t)
+	needRealNode(t)
+	ctx := aloneContext(t)
 	old := syscall.Umask(0o077)
 	c, err := Start(ctx, Config{Node: NodeReal, Binary: binary(t)})
 	syscall.Umask(old)
@@ -308,7 +316,8 @@ func childOf(t *testing.T, pid int) int {
 }
 
 func TestARealNodeThatIsInterruptedLeavesNothing(t *testing.T) {
-	ctx := realContext(t)
+	needRealNode(t)
+	ctx := aloneContext(t)
 	before := look(t)
 	// Whatever it is doing then: at once, while the sandbox is made, and as soon as each component is ready.
 	moments := []string{"", "50ms", "300ms", Containerd, APIServer, Kubelet, Provisioner}
@@ -339,7 +348,8 @@ func TestARealNodeThatIsInterruptedLeavesNothing(t *testing.T) {
 }
 
 func TestLogsOfARealNodeThatDidNotStartStay(t *testing.T) {
-	ctx := realContext(t)
+	needRealNode(t)
+	ctx := aloneContext(t)
 	before := look(t)
 	dir := filepath.Join(t.TempDir(), "c")
 	long := "--such=" + strings.Repeat("x", 100_000) // more than a pipe holds

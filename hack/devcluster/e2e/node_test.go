@@ -178,6 +178,7 @@ func TestNodeKeepsVolumes(t *testing.T) {
 
 // TestNodeRunsMyCronJobs reads the log of a Job of the seed's MyCronJob.
 func TestNodeRunsMyCronJobs(t *testing.T) {
+	t.Parallel()
 	n := onNode(t)
 	n.operate(t, "--controllers=mycronjob")
 	n.runsSeed(t)
@@ -218,6 +219,7 @@ func (n *node) runsSeed(t *testing.T) {
 
 // TestNodeRunsApplications creates the seed's Application, and fetches its page.
 func TestNodeRunsApplications(t *testing.T) {
+	t.Parallel()
 	n := onNode(t)
 	n.operate(t, "--controllers=application")
 	data, err := os.ReadFile("../../../artifacts/examples/application.yaml")
@@ -236,6 +238,7 @@ func TestNodeRunsApplications(t *testing.T) {
 
 // TestNodeRestartsAHungContainer runs a container that is alive for a while, and then hangs.
 func TestNodeRestartsAHungContainer(t *testing.T) {
+	t.Parallel()
 	n := onNode(t)
 	spec := shell("busybox", "echo begun; touch /tmp/alive; sleep 2; rm /tmp/alive; exec sleep 3600")
 	spec.RestartPolicy = corev1.RestartPolicyAlways

@@ -50,6 +50,7 @@ const (
 // TestNodeRunsRedisCluster creates the sample RedisCluster, with the shipped permissions. It checks every node, a client and the objects.
 // Then it checks the operator's requests while the cluster is settled.
 func TestNodeRunsRedisCluster(t *testing.T) {
+	t.Parallel()
 	n := onNode(t)
 	n.operate(t, onlyRedis).stop() // This operator installs the CRDs: the account has no permission for that.
 	n.grantShipped(t, "manager")
@@ -818,13 +819,17 @@ func (n *node) setPassword(t *testing.T, secret, password string) {
 // TestNodeRedisReportsTrouble adds and removes causes of trouble. As long as the cause exists, a condition and an event report it, and the
 // operator deletes no data. The tests of pkg/controller/rediscluster test a full disk, where it disturbs no other test.
 func TestNodeRedisReportsTrouble(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]func(*testing.T, *node){
 		"another password": testWrongPassword,
 		"bad Pods":         testBadPods,
 		"bad config":       testBadConfig,
 		"no answer":        testNoAnswer,
 	} {
-		t.Run(name, func(t *testing.T) { test(t, onNode(t)) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, onNode(t))
+		})
 	}
 }
 

@@ -38,7 +38,7 @@ func TestTheCorpusHasEveryPolicy(t *testing.T) {
 
 // TestScenesAreReplayed decides again on random states of a cluster, of which many never occur. GLASSBACK_SEEDS=n decides on so many.
 func TestScenesAreReplayed(t *testing.T) {
-	for seed := range fakeapi.Seeds(t, 2000, 100) {
+	for seed := range fakeapi.Seeds(t, 1000, 100) {
 		o := sceneOf(rand.New(rand.NewSource(int64(seed)))).observed
 		if recordtest.Check(t, Decisions, o, decide(o)); t.Failed() {
 			t.Fatalf("seed %d", seed)

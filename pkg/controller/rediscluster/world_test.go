@@ -44,7 +44,7 @@ import (
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if at := flag.Lookup("test.parallel"); at.Value.String() == at.DefValue {
-		if err := at.Value.Set("5"); err != nil {
+		if err := at.Value.Set("10"); err != nil {
 			panic(err)
 		}
 	}
