@@ -149,6 +149,50 @@ func TestSyncMakesBackups(t *testing.T) {
 	}
 }
 
+// mortal is a stage whose controller dies before one of its writes. created has the names of the Jobs that it created.
+type mortal struct {
+	*stage
+	writes  int
+	created []string
+}
+
+// mortal makes the controller die before its nth write from now on; 0 is never.
+func (s *stage) mortal(dieBefore int) *mortal {
+	m := &mortal{stage: s}
+	dying := func(action clienttesting.Action) (bool, runtime.Object, error) {
+		if verb := action.GetVerb(); verb != "create" && verb != "update" && verb != "delete" {
+			return false, nil, nil
+		}
+		if m.writes++; m.writes == dieBefore {
+			panic(killed{})
+		}
+		if c, ok := action.(clienttesting.CreateAction); ok && action.GetResource() == jobsResource {
+			m.created = append(m.created, c.GetObject().(*batchv1.Job).Name)
+		}
+		return false, nil, nil
+	}
+	s.kube.PrependReactor("*", "*", dying)
+	s.client.PrependReactor("*", "*", dying)
+	return m
+}
+
+// sync syncs once. After a death, it starts another controller.
+func (m *mortal) sync() {
+	m.t.Helper()
+	defer m.catchUp()
+	defer func() {
+		if dead := recover(); dead != nil {
+			if _, ok := dead.(killed); !ok {
+				panic(dead)
+			}
+			m.connect()
+		}
+	}()
+	if _, _, err := m.stage.sync(); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
 // TestSyncMakesBackupsAfterEachCrash kills the controller before its nth write, for each n. The next one continues: each time of the
 // schedule has exactly one Job, and the status has its result.
 func TestSyncMakesBackupsAfterEachCrash(t *testing.T) {
@@ -162,38 +206,12 @@ func TestSyncMakesBackupsAfterEachCrash(t *testing.T) {
 		s := playing(t, sixStored()).settle()
 		s.withUIDs()
 		s.edit(backedUpHourly)
-		result, writes := end{}, 0
-		dying := func(action clienttesting.Action) (bool, runtime.Object, error) {
-			if verb := action.GetVerb(); verb != "create" && verb != "update" && verb != "delete" {
-				return false, nil, nil
-			}
-			if writes++; writes == dieBefore {
-				panic(killed{})
-			}
-			if c, ok := action.(clienttesting.CreateAction); ok && action.GetResource() == jobsResource {
-				result.created = append(result.created, c.GetObject().(*batchv1.Job).Name)
-			}
-			return false, nil, nil
-		}
-		s.kube.PrependReactor("*", "*", dying)
-		s.client.PrependReactor("*", "*", dying)
+		result := end{}
+		m := s.mortal(dieBefore)
 		for minute := range 70 {
 			s.clock.SetTime(at(13, 55).Add(time.Duration(minute) * time.Minute))
 			s.catchUp()
-			func() {
-				defer func() {
-					if dead := recover(); dead != nil {
-						if _, ok := dead.(killed); !ok {
-							panic(dead)
-						}
-						s.connect()
-					}
-				}()
-				if _, _, err := s.sync(); err != nil {
-					t.Fatal(err)
-				}
-			}()
-			s.catchUp()
+			m.sync()
 			for _, j := range s.jobs() {
 				if endOf(&j) == nil && minute%3 == 0 {
 					s.end(j.Name, 0, `{"keys":30,"bytes":900}`)
@@ -206,7 +224,8 @@ func TestSyncMakesBackupsAfterEachCrash(t *testing.T) {
 		result.status = s.rdc().Status.Backup
 		result.status.LastSuccessfulTime, result.status.ScheduledSince = nil, nil // A crash delays them.
 		result.events = len(s.happened())
-		return result, writes
+		result.created = m.created
+		return result, m.writes
 	}
 	want, writes := play(t, 0)
 	if len(want.created) != 2 || len(want.jobs) != 1 || want.status.Last.ID != "20260109T150000Z" || writes < 7 {
@@ -218,6 +237,43 @@ func TestSyncMakesBackupsAfterEachCrash(t *testing.T) {
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("after a crash before the write %d: %+v (%+v), want %+v (%+v)", n, got, got.status, want, want.status)
 		}
+	}
+}
+
+// TestEachChangeOfBackupNowMakesAJob has values return. It kills the controller before its nth write, for each n.
+func TestEachChangeOfBackupNowMakesAJob(t *testing.T) {
+	play := func(t *testing.T, dieBefore int) ([]string, int, *v1.BackupStatus) {
+		s := playing(t, sixStored()).settle()
+		s.withUIDs()
+		s.edit(func(rdc *v1.RedisCluster) { rdc.Spec.Backup = &v1.Backup{BackupStore: inClaim()} })
+		m := s.mortal(dieBefore)
+		values := map[int]string{2: "1", 12: "2", 22: "1", 32: ""}
+		for minute := range 40 {
+			if value, changes := values[minute]; changes {
+				s.edit(func(rdc *v1.RedisCluster) { rdc.Annotations = map[string]string{v1.AnnotationBackupNow: value} })
+			}
+			s.clock.SetTime(at(13, 55).Add(time.Duration(minute) * time.Minute))
+			s.catchUp()
+			m.sync()
+			for _, j := range s.jobs() {
+				if endOf(&j) == nil && minute%3 == 0 {
+					s.end(j.Name, 0, `{"keys":30}`)
+				}
+			}
+		}
+		return m.created, m.writes, s.rdc().Status.Backup
+	}
+	_, writes, _ := play(t, 0)
+	for n := range writes + 1 {
+		created, _, status := play(t, n)
+		unique := slices.Compact(slices.Clone(created))
+		if len(created) != 3 || len(unique) != 3 || !slices.IsSorted(created) || status.LastBackupNow != "1" || status.Running != "" ||
+			strings.ToLower(status.Last.ID) != strings.TrimPrefix(created[2], "demo-backup-") {
+			t.Errorf("after a crash before the write %d: the Jobs %q, and the status %+v", n, created, status)
+		}
+	}
+	if writes < 10 {
+		t.Errorf("%d writes", writes)
 	}
 }
 
@@ -422,42 +478,16 @@ func defaulted(rdc *v1.RedisCluster, changes ...func(*v1.RedisCluster)) *v1.Redi
 // TestSyncRestoresABackupAfterEachCrash kills the controller before its nth write, for each n. The cluster always gets one Job, and ends
 // Ready with its result.
 func TestSyncRestoresABackupAfterEachCrash(t *testing.T) {
-	play := func(t *testing.T, dieBefore int) (created, writes int, status *v1.RestoreStatus, ready string) {
+	play := func(t *testing.T, dieBefore int) (created []string, writes int, status *v1.RestoreStatus, ready string) {
 		o := sixStored()
 		restoring(o)
 		s := playing(t, o)
 		s.withUIDs()
-		dying := func(action clienttesting.Action) (bool, runtime.Object, error) {
-			if verb := action.GetVerb(); verb != "create" && verb != "update" && verb != "delete" {
-				return false, nil, nil
-			}
-			if writes++; writes == dieBefore {
-				panic(killed{})
-			}
-			if action.GetVerb() == "create" && action.GetResource() == jobsResource {
-				created++
-			}
-			return false, nil, nil
-		}
-		s.kube.PrependReactor("*", "*", dying)
-		s.client.PrependReactor("*", "*", dying)
+		m := s.mortal(dieBefore)
 		for second := range 20 {
 			s.clock.SetTime(seenAt.Add(time.Duration(3*second) * time.Second))
 			s.catchUp()
-			func() {
-				defer func() {
-					if dead := recover(); dead != nil {
-						if _, ok := dead.(killed); !ok {
-							panic(dead)
-						}
-						s.connect()
-					}
-				}()
-				if _, _, err := s.sync(); err != nil {
-					t.Fatal(err)
-				}
-			}()
-			s.catchUp()
+			m.sync()
 			for _, j := range s.jobs() {
 				if endOf(&j) == nil && second%3 == 0 {
 					s.end(j.Name, 0, `{"id":"20260108T140000Z","keys":30}`)
@@ -465,7 +495,7 @@ func TestSyncRestoresABackupAfterEachCrash(t *testing.T) {
 			}
 		}
 		rdc := s.rdc()
-		return created, writes, rdc.Status.Restore, meta.FindStatusCondition(rdc.Status.Conditions, "Ready").Reason
+		return m.created, m.writes, rdc.Status.Restore, meta.FindStatusCondition(rdc.Status.Conditions, "Ready").Reason
 	}
 	_, writes, _, _ := play(t, 0)
 	if writes < 3 {
@@ -473,8 +503,8 @@ func TestSyncRestoresABackupAfterEachCrash(t *testing.T) {
 	}
 	for n := range writes + 1 {
 		created, _, status, ready := play(t, n)
-		if created != 1 || status == nil || status.ID != "20260108T140000Z" || status.Keys != 30 || ready != reasonFormed {
-			t.Errorf("after a crash before the write %d: %d Jobs, %+v, Ready is %s", n, created, status, ready)
+		if len(created) != 1 || status == nil || status.ID != "20260108T140000Z" || status.Keys != 30 || ready != reasonFormed {
+			t.Errorf("after a crash before the write %d: the Jobs %q, %+v, Ready is %s", n, created, status, ready)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/robfig/cron/v3"
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 )
@@ -20,7 +21,8 @@ import (
 // the status gets the result. After a crash between any two of them, the next sync continues: an ID without a Job gets its Job, and a Job
 // without a result in the status is read again. So no time of the schedule has two Jobs, and none is lost.
 //
-// The status counts the times of the schedule from lastScheduleTime on. Of several that were missed, only the last one has a backup.
+// The status counts the times of the schedule from lastScheduleTime on. Of several that were missed, only the last one has a backup. It has
+// the last value of AnnotationBackupNow that had one.
 
 // runningBackup returns the ID of the backup that is being made; "" for none. If the status was lost, the Job says it. An ID after now,
 // of a wrong clock, counts only if it has a Job.
@@ -86,6 +88,21 @@ func lastTime(schedule cron.Schedule, from, now time.Time) time.Time {
 	return last
 }
 
+// requestedBackup returns the ID of the backup that AnnotationBackupNow requests; "" if there is none, or if it has begun. The ID is the
+// present second, unless another backup may have it: the seconds of a schedule are 0.
+func (o *observed) requestedBackup() string {
+	status := ptr.Deref(o.rdc.Status.Backup, v1.BackupStatus{})
+	if value := o.rdc.Annotations[v1.AnnotationBackupNow]; value == "" || value == status.LastBackupNow {
+		return ""
+	}
+	last, failure := ptr.Deref(status.Last, v1.BackupResult{}), ptr.Deref(status.LastFailure, v1.BackupFailure{})
+	at := o.now.Truncate(time.Second)
+	for at.Second() == 0 || o.jobOf(backupID(at)) != nil || backupID(at) == last.ID || backupID(at) == failure.ID {
+		at = at.Add(-time.Second)
+	}
+	return backupID(at)
+}
+
 // untilBackup returns how long to wait for the next time of the schedule; 0 if there is none.
 func (o *observed) untilBackup() time.Duration {
 	spec := o.rdc.Spec.Backup
@@ -143,7 +160,7 @@ func backupCommands(o *observed, p plan) []command {
 	return commands
 }
 
-// nextBackup returns the ID of the backup that is being made, or else of the one that is due; "" for none.
+// nextBackup returns the ID of the backup that is being made, or else of the one that is due or requested; "" for none.
 func (o *observed) nextBackup() string {
 	if o.rdc.Spec.Backup == nil {
 		return ""
@@ -151,7 +168,7 @@ func (o *observed) nextBackup() string {
 	if running := o.runningBackup(); running != "" {
 		return running
 	}
-	return o.dueBackup()
+	return cmp.Or(o.dueBackup(), o.requestedBackup())
 }
 
 // needsJob returns whether a Job is kept: the one that runs, the last one that succeeded, the last one that failed, and that of the spec's
@@ -284,13 +301,16 @@ func backupStatus(o *observed, p plan) *v1.BackupStatus {
 		status = o.rdc.Status.Backup.DeepCopy()
 	}
 	now := &metav1.Time{Time: o.now.Truncate(time.Second)}
-	if status.Schedule != spec.Schedule || status.ScheduledSince == nil {
+	switch {
+	case spec.Schedule == "":
+		status.Schedule, status.ScheduledSince, status.LastScheduleTime = "", nil, nil
+	case status.Schedule != spec.Schedule || status.ScheduledSince == nil:
 		status.Schedule, status.ScheduledSince, status.LastScheduleTime = spec.Schedule, now, now
-	}
-	if status.LastScheduleTime == nil || status.LastScheduleTime.After(o.now) { // A clock was wrong.
+	case status.LastScheduleTime == nil || status.LastScheduleTime.After(o.now): // A clock was wrong.
 		status.LastScheduleTime = now
 	}
-	status.Running = o.runningBackup()
+	running := o.runningBackup()
+	status.Running = running
 	if j := o.jobOf(status.Running); status.Running != "" && j != nil && j.Ended != "" && j.Result != nil {
 		status.Running = ""
 		ended := &metav1.Time{Time: j.EndedAt}
@@ -303,11 +323,16 @@ func backupStatus(o *observed, p plan) *v1.BackupStatus {
 		}
 	}
 	for _, c := range p.upkeep {
-		if at, ok := timeOfBackup(c.id); ok && c.verb == startBackup {
-			status.Running = c.id
-			if status.LastScheduleTime.Time.Before(at) {
-				status.LastScheduleTime = &metav1.Time{Time: at}
-			}
+		at, ok := timeOfBackup(c.id)
+		if !ok || c.verb != startBackup {
+			continue
+		}
+		switch status.Running = c.id; c.id {
+		case running: // The status has it.
+		case o.dueBackup():
+			status.LastScheduleTime = &metav1.Time{Time: at}
+		default:
+			status.LastBackupNow = o.rdc.Annotations[v1.AnnotationBackupNow]
 		}
 	}
 	return status
@@ -355,6 +380,9 @@ func backedUp(o *observed, p plan, status *v1.BackupStatus) (ok bool, reason, me
 	}
 	if due := o.nextBackup(); due != "" && o.jobOf(due) == nil {
 		if why := o.whyNoBackup(p); why != "" {
+			if due == o.requestedBackup() { // Its ID is the time at which it begins.
+				due = "for " + v1.AnnotationBackupNow
+			}
 			message += fmt.Sprintf(". The backup %s waits: %s", due, why)
 		}
 	}
@@ -374,9 +402,9 @@ type BackupMetrics struct {
 	// Succeeded is when the last good backup ended; zero if there is none. Keys and Bytes are its numbers.
 	Succeeded   time.Time
 	Keys, Bytes int64
-	// Since is when the operator noticed the schedule.
+	// Since is when the operator noticed the schedule; zero without one.
 	Since time.Time
-	// Interval is the longest time between two of the next times of the schedule.
+	// Interval is the longest time between two of the next times of the schedule; 0 without one.
 	Interval time.Duration
 }
 

@@ -27,6 +27,8 @@ const (
 	testImage = "glassback/glassback:test"
 	// dueID is the backup that is due at seenAt, with a schedule of each hour.
 	dueID = "20260109T130000Z"
+	// requestID is the backup that begins at seenAt if one is requested.
+	requestID = "20260109T134959Z"
 )
 
 func at(hour, minute int) metav1.Time {
@@ -44,6 +46,19 @@ func hourly(until metav1.Time) alter {
 
 func inClaim() v1.BackupStore {
 	return v1.BackupStore{PersistentVolumeClaim: &v1.ClaimReference{ClaimName: "backups"}}
+}
+
+// requested sets AnnotationBackupNow. The status has begun backups for the values until that was "1".
+func requested(value string) alter {
+	return func(o *observed) {
+		o.rdc.Annotations = map[string]string{v1.AnnotationBackupNow: value}
+		o.rdc.Status.Backup.LastBackupNow = "1"
+	}
+}
+
+func withoutSchedule(o *observed) {
+	o.rdc.Spec.Backup.Schedule = ""
+	o.rdc.Status.Backup = &v1.BackupStatus{LastBackupNow: o.rdc.Status.Backup.LastBackupNow}
 }
 
 // due is a backup that is to be made at seenAt.
@@ -96,7 +111,7 @@ func jobRejected(before time.Duration) alter {
 
 func TestDecideBackups(t *testing.T) {
 	const create = "create Job of backup " + dueID
-	begins := settledIs.making(create)
+	begins, requestBegins, none := settledIs.making(create), settledIs.making("create Job of backup "+requestID), hourly(at(13, 0))
 	decisions{
 		"a time of the schedule has come":                 {seen: see(six(), due), want: begins},
 		"of several times that were missed, the last one": {seen: see(six(), hourly(at(3, 10))), want: begins},
@@ -147,6 +162,40 @@ func TestDecideBackups(t *testing.T) {
 		},
 		"after a rejection, the operator waits": {seen: see(six(), due, jobRejected(secretEvery-1)), want: settledIs},
 		"and then tries again":                  {seen: see(six(), due, jobRejected(secretEvery)), want: begins},
+		"one is requested":                      {seen: see(six(), none, requested("2")), want: requestBegins},
+		"the request has had its backup":        {seen: see(six(), none, requested("1")), want: settledIs},
+		"the request was withdrawn":             {seen: see(six(), none, requested("")), want: settledIs},
+		"one is requested, without a schedule":  {seen: see(six(), none, requested("2"), withoutSchedule), want: requestBegins},
+		"without a schedule and a request":      {seen: see(six(), none, requested("1"), withoutSchedule), want: settledIs},
+		"with spec.backup, the first is requested": {
+			seen: see(six(), none, requested("2"), func(o *observed) { o.rdc.Status.Backup = nil }), want: requestBegins,
+		},
+		"one is due, and one is requested": {seen: see(six(), due, requested("2")), want: begins},
+		"one is requested, and one runs": {
+			seen: see(six(), none, requested("2"), runningBackup(dueID), jobIs(dueID, "")), want: settledIs,
+		},
+		"the ID of a request is the second in which it begins": {
+			seen: see(six(), none, requested("2"), func(o *observed) { o.now = o.now.Add(7500 * time.Millisecond) }),
+			want: settledIs.making("create Job of backup 20260109T135007Z"),
+		},
+		"the ID of a request is of no Job": {
+			seen: see(six(), none, requested("2"), jobIs(requestID, batchv1.JobComplete)),
+			want: settledIs.making("create Job of backup 20260109T134958Z"),
+		},
+		"the ID of a request is not the last one, nor that of the last failure": {
+			seen: see(six(), none, requested("2"), func(o *observed) {
+				o.rdc.Status.Backup.Last = &v1.BackupResult{ID: requestID}
+				o.rdc.Status.Backup.LastFailure = &v1.BackupFailure{ID: "20260109T134958Z"}
+			}),
+			want: settledIs.making("create Job of backup 20260109T134957Z"),
+		},
+		"the operator ended before it created the Job of a request": {
+			seen: see(six(), none, requested("1"), runningBackup("20260109T134807Z")),
+			want: settledIs.making("create Job of backup 20260109T134807Z"),
+		},
+		"a request waits while slots are open": {
+			seen: see(six(), none, requested("2"), moving("100", 0, 1, true)), want: moves("100", "move slots demo-0 demo-1 100"),
+		},
 		"the last good and the last bad Job stay": {
 			seen: see(six(), hourly(at(13, 0)), jobIs("20260109T090000Z", batchv1.JobComplete), jobIs("20260109T100000Z", batchv1.JobFailed),
 				jobIs("20260109T110000Z", batchv1.JobFailed), jobIs("20260109T120000Z", batchv1.JobComplete)),
@@ -268,7 +317,7 @@ func TestTheStatusOfBackups(t *testing.T) {
 	ended := at(13, 40)
 	result := &v1.BackupResult{ID: before, Keys: 30, Bytes: 900}
 	failure := &v1.BackupFailure{ID: before, Time: &ended, Message: "no disk"}
-	later := at(13, 0)
+	later, never := at(13, 0), metav1.Time{}
 	for sentence, test := range map[string]struct {
 		seen *observed
 		want *v1.BackupStatus // without the schedule
@@ -320,6 +369,26 @@ func TestTheStatusOfBackups(t *testing.T) {
 		"a running one of a wrong clock is forgotten": {
 			see(six(), hourly(later), runningBackup("20260109T150000Z")), &v1.BackupStatus{LastScheduleTime: &later}, "False NotYet", "",
 		},
+		"a requested backup begins": {
+			see(six(), hourly(later), requested("2")),
+			&v1.BackupStatus{LastScheduleTime: &later, Running: requestID, LastBackupNow: "2"}, "False NotYet", "",
+		},
+		"one is due and one is requested: the request stays": {
+			see(six(), due, requested("2")), &v1.BackupStatus{LastScheduleTime: &later, Running: dueID, LastBackupNow: "1"}, "False NotYet", "",
+		},
+		"the Job of a request begins after a crash: a later request stays": {
+			see(six(), hourly(later), requested("2"), runningBackup("20260109T134807Z")),
+			&v1.BackupStatus{LastScheduleTime: &later, Running: "20260109T134807Z", LastBackupNow: "1"}, "False NotYet", "",
+		},
+		"a requested backup waits": {
+			see(six(), hourly(later), requested("2"), moving("100", 0, 1, true)),
+			&v1.BackupStatus{LastScheduleTime: &later, LastBackupNow: "1"}, "False NotYet",
+			"The backup for glassback.dev/backup-now waits: slots are being moved",
+		},
+		"the schedule was removed": {
+			see(six(), hourly(later), func(o *observed) { o.rdc.Spec.Backup.Schedule = "" }), &v1.BackupStatus{ScheduledSince: &never},
+			"False NotYet", "",
+		},
 		"the Pod of its Job does not start": {
 			see(six(), hourly(later), runningBackup(dueID), jobIs(dueID, "", func(j *job) { j.NotStarting = "ErrImagePull" })),
 			&v1.BackupStatus{LastScheduleTime: &later, Running: dueID}, "False NotYet", "does not start: ErrImagePull",
@@ -335,6 +404,8 @@ func TestTheStatusOfBackups(t *testing.T) {
 				test.want.Schedule = test.seen.rdc.Spec.Backup.Schedule
 				if test.want.ScheduledSince == nil {
 					test.want.ScheduledSince = ptr.To(at(0, 0))
+				} else if test.want.ScheduledSince == &never {
+					test.want.ScheduledSince = nil
 				}
 			}
 			if !reflect.DeepEqual(status.Backup, test.want) {
@@ -474,7 +545,8 @@ func TestTheMetricsOfBackups(t *testing.T) {
 			see(six(), hourly(at(13, 0)), runningBackup(dueID), jobIs(dueID, batchv1.JobFailed)),
 			&BackupMetrics{Since: at(0, 0).Time, Failed: true, Interval: time.Hour},
 		},
-		"without an image": {see(six(), due, withoutImage), &BackupMetrics{Since: at(0, 0).Time, Failed: true, Interval: time.Hour}},
+		"without a schedule": {see(six(), due, withoutSchedule), &BackupMetrics{}},
+		"without an image":   {see(six(), due, withoutImage), &BackupMetrics{Since: at(0, 0).Time, Failed: true, Interval: time.Hour}},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			p := decide(test.seen)

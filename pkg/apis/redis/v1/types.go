@@ -20,7 +20,7 @@ import (
 // +kubebuilder:resource:path=redisclusters,singular=rediscluster,shortName=rdc,categories=glassback
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.size,statuspath=.status.size,selectorpath=.status.selector
-// +kubebuilder:metadata:annotations="glassback.dev/crd-revision=8"
+// +kubebuilder:metadata:annotations="glassback.dev/crd-revision=9"
 // +kubebuilder:printcolumn:name="Size",type=integer,JSONPath=`.status.size`
 // +kubebuilder:printcolumn:name="Masters",type=integer,JSONPath=`.status.masters`
 // +kubebuilder:printcolumn:name="Slots",type=integer,JSONPath=`.status.slotsAssigned`
@@ -144,8 +144,8 @@ type RedisClusterSpec struct {
 	// +optional
 	NetworkPolicy *NetworkPolicy `json:"networkPolicy,omitempty"`
 
-	// backup makes backups by a schedule, each by a Job. Default: no backups. A change replaces no
-	// Pod.
+	// backup makes backups by a schedule or on request, each by a Job. Default: no backups. A change
+	// replaces no Pod.
 	// +optional
 	Backup *Backup `json:"backup,omitempty"`
 
