@@ -60,12 +60,12 @@ func TestFlags(t *testing.T) {
 	if _, err := parse("restore", "", append(slices.Clone(required), "--id=latest"), &strings.Builder{}); err != nil {
 		t.Errorf("restore the latest: error %v", err)
 	}
-	for flag, want := range map[string]bool{"--before=2026-01-31T03:00:00Z": true, "--before=yesterday": false, "--owner=7f0c5a3e": true} {
+	for flag, want := range map[string]bool{"--before=2026-01-31T03:00:00Z": true, "--before=yesterday": false, "--owner=7f0c5a3e": true, "--choose": true} {
 		if _, err := parse("restore", "", append(slices.Clone(required), flag), &strings.Builder{}); (err == nil) != want {
 			t.Errorf("restore %s: error %v", flag, err)
 		}
 	}
-	for _, flag := range []string{"--id=latest", "--retention=0", "--retention=1001", "--before=2026-01-31T03:00:00Z"} {
+	for _, flag := range []string{"--id=latest", "--retention=0", "--retention=1001", "--before=2026-01-31T03:00:00Z", "--choose"} {
 		if _, err := parse("backup", "", append(slices.Clone(required), flag), &strings.Builder{}); err == nil {
 			t.Errorf("backup %s: no error", flag)
 		}

@@ -33,7 +33,7 @@ func (e executor) changeJob(ctx context.Context, c command) error {
 	return e.startJob(ctx, c.id)
 }
 
-// startJob creates the Job of a backup; with the ID "", the one that restores a backup. An error about a backup is no error of the sync:
+// startJob creates the Job of a backup; with the ID "", one of a restore. An error about a backup is no error of the sync:
 // nothing else depends on it. The status reports it, and a sync after secretEvery tries again. The same is true of a restore that the API
 // server rejects.
 func (e executor) startJob(ctx context.Context, id string) error {
@@ -64,11 +64,11 @@ func (e executor) createJob(ctx context.Context, desired *batchv1.Job) (*batchv1
 	return created, err
 }
 
-// desiredJob returns the Job of a backup, or, with the ID "", the one that restores a backup.
+// desiredJob returns the Job of a backup; with the ID "", the one that restores a backup, or first chooses which.
 func (o *observed) desiredJob(id string) *batchv1.Job {
 	a, _ := o.access() // It is only called if all Pods are alike.
 	if id == "" {
-		return restoreJob(o.rdc, o.backupImage, a)
+		return restoreJob(o.rdc, o.restoredBackup(), o.backupImage, a)
 	}
 	return backupJob(o.rdc, id, o.backupImage, a)
 }

@@ -355,9 +355,22 @@ func TestSyncRestoresABackup(t *testing.T) {
 		s.catchUp()
 		writes = append(writes, some...)
 	}
-	if !slices.Contains(writes, "create jobs demo-restore") {
+	if !slices.Contains(writes, "create jobs demo-restore-latest") {
 		t.Fatalf("writes %q", writes)
 	}
+	s.end("demo-restore-latest", 0, `{"id":"20260108T130000Z","keys":30}`)
+	wantWrites(t, s.stepTo(at(13, 54)), statusWrite)
+	if r := s.rdc().Status.Restore; r.ID != "20260108T130000Z" || r.CompletedAt != nil {
+		t.Errorf("after the choice, the status is %+v", r)
+	}
+	wantWrites(t, s.stepTo(at(13, 55)), "delete jobs demo-restore-latest", "create jobs demo-restore")
+	restoresIt := func() {
+		t.Helper()
+		if args := s.jobs()[0].Spec.Template.Spec.Containers[0].Args; !slices.Contains(args, "--id=20260108T130000Z") {
+			t.Errorf("the Job has the arguments %q", args)
+		}
+	}
+	restoresIt()
 	ready := func() *metav1.Condition {
 		return meta.FindStatusCondition(s.rdc().Status.Conditions, "Ready")
 	}
@@ -370,15 +383,16 @@ func TestSyncRestoresABackup(t *testing.T) {
 	if err := s.kube.Tracker().Delete(jobsResource, "default", "demo-restore"); err != nil {
 		t.Fatal(err)
 	}
-	s.destroy("pods", "demo-restore-job-1")
+	s.destroy("pods", "demo-restore-job-2")
 	wantWrites(t, s.stepTo(at(13, 58)), "create jobs demo-restore", statusWrite)
-	s.end("demo-restore", 0, `{"id":"20260108T140000Z","keys":30,"skipped":1,"expired":2,"warning":"the library f was kept"}`)
+	restoresIt()
+	s.end("demo-restore", 0, `{"id":"20260108T130000Z","keys":30,"skipped":1,"expired":2,"warning":"the library f was kept"}`)
 	s.stepTo(at(13, 59))
 	if is := ready(); is.Reason != reasonFormed {
 		t.Errorf("after a success, Ready is %s: %s", is.Reason, is.Message)
 	}
 	want := &v1.RestoreStatus{
-		StartedAt: s.rdc().Status.Restore.StartedAt, ID: "20260108T140000Z", Keys: 30, Skipped: 1, Expired: 2,
+		StartedAt: s.rdc().Status.Restore.StartedAt, ID: "20260108T130000Z", Keys: 30, Skipped: 1, Expired: 2,
 		Warning: "the library f was kept", CompletedAt: ptr.To(at(13, 58)),
 	}
 	if got := s.rdc().Status.Restore; !equality.Semantic.DeepEqual(got, want) {
@@ -391,7 +405,7 @@ func TestSyncRestoresABackup(t *testing.T) {
 	wantWrites(t, s.stepTo(at(14, 1)))
 	events := s.happened()
 	for _, want := range []string{
-		"Normal Restored Restored the backup 20260108T140000Z with 30 keys; 1 of them existed, and 2 had expired",
+		"Normal Restored Restored the backup 20260108T130000Z with 30 keys; 1 of them existed, and 2 had expired",
 		"Warning RestoreWarning the library f was kept",
 	} {
 		if !slices.Contains(events, want) {
@@ -475,8 +489,8 @@ func defaulted(rdc *v1.RedisCluster, changes ...func(*v1.RedisCluster)) *v1.Redi
 	return changed
 }
 
-// TestSyncRestoresABackupAfterEachCrash kills the controller before its nth write, for each n. The cluster always gets one Job, and ends
-// Ready with its result.
+// TestSyncRestoresABackupAfterEachCrash kills the controller before its nth write, for each n. The cluster always gets one Job that chooses
+// the latest backup, and one that restores it, and ends Ready with its result. Meanwhile, there are newer backups.
 func TestSyncRestoresABackupAfterEachCrash(t *testing.T) {
 	play := func(t *testing.T, dieBefore int) (created []string, writes int, status *v1.RestoreStatus, ready string) {
 		o := sixStored()
@@ -489,21 +503,28 @@ func TestSyncRestoresABackupAfterEachCrash(t *testing.T) {
 			s.catchUp()
 			m.sync()
 			for _, j := range s.jobs() {
-				if endOf(&j) == nil && second%3 == 0 {
-					s.end(j.Name, 0, `{"id":"20260108T140000Z","keys":30}`)
+				if endOf(&j) != nil || second%3 != 0 {
+					continue
 				}
+				args := j.Spec.Template.Spec.Containers[0].Args
+				id, _ := strings.CutPrefix(args[slices.IndexFunc(args, func(a string) bool { return strings.HasPrefix(a, "--id=") })], "--id=")
+				if id == v1.LatestBackup {
+					id = backupID(at(13, second).Time)
+				}
+				s.end(j.Name, 0, fmt.Sprintf(`{"id":%q,"keys":30}`, id))
 			}
 		}
 		rdc := s.rdc()
 		return m.created, m.writes, rdc.Status.Restore, meta.FindStatusCondition(rdc.Status.Conditions, "Ready").Reason
 	}
 	_, writes, _, _ := play(t, 0)
-	if writes < 3 {
+	if writes < 5 {
 		t.Fatalf("%d writes", writes)
 	}
 	for n := range writes + 1 {
 		created, _, status, ready := play(t, n)
-		if len(created) != 1 || status == nil || status.ID != "20260108T140000Z" || status.Keys != 30 || ready != reasonFormed {
+		once := []string{"demo-restore-latest", "demo-restore"}
+		if !slices.Equal(created, once) || status == nil || status.ID == v1.LatestBackup || status.Keys != 30 || ready != reasonFormed {
 			t.Errorf("after a crash before the write %d: the Jobs %q, %+v, Ready is %s", n, created, status, ready)
 		}
 	}

@@ -33,14 +33,14 @@ func (o *observed) runningBackup() string {
 		}
 	}
 	for _, j := range o.jobs {
-		if j.ID != "" && j.Ended == "" && !j.Deleting {
+		if !j.restores() && j.Ended == "" && !j.Deleting {
 			return j.ID
 		}
 	}
 	return ""
 }
 
-// jobOf returns the Job of a backup; "" is the one that restores one. It returns nil if it does not exist.
+// jobOf returns the Job with an ID: see backupOf. It returns nil if it does not exist.
 func (o *observed) jobOf(id string) *job {
 	if i := slices.IndexFunc(o.jobs, func(j *job) bool { return j.ID == id }); i >= 0 {
 		return o.jobs[i]
@@ -177,6 +177,9 @@ func (o *observed) needsJob(j *job) bool {
 	switch {
 	case j.ID == "":
 		return o.rdc.Spec.RestoreFrom != nil
+	case j.ID == v1.LatestBackup: // Without its result, which is lost if its Pod is gone, another one chooses.
+		lost := j.Ended == batchv1.JobComplete && j.Result != nil && j.Result.ID == ""
+		return o.toBeRestored() && o.restoredBackup() == v1.LatestBackup && !lost
 	case o.rdc.Spec.Backup == nil:
 		return false
 	case j.ID == o.runningBackup():
@@ -234,6 +237,25 @@ func (o *observed) toBeRestored() bool {
 	return o.rdc.Spec.RestoreFrom != nil && (o.rdc.Status.Restore == nil || o.rdc.Status.Restore.CompletedAt == nil)
 }
 
+// restoredBackup returns the ID of the backup that is to be restored; LatestBackup until the latest one is chosen. The status has the choice
+// before the first key is sent: so all tries restore the same backup, also if there are others by then.
+func (o *observed) restoredBackup() string {
+	id := o.rdc.Spec.RestoreFrom.Backup
+	if s := o.rdc.Status.Restore; id == v1.LatestBackup && s != nil && s.ID != "" {
+		return s.ID
+	}
+	return id
+}
+
+// jobOfRestore returns the Job that restores a backup, or first chooses which; nil if it does not exist.
+func (o *observed) jobOfRestore() *job {
+	j := o.jobOf("") // One of an earlier version chooses by itself.
+	if j == nil && o.restoredBackup() == v1.LatestBackup {
+		return o.jobOf(v1.LatestBackup)
+	}
+	return j
+}
+
 // withKeys returns a node that has keys; nil if none has.
 func (o *observed) withKeys() *member {
 	for _, m := range o.answering() {
@@ -244,26 +266,27 @@ func (o *observed) withKeys() *member {
 	return nil
 }
 
-// restoreBackup creates the Job that restores spec.restoreFrom, and waits for it. The status says that it has begun before the Job exists:
+// restoreBackup creates the Job that restores spec.restoreFrom, and waits for it; if that is the latest backup, before that the Job that
+// chooses it. The status says that it has begun before the Job exists:
 // until then, the cluster must have no keys. It comes late: the nodes have their slots, replicas and users.
 func restoreBackup(o *observed) *plan {
-	from := o.rdc.Spec.RestoreFrom
 	if !o.toBeRestored() {
 		return nil
 	}
+	id := o.restoredBackup()
 	held := func(reason, message string) *plan {
 		return &plan{step: message, wait: poll, problems: []problem{{reason, message}}}
 	}
-	j := o.jobOf("")
+	j := o.jobOfRestore()
 	_, same := o.access()
 	switch {
 	case j == nil && o.rdc.Status.Restore == nil && o.withKeys() != nil:
 		return held(reasonRestoreRefused, fmt.Sprintf("The backup %s is not restored, since %s has keys already. Remove spec.restoreFrom to "+
-			"keep them, or delete the keys; after a RedisCluster of the same name, the claims have them", from.Backup, o.withKeys().name))
+			"keep them, or delete the keys; after a RedisCluster of the same name, the claims have them", id, o.withKeys().name))
 	case j == nil && o.backupImage == "":
 		return held(reasonNoImage, "The backup cannot be restored: "+noImage)
 	case j == nil && o.jobRejection != "":
-		p := held(reasonJobRejected, "The API server rejects the Job "+restoreName(o.rdc)+": "+o.jobRejection)
+		p := held(reasonJobRejected, "The API server rejects the Job "+o.desiredJob("").Name+": "+o.jobRejection)
 		if o.triesJob() {
 			p.commands = []command{{verb: startRestore}}
 		}
@@ -271,21 +294,23 @@ func restoreBackup(o *observed) *plan {
 	case j == nil && !same:
 		return wait(check, "Waiting for the Pods to be replaced, before the backup is restored")
 	case j == nil:
-		return do([]command{{verb: startRestore}}, "Restoring the backup %s", from.Backup)
+		return do([]command{{verb: startRestore}}, "Restoring the backup %s", id)
 	case j.Deleting:
 		return wait(check, "Waiting for the Job %s to be deleted", j.Name)
 	case j.Ended == batchv1.JobFailed:
 		return held(reasonRestoreFailed, fmt.Sprintf("The Job %s, which restores the backup %s, failed: %s. Correct the cause, and delete "+
-			"the Job to try again, or remove spec.restoreFrom to use the cluster as it is", j.Name, from.Backup, j.message()))
+			"the Job to try again, or remove spec.restoreFrom to use the cluster as it is", j.Name, id, j.message()))
 	case j.Ended == batchv1.JobComplete && j.Result == nil:
 		return wait(check, "Waiting for the result of the Job %s: %s", j.Name, o.jobRejection)
+	case j.Ended == batchv1.JobComplete && j.ID == v1.LatestBackup:
+		return wait(check, "Restoring the backup %s", cmp.Or(j.Result.ID, id)) // The status gets the choice.
 	case j.Ended == batchv1.JobComplete:
 		return nil // The status gets its result.
 	case j.NotStarting != "":
 		return held(reasonNotStarting, fmt.Sprintf("The Pod of the Job %s, which restores the backup %s, does not start: %s",
-			j.Name, from.Backup, j.NotStarting))
+			j.Name, id, j.NotStarting))
 	}
-	p := wait(poll, "Restoring the backup %s by the Job %s", from.Backup, j.Name)
+	p := wait(poll, "Restoring the backup %s by the Job %s", id, j.Name)
 	p.byJob = true
 	return p
 }
@@ -338,12 +363,15 @@ func backupStatus(o *observed, p plan) *v1.BackupStatus {
 	return status
 }
 
-// restoreStatus returns the status of the restore, while p is what the operator does next: when it began, and the result of its Job, once
-// the Job has succeeded.
+// restoreStatus returns the status of the restore, while p is what the operator does next: when it began, which backup is the latest, and
+// the result of its Job, once the Job has succeeded.
 func restoreStatus(o *observed, p plan) *v1.RestoreStatus {
-	j := o.jobOf("")
+	if !o.toBeRestored() {
+		return o.rdc.Status.Restore
+	}
+	j := o.jobOfRestore()
 	starts := slices.ContainsFunc(p.commands, func(c command) bool { return c.verb == startRestore })
-	if !o.toBeRestored() || (j == nil && !starts) {
+	if j == nil && !starts {
 		return o.rdc.Status.Restore
 	}
 	status := o.rdc.Status.Restore.DeepCopy()
@@ -353,8 +381,12 @@ func restoreStatus(o *observed, p plan) *v1.RestoreStatus {
 	if j == nil || j.Ended != batchv1.JobComplete || j.Result == nil {
 		return status
 	}
+	if j.ID == v1.LatestBackup {
+		status.ID = j.Result.ID
+		return status
+	}
 	return &v1.RestoreStatus{
-		StartedAt: status.StartedAt, ID: cmp.Or(j.Result.ID, o.rdc.Spec.RestoreFrom.Backup),
+		StartedAt: status.StartedAt, ID: cmp.Or(j.Result.ID, o.restoredBackup()),
 		Keys: j.Result.Keys, Skipped: j.Result.Skipped, Expired: j.Result.Expired, Warning: j.Result.Warning,
 		CompletedAt: &metav1.Time{Time: j.EndedAt},
 	}

@@ -68,11 +68,15 @@ func runningBackup(id string) alter {
 	return func(o *observed) { o.rdc.Status.Backup.Running = id }
 }
 
-// jobIs adds the Job of a backup; with the ID "", the one that restores a backup.
+// jobIs adds the Job of a backup; with the ID "", the one that restores a backup, and with LatestBackup, the one that chooses which.
 func jobIs(id string, ended batchv1.JobConditionType, changes ...func(*job)) alter {
 	return func(o *observed) {
 		j := &job{Name: restoreName(o.rdc), UID: types.UID("job-" + id), ID: id, Ended: ended}
-		if id != "" {
+		switch id {
+		case "":
+		case v1.LatestBackup:
+			j.Name = choiceName(o.rdc)
+		default:
 			j.Name = backupName(o.rdc, id)
 		}
 		if ended != "" {
@@ -142,6 +146,9 @@ func TestDecideBackups(t *testing.T) {
 			seen: see(six(), due, restoring, jobIs("", "")), want: decision{step: "Restoring the backup latest", wait: poll},
 		},
 		"after it was restored": {seen: see(six(), due, restored), want: begins},
+		"the Job that chose what was restored is no backup": {
+			seen: see(six(), due, restored, jobIs(v1.LatestBackup, "")), want: settledIs.making("delete Job demo-restore-latest", create),
+		},
 		"not while slots are open": {
 			seen: see(six(), due, moving("100", 0, 1, true)), want: moves("100", "move slots demo-0 demo-1 100"),
 		},
@@ -258,6 +265,14 @@ func TestDecideBackupsOfPodsThatDiffer(t *testing.T) {
 
 func begun(o *observed) { o.rdc.Status.Restore = &v1.RestoreStatus{StartedAt: ptr.To(at(13, 0))} }
 
+// chose has the Job that chooses end with an ID.
+func chose(id string) alter {
+	return jobIs(v1.LatestBackup, batchv1.JobComplete, func(j *job) { j.Result.ID = id })
+}
+
+// chosen is the status with the ID of the latest backup.
+func chosen(o *observed) { begun(o); o.rdc.Status.Restore.ID = dueID }
+
 func TestDecideRestore(t *testing.T) {
 	const create = "create Job of restore"
 	decisions{
@@ -269,6 +284,28 @@ func TestDecideRestore(t *testing.T) {
 		},
 		"the operator ended before it created the Job": {
 			seen: see(six(), restoring, begun, viewed(func(v *redisnode.View) { v.Keys = 1 }, 1)), want: does("Restoring the backup latest", create),
+		},
+		"the latest backup is being chosen": {
+			seen: see(six(), restoring, begun, jobIs(v1.LatestBackup, "")), want: decision{step: "by the Job demo-restore-latest", wait: poll},
+		},
+		"there is none to choose": {
+			seen: see(six(), restoring, begun, jobIs(v1.LatestBackup, batchv1.JobFailed)),
+			want: decision{step: "The Job demo-restore-latest, which restores the backup latest, failed", reason: reasonRestoreFailed, wait: poll},
+		},
+		"the choice is in the status before the restore begins": {
+			seen: see(six(), restoring, begun, chose(dueID)), want: waits("Restoring the backup " + dueID),
+		},
+		"and then its Job is created": {
+			seen: see(six(), restoring, chosen, chose(dueID)),
+			want: does("Restoring the backup "+dueID, create).making("delete Job demo-restore-latest"),
+		},
+		"the choice is lost: another Job chooses": {
+			seen: see(six(), restoring, begun, chose("")),
+			want: waits("Restoring the backup latest").making("delete Job demo-restore-latest"),
+		},
+		"the chosen backup is gone": {
+			seen: see(six(), restoring, chosen, jobIs("", batchv1.JobFailed)),
+			want: decision{step: "which restores the backup " + dueID + ", failed", reason: reasonRestoreFailed, wait: poll},
 		},
 		"the Pod of its Job does not start": {
 			seen: see(six(), restoring, begun, jobIs("", "", func(j *job) { j.NotStarting = "ImagePullBackOff" })),
@@ -441,6 +478,12 @@ func TestTheStatusOfARestore(t *testing.T) {
 		"it waits for a node": {
 			see(six(), restoring, under(opRestore), begun, jobIs("", ""), silenced(time.Minute, 1)), runs, reasonSilent, opRestore,
 		},
+		"the latest is chosen": {
+			see(six(), restoring, begun, chose(dueID)), &v1.RestoreStatus{StartedAt: &started, ID: dueID}, reasonRestoring, opRestore,
+		},
+		"the chosen one is restored": {
+			see(six(), restoring, chosen, jobIs("", "")), &v1.RestoreStatus{StartedAt: &started, ID: dueID}, reasonRestoring, opRestore,
+		},
 		"it has failed": {see(six(), restoring, begun, jobIs("", batchv1.JobFailed)), runs, reasonRestoreFailed, opRestore},
 		"it has succeeded": {
 			see(six(), restoring, begun, jobIs("", batchv1.JobComplete, func(j *job) { j.Result.ID = dueID })),
@@ -516,6 +559,9 @@ func TestNamesOfJobs(t *testing.T) {
 		}
 		if id, ok := backupOf(rdc, restore); id != "" || !ok {
 			t.Errorf("%s has the backup %q, and is known: %t", restore, id, ok)
+		}
+		if id, ok := backupOf(rdc, choiceName(rdc)); id != v1.LatestBackup || !ok || len(choiceName(rdc)) > 63 {
+			t.Errorf("%s has the backup %q, and is known: %t", choiceName(rdc), id, ok)
 		}
 		for _, other := range []string{name, name + "-backup", name + "-backup-1", "y-backup-20260109t130000z", name + "-20260109t130000z"} {
 			if id, ok := backupOf(rdc, other); ok {

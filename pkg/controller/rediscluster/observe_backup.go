@@ -27,7 +27,7 @@ import (
 type job struct {
 	Name string    `json:"name"`
 	UID  types.UID `json:"uid"`
-	// ID is the ID of the backup that it makes; "" if it restores one.
+	// ID is the ID of the backup that it makes; "" if it restores one, and LatestBackup if it chooses which.
 	ID string `json:"id,omitempty"`
 	// Ended is Complete or Failed; "" while the Job runs. EndedAt is when it ended.
 	Ended   batchv1.JobConditionType `json:"ended,omitempty"`
@@ -106,9 +106,12 @@ func endOf(j *batchv1.Job) *batchv1.JobCondition {
 	return nil
 }
 
+// restores returns whether the Job is of a restore.
+func (j *job) restores() bool { return j.ID == "" || j.ID == v1.LatestBackup }
+
 // needsResult returns whether the status does not have the result of a Job.
 func (o *observed) needsResult(j *job) bool {
-	if j.ID == "" {
+	if j.restores() {
 		return o.toBeRestored()
 	}
 	return o.rdc.Status.Backup != nil && o.rdc.Status.Backup.Running == j.ID
