@@ -68,6 +68,16 @@ func (s *stage) end(name string, exitCode int32, message string) {
 	s.catchUp()
 }
 
+// editJob changes the first Job.
+func (s *stage) editJob(change func(*batchv1.Job)) {
+	s.t.Helper()
+	j := s.jobs()[0].DeepCopy()
+	change(j)
+	if err := s.kube.Tracker().Update(jobsResource, j, "default"); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 // withUIDs makes the API server give each Job a UID, and the time of its creation.
 func (s *stage) withUIDs() {
 	n := 0
@@ -320,6 +330,53 @@ func TestSyncReportsAJobThatIsRejected(t *testing.T) {
 	}
 }
 
+// TestSyncReplacesAJobThatDoesNotStart changes the spec while a Job runs. The Job is replaced at once if its Pod does not run, by one with
+// the same ID.
+func TestSyncReplacesAJobThatDoesNotStart(t *testing.T) {
+	const name = "demo-backup-20260109t140000z"
+	otherClaim := func(rdc *v1.RedisCluster) { rdc.Spec.Backup.PersistentVolumeClaim.ClaimName = "other" }
+	for sentence, test := range map[string]struct {
+		change func(*v1.RedisCluster)
+		given  func(*stage) // after the Job was created
+		want   []string
+	}{
+		"another claim": {otherClaim, func(*stage) {}, []string{"delete jobs " + name, "create jobs " + name}},
+		"another Secret for the image": {func(rdc *v1.RedisCluster) {
+			rdc.Spec.PodTemplate = &v1.PodTemplate{ImagePullSecrets: []corev1.LocalObjectReference{{Name: "registry"}}}
+		}, func(*stage) {}, []string{"delete jobs " + name, "create jobs " + name}},
+		"another schedule": {func(rdc *v1.RedisCluster) { rdc.Spec.Backup.Schedule = "30 * * * *" }, func(*stage) {}, nil},
+		"another claim, while the Pod runs": {otherClaim, func(s *stage) {
+			s.editJob(func(j *batchv1.Job) { j.Status.Ready = ptr.To[int32](1) })
+		}, nil},
+		"another claim, and the Job is of an earlier version": {otherClaim, func(s *stage) {
+			s.editJob(func(j *batchv1.Job) { j.Annotations = nil })
+		}, nil},
+		"the operator has no image": {otherClaim, func(s *stage) { s.controller.backupImage = "" }, nil},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			s := playing(t, sixStored()).settle()
+			s.withUIDs()
+			s.edit(backedUpHourly)
+			s.stepTo(at(13, 55))
+			s.stepTo(at(14, 0))
+			test.given(s)
+			s.edit(test.change)
+			var writes []string
+			for second := range 8 {
+				for _, w := range s.stepTo(metav1.NewTime(at(14, 0).Add(time.Duration(second) * time.Second))) {
+					if strings.Contains(w, " jobs ") {
+						writes = append(writes, w)
+					}
+				}
+			}
+			wantWrites(t, writes, test.want...)
+			if status := s.rdc().Status.Backup; status.Running != "20260109T140000Z" {
+				t.Errorf("the status is %+v", status)
+			}
+		})
+	}
+}
+
 // A Job that the cache does not show yet is not created twice, and is no conflict.
 func TestSyncFindsItsOwnJob(t *testing.T) {
 	s := playing(t, sixStored()).settle()
@@ -527,6 +584,27 @@ func TestSyncRestoresABackupAfterEachCrash(t *testing.T) {
 		if !slices.Equal(created, once) || status == nil || status.ID == v1.LatestBackup || status.Keys != 30 || ready != reasonFormed {
 			t.Errorf("after a crash before the write %d: the Jobs %q, %+v, Ready is %s", n, created, status, ready)
 		}
+	}
+}
+
+// The Job that chose the latest backup cannot be deleted: the restore goes on, and no Job counts as rejected.
+func TestADeletionThatFailsHoldsNoRestore(t *testing.T) {
+	o := sixStored()
+	restoring(o)
+	s := playing(t, o)
+	s.withUIDs()
+	s.kube.PrependReactor("delete", "jobs", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, errors.New("connection refused")
+	})
+	s.stepTo(at(13, 51))
+	s.stepTo(at(13, 52))
+	s.end("demo-restore-latest", 0, `{"id":"20260108T130000Z","keys":30}`)
+	s.stepTo(at(13, 54))
+	s.stepTo(at(13, 55))
+	s.stepTo(at(13, 56))
+	ready := meta.FindStatusCondition(s.rdc().Status.Conditions, "Ready")
+	if len(s.jobs()) != 2 || ready.Reason != reasonRestoring || strings.Contains(ready.Message, "refused") {
+		t.Errorf("there are %d Jobs, and Ready is %s: %s", len(s.jobs()), ready.Reason, ready.Message)
 	}
 }
 

@@ -150,7 +150,7 @@ func (j *job) message() string {
 func backupCommands(o *observed, p plan) []command {
 	var commands []command
 	for _, j := range o.jobs {
-		if !j.Deleting && !o.needsJob(j) {
+		if !j.Deleting && (j.Outdated || !o.needsJob(j)) {
 			commands = append(commands, command{verb: deleteJob, names: []string{j.Name}})
 		}
 	}
@@ -301,7 +301,7 @@ func restoreBackup(o *observed) *plan {
 		return held(reasonRestoreFailed, fmt.Sprintf("The Job %s, which restores the backup %s, failed: %s. Correct the cause, and delete "+
 			"the Job to try again, or remove spec.restoreFrom to use the cluster as it is", j.Name, id, j.message()))
 	case j.Ended == batchv1.JobComplete && j.Result == nil:
-		return wait(check, "Waiting for the result of the Job %s: %s", j.Name, o.jobRejection)
+		return wait(check, "Waiting for the result of the Job %s: %s", j.Name, o.jobFailure)
 	case j.Ended == batchv1.JobComplete && j.ID == v1.LatestBackup:
 		return wait(check, "Restoring the backup %s", cmp.Or(j.Result.ID, id)) // The status gets the choice.
 	case j.Ended == batchv1.JobComplete:
@@ -421,8 +421,10 @@ func backedUp(o *observed, p plan, status *v1.BackupStatus) (ok bool, reason, me
 	if j := o.jobOf(status.Running); status.Running != "" && j != nil && j.NotStarting != "" {
 		message += fmt.Sprintf(". The Pod of the Job %s does not start: %s", j.Name, j.NotStarting)
 	}
-	if o.jobRejection != "" {
-		message += ". " + o.jobRejection
+	for _, failed := range []string{o.jobRejection, o.jobFailure} {
+		if failed != "" {
+			message += ". " + failed
+		}
 	}
 	return ok, reason, message
 }

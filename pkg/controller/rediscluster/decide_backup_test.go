@@ -109,6 +109,8 @@ func withoutImage(o *observed) { o.backupImage = "" }
 
 func deleting(j *job) { j.Deleting = true }
 
+func outdated(j *job) { j.NotStarting, j.Outdated = "ErrImagePull", true }
+
 func jobRejected(before time.Duration) alter {
 	return func(o *observed) { o.jobRejection, o.jobRejectedAt = "exceeded quota", seenAt.Add(-before) }
 }
@@ -203,6 +205,11 @@ func TestDecideBackups(t *testing.T) {
 		"a request waits while slots are open": {
 			seen: see(six(), none, requested("2"), moving("100", 0, 1, true)), want: moves("100", "move slots demo-0 demo-1 100"),
 		},
+		"one does not start, and the cause is corrected": {
+			seen: see(six(), none, runningBackup(dueID), jobIs(dueID, "", outdated)),
+			want: settledIs.making("delete Job demo-backup-20260109t130000z"),
+		},
+		"it is replaced once it is gone": {seen: see(six(), none, runningBackup(dueID)), want: begins},
 		"the last good and the last bad Job stay": {
 			seen: see(six(), hourly(at(13, 0)), jobIs("20260109T090000Z", batchv1.JobComplete), jobIs("20260109T100000Z", batchv1.JobFailed),
 				jobIs("20260109T110000Z", batchv1.JobFailed), jobIs("20260109T120000Z", batchv1.JobComplete)),
@@ -313,7 +320,7 @@ func TestDecideRestore(t *testing.T) {
 		},
 		"its result cannot be read": {
 			seen: see(six(), restoring, begun, jobIs("", batchv1.JobComplete, func(j *job) { j.Result = nil }), func(o *observed) {
-				o.jobRejection = "list Pods: forbidden"
+				o.jobFailure = "list Pods: forbidden"
 			}),
 			want: waits("list Pods: forbidden"),
 		},
@@ -334,6 +341,14 @@ func TestDecideRestore(t *testing.T) {
 		"it is done, and its Job stays": {seen: see(six(), restored, jobIs("", batchv1.JobComplete)), want: settledIs},
 		"without an image it is a problem": {
 			seen: see(six(), restoring, withoutImage), want: decision{step: "without --backup-image", reason: reasonNoImage, wait: poll},
+		},
+		"an old Job cannot be deleted: its Job is created": {
+			seen: see(six(), restoring, func(o *observed) { o.jobFailure = "delete Job: forbidden" }),
+			want: does("Restoring the backup latest", create),
+		},
+		"the cause is corrected: its Job is replaced": {
+			seen: see(six(), restoring, begun, jobIs("", "", outdated)),
+			want: decision{step: "does not start: ErrImagePull", reason: reasonNotStarting, wait: poll}.making("delete Job demo-restore"),
 		},
 		"its Job is rejected, and the operator waits": {
 			seen: see(six(), restoring, jobRejected(secretEvery-1)), want: decision{step: "exceeded quota", reason: reasonJobRejected, wait: poll},

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"net"
 	"strconv"
@@ -27,6 +28,9 @@ const (
 	containerJob = "backup"
 	// userJob is the ID of the user nonroot of the operator's image, and of its group.
 	userJob = 65532
+
+	// annotationTemplate on a Job is a hash of what it takes from the spec.
+	annotationTemplate = v1.GroupName + "/template-hash"
 
 	suffixBackup  = "-backup-"
 	suffixRestore = "-restore"
@@ -191,10 +195,11 @@ func newJob(rdc *v1.RedisCluster, name, image string, args []string, a access, s
 		}
 	}
 	addStore(&pod, store)
+	hash := hashOf(&pod)
 	addAccess(&pod, rdc, a)
 	return &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: name, Namespace: rdc.Namespace, Labels: ofJob,
+			Name: name, Namespace: rdc.Namespace, Labels: ofJob, Annotations: map[string]string{annotationTemplate: hash},
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(rdc, kind)},
 		},
 		Spec: batchv1.JobSpec{
@@ -204,6 +209,13 @@ func newJob(rdc *v1.RedisCluster, name, image string, args []string, a access, s
 			Template:              corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: ofPods}, Spec: pod},
 		},
 	}
+}
+
+// hashOf returns a hash of a Pod's spec.
+func hashOf(pod *corev1.PodSpec) string {
+	text, _ := json.Marshal(pod) // It cannot fail: the type has no interfaces, and quantities are valid.
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])[:16]
 }
 
 // jobSecurity is podSecurity for the user of the operator's image.
