@@ -606,6 +606,9 @@ func TestADeletionThatFailsHoldsNoRestore(t *testing.T) {
 	if len(s.jobs()) != 2 || ready.Reason != reasonRestoring || strings.Contains(ready.Message, "refused") {
 		t.Errorf("there are %d Jobs, and Ready is %s: %s", len(s.jobs()), ready.Reason, ready.Message)
 	}
+	if is := s.controller.sessions.get(s.rdc()); is.jobRejection != "" || !strings.Contains(is.jobFailure, "refused") {
+		t.Errorf("Jobs are rejected: %q, and not deleted: %q", is.jobRejection, is.jobFailure)
+	}
 }
 
 // An error of a request about a backup is in the condition BackedUp alone, and ends no sync: a Pod that is gone is created again.
