@@ -13,7 +13,7 @@ import (
 func TestTheTemplatesThatAreMadeOfOtherFilesAreUpToDate(t *testing.T) {
 	want, err := generate(artifacts)
 	succeed(t, err)
-	got, err := generated(artifacts)
+	got, err := existing(artifacts)
 	succeed(t, err)
 	const remedy = `run "go run ." in hack/chart, and commit the result`
 	for path, text := range want {
@@ -33,7 +33,7 @@ func TestWriteCreatesUpdatesAndDeletesFiles(t *testing.T) {
 	for _, part := range []string{"crd", "rbac", "webhook", "prometheus"} {
 		succeed(t, os.CopyFS(filepath.Join(dir, part), os.DirFS(filepath.Join(artifacts, part))))
 	}
-	begin, _, _ := strings.Cut(mark, "%s")
+	begin, _, _ := strings.Cut(header, "%s")
 	templates := filepath.Join(dir, templateDir)
 	for path, text := range map[string]string{
 		"crds/gone_things.yaml":   begin,                // no longer made
@@ -65,7 +65,7 @@ func TestAManifestThatLooksOtherwiseIsRefusedAndNotHalfMade(t *testing.T) {
 		want     string
 	}{
 		"a definition without annotations": {
-			crd, "---\napiVersion: v1\nmetadata:\n  name: a\n", `it has "\n  annotations:\n" 0 times, not 1 times`,
+			crd, "---\napiVersion: v1\nmetadata:\n  name: a\n", `contains "\n  annotations:\n" 0 times, want 1`,
 		},
 		"a webhook of another namespace": {
 			webhooks, "metadata:\n  labels:\n    app.kubernetes.io/name: glassback\n  clientConfig:\n        namespace: elsewhere\n" +
@@ -73,7 +73,7 @@ func TestAManifestThatLooksOtherwiseIsRefusedAndNotHalfMade(t *testing.T) {
 			"glassback-system",
 		},
 		"roles of users of which one is missing": {
-			userRoles, "metadata:\n  labels:\n    app.kubernetes.io/name: glassback\n", "1 times, not 3 times",
+			userRoles, "metadata:\n  labels:\n    app.kubernetes.io/name: glassback\n", "1 times, want 3",
 		},
 		"no rules": {rules, "kind: ClusterRole\n", "no rules"},
 		"a rule about an unexpected resource of the cluster": {

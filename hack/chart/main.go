@@ -29,7 +29,7 @@ func write(artifacts string) error {
 	if err != nil {
 		return err
 	}
-	present, err := generated(artifacts)
+	present, err := existing(artifacts)
 	if err != nil {
 		return err
 	}

@@ -42,7 +42,7 @@ func runs(controller string) string { return fmt.Sprintf("(has %q .controllers)"
 func rules(manifest string) (string, error) {
 	_, list, found := strings.Cut(manifest, "\nrules:\n")
 	if !found {
-		return "", fmt.Errorf("it has no rules")
+		return "", fmt.Errorf("the manifest has no rules")
 	}
 	var out strings.Builder
 	out.WriteString(`{{- define "glassback.rules" -}}` + "\n")

@@ -15,7 +15,7 @@ import (
 	releaseutil "helm.sh/helm/v4/pkg/release/v1/util"
 )
 
-// uninstalled returns the objects that Helm deletes, in its order.
+// uninstalled returns the names of the objects that an uninstall deletes, in the order of their deletion.
 func uninstalled(t *testing.T, values string) []string {
 	t.Helper()
 	r, err := install(t, values)
@@ -31,7 +31,7 @@ func uninstalled(t *testing.T, values string) []string {
 	return names
 }
 
-func TestAnUninstallLeavesTheDefinitionsAndNothingElse(t *testing.T) {
+func TestAnUninstallKeepsOnlyTheDefinitions(t *testing.T) {
 	deleted := uninstalled(t, "")
 	for name := range render(t, "") {
 		if kept := !slices.Contains(deleted, name); kept != strings.HasPrefix(name, "CustomResourceDefinition/") {
@@ -39,13 +39,13 @@ func TestAnUninstallLeavesTheDefinitionsAndNothingElse(t *testing.T) {
 		}
 	}
 	if len(uninstalled(t, "crds: {keep: false}")) != len(render(t, "")) {
-		t.Error("with crds.keep off, something is kept")
+		t.Error("with crds.keep=false, an uninstall keeps objects")
 	}
 }
 
-// The API server must not call a webhook whose operator has ended. The operator, which ends meanwhile, must not create deleted objects
-// again.
-func TestAnUninstallTakesTheRightsAwayBeforeWhatTheyAreAbout(t *testing.T) {
+// An uninstall deletes the webhook configurations before the operator, so that the API server calls no webhook that does not answer. It
+// deletes the RoleBindings before the Secret and the Lease. Otherwise the operator, which still runs, could create these objects again.
+func TestTheOrderOfAnUninstall(t *testing.T) {
 	order := uninstalled(t, "")
 	for _, pair := range [][2]string{
 		{"ValidatingWebhookConfiguration/glassback", "Deployment/glassback-manager"},
@@ -56,34 +56,34 @@ func TestAnUninstallTakesTheRightsAwayBeforeWhatTheyAreAbout(t *testing.T) {
 	} {
 		first, second := slices.Index(order, pair[0]), slices.Index(order, pair[1])
 		if first < 0 || second < 0 || first > second {
-			t.Errorf("%s is deleted as number %d, %s as number %d", pair[0], first, pair[1], second)
+			t.Errorf("%s is deleted at position %d, %s at %d; want the first one before the second one", pair[0], first, pair[1], second)
 		}
 	}
 }
 
 // No version of the chart contains the fields that the operator writes, so no upgrade removes them.
-func TestTheChartSaysNothingOfWhatTheOperatorWrites(t *testing.T) {
+func TestTheChartLeavesOutTheFieldsOfTheOperator(t *testing.T) {
 	all := render(t, "")
 	for _, kind := range []string{"Mutating", "Validating"} {
 		webhooks, _ := all[kind+"WebhookConfiguration/glassback"].field("webhooks").([]any)
 		if len(webhooks) == 0 {
-			t.Errorf("there are no %s webhooks", kind)
+			t.Errorf("the chart has no %sWebhookConfiguration with webhooks", kind)
 		}
 		for _, w := range webhooks {
-			if bundle, said := object(w.(map[string]any)).field("clientConfig").(map[string]any)["caBundle"]; said {
+			if bundle, exists := object(w.(map[string]any)).field("clientConfig").(map[string]any)["caBundle"]; exists {
 				t.Errorf("a %s webhook has the caBundle %v", kind, bundle)
 			}
 		}
 	}
 	if data := all["Secret/glassback-webhook-ca"].field("data"); data != nil {
-		t.Errorf("the Secret has %v", data)
+		t.Errorf("the Secret has the data %v", data)
 	}
 	if spec, _ := all["Lease/glassback"].field("spec").(map[string]any); len(spec) > 0 {
-		t.Errorf("the Lease has %v", spec)
+		t.Errorf("the Lease has the spec %v", spec)
 	}
 }
 
-// A release is kept in a Secret, which can have 1 MiB.
+// Helm stores each release in a Secret. A Secret can have 1 MiB.
 func TestTheReleaseFitsIntoASecret(t *testing.T) {
 	r, err := install(t, everything)
 	succeed(t, err)
@@ -96,11 +96,11 @@ func TestTheReleaseFitsIntoASecret(t *testing.T) {
 	}
 	succeed(t, w.Close())
 	if size := base64.StdEncoding.EncodedLen(zipped.Len()); size > 512<<10 {
-		t.Errorf("a release takes %d bytes", size)
+		t.Errorf("a release has %d bytes, want %d at most", size, 512<<10)
 	}
 }
 
-func TestTheNotesWarnOfWhatIsOff(t *testing.T) {
+func TestTheNotesWarnOfDisabledParts(t *testing.T) {
 	for values, want := range map[string][]string{
 		"":                             nil,
 		"crds: {install: false}":       {"crds.install is false"},
@@ -119,7 +119,7 @@ func TestTheNotesWarnOfWhatIsOff(t *testing.T) {
 		}
 		for _, warning := range want {
 			if !strings.Contains(notes, "WARNING: "+warning) {
-				t.Errorf("with %q nothing says that %s:\n%s", values, warning, notes)
+				t.Errorf("with %q, no warning says that %s:\n%s", values, warning, notes)
 			}
 		}
 		if !strings.Contains(notes, "/glassback check") || strings.Contains(notes, "<no value>") {

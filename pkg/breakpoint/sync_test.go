@@ -20,16 +20,16 @@ import (
 
 var key = cache.NewObjectName("default", "sample")
 
-func TestHeldSyncsWaitAndTheirKeysAreWithTheWorker(t *testing.T) {
+func TestAHeldSyncKeepsItsWorkerAndItsKey(t *testing.T) {
 	for name, test := range map[string]struct {
 		delay   time.Duration
-		release time.Duration // 0: the limit does
+		release time.Duration // 0: Limit ends the hold
 		want    []string      // when syncs began
 	}{
-		"until they are released":       {release: time.Minute, want: []string{"1m0s", "1m0s"}},
-		"until the limit":               {want: []string{"5m0s", "5m0s"}},
-		"each for a while":              {delay: 3 * time.Second, want: []string{"3s", "6s"}},
-		"each for a while, and no more": {delay: time.Hour, release: time.Second, want: []string{"1s", "1s"}},
+		"until the release":                        {release: time.Minute, want: []string{"1m0s", "1m0s"}},
+		"until the limit":                          {want: []string{"5m0s", "5m0s"}},
+		"each for the delay":                       {delay: 3 * time.Second, want: []string{"3s", "6s"}},
+		"until the release, before the delay ends": {delay: time.Hour, release: time.Second, want: []string{"1s", "1s"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -41,10 +41,10 @@ func TestHeldSyncsWaitAndTheirKeysAreWithTheWorker(t *testing.T) {
 					syncs = append(syncs, time.Since(start).String())
 					return 0, nil
 				})
-				held.Hold(time.Hour) // The next one replaces it.
+				held.Hold(time.Hour) // The next hold replaces this one.
 				held.Hold(test.delay)
 				if hold := held.Held(); hold == nil || hold.Delay != test.delay.Seconds() || hold.Until.Sub(hold.Since) != Limit {
-					t.Errorf("held is %+v", hold)
+					t.Errorf("the hold is %+v", hold)
 				}
 				l.Add(key, trace.Cause{Verb: "Added"})
 				ctx, cancel := context.WithCancel(t.Context())
@@ -53,9 +53,9 @@ func TestHeldSyncsWaitAndTheirKeysAreWithTheWorker(t *testing.T) {
 				defer running.Wait()
 				defer cancel()
 				synctest.Wait()
-				l.Add(key, trace.Cause{Verb: "Updated"}) // is not synced beside the first
+				l.Add(key, trace.Cause{Verb: "Updated"}) // waits until the first sync of the key has ended
 				if state := l.Snapshot(); len(state.Syncing) != 1 || len(state.Waiting) != 1 {
-					t.Errorf("the state is %+v", state)
+					t.Errorf("the queue is %+v, want one key that is synced, and one that waits", state)
 				}
 				if test.release > 0 {
 					time.Sleep(test.release)
@@ -71,8 +71,8 @@ func TestHeldSyncsWaitAndTheirKeysAreWithTheWorker(t *testing.T) {
 	}
 }
 
-// Two holds at once: in any order, one release lets all workers continue.
-func TestTwoHoldsAtOnce(t *testing.T) {
+// After concurrent holds, one release lets all workers continue.
+func TestConcurrentHolds(t *testing.T) {
 	for range 1000 {
 		var s Sync
 		var holders, workers sync.WaitGroup
@@ -82,7 +82,7 @@ func TestTwoHoldsAtOnce(t *testing.T) {
 		}
 		holders.Wait()
 		s.Release()
-		workers.Wait() // or the test never ends
+		workers.Wait() // If a worker still waits, the test times out.
 	}
 }
 
@@ -95,11 +95,11 @@ func TestACancelledSyncDoesNotBegin(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		wrapped := s.Wrap(func(context.Context, cache.ObjectName) (time.Duration, error) {
-			t.Error("it began")
+			t.Error("the sync began")
 			return 0, nil
 		})
 		if _, err := wrapped(ctx, key); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("it returned %v", err)
+			t.Errorf("the sync returned %v, want the error of its context", err)
 		}
 	})
 }

@@ -5,18 +5,18 @@ package child
 
 import "k8s.io/apimachinery/pkg/types"
 
-// State is what a record has of an observed child.
+// State is the part of an observed child that a controller's record contains.
 type State struct {
 	UID             types.UID `json:"uid"`
 	ResourceVersion string    `json:"resourceVersion"`
 	Deleting        bool      `json:"deleting,omitempty"`
-	// Other says that the owner does not control the object.
+	// Other is set if the object is the field Other of the Observed: its owner is another one, or none.
 	Other bool `json:"other,omitempty"`
-	// Unreadable is as in Observed.
+	// Unreadable is the field of the same name of the Observed.
 	Unreadable string `json:"unreadable,omitempty"`
 }
 
-// State returns the state for a record; nil if there is no object.
+// State returns the State of o. It returns nil if the cache has no object of that name.
 func (o *Observed[T, A]) State() *State {
 	var none T
 	object := o.Object

@@ -16,7 +16,7 @@ import (
 	"strings"
 )
 
-// Secrets are texts that no output may hold, by a name for each.
+// Secrets are texts that no output may contain, by name.
 type Secrets map[string]string
 
 // A part of a secret is a leak too: client-go cuts long bodies. Shorter parts may occur by chance.
@@ -25,9 +25,9 @@ const (
 	minLength  = 8  // of a whole secret
 )
 
-// In returns a line for each secret that a text holds, whole or in part: its name, and the text around
-// it. It finds a secret as it is, quoted, in base64 at any alignment, in hexadecimal, as Go prints
-// bytes, encoded for a URL once or twice, broken into lines, and in a hexdump.
+// In returns a line for each secret of which text contains a part. The line has the name of the secret, and the text around the part.
+// In finds a secret in plain text, quoted, in base64 at any alignment, in hexadecimal, as Go prints bytes, escaped for a URL once or twice,
+// with line breaks, and in a hexdump.
 func (s Secrets) In(text string) []string {
 	views := []string{text, squeeze.Replace(text), undump(text)}
 	var found []string
@@ -43,7 +43,7 @@ func (s Secrets) In(text string) []string {
 	return found
 }
 
-// index returns where the first of the parts is that a text holds, and -1 if it holds none.
+// index returns the position in text of the first of the parts that text contains. It returns -1 if text contains none.
 func index(text string, parts []string) int {
 	for _, part := range parts {
 		if at := strings.Index(text, part); at >= 0 {
@@ -53,10 +53,10 @@ func index(text string, parts []string) int {
 	return -1
 }
 
-// armour is text in every key and certificate that is not secret.
+// armour matches the first and last lines of PEM data, which are not secret.
 var armour = regexp.MustCompile(`-----[A-Z ]+-----\n?`)
 
-// partsOf returns the texts to search for, to find a secret in any form.
+// partsOf returns the texts to search for: parts of the secret in all encodings.
 func partsOf(secret string) []string {
 	secret = strings.TrimSpace(armour.ReplaceAllString(secret, ""))
 	var parts []string
@@ -72,7 +72,7 @@ func partsOf(secret string) []string {
 	return slices.Compact(parts)
 }
 
-// forms returns a text in all encodings.
+// forms returns text in all encodings.
 func forms(text string) []string {
 	in64 := func(e *base64.Encoding) string { return e.EncodeToString([]byte(text)) }
 	all := []string{hex.EncodeToString([]byte(text)), strings.ToUpper(hex.EncodeToString([]byte(text)))}
@@ -95,7 +95,7 @@ func forms(text string) []string {
 // squeeze removes the characters that divide a text into lines or elements.
 var squeeze = strings.NewReplacer("\n", "", "\r", "", "\t", "", " ", "", `\n`, "", `\t`, "", `"`, "", ",", "")
 
-// dumpLine is one of encoding/hex.Dump, which client-go logs a body of protobuf by.
+// dumpLine matches a line of encoding/hex.Dump. client-go logs a protobuf body in this format.
 var dumpLine = regexp.MustCompile(`[0-9a-f]{8}  ((?:[0-9a-f]{2}  ?){1,16}) *\|`)
 
 // undump returns the bytes of all hexdumps in a text.

@@ -23,15 +23,14 @@ import (
 	"github.com/glassback/glassback/pkg/trace"
 )
 
-// SyncFunc brings the object named key to its desired state, as far as one pass can. Its result says
-// when the key returns without an event:
+// SyncFunc reconciles the object named key once. Its results say when Sync runs for the key again, if no event comes earlier:
 //
-//   - err: after a backoff, but no later than after, if that is positive;
-//   - after > 0, no err: after that time;
-//   - neither: not at all.
+//   - an error: after a backoff; if after > 0, not later than after that time;
+//   - after > 0 and no error: after that time;
+//   - after = 0 and no error: never.
 type SyncFunc func(ctx context.Context, key cache.ObjectName) (after time.Duration, err error)
 
-// Soonest returns the shorter of two times to wait, of which 0 is none: see SyncFunc.
+// Soonest returns the shorter of two delays. A delay of 0 means that there is none, as in the result of a SyncFunc.
 func Soonest(a, b time.Duration) time.Duration {
 	if a == 0 || b == 0 {
 		return a + b
@@ -47,8 +46,7 @@ type Config struct {
 	Kind string
 	// Sync is called with each key.
 	Sync SyncFunc
-	// A failed Sync is repeated after MinRetry, then after twice the time of the last retry, but after
-	// MaxRetry at most.
+	// MinRetry is the backoff after the first error for a key. Each further error doubles it, up to MaxRetry.
 	MinRetry, MaxRetry time.Duration
 	// Clock measures the delays; nil is the real clock.
 	Clock clock.WithTicker
@@ -66,7 +64,7 @@ type Loop struct {
 	causes   causes
 	metrics  Metrics
 	handlers []*handler
-	begun    atomic.Bool // Run has been called, and handlers add keys
+	begun    atomic.Bool // set by Run; handlers add keys only afterwards
 	workers  atomic.Int64
 }
 
@@ -74,7 +72,7 @@ type Loop struct {
 func New(config Config) *Loop {
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](config.MinRetry, config.MaxRetry)
 	l := &Loop{Config: config, limiter: limiter, causes: newCauses(), metrics: metricsOf(config.Name)}
-	// The three layers of client-go's workqueue, around an order of our own.
+	// These are the three layers of client-go's workqueue. The innermost one uses order instead of the default FIFO.
 	keys := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[cache.ObjectName]{
 		Name: config.Name, Clock: config.Clock, Queue: newOrder(func(key cache.ObjectName) bool { return l.causes.urgent(key, time.Now()) }),
 	})
@@ -87,8 +85,7 @@ func New(config Config) *Loop {
 	return l
 }
 
-// Add puts key into the queue, because of cause. It records the cause before the key: the worker that
-// gets the key finds it.
+// Add puts key into the queue because of cause. It records the cause first, so that the worker that gets the key finds the cause.
 func (l *Loop) Add(key cache.ObjectName, cause trace.Cause) {
 	if cause.Time.IsZero() {
 		cause.Time = time.Now()
@@ -107,10 +104,9 @@ func (l *Loop) object(key cache.ObjectName) trace.Object {
 	return trace.Object{Kind: l.Kind, Namespace: key.Namespace, Name: key.Name}
 }
 
-// Run adds the keys of all cached objects, and syncs keys with the given number of workers until ctx
-// ends. The caches must be synced. It returns when the last sync has ended. It leaves the keys that wait
-// in the queue then: the next start finds their objects again. Running syncs continue with drain, a
-// context that outlives ctx; cancel it to interrupt them.
+// Run adds the keys of all cached objects, and syncs keys with the given number of workers until ctx ends. The caches must be synced.
+// After ctx has ended, Run starts no sync, and returns when the last running one has ended. It drops the keys in the queue: the next start
+// adds the keys of all objects. Syncs get drain, a context that outlives ctx. Cancel drain to interrupt them.
 func (l *Loop) Run(ctx, drain context.Context, workers int) {
 	logger := klog.FromContext(ctx).WithValues("controller", l.Name)
 	drain = klog.NewContext(drain, logger)
@@ -135,7 +131,7 @@ func (l *Loop) Run(ctx, drain context.Context, workers int) {
 	logger.Info("Stopped controller")
 }
 
-// next syncs one key. It returns false once the queue is shut down and empty.
+// next syncs one key; after ctx has ended, it drops the key. It returns false once the queue is shut down and empty.
 func (l *Loop) next(ctx, drain context.Context) bool {
 	key, shutdown := l.Queue.Get()
 	if shutdown {
@@ -176,7 +172,7 @@ func (l *Loop) syncOnce(ctx context.Context, key cache.ObjectName) (after time.D
 	return l.Sync(ctx, key)
 }
 
-// finish adds the key again as the outcome says, and reports the outcome.
+// finish requeues the key if the outcome of its sync requires that, and reports the outcome.
 func (l *Loop) finish(logger klog.Logger, key cache.ObjectName, why Pending, took, after time.Duration, err error) {
 	event := l.event(trace.Done, key, why)
 	event.Duration, event.After = took, after
@@ -184,7 +180,7 @@ func (l *Loop) finish(logger klog.Logger, key cache.ObjectName, why Pending, too
 	if err == nil {
 		l.Queue.Forget(key)
 	} else {
-		// The error of errors.Join has a line for each: in a log, only the first one would have its object.
+		// errors.Join puts each error on a line of its own. A log must have all errors in the line that names the object.
 		event.Err = strings.ReplaceAll(err.Error(), "\n", "; ")
 		retry := l.limiter.When(key)
 		l.Queue.AddAfter(key, retry) // This is AddRateLimited, which does not return the delay.
@@ -197,7 +193,7 @@ func (l *Loop) finish(logger klog.Logger, key cache.ObjectName, why Pending, too
 	l.Trace.Report(event)
 	switch {
 	case isConflict(err):
-		// Another writer was first. The watch brings its version; nothing is wrong.
+		// The object has changed since it was cached. The watch will deliver the newer version: this is no error.
 		logger.V(4).Info("Sync met a conflict and runs again", "causes", why, "err", event.Err)
 	case err != nil:
 		logger.Error(errors.New(event.Err), "Sync failed and runs again", "causes", why, "duration", took, "retries", l.Queue.NumRequeues(key))

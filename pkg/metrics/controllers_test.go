@@ -39,7 +39,7 @@ func newLoop(name string, sync loop.SyncFunc) *loop.Loop {
 	return loop.New(loop.Config{Name: name, Sync: sync, MinRetry: time.Millisecond, MaxRetry: time.Second})
 }
 
-// once returns a Sync that does, for the keys of these names, what is said here when it is first called, and succeeds from then on.
+// once returns a Sync. Its first call for a key has the outcome of the key's name; all later calls succeed.
 func once(outcomes map[string]func() (time.Duration, error)) loop.SyncFunc {
 	var done sync.Map
 	return func(_ context.Context, key cache.ObjectName) (time.Duration, error) {
@@ -51,17 +51,17 @@ func once(outcomes map[string]func() (time.Duration, error)) loop.SyncFunc {
 }
 
 var outcomes = map[string]func() (time.Duration, error){
-	"fine":      nil,
-	"later":     func() (time.Duration, error) { return time.Hour, nil },
-	"failed":    func() (time.Duration, error) { return 0, errors.New("no") },
-	"failed-by": func() (time.Duration, error) { return time.Hour, errors.New("no, and again in an hour") },
-	"panicked":  func() (time.Duration, error) { panic("oh") },
+	"success":      nil,
+	"later":        func() (time.Duration, error) { return time.Hour, nil },
+	"failed":       func() (time.Duration, error) { return 0, errors.New("no") },
+	"failed-later": func() (time.Duration, error) { return time.Hour, errors.New("no, and again in an hour") },
+	"panicked":     func() (time.Duration, error) { panic("oh") },
 	"conflict": func() (time.Duration, error) {
-		return 0, apierrors.NewConflict(schema.GroupResource{Resource: "jobs"}, "j", errors.New("the version is another"))
+		return 0, apierrors.NewConflict(schema.GroupResource{Resource: "jobs"}, "j", errors.New("the object has been modified"))
 	},
 }
 
-// feedControllers runs two Loops of that name, as two namespaces have, with a key for each of outcomes.
+// feedControllers runs two Loops with the same name, as in an operator for two namespaces. Each syncs one key per outcome.
 func feedControllers(t *testing.T, name string) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
@@ -84,7 +84,7 @@ func TestControllers(t *testing.T) {
 	feedControllers(t, name)
 	s := scrape(t)
 	for result, want := range map[string]float64{
-		"success":       2 * 5, // all of them, but what comes in an hour
+		"success":       2 * 5, // each key except "later", if necessary after a retry
 		"error":         2 * 3,
 		"requeue":       2,
 		"requeue_after": 2,
@@ -101,7 +101,7 @@ func TestControllers(t *testing.T) {
 	s.expect(t, 2*10, "workqueue_adds_total", "name="+name)
 	s.expect(t, 0, "workqueue_depth", "name="+name)
 	s.expect(t, 2*10, "workqueue_work_duration_seconds", "name="+name)
-	s.expect(t, 2*6, "workqueue_retries_total", "name="+name) // To workqueues, what comes in an hour is a retry too.
+	s.expect(t, 2*6, "workqueue_retries_total", "name="+name) // Each AddAfter counts. "failed-later" leads to two.
 }
 
 func TestWorkers(t *testing.T) {
@@ -134,7 +134,8 @@ func TestWorkers(t *testing.T) {
 	})
 }
 
-// feedMissed syncs a MyCronJob of that namespace, every 5 s, that has not been looked at for a minute, and has no Pod to run by now.
+// feedMissed syncs a MyCronJob with a slot every 5 s, one minute after its last sync. Its spec has no Pod template, so all 12 slots are
+// missed.
 func feedMissed(t *testing.T, namespace string) {
 	t.Helper()
 	now := time.Unix(1_700_000_000, 0)
@@ -166,7 +167,7 @@ func TestMissedSlots(t *testing.T) {
 	scrape(t).expect(t, 12, "glassback_mycronjob_missed_total", "namespace="+namespace)
 }
 
-// Whoever is counted must not feel it.
+// TestCountingDoesNotAllocate keeps the metrics cheap: each sync of a controller updates them.
 func TestCountingDoesNotAllocate(t *testing.T) {
 	m := newControllers(promauto.With(prometheus.NewRegistry())).ForController("allocations")
 	causes := []trace.Cause{

@@ -1,7 +1,7 @@
 // Copyright The Glassback Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package must ends a test at the first error of its set-up. It is for tests.
+// Package must fails a test at an unexpected error, such as one of its set-up.
 package must
 
 import "testing"
@@ -9,7 +9,7 @@ import "testing"
 // Succeed fails the test, and ends it, if there is an error.
 func Succeed(t testing.TB, err error) {
 	if err != nil {
-		t.Helper() // Here, since it is slow: benchmarks call this function in their loops.
+		t.Helper() // Not before the if: Helper is slow, and benchmarks call Succeed in their loops.
 		t.Fatal(err)
 	}
 }

@@ -4,9 +4,15 @@
 package redisnode_test
 
 import (
+	"bytes"
 	"errors"
+	"io"
 	"maps"
+	"net"
+	"strconv"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/glassback/glassback/pkg/redisnode"
 	"github.com/glassback/glassback/pkg/redisnode/redistest"
@@ -124,4 +130,56 @@ func TestValue(t *testing.T) {
 			t.Errorf("the value of %s is %q, want %q", redisnode.Quoted(got), again, got)
 		}
 	}
+}
+
+// TestASwitchIsDoneAsAWhole breaks the connection before the second command of a switch. Then the node has executed none: the operator sees
+// that the switch is not complete, and sends all of it again.
+func TestASwitchIsDoneAsAWhole(t *testing.T) {
+	s := start(t, redistest.Config{})
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	defer listener.Close()
+	server, err := net.Dial("tcp", s.Address())
+	check(t, err)
+	defer server.Close()
+	var forwarding sync.WaitGroup
+	forwarding.Go(func() {
+		client, err := listener.Accept()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer client.Close()
+		go func() { _, _ = io.Copy(client, server) }() // It ends with the test.
+		for data := make([]byte, 1<<16); ; {
+			n, err := client.Read(data)
+			if err != nil {
+				t.Errorf("the connection ended before the second command: %v", err)
+				return
+			}
+			second := bytes.Index(data[:n], []byte("cluster-announce-bus-port"))
+			if second < 0 {
+				second = n
+			}
+			if _, err := server.Write(data[:second]); err != nil || second < n {
+				time.Sleep(100 * time.Millisecond) // The server reads it.
+				return
+			}
+		}
+	})
+	broken := dial(t, "127.0.0.1", listener.Addr().(*net.TCPAddr).Port, s.Password)
+	if err := broken.SwitchTLS(t.Context(), false, 0, s.Port+redistest.BusOffset); err == nil {
+		t.Error("no error, though the connection broke")
+	}
+	forwarding.Wait()
+	expect := func(port string) {
+		t.Helper()
+		got, err := s.Directives(t.Context(), []string{"port", "cluster-announce-bus-port"})
+		if check(t, err); got["port"] != port || got["cluster-announce-bus-port"] != "0" {
+			t.Errorf("the node has %v, want the port %s", got, port)
+		}
+	}
+	expect(strconv.Itoa(s.Port))
+	check(t, s.SwitchTLS(t.Context(), false, 0, s.Port+redistest.BusOffset))
+	expect("0")
 }

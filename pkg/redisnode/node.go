@@ -319,8 +319,19 @@ func (n *Node) cluster(ctx context.Context, command string, args ...any) error {
 // pipeline sends the commands that add collects, and returns the first error that errorOf finds in one of them. For an Observer, they are
 // one request with the name command.
 func (n *Node) pipeline(ctx context.Context, command string, add func(redis.Pipeliner), errorOf func(redis.Cmder) error) error {
+	return n.send(ctx, command, (*redis.Client).Pipeline, add, errorOf)
+}
+
+// transaction is pipeline, but the node executes all commands or none, whenever the connection breaks.
+func (n *Node) transaction(ctx context.Context, command string, add func(redis.Pipeliner), errorOf func(redis.Cmder) error) error {
+	return n.send(ctx, command, (*redis.Client).TxPipeline, add, errorOf)
+}
+
+func (n *Node) send(
+	ctx context.Context, command string, begin func(*redis.Client) redis.Pipeliner, add func(redis.Pipeliner), errorOf func(redis.Cmder) error,
+) error {
 	return n.request(ctx, command, func(client *redis.Client) error {
-		p := client.Pipeline()
+		p := begin(client)
 		add(p)
 		cmds, err := p.Exec(ctx)
 		answered := err == nil

@@ -121,13 +121,14 @@ func (n *Node) tlsState(cmd *redis.Cmd) *TLSState {
 }
 
 // SwitchTLS sets whether replication and the cluster bus use TLS, and the port without TLS, 0 for none, until the node stops. Redis
-// derives what the node announces of its ports only when a directive about that changes: hence the two that change nothing else.
+// derives what the node announces of its ports only when a directive about that changes: hence the two that change nothing else. A node
+// that does one of the three does all: the first alone would look like a switch that is complete.
 func (n *Node) SwitchTLS(ctx context.Context, on bool, port, busPort int) error {
 	value := "no"
 	if on {
 		value = "yes"
 	}
-	return n.pipeline(ctx, "CONFIG SET", func(p redis.Pipeliner) {
+	return n.transaction(ctx, "CONFIG SET", func(p redis.Pipeliner) {
 		p.Do(ctx, "CONFIG", "SET", "tls-replication", value, "tls-cluster", value, "port", strconv.Itoa(port))
 		p.Do(ctx, "CONFIG", "SET", "cluster-announce-bus-port", strconv.Itoa(busPort))
 		p.Do(ctx, "CONFIG", "SET", "cluster-announce-bus-port", "0")

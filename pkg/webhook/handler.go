@@ -27,19 +27,18 @@ import (
 // reviewTimeout is the longest duration of a review. The webhook configurations have a shorter timeoutSeconds.
 const reviewTimeout = 10 * time.Second
 
-// reviewShape describes the Go type of every request. From it follows how much memory its objects take.
+// reviewShape describes the Go type of every request. limits computes from it how much memory a request may take.
 var reviewShape = shapeOf(reflect.TypeFor[admissionv1.AdmissionReview]())
 
-// Handler answers the API server's admission requests, AdmissionReview of
-// admission.k8s.io/v1 in JSON, on two paths for each kind. The response of a review has the HTTP
-// status 200, also if it denies the request. 429 and 507 are for a request that would take too
-// much memory (see limits), and the other 4xx for an invalid request.
+// Handler answers the admission requests of the API server, on two paths for each kind. Requests and responses are AdmissionReviews of
+// admission.k8s.io/v1, in JSON. A review has the HTTP status 200, also if it denies the request. A request that would take too much memory
+// gets 429 or 507 (see limits). An invalid request gets another 4xx.
 type Handler struct {
 	mux    http.ServeMux
 	limits *limits
 }
 
-// NewHandler returns a Handler. client reads the objects that scale subresources belong to.
+// NewHandler returns a Handler. For a request to a scale subresource, client reads the object.
 func NewHandler(client versioned.Interface) *Handler { return newHandler(kinds, client) }
 
 func newHandler(kinds []kind, client versioned.Interface) *Handler {
@@ -61,12 +60,12 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.mux.Serv
 
 type reviewFunc func(context.Context, *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse
 
-// handle registers review for one path. object is the shape of the objects that it decodes.
+// handle registers review for one path. object is the shape of the objects that review decodes.
 func (h *Handler) handle(verb string, k kind, object *shape, review reviewFunc) {
 	path := Path(verb, k.GroupVersionKind)
 	metrics := metricsOf(path)
 	h.mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) {
-		start, status := time.Now(), http.StatusInternalServerError // The status remains after a panic.
+		start, status := time.Now(), http.StatusInternalServerError // This status is counted if serve panics.
 		metrics.Started()
 		defer func() { metrics.Finished(status, time.Since(start)) }()
 		status = h.serve(w, r, k, object, review)
@@ -94,7 +93,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, k kind, object *
 	return write(ctx, w, response)
 }
 
-// answer calls review. After a panic, it returns an error.
+// answer calls review. After a panic, it returns a response with an internal error.
 func answer(
 	ctx context.Context, k kind, request *admissionv1.AdmissionRequest, review reviewFunc,
 ) (response *admissionv1.AdmissionResponse) {
@@ -105,7 +104,8 @@ func answer(
 		}
 	}()
 	if !k.concerns(request) {
-		return refusal(apierrors.NewBadRequest(fmt.Sprintf("this path is for %s of %s, and not for %s of %s: correct the webhook configuration",
+		return refusal(apierrors.NewBadRequest(fmt.Sprintf(
+			"this path is for %s of %s, but the request is for %s of %s: correct the webhook configuration",
 			k.resource, k.GroupVersion(), request.Resource.Resource,
 			schema.GroupVersion{Group: request.Resource.Group, Version: request.Resource.Version})))
 	}
@@ -117,16 +117,16 @@ func (k kind) concerns(request *admissionv1.AdmissionRequest) bool {
 	return request.Resource == metav1.GroupVersionResource{Group: k.Group, Version: k.Version, Resource: k.resource}
 }
 
-// refuse answers a request that is not reviewed, with the status of an error.
-func refuse(w http.ResponseWriter, r *http.Request, why *refused) int {
+// refuse answers a request that is not reviewed. It returns the HTTP status.
+func refuse(w http.ResponseWriter, r *http.Request, reason *refused) int {
 	klog.FromContext(r.Context()).V(2).Info("Refused a request",
-		"path", r.URL.Path, "client", r.RemoteAddr, "status", why.status, "err", why.err)
-	if why.status == http.StatusTooManyRequests {
+		"path", r.URL.Path, "client", r.RemoteAddr, "status", reason.status, "err", reason.err)
+	if reason.status == http.StatusTooManyRequests {
 		w.Header().Set("Retry-After", "1")
 		w.Header().Set("Connection", "close") // The next connection may be to another replica.
 	}
-	http.Error(w, why.err.Error(), why.status)
-	return why.status
+	http.Error(w, reason.err.Error(), reason.status)
+	return reason.status
 }
 
 // read returns the admission request in r, or the reason to refuse it.
@@ -158,8 +158,8 @@ func readBody(w http.ResponseWriter, r *http.Request, memory *account) ([]byte, 
 	if refused != nil {
 		return nil, refused
 	}
-	// The deadline is for the body only. It is removed afterwards: when it passes, net/http cancels the
-	// context of r, and that would end the review. An httptest.ResponseRecorder supports no deadline.
+	// The deadline is for the body only. When a deadline passes, net/http cancels the context of r. So the deadline is removed before the
+	// review. An error is ignored: only an httptest.ResponseRecorder does not support deadlines.
 	connection := http.NewResponseController(w)
 	_ = connection.SetReadDeadline(time.Now().Add(bodyTimeout))
 	body := bytes.NewBuffer(make([]byte, 0, length+bytes.MinRead))
@@ -187,9 +187,9 @@ func decodeReview(body []byte) (*admissionv1.AdmissionRequest, error) {
 	}
 	request := review.Request
 	if request == nil || request.UID == "" {
-		return nil, errors.New("the AdmissionReview has no request, or one without a uid")
+		return nil, errors.New("the AdmissionReview has no request, or its request has no uid")
 	}
-	// Logs and answers contain these fields, some more than once.
+	// These fields are limited, because logs and responses repeat them.
 	for _, text := range []string{string(request.UID), string(request.Operation), request.Namespace, request.Name, request.SubResource,
 		request.Resource.Group, request.Resource.Version, request.Resource.Resource} {
 		if len(text) > maxText {
@@ -211,7 +211,7 @@ func write(ctx context.Context, w http.ResponseWriter, response *admissionv1.Adm
 	}
 	w.Header().Set("Content-Type", "application/json")
 	if _, err := w.Write(body); err != nil {
-		klog.FromContext(ctx).V(2).Info("The client closed the connection before the answer", "err", err)
+		klog.FromContext(ctx).V(2).Info("Could not send a response: the client closed the connection", "err", err)
 	}
 	return http.StatusOK
 }

@@ -234,10 +234,10 @@ func TestHandlerAcceptsOnlyAdmissionReviews(t *testing.T) {
 			`not "AdmissionReview" of "admission.k8s.io/v1beta1"`),
 		"a kind in another case": posted(altered(`"kind":"AdmissionReview"`, `"Kind":"AdmissionReview"`), http.StatusBadRequest, `not "" of`),
 		"no request": posted(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1"}`, http.StatusBadRequest,
-			"has no request, or one without a uid"),
+			"has no request, or its request has no uid"),
 		"a request that is null": posted(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":null}`, http.StatusBadRequest,
-			"has no request, or one without a uid"),
-		"a request without a UID": posted(altered(uid, ""), http.StatusBadRequest, "has no request, or one without a uid"),
+			"has no request, or its request has no uid"),
+		"a request without a UID": posted(altered(uid, ""), http.StatusBadRequest, "has no request, or its request has no uid"),
 		"a request of another type": posted(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":"x"}`, http.StatusBadRequest,
 			"the body is no AdmissionReview"),
 		"a UID that is too long": posted(altered(uid, strings.Repeat("<", maxText+1)), http.StatusBadRequest,
@@ -383,7 +383,7 @@ func TestARequestOnTheWrongPathIsRefused(t *testing.T) {
 	for _, verb := range []string{"mutate", "validate"} {
 		got := review(t, NewHandler(fake.NewClientset()), verb, "RedisCluster", asked)
 		const want = `Error from server (BadRequest): admission webhook "webhook" denied the request: this path is for redisclusters of ` +
-			"bytewang123-redis.wzj.kubebuilder.io/v1, and not for applications of app.aiops.org/v1: correct the webhook configuration"
+			"bytewang123-redis.wzj.kubebuilder.io/v1, but the request is for applications of app.aiops.org/v1: correct the webhook configuration"
 		if text := kubectl(got); text != want || got.Result.Code != http.StatusBadRequest {
 			t.Errorf("code %d, %s, want %s", got.Result.Code, text, want)
 		}

@@ -5,8 +5,8 @@
 
 package components
 
-// Main replaces Kubernetes in builds with the race detector, as in "go test -race ./...": no test here needs Kubernetes, and compiling it
-// for the race detector takes a quarter of an hour.
+// Main replaces the components of Kubernetes in builds with the race detector, such as "go test -race ./...". To compile Kubernetes for the
+// race detector takes a quarter of an hour, and the tests of this module do not need it.
 func Main(string) func() {
-	panic("devcluster was built with -race, which leaves Kubernetes out: build it without")
+	panic("this devcluster contains no Kubernetes, because it was built with -race: build it without -race")
 }

@@ -144,17 +144,17 @@ func (c *Client) do(ctx context.Context, method, path string, query url.Values) 
 	u := url.URL{Scheme: "http", Host: c.address, Path: path, RawQuery: query.Encode()}
 	request, err := http.NewRequestWithContext(ctx, method, u.String(), nil)
 	if err != nil {
-		return nil, fmt.Errorf("make request: %w", err)
+		return nil, fmt.Errorf("create a request: %w", err)
 	}
 	request.Header.Set("Authorization", "Bearer "+c.token)
 	response, err := c.http.Do(request)
 	if err != nil {
-		return nil, fmt.Errorf("ask supervisor: %w", err)
+		return nil, fmt.Errorf("send a request to the supervisor: %w", err)
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	if err != nil {
-		return nil, fmt.Errorf("read supervisor's answer: %w", err)
+		return nil, fmt.Errorf("read the response of the supervisor: %w", err)
 	}
 	if response.StatusCode >= http.StatusBadRequest {
 		return nil, &Refused{Message: strings.TrimSuffix(string(body), "\n")}

@@ -17,29 +17,29 @@ import (
 )
 
 // recorder is a supervisor that only records its requests.
-type recorder struct{ asked []string }
+type recorder struct{ requests []string }
 
 func (r *recorder) Status(context.Context) []Component {
 	return []Component{{Name: "etcd", Ready: true}}
 }
 
 func (r *recorder) Kill(_ context.Context, component string, signal syscall.Signal) error {
-	r.asked = append(r.asked, "kill "+component+" "+signal.String())
+	r.requests = append(r.requests, "kill "+component+" "+signal.String())
 	return nil
 }
 
 func (r *recorder) Restart(context.Context, string) error { return errors.New("not today") }
 
 func (r *recorder) Pull(_ context.Context, image string) error {
-	r.asked = append(r.asked, "pull "+image)
+	r.requests = append(r.requests, "pull "+image)
 	return nil
 }
 
-func (r *recorder) Stop() { r.asked = append(r.asked, "stop") }
+func (r *recorder) Stop() { r.requests = append(r.requests, "stop") }
 
 func TestControl(t *testing.T) {
-	ops := &recorder{}
-	server := httptest.NewServer(Handler("secret", ops))
+	supervisor := &recorder{}
+	server := httptest.NewServer(Handler("secret", supervisor))
 	defer server.Close()
 	client := NewClient(&state.Record{Control: strings.TrimPrefix(server.URL, "http://"), Token: "secret"})
 	ctx := t.Context()
@@ -63,14 +63,14 @@ func TestControl(t *testing.T) {
 	if err := client.Stop(ctx); err != nil {
 		t.Error(err)
 	}
-	if got := strings.Join(ops.asked, ", "); got != "kill etcd terminated, pull a/b:1, stop" {
-		t.Errorf("asked: %s", got)
+	if got := strings.Join(supervisor.requests, ", "); got != "kill etcd terminated, pull a/b:1, stop" {
+		t.Errorf("requests: %s", got)
 	}
 }
 
-func TestControlWantsTheToken(t *testing.T) {
-	ops := &recorder{}
-	server := httptest.NewServer(Handler("secret", ops))
+func TestControlRequiresTheToken(t *testing.T) {
+	supervisor := &recorder{}
+	server := httptest.NewServer(Handler("secret", supervisor))
 	defer server.Close()
 	for _, token := range []string{"", "Bearer ", "Bearer wrong", "secret"} {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/stop", nil)
@@ -80,10 +80,10 @@ func TestControlWantsTheToken(t *testing.T) {
 		must.Succeed(t, err)
 		response.Body.Close()
 		if response.StatusCode != http.StatusUnauthorized {
-			t.Errorf("%q: %s", token, response.Status)
+			t.Errorf("Authorization %q: status %s, want 401", token, response.Status)
 		}
 	}
-	if len(ops.asked) > 0 {
-		t.Errorf("asked without the token: %v", ops.asked)
+	if len(supervisor.requests) > 0 {
+		t.Errorf("the supervisor got requests without the token: %v", supervisor.requests)
 	}
 }

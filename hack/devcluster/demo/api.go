@@ -27,8 +27,8 @@ import (
 	"github.com/glassback/glassback/hack/devcluster/cluster"
 )
 
-// patience bounds each wait for the API server.
-const patience = 30 * time.Second
+// apiTimeout limits each wait for the API server.
+const apiTimeout = 30 * time.Second
 
 // api is the administrator's access to the API server. It makes changes with kubectl.
 type api struct {
@@ -64,15 +64,16 @@ func (a *api) kubectl(ctx context.Context, args ...string) ([]byte, error) {
 
 // install applies the CustomResourceDefinitions and the operator's permissions.
 func (a *api) install(ctx context.Context, artifacts string) error {
-	crds, rbac := filepath.Join(artifacts, "crd"), []string{"apply", "--server-side"}
-	// The directory has other files: kustomization.yaml, for example, is for kubectl apply -k.
+	crds := filepath.Join(artifacts, "crd")
+	// The files are named one by one: kubectl apply -f does not accept kustomization.yaml, which is in the same directory.
+	rbac := []string{"apply", "--server-side"}
 	for _, name := range []string{
 		"namespace.yaml", "service_account.yaml", "role.yaml", "role_binding.yaml", "webhook_url_role.yaml", "webhook_url_role_binding.yaml",
 	} {
 		rbac = append(rbac, "-f", filepath.Join(artifacts, "rbac", name))
 	}
 	for _, args := range [][]string{
-		{"apply", "--server-side", "-f", crds}, {"wait", "--for=condition=Established", "--timeout=" + patience.String(), "-f", crds}, rbac,
+		{"apply", "--server-side", "-f", crds}, {"wait", "--for=condition=Established", "--timeout=" + apiTimeout.String(), "-f", crds}, rbac,
 	} {
 		if _, err := a.kubectl(ctx, args...); err != nil {
 			return err
@@ -81,17 +82,17 @@ func (a *api) install(ctx context.Context, artifacts string) error {
 	return nil
 }
 
-// applyExamples applies all examples, and returns the objects of the API server. It retries, since discovery may list new resources a
-// moment after their definitions are Established.
+// applyExamples applies all examples, and returns the objects with the fields that the API server set. It retries after an error:
+// discovery may list a resource some time after its definition is Established.
 func (a *api) applyExamples(ctx context.Context, artifacts string) ([]unstructured.Unstructured, error) {
 	var out []byte
-	var failed error
-	err := wait.PollUntilContextTimeout(ctx, 250*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-		out, failed = a.kubectl(ctx, "apply", "--server-side", "-o", "json", "-f", filepath.Join(artifacts, "examples"))
-		return failed == nil, nil
+	var lastErr error
+	err := wait.PollUntilContextTimeout(ctx, 250*time.Millisecond, apiTimeout, true, func(ctx context.Context) (bool, error) {
+		out, lastErr = a.kubectl(ctx, "apply", "--server-side", "-o", "json", "-f", filepath.Join(artifacts, "examples"))
+		return lastErr == nil, nil
 	})
 	if err != nil {
-		return nil, cmp.Or(failed, err)
+		return nil, cmp.Or(lastErr, err)
 	}
 	var list unstructured.UnstructuredList
 	err = list.UnmarshalJSON(out)
@@ -103,9 +104,9 @@ func (a *api) get(ctx context.Context, object *unstructured.Unstructured) (*unst
 	return a.dynamic.Resource(resource).Namespace(object.GetNamespace()).Get(ctx, object.GetName(), metav1.GetOptions{})
 }
 
-// writeKubeconfig writes a kubeconfig for a ServiceAccount.
-func (a *api) writeKubeconfig(ctx context.Context, namespace, name string, life time.Duration, file string) error {
-	seconds := int64(life / time.Second)
+// writeKubeconfig writes a kubeconfig with a token of a ServiceAccount. The token expires after lifetime.
+func (a *api) writeKubeconfig(ctx context.Context, namespace, name string, lifetime time.Duration, file string) error {
+	seconds := int64(lifetime / time.Second)
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}
 	token, err := a.kube.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, name, request, metav1.CreateOptions{})
 	if err != nil {
@@ -121,7 +122,7 @@ func (a *api) writeKubeconfig(ctx context.Context, namespace, name string, life 
 	config.Contexts[name] = &clientcmdapi.Context{Cluster: "devcluster", AuthInfo: name, Namespace: namespace}
 	config.CurrentContext = name
 	if err := clientcmd.WriteToFile(*config, file); err != nil {
-		return fmt.Errorf("write the operator's kubeconfig: %w", err)
+		return fmt.Errorf("write the kubeconfig of ServiceAccount %s/%s: %w", namespace, name, err)
 	}
 	return nil
 }

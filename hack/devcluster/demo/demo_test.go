@@ -25,7 +25,7 @@ import (
 	"github.com/glassback/glassback/pkg/must"
 )
 
-// object returns a MyCronJob of generation 2 with a condition Ready, if it has a status.
+// object returns a MyCronJob of generation 2. With ready, its status has a condition Ready that is about the generation observed.
 func object(name, ready, reason string, observed int64) *unstructured.Unstructured {
 	return objectOf(v1.SchemeGroupVersion.String(), "MyCronJob", name, ready, reason, observed, map[string]any{"schedule": "every 5s"})
 }
@@ -92,18 +92,18 @@ func TestPending(t *testing.T) {
 		jobs   []batchv1.Job
 		want   string
 	}{
-		"nothing has seen it":                {object("a", "", "", 0), nil, "no condition Ready"},
+		"it has no status":                   {object("a", "", "", 0), nil, "no condition Ready"},
 		"it is Ready":                        {object("a", "True", "Scheduled", 2), nil, ""},
 		"it was Ready before it was changed": {object("a", "True", "Scheduled", 1), nil, "Scheduled m"},
 		"it is suspended":                    {object("a", "False", "Suspended", 2), nil, ""},
 		"it is not Ready":                    {object("a", "False", "JobRejected", 2), nil, "JobRejected m"},
 		"it is paused":                       {paused, nil, ""},
 		"the sample has no Job yet":          {object(sampleCronJob, "True", "Scheduled", 2), nil, "0 of 2 Jobs have completed"},
-		"another kind of that name": {
+		"an object of another kind has the name of the sample": {
 			objectOf("app.aiops.org/v1", "Application", sampleCronJob, "True", "RolledOut", 2, map[string]any{}), nil, "",
 		},
-		"the sample's second Job runs": {object(sampleCronJob, "True", "Scheduled", 2), jobs("j", true, false), "1 of 2 Jobs have completed"},
-		"the sample has two":           {object(sampleCronJob, "True", "Scheduled", 2), jobs("j", true, true), ""},
+		"the second Job runs":      {object(sampleCronJob, "True", "Scheduled", 2), jobs("j", true, false), "1 of 2 Jobs have completed"},
+		"both Jobs have completed": {object(sampleCronJob, "True", "Scheduled", 2), jobs("j", true, true), ""},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -116,7 +116,7 @@ func TestPending(t *testing.T) {
 	}
 }
 
-func TestJobsThatWereCleanedUpStay(t *testing.T) {
+func TestDeletedJobsStayInTheExample(t *testing.T) {
 	e := exampleOf(object(sampleCronJob, "True", "Scheduled", 2))
 	e.observeJobs(jobs("j", true, false))
 	e.observeJobs(jobs("j", true, true)[1:])
@@ -125,7 +125,7 @@ func TestJobsThatWereCleanedUpStay(t *testing.T) {
 	}
 }
 
-func TestOnlyGlassbacksOwnAreFollowed(t *testing.T) {
+func TestTheFollowerIgnoresOtherKinds(t *testing.T) {
 	secret := unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Secret"}}
 	ingress := unstructured.Unstructured{Object: map[string]any{"apiVersion": "networking.k8s.io/v1", "kind": "Ingress"}}
 	ecs := objectOf("alibabacloud.zhouzhengxi.com/v1alpha1", "ECSInstance", "a", "", "", 0, nil)
@@ -137,28 +137,28 @@ func TestOnlyGlassbacksOwnAreFollowed(t *testing.T) {
 		lines       int
 	}{
 		"a real node": {true, 3, 5, "*", 0},
-		"a simulated node, which Redis cannot be on": {false, 2, 4, "*,-rediscluster", 1},
+		"a simulated node, without RedisClusters": {false, 2, 4, "*,-rediscluster", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFollower(nil, []unstructured.Unstructured{secret, ingress, *redis, *ecs, *object("a", "", "", 0)}, test.real)
 			if len(f.examples) != test.want {
-				t.Errorf("%d are followed, want %d", len(f.examples), test.want)
+				t.Errorf("%d examples, want %d", len(f.examples), test.want)
 			}
 			f.conclude(time.Second, true)
 			if hints := strings.Count(strings.Join(f.hints, "\n"), "  # "); hints != test.hints {
-				t.Errorf("%d hints, want %d: %q", hints, test.hints, f.hints)
+				t.Errorf("%d commands in the hints, want %d: %q", hints, test.hints, f.hints)
 			}
 			if got := controllersOn(test.real); got != test.controllers {
-				t.Errorf("the operator runs %q, want %q", got, test.controllers)
+				t.Errorf("the operator runs the controllers %q, want %q", got, test.controllers)
 			}
-			if lines := leftAlone(test.real); len(lines) != test.lines {
-				t.Errorf("it says %q", lines)
+			if lines := skippedKinds(test.real); len(lines) != test.lines {
+				t.Errorf("%q about skipped kinds, want %d lines", lines, test.lines)
 			}
 		})
 	}
 }
 
-func TestAnExampleThatWasDeletedIsNotSettled(t *testing.T) {
+func TestADeletedExampleIsNotSettled(t *testing.T) {
 	e := greeting()
 	e.deleted()
 	if got := e.pending(false); got != "Deleted" {
@@ -216,7 +216,7 @@ ECSINSTANCE       READY  REASON             ID      STATE     IP
 web               False  Starting           i-2ze0  Starting  -
 `
 	if got := strings.Join(table(f), "\n"); !strings.HasPrefix(got, want) {
-		t.Errorf("got\n%s", got)
+		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
 
@@ -251,8 +251,8 @@ func TestTheTableFitsTheTerminal(t *testing.T) {
 	}
 }
 
-// TestHintsNameExamplesThatThereAre looks for a word of each hint's command in the names of the kind's examples.
-func TestHintsNameExamplesThatThereAre(t *testing.T) {
+// TestHintsNameExistingExamples checks that the command of each kind's hint contains the name of an example of this kind.
+func TestHintsNameExistingExamples(t *testing.T) {
 	files, err := filepath.Glob("../../../artifacts/examples/*.yaml")
 	must.Succeed(t, err)
 	var objects []unstructured.Unstructured
@@ -273,13 +273,13 @@ func TestHintsNameExamplesThatThereAre(t *testing.T) {
 			return strings.Contains(kinds[i].hint.command, e.object.GetName())
 		})
 		if !named {
-			t.Errorf("no example of %s has a name that is in %q", kinds[i].Kind, kinds[i].hint.command)
+			t.Errorf("the hint %q does not contain the name of an example of %s", kinds[i].hint.command, kinds[i].Kind)
 		}
 	}
 }
 
-// TestAChildEndsWithItsLifeline has this test as the keeper, and a shell as the child.
-func TestAChildEndsWithItsLifeline(t *testing.T) {
+// TestStopEndsAChild runs a shell as the child. The keeper is this test binary: see TestMain.
+func TestStopEndsAChild(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv(keeperEnv, "yes")
 	const script = `trap 'echo drained; exit 0' TERM; echo started $WHAT; while :; do sleep 0.1; done`
@@ -287,17 +287,17 @@ func TestAChildEndsWithItsLifeline(t *testing.T) {
 	must.Succeed(t, err)
 	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(op.lastLines(5), "started this"); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("it has not started: %s", op.lastLines(5))
+			t.Fatalf("the child has not started:\n%s", op.lastLines(5))
 		}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if err := op.wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("it has ended: %v", err)
+		t.Errorf("wait returned %v while the child runs", err)
 	}
 	op.stop()
 	if log := op.lastLines(5); !strings.Contains(log, "drained") {
-		t.Errorf("its log:\n%s", log)
+		t.Errorf("the child was not drained; its log:\n%s", log)
 	}
 }
 
@@ -310,7 +310,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func TestTheOperatorHasTheAccountOfTheSimulatorAndNoOther(t *testing.T) {
+func TestTheOperatorGetsOnlyTheSimulatorsCredentials(t *testing.T) {
 	env := []string{"PATH=/bin", "ALIBABA_CLOUD_ACCESS_KEY_ID=mine", "ALIBABA_CLOUD_SECURITY_TOKEN=mine"}
 	want := []string{"PATH=/bin", "ALIBABA_CLOUD_ACCESS_KEY_ID=test", "ALIBABA_CLOUD_ACCESS_KEY_SECRET=test"}
 	if got := withAccount(env); !slices.Equal(got, want) {

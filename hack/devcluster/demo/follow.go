@@ -84,8 +84,8 @@ func (e *example) look(ctx context.Context, a *api, real bool) error {
 			return err
 		}
 	}
-	if e.kind.lookInside != nil && real {
-		return e.kind.lookInside(ctx, a, e)
+	if e.kind.lookReal != nil && real {
+		return e.kind.lookReal(ctx, a, e)
 	}
 	return nil
 }
@@ -121,8 +121,8 @@ func (e *example) pending(real bool) string {
 	if e.kind.lacks != nil {
 		lacks = e.kind.lacks(e)
 	}
-	if lacks == "" && e.kind.lacksInside != nil && real {
-		lacks = e.kind.lacksInside(e)
+	if lacks == "" && e.kind.lacksReal != nil && real {
+		lacks = e.kind.lacksReal(e)
 	}
 	return lacks
 }

@@ -19,18 +19,18 @@ import (
 	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 )
 
-// kind describes how the demo follows and shows the examples of one kind, beyond their names and conditions Ready.
+// kind describes what the demo reads and shows of the examples of one kind, in addition to their names and conditions Ready.
 type kind struct {
 	schema.GroupKind
-	ticking []column                                    // only in the table on a terminal: they change all the time
-	columns []column                                    // in the table, and in the lines without a terminal
-	look    func(context.Context, *api, *example) error // reads what the object does not contain; may be nil
-	lacks   func(*example) string                       // returns what a Ready example still lacks, or ""; may be nil
-	hint    hint
+	tableOnly []column                                    // shown only in the table on a terminal, because their values change often
+	columns   []column                                    // shown in the table, and in the lines without a terminal
+	look      func(context.Context, *api, *example) error // reads other objects of the example; may be nil
+	lacks     func(*example) string                       // returns what a Ready example still waits for, or ""; may be nil
+	hint      hint
 
-	// lookInside and lacksInside are look and lacks for clusters that run containers.
-	lookInside  func(context.Context, *api, *example) error
-	lacksInside func(*example) string
+	// lookReal and lacksReal are called after look and lacks, but only if containers run. They may be nil.
+	lookReal  func(context.Context, *api, *example) error
+	lacksReal func(*example) string
 
 	// onlyReal is set if the examples cannot become Ready without containers. On a simulated node the operator does not run their
 	// controller, and the demo does not follow them.
@@ -41,10 +41,10 @@ type kind struct {
 type column struct {
 	heading string
 	cell    func(*example) string
-	real    bool // it needs containers
+	real    bool // shown only if containers run
 }
 
-// hint is a command that the user may try, and its effect.
+// hint is a command for the user to try, and its effect.
 type hint struct{ command, effect string }
 
 // kinds are the kinds of Glassback, in the order of the table.
@@ -52,7 +52,7 @@ var kinds = []kind{
 	{
 		GroupKind: schema.GroupKind{Group: groupav1.GroupName, Kind: "ApiExampleA"},
 		columns:   []column{{heading: "STATUS", cell: inStatus("status")}, {heading: "GREETING", cell: inStatus("greeting")}},
-		hint:      hint{"kubectl delete cm apiexamplea-sample-greeting", "comes back"},
+		hint:      hint{"kubectl delete cm apiexamplea-sample-greeting", "the operator creates it again"},
 	},
 	{
 		GroupKind: schema.GroupKind{Group: appv1.GroupName, Kind: "Application"},
@@ -61,23 +61,23 @@ var kinds = []kind{
 			{heading: "URL", cell: inStatus("url")},
 			{heading: "PAGE", cell: func(e *example) string { return e.page }, real: true},
 		},
-		lookInside:  lookForPage,
-		lacksInside: lacksPage,
-		hint:        hint{"kubectl set image deploy/application-sample app=other", "is undone"},
+		lookReal:  lookForPage,
+		lacksReal: lacksPage,
+		hint:      hint{"kubectl set image deploy/application-sample app=other", "the operator reverts it"},
 	},
 	{
 		GroupKind: schema.GroupKind{Group: mcjv1.GroupName, Kind: "MyCronJob"},
-		ticking: []column{
+		tableOnly: []column{
 			{heading: "DONE", cell: completedJobs},
 			{heading: "LAST JOB", cell: lastJob},
 			{heading: "PRINTED", cell: func(e *example) string { return e.printed }, real: true},
 		},
-		columns:     []column{{heading: "SCHEDULE", cell: inStatus("schedule")}},
-		look:        lookForJobs,
-		lacks:       lacksJobs,
-		lookInside:  lookForOutput,
-		lacksInside: lacksOutput,
-		hint:        hint{"kubectl annotate mcj " + sampleCronJob + " glassback.dev/run-now=1", "one more Job"},
+		columns:   []column{{heading: "SCHEDULE", cell: inStatus("schedule")}},
+		look:      lookForJobs,
+		lacks:     lacksJobs,
+		lookReal:  lookForOutput,
+		lacksReal: lacksOutput,
+		hint:      hint{"kubectl annotate mcj " + sampleCronJob + " glassback.dev/run-now=1", "the operator creates one more Job"},
 	},
 	{
 		GroupKind: schema.GroupKind{Group: redisv1.GroupName, Kind: "RedisCluster"},
@@ -87,7 +87,7 @@ var kinds = []kind{
 			{heading: "SLOTS", cell: inStatus("slotsAssigned")},
 			{heading: "ENDPOINT", cell: inStatus("endpoint")},
 		},
-		hint:     hint{"kubectl exec rediscluster-sample-0 -- redis-cli -c set k v", "whichever node k belongs to"},
+		hint:     hint{"kubectl exec rediscluster-sample-0 -- redis-cli -c set k v", "-c follows the redirect to the node of k"},
 		onlyReal: true,
 	},
 	{
@@ -97,11 +97,11 @@ var kinds = []kind{
 			{heading: "STATE", cell: inStatus("state")},
 			{heading: "IP", cell: inStatus("ip")},
 		},
-		hint: hint{`kubectl patch ecs ecsinstance-sample --type merge -p '{"spec":{"powerState":"Stopped"}}'`, "is stopped, and stays so"},
+		hint: hint{`kubectl patch ecs ecsinstance-sample --type merge -p '{"spec":{"powerState":"Stopped"}}'`, "the operator stops the instance"},
 	},
 }
 
-// kindsOn returns the kinds that are followed on a real node, or on a simulated one.
+// kindsOn returns the kinds that the demo follows on a real or a simulated node.
 func kindsOn(real bool) []*kind {
 	var all []*kind
 	for i := range kinds {
@@ -112,8 +112,8 @@ func kindsOn(real bool) []*kind {
 	return all
 }
 
-// controllersOn returns the controllers that the operator runs on a real or a simulated node. The Pods of a simulated node have fictitious
-// addresses: another machine may answer there.
+// controllersOn returns the value of --controllers for a real or a simulated node. Pods on a simulated node have fictitious addresses. The
+// operator must not connect to them, since other machines may have the same addresses.
 func controllersOn(real bool) string {
 	controllers := []string{"*"}
 	for _, k := range kinds {
@@ -124,13 +124,12 @@ func controllersOn(real bool) string {
 	return strings.Join(controllers, ",")
 }
 
-// leftAlone returns a line for each kind that the demo does not follow on a simulated node.
-func leftAlone(real bool) []string {
+// skippedKinds returns a line for each kind that the demo does not follow on a simulated node.
+func skippedKinds(real bool) []string {
 	var lines []string
 	for _, k := range kinds {
 		if k.onlyReal && !real {
-			lines = append(lines, fmt.Sprintf("%ss are left alone, and not waited for: they need containers, which a simulated node has none of",
-				k.Kind))
+			lines = append(lines, fmt.Sprintf("The demo skips %ss: they need containers, and a simulated node runs none", k.Kind))
 		}
 	}
 	return lines
@@ -145,10 +144,10 @@ func kindOf(object *unstructured.Unstructured) (*kind, bool) {
 	return &kinds[i], true
 }
 
-// cells returns the text of each column, which render returns. Without containers, it leaves out columns that need them.
+// cells returns the text that render returns for each column. Unless containers run (real), it leaves out columns that need them.
 func (k *kind) cells(real bool, render func(column) string) []string {
 	var cells []string
-	for _, c := range slices.Concat(k.ticking, k.columns) {
+	for _, c := range slices.Concat(k.tableOnly, k.columns) {
 		if real || !c.real {
 			cells = append(cells, render(c))
 		}
@@ -167,7 +166,7 @@ func inStatus(field string) func(*example) string {
 	}
 }
 
-// availablePods returns the number of available Pods and of all Pods.
+// availablePods returns the numbers of available Pods and of all Pods, such as "2/3".
 func availablePods(e *example) string {
 	available, all := inStatus("availableReplicas")(e), inStatus("replicas")(e)
 	if all == "" {

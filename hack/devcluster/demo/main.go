@@ -195,7 +195,7 @@ func run(ctx context.Context, s *screen, o options) (ready bool, err error) {
 }
 
 func sayWhere(s *screen, c *cluster.Cluster, op *child, ecs, page string) {
-	for _, line := range leftAlone(c.Real()) {
+	for _, line := range skippedKinds(c.Real()) {
 		s.say("%s", line)
 	}
 	s.say("")

@@ -517,21 +517,30 @@ func (c *realRedis) filled(t *testing.T, what string) {
 	}
 }
 
-// full returns an error about the first key that is missing or has another value. That a connection took too long says nothing about a key:
-// a busy machine may need more than dialTimeout.
+// unlessSlow calls read again while a connection takes too long, which says nothing about a key: a busy machine may need more than
+// dialTimeout.
+func unlessSlow(read func() error) error {
+	for slow := time.Now().Add(20 * dialTimeout); ; {
+		err := read()
+		if late, ok := errors.AsType[net.Error](err); !ok || !late.Timeout() || time.Now().After(slow) {
+			return err
+		}
+	}
+}
+
+// full returns an error about the first key that is missing or has another value.
 func (c *realRedis) full(ctx context.Context) error {
 	client := c.client()
 	defer client.Close()
-	slow := time.Now().Add(20 * dialTimeout)
-	for i := 0; i < fewKeys; {
-		got, err := client.Get(ctx, keyName(i)).Result()
-		if late, ok := errors.AsType[net.Error](err); ok && late.Timeout() && time.Now().Before(slow) {
-			continue
-		}
+	for i := range fewKeys {
+		var got string
+		err := unlessSlow(func() (err error) {
+			got, err = client.Get(ctx, keyName(i)).Result()
+			return err
+		})
 		if err != nil || got != c.name+"-"+keyName(i) {
 			return fmt.Errorf("%s is %q: %w", keyName(i), got, err)
 		}
-		i++
 	}
 	return nil
 }

@@ -171,7 +171,11 @@ func (w *writer) check(what string) figures {
 		var got int64
 		var err error
 		for range 3 { // A cluster can close a connection soon after it is healthy again.
-			if got, err = number64(client.Do(context.Background(), "GET", keyName(key))); err == nil {
+			err = unlessSlow(func() (err error) {
+				got, err = number64(client.Do(context.Background(), "GET", keyName(key)))
+				return err
+			})
+			if err == nil {
 				break
 			}
 		}

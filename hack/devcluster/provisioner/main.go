@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -28,7 +29,7 @@ import (
 	"sigs.k8s.io/sig-storage-lib-external-provisioner/v13/controller"
 )
 
-// Manifest is the default StorageClass of a cluster, and what the provisioner is allowed to do.
+// Manifest contains the default StorageClass of a cluster, and the permissions of the provisioner.
 //
 //go:embed manifest.yaml
 var Manifest string
@@ -36,15 +37,15 @@ var Manifest string
 const (
 	// Name is the value of the field provisioner in a StorageClass of this provisioner.
 	Name = "devcluster.glassback.dev/hostpath"
-	// User is the provisioner's identity.
+	// User is the Kubernetes user as which the provisioner sends requests.
 	User = "devcluster:provisioner"
 )
 
 const (
-	// A failed operation is retried after minRetry, then after twice as long, up to maxRetry: tests wait for it.
+	// minRetry and maxRetry limit the backoff of failed operations. They are short, because tests wait for retries.
 	minRetry = 100 * time.Millisecond
 	maxRetry = 5 * time.Second
-	// workers is the number of claims, and of volumes, that are processed at the same time.
+	// workers is the number of claims that are processed at the same time, and of volumes.
 	workers = 4
 	// headerTimeout is the longest time that a client may take to send the headers of a request.
 	headerTimeout = 10 * time.Second
@@ -80,9 +81,9 @@ func Main() int {
 func parse(args []string) (Config, error) {
 	var config Config
 	flags := pflag.NewFlagSet("provisioner", pflag.ContinueOnError)
-	kubeconfig := flags.String("kubeconfig", "", "file that says how to reach the cluster")
-	flags.StringVar(&config.Directory, "directory", "", "directory below which volumes are made")
-	flags.StringVar(&config.Node, "node", "", "node that has the directory")
+	kubeconfig := flags.String("kubeconfig", "", "kubeconfig of the provisioner")
+	flags.StringVar(&config.Directory, "directory", "", "directory in which the provisioner creates a directory for each volume")
+	flags.StringVar(&config.Node, "node", "", "name of the node that has the directory")
 	listen := flags.String("listen", "127.0.0.1:0", "address that answers GET /readyz")
 	if err := flags.Parse(args); err != nil {
 		return config, err
@@ -110,7 +111,7 @@ func parse(args []string) (Config, error) {
 	return config, nil
 }
 
-// Run makes and deletes volumes until ctx ends. It returns after all its goroutines have ended.
+// Run creates and deletes volumes until ctx ends. It returns after all its goroutines have ended.
 func Run(ctx context.Context, config Config) error {
 	defer config.Listener.Close()
 	if err := os.MkdirAll(config.Directory, 0o700); err != nil {
@@ -127,14 +128,14 @@ func Run(ctx context.Context, config Config) error {
 		controller.ClaimsInformer(claims),
 		controller.VolumesInformer(persistent),
 		controller.ClassesInformer(classes),
-		controller.ResyncPeriod(0), // failures are retried without a resync
+		controller.ResyncPeriod(0), // The rate limiters retry failures.
 		controller.FailedProvisionThreshold(0),
 		controller.FailedDeleteThreshold(0),
 		controller.RateLimiter(retries()),
 		controller.CreateProvisionedPVLimiter(retries()),
 		controller.Threadiness(workers),
-		controller.LeaderElection(false), // there is only one
-		controller.AddFinalizer(true),    // for a PersistentVolume that is deleted before its claim
+		controller.LeaderElection(false), // A cluster has one provisioner.
+		controller.AddFinalizer(true),    // The provisioner deletes the directory also if the PersistentVolume is deleted before its claim.
 	)
 	c.ControllerWaitGroup(&working)
 	server := &http.Server{
@@ -159,15 +160,13 @@ func retries() workqueue.TypedRateLimiter[string] {
 	return workqueue.NewTypedItemExponentialFailureRateLimiter[string](minRetry, maxRetry)
 }
 
-// readiness answers GET /readyz: yes after the caches are synced.
+// readiness answers GET /readyz: with 200 if the caches are synced, otherwise with 503.
 func readiness(synced ...cache.InformerSynced) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		for _, done := range synced {
-			if !done() {
-				http.Error(w, "not all is seen yet", http.StatusServiceUnavailable)
-				return
-			}
+		if slices.ContainsFunc(synced, func(hasSynced cache.InformerSynced) bool { return !hasSynced() }) {
+			http.Error(w, "the caches are not synced yet", http.StatusServiceUnavailable)
+			return
 		}
 		fmt.Fprintln(w, "ok")
 	})

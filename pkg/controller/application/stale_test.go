@@ -41,17 +41,16 @@ func TestSyncDoesNotActOnACacheOlderThanItsWrites(t *testing.T) {
 		t.Errorf("requests %q, want a delete", requests)
 	}
 	if requests, after, _ := o.sync(t); len(requests) != 0 || after != 5*time.Second {
-		t.Errorf("requests %q and after %s before the cache shows that it is gone, want none and 5s", requests, after)
+		t.Errorf("requests %q and after %s before the cache shows the deletion, want none and 5s", requests, after)
 	}
 	s.clock.SetTime(s.clock.Now().Add(5 * time.Second))
 	if requests, _, err := o.sync(t); !slices.Equal(requests, []string{"delete ingresses"}) || err != nil {
-		t.Errorf("requests %q, error %v once it has waited for long enough; want another try, which finds it gone", requests, err)
+		t.Errorf("requests %q, error %v after 5s without an event, want the delete again, and no error of its 404", requests, err)
 	}
 }
 
-// TestTheStatusComesWithoutAnEvent is about writes whose events came before they
-// were noted, or never: the time that a sync asks for leads to the next one.
-func TestTheStatusComesWithoutAnEvent(t *testing.T) {
+// TestTheStatusIsWrittenWithoutAnEvent sends no events. The next sync runs after the time that the last one returned.
+func TestTheStatusIsWrittenWithoutAnEvent(t *testing.T) {
 	for sentence, given := range map[string]func(*testing.T, *server){
 		"after creates": func(*testing.T, *server) {},
 		"after an update": func(t *testing.T, s *server) {
@@ -60,12 +59,12 @@ func TestTheStatusComesWithoutAnEvent(t *testing.T) {
 		"after a delete": func(t *testing.T, s *server) {
 			s.settle(t).edit(func(a *v1.Application) { a.Spec.Ingress.Enabled = ptr.To(false) })
 		},
-		"after a delete of what is hidden": func(t *testing.T, s *server) {
+		"after the delete of an Ingress without its label": func(t *testing.T, s *server) {
 			unlabel("ingresses")(s.settle(t))
 			s.edit(func(a *v1.Application) { a.Spec.Ingress.Enabled = ptr.To(false) })
 		},
-		"after a create beside something in the way": func(_ *testing.T, s *server) { taken("services", true, nil)(s) },
-		"after an update beside a failure": func(t *testing.T, s *server) {
+		"after creates, while a Service of another owner has the name": func(_ *testing.T, s *server) { taken("services", true, nil)(s) },
+		"after an update, while the apply of the Service fails": func(t *testing.T, s *server) {
 			s.settle(t).edit(func(a *v1.Application) { a.Spec.Port = ptr.To[int32](9000) })
 			s.Before = failing("apply services", apierrors.NewBadRequest("no"))
 		},
@@ -77,7 +76,7 @@ func TestTheStatusComesWithoutAnEvent(t *testing.T) {
 			for calls := 1; ; calls++ {
 				requests, after, err := o.sync(t)
 				if err != nil || calls > 5 {
-					t.Fatalf("requests %q, error %v in the sync no. %d", requests, err, calls)
+					t.Fatalf("requests %q, error %v in sync %d", requests, err, calls)
 				}
 				if slices.Contains(requests, statusRequest) {
 					break
@@ -89,22 +88,22 @@ func TestTheStatusComesWithoutAnEvent(t *testing.T) {
 				o.catchUp()
 			}
 			if s.app().Status.ObservedGeneration != s.app().Generation {
-				t.Errorf("the status is about generation %d, want %d", s.app().Status.ObservedGeneration, s.app().Generation)
+				t.Errorf("the status has observedGeneration %d, want %d", s.app().Status.ObservedGeneration, s.app().Generation)
 			}
 		})
 	}
 }
 
-// TestAStaleCacheChangesNothingOfOthers is about a Service that belongs to another owner, while the cache shows the former state.
-func TestAStaleCacheChangesNothingOfOthers(t *testing.T) {
+// TestAStaleCacheDoesNotChangeObjectsOfOtherOwners gives the Service another owner. The cache still shows the former Service.
+func TestAStaleCacheDoesNotChangeObjectsOfOtherOwners(t *testing.T) {
 	shop := metav1.OwnerReference{Kind: "Shop", Name: "other", UID: "other", Controller: ptr.To(true)}
 	edits := map[string]func(*v1.Application){
 		"an update": func(a *v1.Application) { a.Spec.Service.Port = ptr.To[int32](80) },
 		"a delete":  onlyDeployment,
 	}
-	for sentence, take := range map[string]func(*server){
+	for sentence, changeOwner := range map[string]func(*server){
 		"an object of another owner replaces the Service": taken("services", true, &shop),
-		"another owner takes the Service over: the UID is the same": func(s *server) {
+		"another owner adopts the Service, which keeps its UID": func(s *server) {
 			alter(s, "services", "other-client", func(child object) { child.SetOwnerReferences([]metav1.OwnerReference{shop}) })
 		},
 	} {
@@ -112,8 +111,8 @@ func TestAStaleCacheChangesNothingOfOthers(t *testing.T) {
 			t.Run(sentence+", before "+write, func(t *testing.T) {
 				s := newServer(application()).settle(t)
 				o := s.connect()
-				take(s)
-				theirs := s.child("services")
+				changeOwner(s)
+				before := s.child("services")
 				s.edit(edit)
 				o.caches["applications"].CatchUp()
 				requests, _, err := o.sync(t)
@@ -123,7 +122,7 @@ func TestAStaleCacheChangesNothingOfOthers(t *testing.T) {
 				if !slices.ContainsFunc(requests, func(request string) bool { return strings.HasSuffix(request, " services") }) {
 					t.Errorf("requests %q, want one for the Service", requests)
 				}
-				if s.child("services") != theirs {
+				if s.child("services") != before {
 					t.Error("the Service of another owner was changed or deleted")
 				}
 			})

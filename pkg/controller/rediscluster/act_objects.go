@@ -245,11 +245,14 @@ func (e executor) recordDeletedPod(m *member, verb string) {
 }
 
 // evictPod makes the API server evict exactly the observed Pod. It returns an evictionRefusedError if the
-// PodDisruptionBudget does not allow that now, and a problemError if two of them select the Pod.
+// PodDisruptionBudget does not allow that now, and a problemError if two of them select the Pod. If an eviction of this Pod was allowed
+// and did not complete, evictPod deletes the Pod.
 func (e executor) evictPod(ctx context.Context, m *member) error {
 	err := e.evict(ctx, m.pod)
 	cause, ofBudget := apierrors.StatusCause(err, policyv1.DisruptionBudgetCause)
 	switch {
+	case ofBudget && e.evictionAllowed(ctx, m.pod):
+		return e.deletePod(ctx, m)
 	case ofBudget:
 		// The next sync reports the first refusal, so it comes soon. After that, the watch shows when the
 		// budget has changed.
@@ -279,6 +282,22 @@ func (e executor) evict(ctx context.Context, pod *corev1.Pod) error {
 			ObjectMeta:    metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace},
 			DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(pod.UID)}},
 		}).Do(ctx).Error()
+}
+
+// maxAllowed is for how long an eviction that was allowed can be completed. The PodDisruptionBudget counts the Pod as gone for 20 seconds
+// longer: see DeletionTimeout in pkg/controller/disruption of Kubernetes.
+const maxAllowed = 100 * time.Second
+
+// evictionAllowed returns whether the PodDisruptionBudget has allowed an eviction of exactly this Pod, and still counts the Pod as gone.
+// The API server writes that to the budget, and then deletes the Pod: not if the client has ended in between. Until the budget forgets
+// the Pod, it allows no eviction, not even of this Pod.
+func (e executor) evictionAllowed(ctx context.Context, pod *corev1.Pod) bool {
+	live, err := e.kube.PolicyV1().PodDisruptionBudgets(pod.Namespace).Get(ctx, e.o.rdc.Name, metav1.GetOptions{})
+	if err != nil || !metav1.IsControlledBy(live, e.o.rdc) {
+		return false // The eviction stays refused.
+	}
+	at, ok := live.Status.DisruptedPods[pod.Name]
+	return ok && at.After(pod.CreationTimestamp.Time) && e.clock.Since(at.Time) < maxAllowed
 }
 
 // isInternal returns whether the API server answered with an internal error: it gives no better reason if two budgets

@@ -26,7 +26,7 @@ const noFailover = "cluster-replica-no-failover"
 // switchTLS makes the named nodes use what their annotations say, all at once. First it keeps all replicas from being elected, if the nodes
 // use another protocol among themselves then.
 func (e executor) switchTLS(ctx context.Context, names []string) error {
-	tls := e.o.membersWhere(func(m *member) bool { return m.answers() && m.view.TLS != nil && m.view.TLS.Known })
+	tls := e.o.membersWhere((*member).knowsTransport)
 	named := slices.DeleteFunc(slices.Clone(tls), func(m *member) bool { return !slices.Contains(names, m.name) })
 	if slices.ContainsFunc(named, (*member).changesBus) {
 		if err := inParallel(tls, func(m *member) error { return e.node(m).SetDirective(ctx, noFailover, "yes") }); err != nil {
@@ -58,6 +58,7 @@ func (e executor) endSwitch(ctx context.Context, names []string) error {
 // loadCertificate makes a node load the files of its Secret again.
 func (e executor) loadCertificate(ctx context.Context, m *member) error {
 	err := e.node(m).ReloadCertificate(ctx)
+	e.sessions.get(e.o.rdc).recordLoad(m, e.o.certificate.fingerprint, e.clock.Now())
 	if refused := refusedDirective(err); refused != nil {
 		return problemError{reasonCertificateNotLoaded,
 			fmt.Sprintf("%s does not load the certificate of the Secret: %s. Its log says why", m.name, refused.Reason)}

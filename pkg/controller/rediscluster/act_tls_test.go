@@ -152,3 +152,30 @@ func TestACertificateThatCannotBeRead(t *testing.T) {
 		t.Errorf("Degraded is %s: %s", c.Reason, c.Message)
 	}
 }
+
+// A node loads a renewed certificate once in a while, until it serves the certificate: the kubelet may not have written it yet.
+func TestACertificateIsNotLoadedWithEachSync(t *testing.T) {
+	s := playing(t, see(six(), specTLS(v1.TLSPreferred), secured("both", true, 0, 1, 2, 3, 4, 5)))
+	s.clock.SetTime(time.Now())
+	s.add(demoTLS(t, newAuthority(t).issue(t, func(c *x509.Certificate) { c.DNSNames = []string{"demo.default.svc"} })))
+	loads := func() (n int) {
+		for range 3 {
+			if _, _, err := s.sync(); err != nil {
+				t.Fatal(err)
+			}
+			s.catchUp()
+			for _, c := range s.commands {
+				if strings.HasSuffix(c, "reload certificate") {
+					n++
+				}
+			}
+		}
+		return n
+	}
+	for range 2 {
+		if n := loads(); n != 6 {
+			t.Errorf("6 nodes got %d commands to load their certificate within %s, want one each", n, loadEvery)
+		}
+		s.clock.Step(loadEvery)
+	}
+}

@@ -56,6 +56,9 @@ type certificate struct {
 // a changed Secret into its Pods.
 const notLoadedTooLong = 5 * time.Minute
 
+// loadEvery is how often a node loads its files until it serves the certificate of the Secret: only the node can see its files.
+const loadEvery = 10 * time.Second
+
 // parseCertificate returns the certificate in a Secret. The names of its problems are those of the keys of the Secret.
 func parseCertificate(rdc *v1.RedisCluster, secret *corev1.Secret, now time.Time) *certificate {
 	invalid := func(format string, args ...any) *certificate {
@@ -201,10 +204,13 @@ func unfinished(transport string) func(*member) bool {
 	return func(m *member) bool { return m.answers() && (!m.hasTransport(transport) || m.preventsFailover()) }
 }
 
-// hasTransport returns whether a node that answers uses a transport. Of one without the command CONFIG that is not known.
+// knowsTransport returns whether a node answers and says where it uses TLS. Without the command CONFIG, it does not say that.
+func (m *member) knowsTransport() bool { return m.answers() && m.view.TLS != nil && m.view.TLS.Known }
+
+// hasTransport returns whether a node that answers uses a transport, or does not say which one: such a node cannot be switched.
 func (m *member) hasTransport(transport string) bool {
 	state := m.view.TLS
-	if state == nil || !state.Known {
+	if !m.knowsTransport() {
 		return true
 	}
 	among := transport != transportPlain
@@ -220,17 +226,15 @@ func startSwitch(o *observed) *plan {
 	}) {
 		return nil
 	}
-	if wanted != transportPlain {
-		if o.badCertificate() != nil {
-			return nil // The status has the problem.
+	if wanted != transportPlain && o.badCertificate() != nil {
+		return nil // The status has the problem.
+	}
+	for _, m := range o.withPods() {
+		if wanted != transportPlain && m.staleCertificate {
+			return wait(check, "Waiting for %s to load its certificate", m.name)
 		}
-		for _, m := range o.withPods() {
-			if m.staleCertificate {
-				return wait(check, "Waiting for %s to load its certificate", m.name)
-			}
-			if m.view == nil || m.view.TLS == nil || !m.view.TLS.Known {
-				return stuck(reasonCertificateNotLoaded, "%s does not allow the command CONFIG: its node cannot switch to TLS", m.name)
-			}
+		if m.answers() && hasTLS(m.pod) && !m.knowsTransport() {
+			return stuck(reasonCertificateNotLoaded, "%s does not allow the command CONFIG: its node cannot switch to TLS, or back", m.name)
 		}
 	}
 	return o.annotateTransport(wanted)
@@ -249,6 +253,11 @@ func allowFailover(o *observed) *plan {
 	silent := func(m *member) bool { return !m.answers() && m.silentFor < o.patience() }
 	if len(names) == 0 || slices.ContainsFunc(o.slotOwners(), silent) || o.disagreement() != "" {
 		return nil // See waitForAgreement.
+	}
+	for _, m := range o.answering() {
+		if hasTLS(m.pod) && !m.knowsTransport() {
+			return wait(check, "Waiting for %s to say whether it has switched: it does not allow the command CONFIG", m.name)
+		}
 	}
 	if o.noFailoverFor <= o.nodeTimeout() {
 		return wait(check, "Waiting for the nodes to connect again, after the switch of %d nodes", len(names))
@@ -274,7 +283,7 @@ func (o *observed) markCertificates() {
 func certificateCommands(o *observed) []command {
 	var commands []command
 	for _, m := range o.members {
-		if m.staleCertificate {
+		if m.staleCertificate && m.loadedFor == 0 {
 			commands = append(commands, command{verb: loadCertificate, on: m})
 		}
 	}
@@ -318,10 +327,14 @@ func tlsStatus(o *observed) *v1.TLSStatus {
 			state = m.view.TLS
 		}
 		served[state.Certificate] = true
-		if m.answers() && !(state.Cluster && state.Replication) {
+		plain, clients := !(state.Cluster && state.Replication), state.Plain
+		if hasTLS(m.pod) && !m.knowsTransport() { // It may be as before.
+			plain, clients = last.Nodes == v1.ProtocolPlain, last.Clients == v1.ProtocolBoth
+		}
+		if plain {
 			status.Nodes = v1.ProtocolPlain
 		}
-		if m.answers() && state.Plain {
+		if clients {
 			status.Clients = v1.ProtocolBoth
 		}
 	}

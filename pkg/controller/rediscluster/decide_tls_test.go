@@ -162,6 +162,13 @@ func TestDecideTLS(t *testing.T) {
 			[]alter{specTLS(v1.TLSPreferred), secured("both", true, all...), noFailoverFor(defaultNodeTimeout+1, 1, 5)},
 			"allowFailover: allow failover of demo-1 demo-5",
 		},
+		"not while a node does not say whether it has switched": {
+			[]alter{
+				specTLS(v1.TLSPreferred), secured("both", true, all...), noFailoverFor(defaultNodeTimeout+1, 1, 5),
+				tlsIs(func(s *redisnode.TLSState) { *s = redisnode.TLSState{Certificate: "new"} }, 4),
+			},
+			"allowFailover: ",
+		},
 		"and not before": {
 			[]alter{specTLS(v1.TLSPreferred), secured("both", true, all...), noFailoverFor(defaultNodeTimeout+1, 1, 5), missed(2, 0)},
 			"waitForAgreement: ",
@@ -219,6 +226,9 @@ func TestDecideTLS(t *testing.T) {
 		"even if the certificate is not valid": {
 			[]alter{secured("both", true, all...), invalidCertificate}, "startSwitch: " + annotate("", "012345"),
 		},
+		"not if a node does not allow CONFIG: it would be the only one that uses TLS": {
+			[]alter{secured("both", true, all...), tlsIs(func(s *redisnode.TLSState) { s.Known = false }, 4)}, "startSwitch: ",
+		},
 		"then the Pods are replaced": {
 			[]alter{secured("", false, all...)}, "rollPods: evict Pod demo-3",
 		},
@@ -235,6 +245,13 @@ func TestDecideTLS(t *testing.T) {
 		"also once the spec has no trace of it": {
 			[]alter{secured("both", true, all...), noFailoverFor(time.Minute, 1), silenced(time.Minute, 4)},
 			"completeSwitch: " + annotate("", "012345"),
+		},
+		"a certificate that was not there yet is not loaded again at once": {
+			[]alter{
+				specTLS(v1.TLSPreferred), secured("both", true, all...), tlsIs(func(s *redisnode.TLSState) { s.Certificate = "old" }, 1, 4),
+				func(o *observed) { o.members[1].loadedFor = time.Second },
+			},
+			": load certificate of demo-4",
 		},
 		"a renewed certificate is loaded, and nothing else happens": {
 			[]alter{specTLS(v1.TLSPreferred), secured("both", true, all...), tlsIs(func(s *redisnode.TLSState) { s.Certificate = "old" }, 1, 4)},
@@ -374,6 +391,19 @@ func TestTLSProblemsAndStatus(t *testing.T) {
 	got = tlsStatus(see(six(), append(settled, last, other)...))
 	if got.Clients != v1.ProtocolBoth || got.Nodes != v1.ProtocolPlain || got.Fingerprint != "last" {
 		t.Errorf("while a node differs, status.tls is %+v", got)
+	}
+	before := func(o *observed) { o.rdc.Status.TLS = &v1.TLSStatus{Clients: v1.ProtocolBoth, Nodes: v1.ProtocolPlain} }
+	for sentence, unknown := range map[string]alter{
+		"does not answer":      silenced(time.Minute, 4),
+		"does not know CONFIG": tlsIs(func(s *redisnode.TLSState) { *s = redisnode.TLSState{Certificate: "new"} }, 4),
+	} {
+		if got := tlsStatus(see(six(), append(settled, before, unknown)...)); got.Clients != v1.ProtocolBoth || got.Nodes != v1.ProtocolPlain {
+			t.Errorf("while a node %s, which may not have switched, status.tls is %+v", sentence, got)
+		}
+		after := func(o *observed) { o.rdc.Status.TLS = &v1.TLSStatus{Clients: v1.ProtocolTLS, Nodes: v1.ProtocolTLS} }
+		if got := tlsStatus(see(six(), append(settled, after, unknown)...)); got.Clients != v1.ProtocolTLS || got.Nodes != v1.ProtocolTLS {
+			t.Errorf("while a node %s, which has switched, status.tls is %+v", sentence, got)
+		}
 	}
 	got = tlsStatus(see(six(), append(settled, last, silenced(time.Minute, all...))...))
 	if got.Fingerprint != "last" || got.Nodes != v1.ProtocolPlain {

@@ -529,6 +529,51 @@ func TestEvictionsThatFail(t *testing.T) {
 	}
 }
 
+// TestAnEvictionThatDidNotComplete was allowed by the budget, and then its client ended. The budget refuses the next one for two minutes.
+func TestAnEvictionThatDidNotComplete(t *testing.T) {
+	for sentence, test := range map[string]struct {
+		pod     string
+		ago     time.Duration
+		foreign bool
+		want    bool
+	}{
+		"of the Pod":                        {"demo-3", time.Second, false, true},
+		"of another Pod":                    {"demo-4", time.Second, false, false},
+		"of an earlier Pod of that name":    {"demo-3", time.Minute, false, false},
+		"long ago":                          {"demo-3", maxAllowed, false, false},
+		"by a budget that is not its owner": {"demo-3", time.Second, true, false},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			s := rolling(t, podIs(func(p *corev1.Pod) {
+				p.CreationTimestamp = metav1.NewTime(seenAt.Add(-30 * time.Second))
+				if test.ago == maxAllowed {
+					p.CreationTimestamp = metav1.NewTime(seenAt.Add(-time.Hour))
+				}
+			}, 3))
+			budgets := s.kube.PolicyV1().PodDisruptionBudgets("default")
+			b, err := budgets.Get(t.Context(), "demo", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.Status.DisruptedPods = map[string]metav1.Time{test.pod: metav1.NewTime(s.clock.Now().Add(-test.ago))}
+			if test.foreign {
+				b.OwnerReferences = nil
+			}
+			if _, err := budgets.Update(t.Context(), b, metav1.UpdateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			refusal := apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 0)
+			refusal.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: policyv1.DisruptionBudgetCause}}
+			s.kube.PrependReactor("create", "pods/eviction", func(clienttesting.Action) (bool, runtime.Object, error) {
+				return true, nil, refusal
+			})
+			if writes, _, err := s.sync(); slices.Contains(writes, "delete pods demo-3") != test.want || err != nil {
+				t.Errorf("writes %q, error %v; want the Pod deleted: %t", writes, err, test.want)
+			}
+		})
+	}
+}
+
 // TestAPodThatIsNotReadyIsDeleted as long as it is the one that was seen, and is not ready.
 func TestAPodThatIsNotReadyIsDeleted(t *testing.T) {
 	s := rolling(t, podIs(both(unready, func(p *corev1.Pod) { p.ResourceVersion = "7" }), 3))

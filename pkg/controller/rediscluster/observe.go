@@ -143,9 +143,11 @@ type member struct {
 	// users are those that the node has; nil if it was not asked. pendingUsers are the names of those to set or delete now.
 	users        map[string]redisnode.User
 	pendingUsers []string
-	// staleCertificate is whether the node serves another certificate than that of the Secret, and staleFor for how long it has.
+	// staleCertificate is whether the node serves another certificate than that of the Secret, and staleFor for how long it has. loadedFor
+	// is how long ago the node was made to load that certificate; 0 if it was not, or longer ago than loadEvery.
 	staleCertificate bool
 	staleFor         time.Duration
+	loadedFor        time.Duration
 	// unreadyFor is for how long the Pod has run without being ready.
 	unreadyFor time.Duration
 	// promotedFor is how long ago the member was asked to take over from its master. It is 0 if it was

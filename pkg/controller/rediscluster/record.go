@@ -81,6 +81,7 @@ type recordedMember struct {
 	PendingUsers     []string                      `json:"pendingUsers,omitempty"`
 	StaleCertificate bool                          `json:"staleCertificate,omitempty"`
 	StaleFor         metav1.Duration               `json:"staleFor,omitzero"`
+	LoadedFor        metav1.Duration               `json:"loadedFor,omitzero"`
 	UnreadyFor       metav1.Duration               `json:"unreadyFor,omitzero"`
 	PromotedFor      metav1.Duration               `json:"promotedFor,omitzero"`
 	UnlinkedFor      metav1.Duration               `json:"unlinkedFor,omitzero"`
@@ -142,7 +143,7 @@ func (o *observed) Record() any {
 		r.Members = append(r.Members, recordedMember{
 			m.name, m.ordinal, m.pod, m.claim, m.taken, m.view, m.whySilent, m.refused, m.untrusted,
 			duration(m.silentFor), m.id, m.outdated, m.differs,
-			m.pending, m.pendingUsers, m.staleCertificate, duration(m.staleFor),
+			m.pending, m.pendingUsers, m.staleCertificate, duration(m.staleFor), duration(m.loadedFor),
 			duration(m.unreadyFor), duration(m.promotedFor), duration(m.unlinkedFor),
 			recordAddress(m.reachedAt), m.whyUnreached, duration(m.addressMissedFor), duration(m.unreachedFor),
 		})
@@ -219,7 +220,7 @@ func restore(r *recordedObserved) *observed {
 		o.members = append(o.members, &member{
 			name: m.Name, ordinal: m.Ordinal, pod: m.Pod, claim: m.Claim, taken: m.Taken, view: m.View, whySilent: m.WhySilent, refused: m.Refused,
 			untrusted:        m.Untrusted,
-			staleCertificate: m.StaleCertificate, staleFor: m.StaleFor.Duration,
+			staleCertificate: m.StaleCertificate, staleFor: m.StaleFor.Duration, loadedFor: m.LoadedFor.Duration,
 			silentFor: m.SilentFor.Duration, id: m.ID, outdated: m.Outdated, differs: m.Differs, pending: m.Pending,
 			pendingUsers: m.PendingUsers,
 			unreadyFor:   m.UnreadyFor.Duration, promotedFor: m.PromotedFor.Duration, unlinkedFor: m.UnlinkedFor.Duration,

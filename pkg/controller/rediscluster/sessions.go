@@ -238,6 +238,7 @@ const (
 	factSilent          = "silent "
 	factPromoted        = "promoted "
 	factNotLoaded       = "certificate not loaded "
+	factLoaded          = "made to load certificate "
 	factUnknown         = "unknown "
 	factUnreachable     = "unreachable "
 	factFunctionsDiffer = "functions differ"
@@ -258,6 +259,10 @@ func (s *session) recall(o *observed) {
 		}
 		if m.staleCertificate {
 			m.staleFor = s.ageOf(factNotLoaded+m.name+" "+o.certificate.fingerprint, o.now)
+			loaded := factLoaded + m.name + " " + o.certificate.fingerprint
+			if at, ok := s.since[loaded]; ok && o.now.Sub(at) < loadEvery {
+				m.loadedFor = s.ageOf(loaded, o.now)
+			}
 		}
 		if at, ok := s.since[factPromoted+m.name]; ok && o.now.Sub(at) < failoverPatience {
 			m.promotedFor = s.ageOf(factPromoted+m.name, o.now)
@@ -356,6 +361,11 @@ func (s *session) recordReachable(o *observed) {
 
 // recordPromotion remembers that a replica was asked to take over from its master.
 func (s *session) recordPromotion(m *member, now time.Time) { s.since[factPromoted+m.name] = now }
+
+// recordLoad remembers that a node was made to load a certificate.
+func (s *session) recordLoad(m *member, fingerprint string, now time.Time) {
+	s.since[factLoaded+m.name+" "+fingerprint] = now
+}
 
 // recordResult remembers the result of a plan: why an eviction was refused ("" if none was), and the
 // error of the commands.
