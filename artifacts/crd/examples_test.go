@@ -252,7 +252,8 @@ func TestTheSchemaAcceptsEveryStatusField(t *testing.T) {
 			TLS: &redisv1.TLSStatus{
 				Clients: redisv1.ProtocolBoth, Nodes: redisv1.ProtocolTLS, Fingerprint: strings.Repeat("a", 64), NotAfter: &now},
 			Backup: &redisv1.BackupStatus{
-				Schedule: "@daily", ScheduledSince: &now, LastScheduleTime: &now, Running: "20260301T000000Z", LastSuccessfulTime: &now,
+				Schedule: "@daily", ScheduledSince: &now, LastScheduleTime: &now, LastBackupNow: "1",
+				Running: "20260301T000000Z", LastSuccessfulTime: &now,
 				Last:        &redisv1.BackupResult{ID: "20260228T000000Z", Keys: 30, Bytes: 900, Warning: "no right to delete"},
 				LastFailure: &redisv1.BackupFailure{ID: "20260227T000000Z", Time: &now, Message: "no disk"},
 			},

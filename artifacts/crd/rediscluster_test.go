@@ -272,7 +272,7 @@ func TestSchemaAndValidateAgreeOnBackups(t *testing.T) {
 	}
 	agreeOnEach(t, "RedisCluster", map[string]bool{
 		"0 3 * * *": true, "*/10 * * * *": true, "@daily": true, "0 3 1,15 jan-mar mon": true, "0 24 * * *": false, "0 3 * *": false,
-		"0 0 3 * * *": false, "@every 1h": false, "TZ=UTC 0 3 * * *": false, "": false, "0 3 5-1 * *": false, "0  3 * * *": true,
+		"0 0 3 * * *": false, "@every 1h": false, "TZ=UTC 0 3 * * *": false, "": true, "0 3 5-1 * *": false, "0  3 * * *": true,
 		" @daily":                              false,
 		strings.Repeat("0,", 60) + "0 * * * *": false,
 	}, func(schedule string) map[string]any {
@@ -296,7 +296,7 @@ func TestSchemaAndValidateAgreeOnBackups(t *testing.T) {
 	}{
 		"no store":    {map[string]any{"schedule": "@daily"}, false},
 		"two stores":  {map[string]any{"schedule": "@daily", "persistentVolumeClaim": claim, "s3": bucket("https://a")}, false},
-		"no schedule": {map[string]any{"persistentVolumeClaim": claim}, false},
+		"no schedule": {map[string]any{"persistentVolumeClaim": claim}, true},
 		"too few":     {map[string]any{"schedule": "@daily", "persistentVolumeClaim": claim, "retention": int64(0)}, false},
 		"too many":    {map[string]any{"schedule": "@daily", "persistentVolumeClaim": claim, "retention": int64(1001)}, false},
 		"as many":     {map[string]any{"schedule": "@daily", "persistentVolumeClaim": claim, "retention": int64(1000)}, true},

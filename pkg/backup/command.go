@@ -62,6 +62,7 @@ const maxRetention = 1000
 type settings struct {
 	cluster, id, owner               string
 	before                           string
+	choose                           bool
 	retention                        int
 	addresses                        []string
 	user, passwordFile               string
@@ -93,6 +94,7 @@ func (o *settings) flags(name string) *pflag.FlagSet {
 		flags.StringVar(&o.id, "id", Latest, "id of the backup, or latest")
 		flags.StringVar(&o.owner, "owner", "", "UID of the RedisCluster; ignored: backups of all owners can be restored")
 		flags.StringVar(&o.before, "before", "", "time as in RFC 3339: latest is the newest backup that had ended by then (default: no limit)")
+		flags.BoolVar(&o.choose, "choose", false, "print which backup it is, and restore nothing")
 	}
 	flags.StringArrayVar(&o.addresses, "address", nil, "host:port of a node; repeatable: the first one that answers is asked")
 	flags.StringVar(&o.user, "user", "", "user of the nodes to log in as (default: the default user)")
@@ -267,7 +269,7 @@ func RunRestore(ctx context.Context, args []string, stdout, stderr io.Writer) in
 		if err != nil {
 			return nil, err
 		}
-		r := &restore{o.cluster, o.id, before, o.connection, o.store, defaultPatience, log}
+		r := &restore{o.cluster, o.id, before, o.choose, o.connection, o.store, defaultPatience, log}
 		return r.run(ctx)
 	})
 }

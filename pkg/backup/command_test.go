@@ -6,6 +6,9 @@ package backup
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -60,12 +63,12 @@ func TestFlags(t *testing.T) {
 	if _, err := parse("restore", "", append(slices.Clone(required), "--id=latest"), &strings.Builder{}); err != nil {
 		t.Errorf("restore the latest: error %v", err)
 	}
-	for flag, want := range map[string]bool{"--before=2026-01-31T03:00:00Z": true, "--before=yesterday": false, "--owner=7f0c5a3e": true} {
+	for flag, want := range map[string]bool{"--before=2026-01-31T03:00:00Z": true, "--before=yesterday": false, "--owner=7f0c5a3e": true, "--choose": true} {
 		if _, err := parse("restore", "", append(slices.Clone(required), flag), &strings.Builder{}); (err == nil) != want {
 			t.Errorf("restore %s: error %v", flag, err)
 		}
 	}
-	for _, flag := range []string{"--id=latest", "--retention=0", "--retention=1001", "--before=2026-01-31T03:00:00Z"} {
+	for _, flag := range []string{"--id=latest", "--retention=0", "--retention=1001", "--before=2026-01-31T03:00:00Z", "--choose"} {
 		if _, err := parse("backup", "", append(slices.Clone(required), flag), &strings.Builder{}); err == nil {
 			t.Errorf("backup %s: no error", flag)
 		}
@@ -111,6 +114,29 @@ func (p program) succeed(restore bool, more ...string) Result {
 		p.t.Fatal(err)
 	}
 	return result
+}
+
+// TestWrongCredentials has S3 reject the access key. Its answer repeats the key, as that of Amazon does.
+func TestWrongCredentials(t *testing.T) {
+	const keyID, key = "AKIAWRONGKEYID", "wrong-secret-key"
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprintf(w, `<Error><Code>InvalidAccessKeyId</Code><Message>The key %s with %s is not known.</Message></Error>`, keyID, key)
+	}))
+	t.Cleanup(server.Close)
+	credentials := t.TempDir()
+	check(t, os.WriteFile(filepath.Join(credentials, "accessKeyID"), []byte(keyID+"\n"), 0o600))
+	check(t, os.WriteFile(filepath.Join(credentials, "secretAccessKey"), []byte(key+"\n"), 0o600))
+	args := []string{"--directory=", "--s3-endpoint=" + server.URL, "--s3-bucket=backups", "--s3-region=a", "--s3-credentials=" + credentials}
+	for _, restore := range []bool{false, true} {
+		code, result, output := program{t, required}.run(restore, args...)
+		if code != command.Failed || !strings.Contains(result, "The key [secret] with [secret] is not known") {
+			t.Errorf("exit code %d, result %q", code, result)
+		}
+		if strings.Contains(result+output, key) || strings.Contains(result+output, keyID) {
+			t.Errorf("the output has the access key: %q, %q", result, output)
+		}
+	}
 }
 
 func TestCommandsThatFail(t *testing.T) {

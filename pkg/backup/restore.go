@@ -37,6 +37,7 @@ const (
 type restore struct {
 	cluster, id string    // of the backup
 	before      time.Time // see resolve
+	choose      bool      // whether to return the ID of the backup, and restore nothing
 	nodes       connection
 	store       store
 	patience    patience
@@ -48,6 +49,9 @@ func (r *restore) run(ctx context.Context) (*Result, error) {
 	m, err := resolve(ctx, r.store, r.cluster, r.id, r.before)
 	if err != nil {
 		return nil, err
+	}
+	if r.choose {
+		return m.result(), nil
 	}
 	var libraries []string
 	for _, s := range m.Shards { // Nothing is sent before all files are verified.

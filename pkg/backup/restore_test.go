@@ -5,6 +5,7 @@ package backup
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -78,6 +79,47 @@ func TestADamagedBackupRestoresNothing(t *testing.T) {
 				t.Errorf("the error names no file: %v", err)
 			}
 		})
+	}
+}
+
+// A restore that chooses reads no file but the manifest, and reaches no node.
+func TestChoose(t *testing.T) {
+	d := newDirectory(t)
+	save(t, d, func(m *Manifest) { m.Shards[0].Keys = 7 })
+	check(t, d.remove(t.Context(), cluster+"/"+id+"/shard-0-e3b0c44200000000.rdb"))
+	r := &restore{cluster: cluster, id: Latest, choose: true, store: d, log: (&log{}).add}
+	result, err := r.run(t.Context())
+	if err != nil || result.ID != id || result.Keys != 7 {
+		t.Errorf("chose %+v, error %v", result, err)
+	}
+}
+
+// TestRetryAsksForSlots fails batches: the client asks anew which node has which slots only if another try may succeed.
+func TestRetryAsksForSlots(t *testing.T) {
+	asked := make(chan struct{}, 100)
+	client := redis.NewClusterClient(&redis.ClusterOptions{ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
+		asked <- struct{}{}
+		return []redis.ClusterSlot{{Start: 0, End: 16383, Nodes: []redis.ClusterNode{{Addr: "127.0.0.1:1"}}}}, nil
+	}})
+	t.Cleanup(func() { check(t, client.Close()) })
+	if err := retry(t.Context(), client, nil); err != nil {
+		t.Error(err)
+	}
+	if err := retry(t.Context(), client, answer("WRONGTYPE")); err == nil || err.Error() != "WRONGTYPE" {
+		t.Errorf("error %v", err)
+	}
+	select {
+	case <-asked:
+		t.Error("it asks for slots though no other try follows")
+	case <-time.After(time.Second):
+	}
+	if err := retry(t.Context(), client, errNoAnswer); err == nil {
+		t.Error("there is no error")
+	}
+	select {
+	case <-asked:
+	case <-time.After(20 * time.Second):
+		t.Error("it does not ask for slots")
 	}
 }
 

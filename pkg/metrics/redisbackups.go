@@ -37,31 +37,39 @@ func (r *redisBackups) observe(cluster cache.ObjectName, backups *rediscluster.B
 	}
 }
 
-// redisBackupMetric is a metric of the backups of a RedisCluster. Some exist only if there is a good backup.
+// redisBackupMetric is a metric of the backups of a RedisCluster that exists returns true for.
 type redisBackupMetric struct {
-	desc  *prometheus.Desc
-	ofOne bool // whether it is of the last good backup
-	value func(rediscluster.BackupMetrics) float64
+	desc   *prometheus.Desc
+	exists func(rediscluster.BackupMetrics) bool
+	value  func(rediscluster.BackupMetrics) float64
 }
 
-func newRedisBackupMetric(name, help string, ofOne bool, value func(rediscluster.BackupMetrics) float64) redisBackupMetric {
+func newRedisBackupMetric(name, help string, exists func(rediscluster.BackupMetrics) bool,
+	value func(rediscluster.BackupMetrics) float64,
+) redisBackupMetric {
 	return redisBackupMetric{
-		prometheus.NewDesc("glassback_rediscluster_backup_"+name, help, []string{"namespace", "rediscluster"}, nil), ofOne, value,
+		prometheus.NewDesc("glassback_rediscluster_backup_"+name, help, []string{"namespace", "rediscluster"}, nil), exists, value,
 	}
 }
 
+func always(rediscluster.BackupMetrics) bool { return true }
+
+func scheduled(m rediscluster.BackupMetrics) bool { return m.Interval > 0 }
+
+func succeeded(m rediscluster.BackupMetrics) bool { return !m.Succeeded.IsZero() }
+
 var redisBackupMetrics = []redisBackupMetric{
-	newRedisBackupMetric("failed", "1 if the last backup failed, or if none can be made.", false,
+	newRedisBackupMetric("failed", "1 if the last backup failed, or if none can be made.", always,
 		func(m rediscluster.BackupMetrics) float64 { return float64(one(m.Failed)) }),
-	newRedisBackupMetric("interval_seconds", "The longest time between two of the next times of the schedule.", false,
+	newRedisBackupMetric("interval_seconds", "The longest time between two of the next times of the schedule.", scheduled,
 		func(m rediscluster.BackupMetrics) float64 { return m.Interval.Seconds() }),
-	newRedisBackupMetric("since_timestamp_seconds", "When the operator noticed the schedule, in seconds since 1970.", false,
+	newRedisBackupMetric("since_timestamp_seconds", "When the operator noticed the schedule, in seconds since 1970.", scheduled,
 		func(m rediscluster.BackupMetrics) float64 { return float64(m.Since.Unix()) }),
-	newRedisBackupMetric("last_success_timestamp_seconds", "The end of the last good backup, in seconds since 1970.", true,
+	newRedisBackupMetric("last_success_timestamp_seconds", "The end of the last good backup, in seconds since 1970.", succeeded,
 		func(m rediscluster.BackupMetrics) float64 { return float64(m.Succeeded.Unix()) }),
-	newRedisBackupMetric("last_keys", "Keys of the last good backup.", true,
+	newRedisBackupMetric("last_keys", "Keys of the last good backup.", succeeded,
 		func(m rediscluster.BackupMetrics) float64 { return float64(m.Keys) }),
-	newRedisBackupMetric("last_bytes", "Size of the last good backup.", true,
+	newRedisBackupMetric("last_bytes", "Size of the last good backup.", succeeded,
 		func(m rediscluster.BackupMetrics) float64 { return float64(m.Bytes) }),
 }
 
@@ -82,7 +90,7 @@ func (r *redisBackups) Collect(to chan<- prometheus.Metric) {
 	})
 	for _, name := range names[:min(len(names), maxBackups)] {
 		for _, m := range redisBackupMetrics {
-			if !m.ofOne || !clusters[name].Succeeded.IsZero() {
+			if m.exists(clusters[name]) {
 				to <- prometheus.MustNewConstMetric(m.desc, prometheus.GaugeValue, m.value(clusters[name]), name.Namespace, name.Name)
 			}
 		}

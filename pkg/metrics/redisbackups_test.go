@@ -23,7 +23,7 @@ func backUp(t *testing.T, name string, backups rediscluster.BackupMetrics) {
 
 func feedRedisBackups(t *testing.T) {
 	t.Helper()
-	backUp(t, "promised", rediscluster.BackupMetrics{Succeeded: time.Unix(1763900000, 0)})
+	backUp(t, "promised", rediscluster.BackupMetrics{Succeeded: time.Unix(1763900000, 0), Interval: time.Hour})
 }
 
 func TestRedisBackups(t *testing.T) {
@@ -31,15 +31,16 @@ func TestRedisBackups(t *testing.T) {
 		Since: time.Unix(1763700000, 0), Succeeded: time.Unix(1763900000, 0), Keys: 7, Bytes: 900, Interval: time.Hour,
 	})
 	backUp(t, "bad", rediscluster.BackupMetrics{Failed: true, Since: time.Unix(1763800000, 0), Interval: 24 * time.Hour})
+	backUp(t, "requested", rediscluster.BackupMetrics{Succeeded: time.Unix(1763900000, 0), Keys: 8, Bytes: 950})
 	const absent = -1
 	s := scrape(t)
 	for name, want := range map[string]map[string]float64{
-		"failed":                         {"good": 0, "bad": 1},
-		"interval_seconds":               {"good": 3600, "bad": 86400},
-		"since_timestamp_seconds":        {"good": 1763700000, "bad": 1763800000},
-		"last_success_timestamp_seconds": {"good": 1763900000, "bad": absent},
-		"last_keys":                      {"good": 7, "bad": absent},
-		"last_bytes":                     {"good": 900, "bad": absent},
+		"failed":                         {"good": 0, "bad": 1, "requested": 0},
+		"interval_seconds":               {"good": 3600, "bad": 86400, "requested": absent},
+		"since_timestamp_seconds":        {"good": 1763700000, "bad": 1763800000, "requested": absent},
+		"last_success_timestamp_seconds": {"good": 1763900000, "bad": absent, "requested": 1763900000},
+		"last_keys":                      {"good": 7, "bad": absent, "requested": 8},
+		"last_bytes":                     {"good": 900, "bad": absent, "requested": 950},
 	} {
 		for cluster, value := range want {
 			of := []string{"namespace=default", "rediscluster=" + cluster}

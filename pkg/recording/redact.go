@@ -49,7 +49,7 @@ var shown = sets.New(
 	// MyCronJob
 	"schedule", "timeZone", "concurrencyPolicy", "missedRunPolicy", "lastRunNow",
 	// RedisCluster
-	"mode", "clients", "nodes", "fingerprint", "backup", "running",
+	"mode", "clients", "nodes", "fingerprint", "backup", "running", "lastBackupNow",
 	"addr", "storageClassName", "pod", "id", "ip", "role", "master", "link", "slots", "replicas",
 	// ECSInstance
 	"regionID", "instanceType", "instanceTypeChangePolicy", "imageID", "instanceName", "instanceChargeType", "periodUnit", "zoneID",

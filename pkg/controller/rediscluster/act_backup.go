@@ -33,7 +33,7 @@ func (e executor) changeJob(ctx context.Context, c command) error {
 	return e.startJob(ctx, c.id)
 }
 
-// startJob creates the Job of a backup; with the ID "", the one that restores a backup. An error about a backup is no error of the sync:
+// startJob creates the Job of a backup; with the ID "", one of a restore. An error about a backup is no error of the sync:
 // nothing else depends on it. The status reports it, and a sync after secretEvery tries again. The same is true of a restore that the API
 // server rejects.
 func (e executor) startJob(ctx context.Context, id string) error {
@@ -64,11 +64,19 @@ func (e executor) createJob(ctx context.Context, desired *batchv1.Job) (*batchv1
 	return created, err
 }
 
-// desiredJob returns the Job of a backup, or, with the ID "", the one that restores a backup.
+// desiredJob returns the Job of a backup; with the ID "", the one that restores a backup, or first chooses which.
 func (o *observed) desiredJob(id string) *batchv1.Job {
 	a, _ := o.access() // It is only called if all Pods are alike.
-	if id == "" {
-		return restoreJob(o.rdc, o.backupImage, a)
+	return o.newJob(id, a)
+}
+
+// newJob returns the Job with an ID: see desiredJob, and backupOf.
+func (o *observed) newJob(id string, a access) *batchv1.Job {
+	switch id {
+	case "":
+		return restoreJob(o.rdc, o.restoredBackup(), o.backupImage, a)
+	case v1.LatestBackup:
+		return restoreJob(o.rdc, id, o.backupImage, a)
 	}
 	return backupJob(o.rdc, id, o.backupImage, a)
 }
@@ -101,13 +109,12 @@ func (e executor) deleteJob(ctx context.Context, name string) {
 			Preconditions: &metav1.Preconditions{UID: &j.UID}, PropagationPolicy: ptr.To(metav1.DeletePropagationBackground),
 		})
 		if err != nil && !apierrors.IsNotFound(err) {
-			current := e.sessions.get(e.o.rdc)
-			current.jobRejection, current.jobRejectedAt = fmt.Sprintf("delete Job %s: %v", name, err), e.clock.Now()
+			e.sessions.get(e.o.rdc).jobFailure = fmt.Sprintf("delete Job %s: %v", name, err)
 			klog.FromContext(ctx).Error(err, "Could not delete a Job", "job", name)
 			continue
 		}
 		gone := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: e.o.rdc.Namespace, UID: j.UID}}
-		e.sessions.get(e.o.rdc).jobRejection = ""
+		e.sessions.get(e.o.rdc).jobFailure = ""
 		e.written.RecordDelete(e.key(), "delete jobs", e.jobCache, gone)
 	}
 }

@@ -68,6 +68,16 @@ func (s *stage) end(name string, exitCode int32, message string) {
 	s.catchUp()
 }
 
+// editJob changes the first Job.
+func (s *stage) editJob(change func(*batchv1.Job)) {
+	s.t.Helper()
+	j := s.jobs()[0].DeepCopy()
+	change(j)
+	if err := s.kube.Tracker().Update(jobsResource, j, "default"); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 // withUIDs makes the API server give each Job a UID, and the time of its creation.
 func (s *stage) withUIDs() {
 	n := 0
@@ -149,6 +159,50 @@ func TestSyncMakesBackups(t *testing.T) {
 	}
 }
 
+// mortal is a stage whose controller dies before one of its writes. created has the names of the Jobs that it created.
+type mortal struct {
+	*stage
+	writes  int
+	created []string
+}
+
+// mortal makes the controller die before its nth write from now on; 0 is never.
+func (s *stage) mortal(dieBefore int) *mortal {
+	m := &mortal{stage: s}
+	dying := func(action clienttesting.Action) (bool, runtime.Object, error) {
+		if verb := action.GetVerb(); verb != "create" && verb != "update" && verb != "delete" {
+			return false, nil, nil
+		}
+		if m.writes++; m.writes == dieBefore {
+			panic(killed{})
+		}
+		if c, ok := action.(clienttesting.CreateAction); ok && action.GetResource() == jobsResource {
+			m.created = append(m.created, c.GetObject().(*batchv1.Job).Name)
+		}
+		return false, nil, nil
+	}
+	s.kube.PrependReactor("*", "*", dying)
+	s.client.PrependReactor("*", "*", dying)
+	return m
+}
+
+// sync syncs once. After a death, it starts another controller.
+func (m *mortal) sync() {
+	m.t.Helper()
+	defer m.catchUp()
+	defer func() {
+		if dead := recover(); dead != nil {
+			if _, ok := dead.(killed); !ok {
+				panic(dead)
+			}
+			m.connect()
+		}
+	}()
+	if _, _, err := m.stage.sync(); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
 // TestSyncMakesBackupsAfterEachCrash kills the controller before its nth write, for each n. The next one continues: each time of the
 // schedule has exactly one Job, and the status has its result.
 func TestSyncMakesBackupsAfterEachCrash(t *testing.T) {
@@ -162,38 +216,12 @@ func TestSyncMakesBackupsAfterEachCrash(t *testing.T) {
 		s := playing(t, sixStored()).settle()
 		s.withUIDs()
 		s.edit(backedUpHourly)
-		result, writes := end{}, 0
-		dying := func(action clienttesting.Action) (bool, runtime.Object, error) {
-			if verb := action.GetVerb(); verb != "create" && verb != "update" && verb != "delete" {
-				return false, nil, nil
-			}
-			if writes++; writes == dieBefore {
-				panic(killed{})
-			}
-			if c, ok := action.(clienttesting.CreateAction); ok && action.GetResource() == jobsResource {
-				result.created = append(result.created, c.GetObject().(*batchv1.Job).Name)
-			}
-			return false, nil, nil
-		}
-		s.kube.PrependReactor("*", "*", dying)
-		s.client.PrependReactor("*", "*", dying)
+		result := end{}
+		m := s.mortal(dieBefore)
 		for minute := range 70 {
 			s.clock.SetTime(at(13, 55).Add(time.Duration(minute) * time.Minute))
 			s.catchUp()
-			func() {
-				defer func() {
-					if dead := recover(); dead != nil {
-						if _, ok := dead.(killed); !ok {
-							panic(dead)
-						}
-						s.connect()
-					}
-				}()
-				if _, _, err := s.sync(); err != nil {
-					t.Fatal(err)
-				}
-			}()
-			s.catchUp()
+			m.sync()
 			for _, j := range s.jobs() {
 				if endOf(&j) == nil && minute%3 == 0 {
 					s.end(j.Name, 0, `{"keys":30,"bytes":900}`)
@@ -206,7 +234,8 @@ func TestSyncMakesBackupsAfterEachCrash(t *testing.T) {
 		result.status = s.rdc().Status.Backup
 		result.status.LastSuccessfulTime, result.status.ScheduledSince = nil, nil // A crash delays them.
 		result.events = len(s.happened())
-		return result, writes
+		result.created = m.created
+		return result, m.writes
 	}
 	want, writes := play(t, 0)
 	if len(want.created) != 2 || len(want.jobs) != 1 || want.status.Last.ID != "20260109T150000Z" || writes < 7 {
@@ -218,6 +247,43 @@ func TestSyncMakesBackupsAfterEachCrash(t *testing.T) {
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("after a crash before the write %d: %+v (%+v), want %+v (%+v)", n, got, got.status, want, want.status)
 		}
+	}
+}
+
+// TestEachChangeOfBackupNowMakesAJob has values return. It kills the controller before its nth write, for each n.
+func TestEachChangeOfBackupNowMakesAJob(t *testing.T) {
+	play := func(t *testing.T, dieBefore int) ([]string, int, *v1.BackupStatus) {
+		s := playing(t, sixStored()).settle()
+		s.withUIDs()
+		s.edit(func(rdc *v1.RedisCluster) { rdc.Spec.Backup = &v1.Backup{BackupStore: inClaim()} })
+		m := s.mortal(dieBefore)
+		values := map[int]string{2: "1", 12: "2", 22: "1", 32: ""}
+		for minute := range 40 {
+			if value, changes := values[minute]; changes {
+				s.edit(func(rdc *v1.RedisCluster) { rdc.Annotations = map[string]string{v1.AnnotationBackupNow: value} })
+			}
+			s.clock.SetTime(at(13, 55).Add(time.Duration(minute) * time.Minute))
+			s.catchUp()
+			m.sync()
+			for _, j := range s.jobs() {
+				if endOf(&j) == nil && minute%3 == 0 {
+					s.end(j.Name, 0, `{"keys":30}`)
+				}
+			}
+		}
+		return m.created, m.writes, s.rdc().Status.Backup
+	}
+	_, writes, _ := play(t, 0)
+	for n := range writes + 1 {
+		created, _, status := play(t, n)
+		unique := slices.Compact(slices.Clone(created))
+		if len(created) != 3 || len(unique) != 3 || !slices.IsSorted(created) || status.LastBackupNow != "1" || status.Running != "" ||
+			strings.ToLower(status.Last.ID) != strings.TrimPrefix(created[2], "demo-backup-") {
+			t.Errorf("after a crash before the write %d: the Jobs %q, and the status %+v", n, created, status)
+		}
+	}
+	if writes < 10 {
+		t.Errorf("%d writes", writes)
 	}
 }
 
@@ -264,6 +330,53 @@ func TestSyncReportsAJobThatIsRejected(t *testing.T) {
 	}
 }
 
+// TestSyncReplacesAJobThatDoesNotStart changes the spec while a Job runs. The Job is replaced at once if its Pod does not run, by one with
+// the same ID.
+func TestSyncReplacesAJobThatDoesNotStart(t *testing.T) {
+	const name = "demo-backup-20260109t140000z"
+	otherClaim := func(rdc *v1.RedisCluster) { rdc.Spec.Backup.PersistentVolumeClaim.ClaimName = "other" }
+	for sentence, test := range map[string]struct {
+		change func(*v1.RedisCluster)
+		given  func(*stage) // after the Job was created
+		want   []string
+	}{
+		"another claim": {otherClaim, func(*stage) {}, []string{"delete jobs " + name, "create jobs " + name}},
+		"another Secret for the image": {func(rdc *v1.RedisCluster) {
+			rdc.Spec.PodTemplate = &v1.PodTemplate{ImagePullSecrets: []corev1.LocalObjectReference{{Name: "registry"}}}
+		}, func(*stage) {}, []string{"delete jobs " + name, "create jobs " + name}},
+		"another schedule": {func(rdc *v1.RedisCluster) { rdc.Spec.Backup.Schedule = "30 * * * *" }, func(*stage) {}, nil},
+		"another claim, while the Pod runs": {otherClaim, func(s *stage) {
+			s.editJob(func(j *batchv1.Job) { j.Status.Ready = ptr.To[int32](1) })
+		}, nil},
+		"another claim, and the Job is of an earlier version": {otherClaim, func(s *stage) {
+			s.editJob(func(j *batchv1.Job) { j.Annotations = nil })
+		}, nil},
+		"the operator has no image": {otherClaim, func(s *stage) { s.controller.backupImage = "" }, nil},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			s := playing(t, sixStored()).settle()
+			s.withUIDs()
+			s.edit(backedUpHourly)
+			s.stepTo(at(13, 55))
+			s.stepTo(at(14, 0))
+			test.given(s)
+			s.edit(test.change)
+			var writes []string
+			for second := range 8 {
+				for _, w := range s.stepTo(metav1.NewTime(at(14, 0).Add(time.Duration(second) * time.Second))) {
+					if strings.Contains(w, " jobs ") {
+						writes = append(writes, w)
+					}
+				}
+			}
+			wantWrites(t, writes, test.want...)
+			if status := s.rdc().Status.Backup; status.Running != "20260109T140000Z" {
+				t.Errorf("the status is %+v", status)
+			}
+		})
+	}
+}
+
 // A Job that the cache does not show yet is not created twice, and is no conflict.
 func TestSyncFindsItsOwnJob(t *testing.T) {
 	s := playing(t, sixStored()).settle()
@@ -299,9 +412,22 @@ func TestSyncRestoresABackup(t *testing.T) {
 		s.catchUp()
 		writes = append(writes, some...)
 	}
-	if !slices.Contains(writes, "create jobs demo-restore") {
+	if !slices.Contains(writes, "create jobs demo-restore-latest") {
 		t.Fatalf("writes %q", writes)
 	}
+	s.end("demo-restore-latest", 0, `{"id":"20260108T130000Z","keys":30}`)
+	wantWrites(t, s.stepTo(at(13, 54)), statusWrite)
+	if r := s.rdc().Status.Restore; r.ID != "20260108T130000Z" || r.CompletedAt != nil {
+		t.Errorf("after the choice, the status is %+v", r)
+	}
+	wantWrites(t, s.stepTo(at(13, 55)), "delete jobs demo-restore-latest", "create jobs demo-restore")
+	restoresIt := func() {
+		t.Helper()
+		if args := s.jobs()[0].Spec.Template.Spec.Containers[0].Args; !slices.Contains(args, "--id=20260108T130000Z") {
+			t.Errorf("the Job has the arguments %q", args)
+		}
+	}
+	restoresIt()
 	ready := func() *metav1.Condition {
 		return meta.FindStatusCondition(s.rdc().Status.Conditions, "Ready")
 	}
@@ -314,15 +440,16 @@ func TestSyncRestoresABackup(t *testing.T) {
 	if err := s.kube.Tracker().Delete(jobsResource, "default", "demo-restore"); err != nil {
 		t.Fatal(err)
 	}
-	s.destroy("pods", "demo-restore-job-1")
+	s.destroy("pods", "demo-restore-job-2")
 	wantWrites(t, s.stepTo(at(13, 58)), "create jobs demo-restore", statusWrite)
-	s.end("demo-restore", 0, `{"id":"20260108T140000Z","keys":30,"skipped":1,"expired":2,"warning":"the library f was kept"}`)
+	restoresIt()
+	s.end("demo-restore", 0, `{"id":"20260108T130000Z","keys":30,"skipped":1,"expired":2,"warning":"the library f was kept"}`)
 	s.stepTo(at(13, 59))
 	if is := ready(); is.Reason != reasonFormed {
 		t.Errorf("after a success, Ready is %s: %s", is.Reason, is.Message)
 	}
 	want := &v1.RestoreStatus{
-		StartedAt: s.rdc().Status.Restore.StartedAt, ID: "20260108T140000Z", Keys: 30, Skipped: 1, Expired: 2,
+		StartedAt: s.rdc().Status.Restore.StartedAt, ID: "20260108T130000Z", Keys: 30, Skipped: 1, Expired: 2,
 		Warning: "the library f was kept", CompletedAt: ptr.To(at(13, 58)),
 	}
 	if got := s.rdc().Status.Restore; !equality.Semantic.DeepEqual(got, want) {
@@ -335,7 +462,7 @@ func TestSyncRestoresABackup(t *testing.T) {
 	wantWrites(t, s.stepTo(at(14, 1)))
 	events := s.happened()
 	for _, want := range []string{
-		"Normal Restored Restored the backup 20260108T140000Z with 30 keys; 1 of them existed, and 2 had expired",
+		"Normal Restored Restored the backup 20260108T130000Z with 30 keys; 1 of them existed, and 2 had expired",
 		"Warning RestoreWarning the library f was kept",
 	} {
 		if !slices.Contains(events, want) {
@@ -419,63 +546,68 @@ func defaulted(rdc *v1.RedisCluster, changes ...func(*v1.RedisCluster)) *v1.Redi
 	return changed
 }
 
-// TestSyncRestoresABackupAfterEachCrash kills the controller before its nth write, for each n. The cluster always gets one Job, and ends
-// Ready with its result.
+// TestSyncRestoresABackupAfterEachCrash kills the controller before its nth write, for each n. The cluster always gets one Job that chooses
+// the latest backup, and one that restores it, and ends Ready with its result. Meanwhile, there are newer backups.
 func TestSyncRestoresABackupAfterEachCrash(t *testing.T) {
-	play := func(t *testing.T, dieBefore int) (created, writes int, status *v1.RestoreStatus, ready string) {
+	play := func(t *testing.T, dieBefore int) (created []string, writes int, status *v1.RestoreStatus, ready string) {
 		o := sixStored()
 		restoring(o)
 		s := playing(t, o)
 		s.withUIDs()
-		dying := func(action clienttesting.Action) (bool, runtime.Object, error) {
-			if verb := action.GetVerb(); verb != "create" && verb != "update" && verb != "delete" {
-				return false, nil, nil
-			}
-			if writes++; writes == dieBefore {
-				panic(killed{})
-			}
-			if action.GetVerb() == "create" && action.GetResource() == jobsResource {
-				created++
-			}
-			return false, nil, nil
-		}
-		s.kube.PrependReactor("*", "*", dying)
-		s.client.PrependReactor("*", "*", dying)
+		m := s.mortal(dieBefore)
 		for second := range 20 {
 			s.clock.SetTime(seenAt.Add(time.Duration(3*second) * time.Second))
 			s.catchUp()
-			func() {
-				defer func() {
-					if dead := recover(); dead != nil {
-						if _, ok := dead.(killed); !ok {
-							panic(dead)
-						}
-						s.connect()
-					}
-				}()
-				if _, _, err := s.sync(); err != nil {
-					t.Fatal(err)
-				}
-			}()
-			s.catchUp()
+			m.sync()
 			for _, j := range s.jobs() {
-				if endOf(&j) == nil && second%3 == 0 {
-					s.end(j.Name, 0, `{"id":"20260108T140000Z","keys":30}`)
+				if endOf(&j) != nil || second%3 != 0 {
+					continue
 				}
+				args := j.Spec.Template.Spec.Containers[0].Args
+				id, _ := strings.CutPrefix(args[slices.IndexFunc(args, func(a string) bool { return strings.HasPrefix(a, "--id=") })], "--id=")
+				if id == v1.LatestBackup {
+					id = backupID(at(13, second).Time)
+				}
+				s.end(j.Name, 0, fmt.Sprintf(`{"id":%q,"keys":30}`, id))
 			}
 		}
 		rdc := s.rdc()
-		return created, writes, rdc.Status.Restore, meta.FindStatusCondition(rdc.Status.Conditions, "Ready").Reason
+		return m.created, m.writes, rdc.Status.Restore, meta.FindStatusCondition(rdc.Status.Conditions, "Ready").Reason
 	}
 	_, writes, _, _ := play(t, 0)
-	if writes < 3 {
+	if writes < 5 {
 		t.Fatalf("%d writes", writes)
 	}
 	for n := range writes + 1 {
 		created, _, status, ready := play(t, n)
-		if created != 1 || status == nil || status.ID != "20260108T140000Z" || status.Keys != 30 || ready != reasonFormed {
-			t.Errorf("after a crash before the write %d: %d Jobs, %+v, Ready is %s", n, created, status, ready)
+		once := []string{"demo-restore-latest", "demo-restore"}
+		if !slices.Equal(created, once) || status == nil || status.ID == v1.LatestBackup || status.Keys != 30 || ready != reasonFormed {
+			t.Errorf("after a crash before the write %d: the Jobs %q, %+v, Ready is %s", n, created, status, ready)
 		}
+	}
+}
+
+// The Job that chose the latest backup cannot be deleted: the restore goes on, and no Job counts as rejected.
+func TestADeletionThatFailsHoldsNoRestore(t *testing.T) {
+	o := sixStored()
+	restoring(o)
+	s := playing(t, o)
+	s.withUIDs()
+	s.kube.PrependReactor("delete", "jobs", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, errors.New("connection refused")
+	})
+	s.stepTo(at(13, 51))
+	s.stepTo(at(13, 52))
+	s.end("demo-restore-latest", 0, `{"id":"20260108T130000Z","keys":30}`)
+	s.stepTo(at(13, 54))
+	s.stepTo(at(13, 55))
+	s.stepTo(at(13, 56))
+	ready := meta.FindStatusCondition(s.rdc().Status.Conditions, "Ready")
+	if len(s.jobs()) != 2 || ready.Reason != reasonRestoring || strings.Contains(ready.Message, "refused") {
+		t.Errorf("there are %d Jobs, and Ready is %s: %s", len(s.jobs()), ready.Reason, ready.Message)
+	}
+	if is := s.controller.sessions.get(s.rdc()); is.jobRejection != "" || !strings.Contains(is.jobFailure, "refused") {
+		t.Errorf("Jobs are rejected: %q, and not deleted: %q", is.jobRejection, is.jobFailure)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/robfig/cron/v3"
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 )
@@ -20,7 +21,8 @@ import (
 // the status gets the result. After a crash between any two of them, the next sync continues: an ID without a Job gets its Job, and a Job
 // without a result in the status is read again. So no time of the schedule has two Jobs, and none is lost.
 //
-// The status counts the times of the schedule from lastScheduleTime on. Of several that were missed, only the last one has a backup.
+// The status counts the times of the schedule from lastScheduleTime on. Of several that were missed, only the last one has a backup. It has
+// the last value of AnnotationBackupNow that had one.
 
 // runningBackup returns the ID of the backup that is being made; "" for none. If the status was lost, the Job says it. An ID after now,
 // of a wrong clock, counts only if it has a Job.
@@ -31,14 +33,14 @@ func (o *observed) runningBackup() string {
 		}
 	}
 	for _, j := range o.jobs {
-		if j.ID != "" && j.Ended == "" && !j.Deleting {
+		if !j.restores() && j.Ended == "" && !j.Deleting {
 			return j.ID
 		}
 	}
 	return ""
 }
 
-// jobOf returns the Job of a backup; "" is the one that restores one. It returns nil if it does not exist.
+// jobOf returns the Job with an ID: see backupOf. It returns nil if it does not exist.
 func (o *observed) jobOf(id string) *job {
 	if i := slices.IndexFunc(o.jobs, func(j *job) bool { return j.ID == id }); i >= 0 {
 		return o.jobs[i]
@@ -84,6 +86,21 @@ func lastTime(schedule cron.Schedule, from, now time.Time) time.Time {
 		return next
 	}
 	return last
+}
+
+// requestedBackup returns the ID of the backup that AnnotationBackupNow requests; "" if there is none, or if it has begun. The ID is the
+// present second, unless another backup may have it: the seconds of a schedule are 0.
+func (o *observed) requestedBackup() string {
+	status := ptr.Deref(o.rdc.Status.Backup, v1.BackupStatus{})
+	if value := o.rdc.Annotations[v1.AnnotationBackupNow]; value == "" || value == status.LastBackupNow {
+		return ""
+	}
+	last, failure := ptr.Deref(status.Last, v1.BackupResult{}), ptr.Deref(status.LastFailure, v1.BackupFailure{})
+	at := o.now.Truncate(time.Second)
+	for at.Second() == 0 || o.jobOf(backupID(at)) != nil || backupID(at) == last.ID || backupID(at) == failure.ID {
+		at = at.Add(-time.Second)
+	}
+	return backupID(at)
 }
 
 // untilBackup returns how long to wait for the next time of the schedule; 0 if there is none.
@@ -133,7 +150,7 @@ func (j *job) message() string {
 func backupCommands(o *observed, p plan) []command {
 	var commands []command
 	for _, j := range o.jobs {
-		if !j.Deleting && !o.needsJob(j) {
+		if !j.Deleting && (j.Outdated || !o.needsJob(j)) {
 			commands = append(commands, command{verb: deleteJob, names: []string{j.Name}})
 		}
 	}
@@ -143,7 +160,7 @@ func backupCommands(o *observed, p plan) []command {
 	return commands
 }
 
-// nextBackup returns the ID of the backup that is being made, or else of the one that is due; "" for none.
+// nextBackup returns the ID of the backup that is being made, or else of the one that is due or requested; "" for none.
 func (o *observed) nextBackup() string {
 	if o.rdc.Spec.Backup == nil {
 		return ""
@@ -151,7 +168,7 @@ func (o *observed) nextBackup() string {
 	if running := o.runningBackup(); running != "" {
 		return running
 	}
-	return o.dueBackup()
+	return cmp.Or(o.dueBackup(), o.requestedBackup())
 }
 
 // needsJob returns whether a Job is kept: the one that runs, the last one that succeeded, the last one that failed, and that of the spec's
@@ -160,6 +177,9 @@ func (o *observed) needsJob(j *job) bool {
 	switch {
 	case j.ID == "":
 		return o.rdc.Spec.RestoreFrom != nil
+	case j.ID == v1.LatestBackup: // Without its result, which is lost if its Pod is gone, another one chooses.
+		lost := j.Ended == batchv1.JobComplete && j.Result != nil && j.Result.ID == ""
+		return o.toBeRestored() && o.restoredBackup() == v1.LatestBackup && !lost
 	case o.rdc.Spec.Backup == nil:
 		return false
 	case j.ID == o.runningBackup():
@@ -219,6 +239,25 @@ func (o *observed) toBeRestored() bool {
 	return o.rdc.Spec.RestoreFrom != nil && (o.rdc.Status.Restore == nil || o.rdc.Status.Restore.CompletedAt == nil)
 }
 
+// restoredBackup returns the ID of the backup that is to be restored; LatestBackup until the latest one is chosen. The status has the choice
+// before the first key is sent: so all tries restore the same backup, also if there are others by then.
+func (o *observed) restoredBackup() string {
+	id := o.rdc.Spec.RestoreFrom.Backup
+	if s := o.rdc.Status.Restore; id == v1.LatestBackup && s != nil && s.ID != "" {
+		return s.ID
+	}
+	return id
+}
+
+// jobOfRestore returns the Job that restores a backup, or first chooses which; nil if it does not exist.
+func (o *observed) jobOfRestore() *job {
+	j := o.jobOf("") // One of an earlier version chooses by itself.
+	if j == nil && o.restoredBackup() == v1.LatestBackup {
+		return o.jobOf(v1.LatestBackup)
+	}
+	return j
+}
+
 // withKeys returns a node that has keys; nil if none has.
 func (o *observed) withKeys() *member {
 	for _, m := range o.answering() {
@@ -229,26 +268,27 @@ func (o *observed) withKeys() *member {
 	return nil
 }
 
-// restoreBackup creates the Job that restores spec.restoreFrom, and waits for it. The status says that it has begun before the Job exists:
+// restoreBackup creates the Job that restores spec.restoreFrom, and waits for it; if that is the latest backup, before that the Job that
+// chooses it. The status says that it has begun before the Job exists:
 // until then, the cluster must have no keys. It comes late: the nodes have their slots, replicas and users.
 func restoreBackup(o *observed) *plan {
-	from := o.rdc.Spec.RestoreFrom
 	if !o.toBeRestored() {
 		return nil
 	}
+	id := o.restoredBackup()
 	held := func(reason, message string) *plan {
 		return &plan{step: message, wait: poll, problems: []problem{{reason, message}}}
 	}
-	j := o.jobOf("")
+	j := o.jobOfRestore()
 	_, same := o.access()
 	switch {
 	case j == nil && o.rdc.Status.Restore == nil && o.withKeys() != nil:
 		return held(reasonRestoreRefused, fmt.Sprintf("The backup %s is not restored, since %s has keys already. Remove spec.restoreFrom to "+
-			"keep them, or delete the keys; after a RedisCluster of the same name, the claims have them", from.Backup, o.withKeys().name))
+			"keep them, or delete the keys; after a RedisCluster of the same name, the claims have them", id, o.withKeys().name))
 	case j == nil && o.backupImage == "":
 		return held(reasonNoImage, "The backup cannot be restored: "+noImage)
 	case j == nil && o.jobRejection != "":
-		p := held(reasonJobRejected, "The API server rejects the Job "+restoreName(o.rdc)+": "+o.jobRejection)
+		p := held(reasonJobRejected, "The API server rejects the Job "+o.desiredJob("").Name+": "+o.jobRejection)
 		if o.triesJob() {
 			p.commands = []command{{verb: startRestore}}
 		}
@@ -256,21 +296,23 @@ func restoreBackup(o *observed) *plan {
 	case j == nil && !same:
 		return wait(check, "Waiting for the Pods to be replaced, before the backup is restored")
 	case j == nil:
-		return do([]command{{verb: startRestore}}, "Restoring the backup %s", from.Backup)
+		return do([]command{{verb: startRestore}}, "Restoring the backup %s", id)
 	case j.Deleting:
 		return wait(check, "Waiting for the Job %s to be deleted", j.Name)
 	case j.Ended == batchv1.JobFailed:
 		return held(reasonRestoreFailed, fmt.Sprintf("The Job %s, which restores the backup %s, failed: %s. Correct the cause, and delete "+
-			"the Job to try again, or remove spec.restoreFrom to use the cluster as it is", j.Name, from.Backup, j.message()))
+			"the Job to try again, or remove spec.restoreFrom to use the cluster as it is", j.Name, id, j.message()))
 	case j.Ended == batchv1.JobComplete && j.Result == nil:
-		return wait(check, "Waiting for the result of the Job %s: %s", j.Name, o.jobRejection)
+		return wait(check, "Waiting for the result of the Job %s: %s", j.Name, o.jobFailure)
+	case j.Ended == batchv1.JobComplete && j.ID == v1.LatestBackup:
+		return wait(check, "Restoring the backup %s", cmp.Or(j.Result.ID, id)) // The status gets the choice.
 	case j.Ended == batchv1.JobComplete:
 		return nil // The status gets its result.
 	case j.NotStarting != "":
 		return held(reasonNotStarting, fmt.Sprintf("The Pod of the Job %s, which restores the backup %s, does not start: %s",
-			j.Name, from.Backup, j.NotStarting))
+			j.Name, id, j.NotStarting))
 	}
-	p := wait(poll, "Restoring the backup %s by the Job %s", from.Backup, j.Name)
+	p := wait(poll, "Restoring the backup %s by the Job %s", id, j.Name)
 	p.byJob = true
 	return p
 }
@@ -286,13 +328,16 @@ func backupStatus(o *observed, p plan) *v1.BackupStatus {
 		status = o.rdc.Status.Backup.DeepCopy()
 	}
 	now := &metav1.Time{Time: o.now.Truncate(time.Second)}
-	if status.Schedule != spec.Schedule || status.ScheduledSince == nil {
+	switch {
+	case spec.Schedule == "":
+		status.Schedule, status.ScheduledSince, status.LastScheduleTime = "", nil, nil
+	case status.Schedule != spec.Schedule || status.ScheduledSince == nil:
 		status.Schedule, status.ScheduledSince, status.LastScheduleTime = spec.Schedule, now, now
-	}
-	if status.LastScheduleTime == nil || status.LastScheduleTime.After(o.now) { // A clock was wrong.
+	case status.LastScheduleTime == nil || status.LastScheduleTime.After(o.now): // A clock was wrong.
 		status.LastScheduleTime = now
 	}
-	status.Running = o.runningBackup()
+	running := o.runningBackup()
+	status.Running = running
 	if j := o.jobOf(status.Running); status.Running != "" && j != nil && j.Ended != "" && j.Result != nil {
 		status.Running = ""
 		ended := &metav1.Time{Time: j.EndedAt}
@@ -305,22 +350,30 @@ func backupStatus(o *observed, p plan) *v1.BackupStatus {
 		}
 	}
 	for _, c := range p.upkeep {
-		if at, ok := timeOfBackup(c.id); ok && c.verb == startBackup {
-			status.Running = c.id
-			if status.LastScheduleTime.Time.Before(at) {
-				status.LastScheduleTime = &metav1.Time{Time: at}
-			}
+		at, ok := timeOfBackup(c.id)
+		if !ok || c.verb != startBackup {
+			continue
+		}
+		switch status.Running = c.id; c.id {
+		case running: // The status has it.
+		case o.dueBackup():
+			status.LastScheduleTime = &metav1.Time{Time: at}
+		default:
+			status.LastBackupNow = o.rdc.Annotations[v1.AnnotationBackupNow]
 		}
 	}
 	return status
 }
 
-// restoreStatus returns the status of the restore, while p is what the operator does next: when it began, and the result of its Job, once
-// the Job has succeeded.
+// restoreStatus returns the status of the restore, while p is what the operator does next: when it began, which backup is the latest, and
+// the result of its Job, once the Job has succeeded.
 func restoreStatus(o *observed, p plan) *v1.RestoreStatus {
-	j := o.jobOf("")
+	if !o.toBeRestored() {
+		return o.rdc.Status.Restore
+	}
+	j := o.jobOfRestore()
 	starts := slices.ContainsFunc(p.commands, func(c command) bool { return c.verb == startRestore })
-	if !o.toBeRestored() || (j == nil && !starts) {
+	if j == nil && !starts {
 		return o.rdc.Status.Restore
 	}
 	status := o.rdc.Status.Restore.DeepCopy()
@@ -330,8 +383,12 @@ func restoreStatus(o *observed, p plan) *v1.RestoreStatus {
 	if j == nil || j.Ended != batchv1.JobComplete || j.Result == nil {
 		return status
 	}
+	if j.ID == v1.LatestBackup {
+		status.ID = j.Result.ID
+		return status
+	}
 	return &v1.RestoreStatus{
-		StartedAt: status.StartedAt, ID: cmp.Or(j.Result.ID, o.rdc.Spec.RestoreFrom.Backup),
+		StartedAt: status.StartedAt, ID: cmp.Or(j.Result.ID, o.restoredBackup()),
 		Keys: j.Result.Keys, Skipped: j.Result.Skipped, Expired: j.Result.Expired, Warning: j.Result.Warning,
 		CompletedAt: &metav1.Time{Time: j.EndedAt},
 	}
@@ -357,14 +414,19 @@ func backedUp(o *observed, p plan, status *v1.BackupStatus) (ok bool, reason, me
 	}
 	if due := o.nextBackup(); due != "" && o.jobOf(due) == nil {
 		if why := o.whyNoBackup(p); why != "" {
+			if due == o.requestedBackup() { // Its ID is the time at which it begins.
+				due = "for " + v1.AnnotationBackupNow
+			}
 			message += fmt.Sprintf(". The backup %s waits: %s", due, why)
 		}
 	}
 	if j := o.jobOf(status.Running); status.Running != "" && j != nil && j.NotStarting != "" {
 		message += fmt.Sprintf(". The Pod of the Job %s does not start: %s", j.Name, j.NotStarting)
 	}
-	if o.jobRejection != "" {
-		message += ". " + o.jobRejection
+	for _, failed := range []string{o.jobRejection, o.jobFailure} {
+		if failed != "" {
+			message += ". " + failed
+		}
 	}
 	return ok, reason, message
 }
@@ -376,9 +438,9 @@ type BackupMetrics struct {
 	// Succeeded is when the last good backup ended; zero if there is none. Keys and Bytes are its numbers.
 	Succeeded   time.Time
 	Keys, Bytes int64
-	// Since is when the operator noticed the schedule.
+	// Since is when the operator noticed the schedule; zero without one.
 	Since time.Time
-	// Interval is the longest time between two of the next times of the schedule.
+	// Interval is the longest time between two of the next times of the schedule; 0 without one.
 	Interval time.Duration
 }
 

@@ -27,6 +27,8 @@ const (
 	testImage = "glassback/glassback:test"
 	// dueID is the backup that is due at seenAt, with a schedule of each hour.
 	dueID = "20260109T130000Z"
+	// requestID is the backup that begins at seenAt if one is requested.
+	requestID = "20260109T134959Z"
 )
 
 func at(hour, minute int) metav1.Time {
@@ -46,6 +48,19 @@ func inClaim() v1.BackupStore {
 	return v1.BackupStore{PersistentVolumeClaim: &v1.ClaimReference{ClaimName: "backups"}}
 }
 
+// requested sets AnnotationBackupNow. The status has begun backups for the values until that was "1".
+func requested(value string) alter {
+	return func(o *observed) {
+		o.rdc.Annotations = map[string]string{v1.AnnotationBackupNow: value}
+		o.rdc.Status.Backup.LastBackupNow = "1"
+	}
+}
+
+func withoutSchedule(o *observed) {
+	o.rdc.Spec.Backup.Schedule = ""
+	o.rdc.Status.Backup = &v1.BackupStatus{LastBackupNow: o.rdc.Status.Backup.LastBackupNow}
+}
+
 // due is a backup that is to be made at seenAt.
 var due = hourly(at(12, 30))
 
@@ -53,11 +68,15 @@ func runningBackup(id string) alter {
 	return func(o *observed) { o.rdc.Status.Backup.Running = id }
 }
 
-// jobIs adds the Job of a backup; with the ID "", the one that restores a backup.
+// jobIs adds the Job of a backup; with the ID "", the one that restores a backup, and with LatestBackup, the one that chooses which.
 func jobIs(id string, ended batchv1.JobConditionType, changes ...func(*job)) alter {
 	return func(o *observed) {
 		j := &job{Name: restoreName(o.rdc), UID: types.UID("job-" + id), ID: id, Ended: ended}
-		if id != "" {
+		switch id {
+		case "":
+		case v1.LatestBackup:
+			j.Name = choiceName(o.rdc)
+		default:
 			j.Name = backupName(o.rdc, id)
 		}
 		if ended != "" {
@@ -90,13 +109,15 @@ func withoutImage(o *observed) { o.backupImage = "" }
 
 func deleting(j *job) { j.Deleting = true }
 
+func outdated(j *job) { j.NotStarting, j.Outdated = "ErrImagePull", true }
+
 func jobRejected(before time.Duration) alter {
 	return func(o *observed) { o.jobRejection, o.jobRejectedAt = "exceeded quota", seenAt.Add(-before) }
 }
 
 func TestDecideBackups(t *testing.T) {
 	const create = "create Job of backup " + dueID
-	begins := settledIs.making(create)
+	begins, requestBegins, none := settledIs.making(create), settledIs.making("create Job of backup "+requestID), hourly(at(13, 0))
 	decisions{
 		"a time of the schedule has come":                 {seen: see(six(), due), want: begins},
 		"of several times that were missed, the last one": {seen: see(six(), hourly(at(3, 10))), want: begins},
@@ -127,6 +148,9 @@ func TestDecideBackups(t *testing.T) {
 			seen: see(six(), due, restoring, jobIs("", "")), want: decision{step: "Restoring the backup latest", wait: poll},
 		},
 		"after it was restored": {seen: see(six(), due, restored), want: begins},
+		"the Job that chose what was restored is no backup": {
+			seen: see(six(), due, restored, jobIs(v1.LatestBackup, "")), want: settledIs.making("delete Job demo-restore-latest", create),
+		},
 		"not while slots are open": {
 			seen: see(six(), due, moving("100", 0, 1, true)), want: moves("100", "move slots demo-0 demo-1 100"),
 		},
@@ -147,6 +171,45 @@ func TestDecideBackups(t *testing.T) {
 		},
 		"after a rejection, the operator waits": {seen: see(six(), due, jobRejected(secretEvery-1)), want: settledIs},
 		"and then tries again":                  {seen: see(six(), due, jobRejected(secretEvery)), want: begins},
+		"one is requested":                      {seen: see(six(), none, requested("2")), want: requestBegins},
+		"the request has had its backup":        {seen: see(six(), none, requested("1")), want: settledIs},
+		"the request was withdrawn":             {seen: see(six(), none, requested("")), want: settledIs},
+		"one is requested, without a schedule":  {seen: see(six(), none, requested("2"), withoutSchedule), want: requestBegins},
+		"without a schedule and a request":      {seen: see(six(), none, requested("1"), withoutSchedule), want: settledIs},
+		"with spec.backup, the first is requested": {
+			seen: see(six(), none, requested("2"), func(o *observed) { o.rdc.Status.Backup = nil }), want: requestBegins,
+		},
+		"one is due, and one is requested": {seen: see(six(), due, requested("2")), want: begins},
+		"one is requested, and one runs": {
+			seen: see(six(), none, requested("2"), runningBackup(dueID), jobIs(dueID, "")), want: settledIs,
+		},
+		"the ID of a request is the second in which it begins": {
+			seen: see(six(), none, requested("2"), func(o *observed) { o.now = o.now.Add(7500 * time.Millisecond) }),
+			want: settledIs.making("create Job of backup 20260109T135007Z"),
+		},
+		"the ID of a request is of no Job": {
+			seen: see(six(), none, requested("2"), jobIs(requestID, batchv1.JobComplete)),
+			want: settledIs.making("create Job of backup 20260109T134958Z"),
+		},
+		"the ID of a request is not the last one, nor that of the last failure": {
+			seen: see(six(), none, requested("2"), func(o *observed) {
+				o.rdc.Status.Backup.Last = &v1.BackupResult{ID: requestID}
+				o.rdc.Status.Backup.LastFailure = &v1.BackupFailure{ID: "20260109T134958Z"}
+			}),
+			want: settledIs.making("create Job of backup 20260109T134957Z"),
+		},
+		"the operator ended before it created the Job of a request": {
+			seen: see(six(), none, requested("1"), runningBackup("20260109T134807Z")),
+			want: settledIs.making("create Job of backup 20260109T134807Z"),
+		},
+		"a request waits while slots are open": {
+			seen: see(six(), none, requested("2"), moving("100", 0, 1, true)), want: moves("100", "move slots demo-0 demo-1 100"),
+		},
+		"one does not start, and the cause is corrected": {
+			seen: see(six(), none, runningBackup(dueID), jobIs(dueID, "", outdated)),
+			want: settledIs.making("delete Job demo-backup-20260109t130000z"),
+		},
+		"it is replaced once it is gone": {seen: see(six(), none, runningBackup(dueID)), want: begins},
 		"the last good and the last bad Job stay": {
 			seen: see(six(), hourly(at(13, 0)), jobIs("20260109T090000Z", batchv1.JobComplete), jobIs("20260109T100000Z", batchv1.JobFailed),
 				jobIs("20260109T110000Z", batchv1.JobFailed), jobIs("20260109T120000Z", batchv1.JobComplete)),
@@ -209,6 +272,14 @@ func TestDecideBackupsOfPodsThatDiffer(t *testing.T) {
 
 func begun(o *observed) { o.rdc.Status.Restore = &v1.RestoreStatus{StartedAt: ptr.To(at(13, 0))} }
 
+// chose has the Job that chooses end with an ID.
+func chose(id string) alter {
+	return jobIs(v1.LatestBackup, batchv1.JobComplete, func(j *job) { j.Result.ID = id })
+}
+
+// chosen is the status with the ID of the latest backup.
+func chosen(o *observed) { begun(o); o.rdc.Status.Restore.ID = dueID }
+
 func TestDecideRestore(t *testing.T) {
 	const create = "create Job of restore"
 	decisions{
@@ -221,13 +292,35 @@ func TestDecideRestore(t *testing.T) {
 		"the operator ended before it created the Job": {
 			seen: see(six(), restoring, begun, viewed(func(v *redisnode.View) { v.Keys = 1 }, 1)), want: does("Restoring the backup latest", create),
 		},
+		"the latest backup is being chosen": {
+			seen: see(six(), restoring, begun, jobIs(v1.LatestBackup, "")), want: decision{step: "by the Job demo-restore-latest", wait: poll},
+		},
+		"there is none to choose": {
+			seen: see(six(), restoring, begun, jobIs(v1.LatestBackup, batchv1.JobFailed)),
+			want: decision{step: "The Job demo-restore-latest, which restores the backup latest, failed", reason: reasonRestoreFailed, wait: poll},
+		},
+		"the choice is in the status before the restore begins": {
+			seen: see(six(), restoring, begun, chose(dueID)), want: waits("Restoring the backup " + dueID),
+		},
+		"and then its Job is created": {
+			seen: see(six(), restoring, chosen, chose(dueID)),
+			want: does("Restoring the backup "+dueID, create).making("delete Job demo-restore-latest"),
+		},
+		"the choice is lost: another Job chooses": {
+			seen: see(six(), restoring, begun, chose("")),
+			want: waits("Restoring the backup latest").making("delete Job demo-restore-latest"),
+		},
+		"the chosen backup is gone": {
+			seen: see(six(), restoring, chosen, jobIs("", batchv1.JobFailed)),
+			want: decision{step: "which restores the backup " + dueID + ", failed", reason: reasonRestoreFailed, wait: poll},
+		},
 		"the Pod of its Job does not start": {
 			seen: see(six(), restoring, begun, jobIs("", "", func(j *job) { j.NotStarting = "ImagePullBackOff" })),
 			want: decision{step: "does not start: ImagePullBackOff", reason: reasonNotStarting, wait: poll},
 		},
 		"its result cannot be read": {
 			seen: see(six(), restoring, begun, jobIs("", batchv1.JobComplete, func(j *job) { j.Result = nil }), func(o *observed) {
-				o.jobRejection = "list Pods: forbidden"
+				o.jobFailure = "list Pods: forbidden"
 			}),
 			want: waits("list Pods: forbidden"),
 		},
@@ -249,6 +342,14 @@ func TestDecideRestore(t *testing.T) {
 		"without an image it is a problem": {
 			seen: see(six(), restoring, withoutImage), want: decision{step: "without --backup-image", reason: reasonNoImage, wait: poll},
 		},
+		"an old Job cannot be deleted: its Job is created": {
+			seen: see(six(), restoring, func(o *observed) { o.jobFailure = "delete Job: forbidden" }),
+			want: does("Restoring the backup latest", create),
+		},
+		"the cause is corrected: its Job is replaced": {
+			seen: see(six(), restoring, begun, jobIs("", "", outdated)),
+			want: decision{step: "does not start: ErrImagePull", reason: reasonNotStarting, wait: poll}.making("delete Job demo-restore"),
+		},
 		"its Job is rejected, and the operator waits": {
 			seen: see(six(), restoring, jobRejected(secretEvery-1)), want: decision{step: "exceeded quota", reason: reasonJobRejected, wait: poll},
 		},
@@ -268,7 +369,7 @@ func TestTheStatusOfBackups(t *testing.T) {
 	ended := at(13, 40)
 	result := &v1.BackupResult{ID: before, Keys: 30, Bytes: 900}
 	failure := &v1.BackupFailure{ID: before, Time: &ended, Message: "no disk"}
-	later := at(13, 0)
+	later, never := at(13, 0), metav1.Time{}
 	for sentence, test := range map[string]struct {
 		seen *observed
 		want *v1.BackupStatus // without the schedule
@@ -325,6 +426,26 @@ func TestTheStatusOfBackups(t *testing.T) {
 		"a running one of a wrong clock is forgotten": {
 			see(six(), hourly(later), runningBackup("20260109T150000Z")), &v1.BackupStatus{LastScheduleTime: &later}, "False NotYet", "",
 		},
+		"a requested backup begins": {
+			see(six(), hourly(later), requested("2")),
+			&v1.BackupStatus{LastScheduleTime: &later, Running: requestID, LastBackupNow: "2"}, "False NotYet", "",
+		},
+		"one is due and one is requested: the request stays": {
+			see(six(), due, requested("2")), &v1.BackupStatus{LastScheduleTime: &later, Running: dueID, LastBackupNow: "1"}, "False NotYet", "",
+		},
+		"the Job of a request begins after a crash: a later request stays": {
+			see(six(), hourly(later), requested("2"), runningBackup("20260109T134807Z")),
+			&v1.BackupStatus{LastScheduleTime: &later, Running: "20260109T134807Z", LastBackupNow: "1"}, "False NotYet", "",
+		},
+		"a requested backup waits": {
+			see(six(), hourly(later), requested("2"), moving("100", 0, 1, true)),
+			&v1.BackupStatus{LastScheduleTime: &later, LastBackupNow: "1"}, "False NotYet",
+			"The backup for glassback.dev/backup-now waits: slots are being moved",
+		},
+		"the schedule was removed": {
+			see(six(), hourly(later), func(o *observed) { o.rdc.Spec.Backup.Schedule = "" }), &v1.BackupStatus{ScheduledSince: &never},
+			"False NotYet", "",
+		},
 		"the Pod of its Job does not start": {
 			see(six(), hourly(later), runningBackup(dueID), jobIs(dueID, "", func(j *job) { j.NotStarting = "ErrImagePull" })),
 			&v1.BackupStatus{LastScheduleTime: &later, Running: dueID}, "False NotYet", "does not start: ErrImagePull",
@@ -340,6 +461,8 @@ func TestTheStatusOfBackups(t *testing.T) {
 				test.want.Schedule = test.seen.rdc.Spec.Backup.Schedule
 				if test.want.ScheduledSince == nil {
 					test.want.ScheduledSince = ptr.To(at(0, 0))
+				} else if test.want.ScheduledSince == &never {
+					test.want.ScheduledSince = nil
 				}
 			}
 			if !reflect.DeepEqual(status.Backup, test.want) {
@@ -374,6 +497,12 @@ func TestTheStatusOfARestore(t *testing.T) {
 		"it runs":             {see(six(), restoring, begun, jobIs("", "")), runs, reasonRestoring, opRestore},
 		"it waits for a node": {
 			see(six(), restoring, under(opRestore), begun, jobIs("", ""), silenced(time.Minute, 1)), runs, reasonSilent, opRestore,
+		},
+		"the latest is chosen": {
+			see(six(), restoring, begun, chose(dueID)), &v1.RestoreStatus{StartedAt: &started, ID: dueID}, reasonRestoring, opRestore,
+		},
+		"the chosen one is restored": {
+			see(six(), restoring, chosen, jobIs("", "")), &v1.RestoreStatus{StartedAt: &started, ID: dueID}, reasonRestoring, opRestore,
 		},
 		"it has failed": {see(six(), restoring, begun, jobIs("", batchv1.JobFailed)), runs, reasonRestoreFailed, opRestore},
 		"it has succeeded": {
@@ -451,6 +580,9 @@ func TestNamesOfJobs(t *testing.T) {
 		if id, ok := backupOf(rdc, restore); id != "" || !ok {
 			t.Errorf("%s has the backup %q, and is known: %t", restore, id, ok)
 		}
+		if id, ok := backupOf(rdc, choiceName(rdc)); id != v1.LatestBackup || !ok || len(choiceName(rdc)) > 63 {
+			t.Errorf("%s has the backup %q, and is known: %t", choiceName(rdc), id, ok)
+		}
 		for _, other := range []string{name, name + "-backup", name + "-backup-1", "y-backup-20260109t130000z", name + "-20260109t130000z"} {
 			if id, ok := backupOf(rdc, other); ok {
 				t.Errorf("%s has the backup %q", other, id)
@@ -479,7 +611,8 @@ func TestTheMetricsOfBackups(t *testing.T) {
 			see(six(), hourly(at(13, 0)), runningBackup(dueID), jobIs(dueID, batchv1.JobFailed)),
 			&BackupMetrics{Since: at(0, 0).Time, Failed: true, Interval: time.Hour},
 		},
-		"without an image": {see(six(), due, withoutImage), &BackupMetrics{Since: at(0, 0).Time, Failed: true, Interval: time.Hour}},
+		"without a schedule": {see(six(), due, withoutSchedule), &BackupMetrics{}},
+		"without an image":   {see(six(), due, withoutImage), &BackupMetrics{Since: at(0, 0).Time, Failed: true, Interval: time.Hour}},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			p := decide(test.seen)

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"net"
 	"strconv"
@@ -28,8 +29,12 @@ const (
 	// userJob is the ID of the user nonroot of the operator's image, and of its group.
 	userJob = 65532
 
+	// annotationTemplate on a Job is a hash of what it takes from the spec.
+	annotationTemplate = v1.GroupName + "/template-hash"
+
 	suffixBackup  = "-backup-"
 	suffixRestore = "-restore"
+	suffixChoice  = suffixRestore + "-" + v1.LatestBackup
 	// layoutID is the form of the ID of a backup.
 	layoutID = "20060102T150405Z"
 
@@ -71,6 +76,8 @@ func backupName(rdc *v1.RedisCluster, id string) string {
 
 func restoreName(rdc *v1.RedisCluster) string { return jobName(rdc.Name, suffixRestore) }
 
+func choiceName(rdc *v1.RedisCluster) string { return jobName(rdc.Name, suffixChoice) }
+
 func jobName(cluster, suffix string) string {
 	if len(cluster)+len(suffix) <= validation.LabelValueMaxLength {
 		return cluster + suffix
@@ -80,10 +87,14 @@ func jobName(cluster, suffix string) string {
 	return cluster[:validation.LabelValueMaxLength-len(suffix)-len(hash)-1] + "-" + hash + suffix
 }
 
-// backupOf returns the ID of the backup that the Job with a name makes; "" for the Job that restores one, and false for any other name.
+// backupOf returns the ID of the backup that the Job with a name makes; "" for the Job that restores one, LatestBackup for the one that
+// chooses which, and false for any other name.
 func backupOf(rdc *v1.RedisCluster, name string) (string, bool) {
-	if name == restoreName(rdc) {
+	switch name {
+	case restoreName(rdc):
 		return "", true
+	case choiceName(rdc):
+		return v1.LatestBackup, true
 	}
 	id := strings.ToUpper(name[strings.LastIndexByte(name, '-')+1:])
 	_, ok := timeOfBackup(id)
@@ -133,15 +144,16 @@ func backupJob(rdc *v1.RedisCluster, id, image string, a access) *batchv1.Job {
 	return newJob(rdc, backupName(rdc, id), image, args, a, &spec.BackupStore, spec.Resources, backupDeadline)
 }
 
-// restoreJob returns the Job that restores a backup.
-func restoreJob(rdc *v1.RedisCluster, image string, a access) *batchv1.Job {
-	spec := rdc.Spec.RestoreFrom
+// restoreJob returns the Job that restores the backup with an ID. With LatestBackup, it is the one that only chooses the newest backup which
+// had ended when the RedisCluster was created.
+func restoreJob(rdc *v1.RedisCluster, id, image string, a access) *batchv1.Job {
+	spec, name := rdc.Spec.RestoreFrom, restoreName(rdc)
 	from := cmp.Or(spec.Namespace, rdc.Namespace) + "/" + cmp.Or(spec.Name, rdc.Name)
-	args := []string{"restore", "--cluster=" + from, "--id=" + spec.Backup}
-	if spec.Backup == v1.LatestBackup { // So all tries choose the same one.
-		args = append(args, "--before="+rdc.CreationTimestamp.UTC().Format(time.RFC3339))
+	args := []string{"restore", "--cluster=" + from, "--id=" + id}
+	if id == v1.LatestBackup {
+		name, args = choiceName(rdc), append(args, "--choose", "--before="+rdc.CreationTimestamp.UTC().Format(time.RFC3339))
 	}
-	job := newJob(rdc, restoreName(rdc), image, args, a, &spec.BackupStore, spec.Resources, restoreDeadline)
+	job := newJob(rdc, name, image, args, a, &spec.BackupStore, spec.Resources, restoreDeadline)
 	if claim := spec.PersistentVolumeClaim; claim != nil {
 		job.Spec.Template.Spec.Containers[0].VolumeMounts[0].ReadOnly = true
 	}
@@ -183,10 +195,11 @@ func newJob(rdc *v1.RedisCluster, name, image string, args []string, a access, s
 		}
 	}
 	addStore(&pod, store)
+	hash := hashOf(&pod)
 	addAccess(&pod, rdc, a)
 	return &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: name, Namespace: rdc.Namespace, Labels: ofJob,
+			Name: name, Namespace: rdc.Namespace, Labels: ofJob, Annotations: map[string]string{annotationTemplate: hash},
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(rdc, kind)},
 		},
 		Spec: batchv1.JobSpec{
@@ -196,6 +209,13 @@ func newJob(rdc *v1.RedisCluster, name, image string, args []string, a access, s
 			Template:              corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: ofPods}, Spec: pod},
 		},
 	}
+}
+
+// hashOf returns a hash of a Pod's spec.
+func hashOf(pod *corev1.PodSpec) string {
+	text, _ := json.Marshal(pod) // It cannot fail: the type has no interfaces, and quantities are valid.
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])[:16]
 }
 
 // jobSecurity is podSecurity for the user of the operator's image.

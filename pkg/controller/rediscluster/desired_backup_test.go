@@ -53,7 +53,8 @@ func TestTheCommandLinesOfJobs(t *testing.T) {
 				m.pod.Spec = pod(o.rdc, i).Spec
 			}
 		}), dueID},
-		{"a restore of the latest", see(six(), restoring), ""},
+		{"the choice of the latest", see(six(), restoring), ""},
+		{"the restore of the chosen one", see(six(), restoring, chosen), ""},
 		{"a restore of one of another namespace", see(six(), restoring, func(o *observed) {
 			o.rdc.Spec.RestoreFrom.Namespace, o.rdc.Spec.RestoreFrom.Backup, o.rdc.Spec.RestoreFrom.BackupStore = "shop", dueID, inBucket()
 		}), ""},

@@ -58,8 +58,9 @@
 //   - With spec.tls, all nodes switch replication and the cluster bus at once, after all have a certificate. What they switch to is in
 //     an annotation of each Pod before. No replica is elected until all nodes reach each other again. No Pod is replaced for a
 //     certificate that its node could not use.
-//   - Each time of spec.backup.schedule has at most one backup, and the last one that was missed has one. The status has its ID before
-//     its Job exists. A backup begins only while no slot moves, no other one runs, and no restore is to be done.
+//   - Each time of spec.backup.schedule has at most one backup, and the last one that was missed has one. Each value of
+//     AnnotationBackupNow that the operator sees while no backup runs has one. The status has its ID before its Job exists. A backup
+//     begins only while no slot moves, no other one runs, and no restore is to be done.
 //   - With spec.access.external, a node announces the address of its Service only after the operator has reached this very node there.
 //     One node changes at a time, while all nodes reach each other. If the others do not reach it at the new address, it returns to
 //     the IP of its Pod. No Service is deleted while a node knows its address.

@@ -82,11 +82,13 @@ type observed struct {
 	pods, uncounted int
 
 	// jobs are the Jobs of backups and of the restore, by name. backupImage is the image of new ones; "" if none can be created.
-	// jobRejection is why the API server rejected the last one, and jobRejectedAt when; "" if it did not.
+	// jobRejection is why the API server rejected the last one, and jobRejectedAt when; "" if it did not. jobFailure is why one could not
+	// be deleted, or its Pods not be read; "" if they could.
 	jobs          []*job
 	backupImage   string
 	jobRejection  string
 	jobRejectedAt time.Time
+	jobFailure    string
 
 	byID map[string]*member
 	// nodes are all nodes that any member knows, by ID. Each is as it describes itself; if it does not

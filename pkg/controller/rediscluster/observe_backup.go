@@ -27,13 +27,15 @@ import (
 type job struct {
 	Name string    `json:"name"`
 	UID  types.UID `json:"uid"`
-	// ID is the ID of the backup that it makes; "" if it restores one.
+	// ID is the ID of the backup that it makes; "" if it restores one, and LatestBackup if it chooses which.
 	ID string `json:"id,omitempty"`
 	// Ended is Complete or Failed; "" while the Job runs. EndedAt is when it ended.
 	Ended   batchv1.JobConditionType `json:"ended,omitempty"`
 	EndedAt time.Time                `json:"endedAt,omitzero"`
 	// NotStarting is why the Pod of a Job does not run, for longer than maxStart; "" if it runs.
 	NotStarting string `json:"notStarting,omitempty"`
+	// Outdated is whether the Pod does not run, and the spec wants another one: the cause may be corrected.
+	Outdated bool `json:"outdated,omitempty"`
 	// Deleting is whether the Job is being deleted.
 	Deleting bool `json:"deleting,omitempty"`
 	// Result is the result of a Job that has ended. It is read only while the status does not have it.
@@ -59,7 +61,7 @@ const maxJobMessage = 1000
 
 // observeJobs reads the Jobs that the RedisCluster controls from the cache, sorted by name. For those that have ended and are not
 // in the status, it asks the API server for the Pods, which have the results; and also for one whose Pod does not start. An error of these
-// requests is in jobRejection: nothing else depends on backups.
+// requests is in jobFailure: nothing else depends on backups.
 func (c *Controller) observeJobs(ctx context.Context, o *observed) error {
 	rdc := o.rdc
 	existing, err := c.jobs.Jobs(rdc.Namespace).List(klabels.SelectorFromSet(klabels.Set{v1.LabelRedisCluster: rdc.Name}))
@@ -68,6 +70,7 @@ func (c *Controller) observeJobs(ctx context.Context, o *observed) error {
 	}
 	current := c.sessions.get(rdc)
 	o.backupImage, o.jobRejection, o.jobRejectedAt = c.backupImage, current.jobRejection, current.jobRejectedAt
+	o.jobFailure = current.jobFailure
 	for _, j := range existing {
 		id, ok := backupOf(rdc, j.Name)
 		if !ok || !metav1.IsControlledBy(j, rdc) {
@@ -78,21 +81,33 @@ func (c *Controller) observeJobs(ctx context.Context, o *observed) error {
 		if condition != nil {
 			found.Ended, found.EndedAt = condition.Type, condition.LastTransitionTime.UTC()
 		}
+		outdated, runs := o.isOutdated(j, id), ptr.Deref(j.Status.Ready, 0) > 0
 		switch {
 		case condition != nil && o.needsResult(found):
 			found.Result, err = c.resultOf(ctx, rdc, j, condition)
-		case condition == nil && ptr.Deref(j.Status.Ready, 0) == 0 && o.now.Sub(j.CreationTimestamp.Time) > maxStart:
+		case condition == nil && !runs && (outdated || o.now.Sub(j.CreationTimestamp.Time) > maxStart):
 			found.NotStarting, err = c.whyNotStarting(ctx, rdc, j)
+			found.Outdated = outdated && found.NotStarting != ""
 		}
 		if err != nil {
 			klog.FromContext(ctx).Error(err, "Could not ask for the Pods of a Job", "job", j.Name)
-			o.jobRejection, o.jobRejectedAt = err.Error(), time.Time{}
+			o.jobFailure = err.Error()
 		}
 		o.jobs = append(o.jobs, found)
 	}
 	slices.SortFunc(o.jobs, func(a, b *job) int { return cmp.Compare(a.Name, b.Name) })
 	current.forgetResults(o.jobs)
 	return nil
+}
+
+// isOutdated returns whether the Pod of a Job takes something else from the spec than a new one would. Addresses and logins do not count:
+// they change by themselves. Of a Job of an earlier version, this is not known.
+func (o *observed) isOutdated(j *batchv1.Job, id string) bool {
+	was := j.Annotations[annotationTemplate]
+	if ofRestore := (&job{ID: id}).restores(); ofRestore && o.rdc.Spec.RestoreFrom == nil || !ofRestore && o.rdc.Spec.Backup == nil {
+		return false // It is deleted.
+	}
+	return was != "" && o.backupImage != "" && was != o.newJob(id, access{}).Annotations[annotationTemplate]
 }
 
 // endOf returns the condition that says how a Job ended; nil while it runs.
@@ -106,9 +121,12 @@ func endOf(j *batchv1.Job) *batchv1.JobCondition {
 	return nil
 }
 
+// restores returns whether the Job is of a restore.
+func (j *job) restores() bool { return j.ID == "" || j.ID == v1.LatestBackup }
+
 // needsResult returns whether the status does not have the result of a Job.
 func (o *observed) needsResult(j *job) bool {
-	if j.ID == "" {
+	if j.restores() {
 		return o.toBeRestored()
 	}
 	return o.rdc.Status.Backup != nil && o.rdc.Status.Backup.Running == j.ID

@@ -45,6 +45,7 @@ type recordedObserved struct {
 	BackupImage        string               `json:"backupImage,omitempty"`
 	JobRejection       string               `json:"jobRejection,omitempty"`
 	JobRejectedAt      time.Time            `json:"jobRejectedAt,omitzero"`
+	JobFailure         string               `json:"jobFailure,omitempty"`
 	// Nodes are those that were unknown or unreachable for some time, by their IDs.
 	Nodes map[string]recordedNode `json:"nodes,omitempty"`
 }
@@ -124,6 +125,7 @@ func (o *observed) Record() any {
 		EvictionRefused: o.evictionRefused, ActedAt: recording.Wall(o.now, o.actedAt), Revisions: o.revisions,
 		Pods: o.pods, Uncounted: o.uncounted, Services: o.services, Nodes: map[string]recordedNode{},
 		Jobs: o.jobs, BackupImage: o.backupImage, JobRejection: o.jobRejection, JobRejectedAt: recording.Wall(o.now, o.jobRejectedAt),
+		JobFailure: o.jobFailure,
 	}
 	if o.failure != nil {
 		r.Failure = &recordedProblem{o.failure.reason, o.failure.message}
@@ -197,6 +199,7 @@ func restore(r *recordedObserved) *observed {
 		missingUser: r.MissingUser, evictionRefused: r.EvictionRefused, actedAt: r.ActedAt,
 		revisions: r.Revisions, pods: r.Pods, uncounted: r.Uncounted, services: r.Services,
 		jobs: r.Jobs, backupImage: r.BackupImage, jobRejection: r.JobRejection, jobRejectedAt: r.JobRejectedAt,
+		jobFailure: r.JobFailure,
 	}
 	if r.Failure != nil {
 		o.failure = &problem{r.Failure.Reason, r.Failure.Message}

@@ -39,12 +39,12 @@ const (
 type Backup struct {
 	// schedule is when backups are made, in UTC: a cron expression of the five fields minute, hour,
 	// day of month, month and day of week, or one of @yearly, @annually, @monthly, @weekly, @daily,
-	// @midnight and @hourly.
-	// +required
+	// @midnight and @hourly. Default: only when the annotation glassback.dev/backup-now changes.
+	// +optional
 	// +kubebuilder:validation:MaxLength=120
-	// +kubebuilder:validation:XValidation:rule="self.matches('^(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|([*?]|[0-5]?[0-9](-[0-5]?[0-9])?)(/[1-9][0-9]?)?(,([*?]|[0-5]?[0-9](-[0-5]?[0-9])?)(/[1-9][0-9]?)?)* +([*?]|([01]?[0-9]|2[0-3])(-([01]?[0-9]|2[0-3]))?)(/[1-9][0-9]?)?(,([*?]|([01]?[0-9]|2[0-3])(-([01]?[0-9]|2[0-3]))?)(/[1-9][0-9]?)?)* +([*?]|(0?[1-9]|[12][0-9]|3[01])(-(0?[1-9]|[12][0-9]|3[01]))?)(/[1-9][0-9]?)?(,([*?]|(0?[1-9]|[12][0-9]|3[01])(-(0?[1-9]|[12][0-9]|3[01]))?)(/[1-9][0-9]?)?)* +([*?]|(0?[1-9]|1[0-2]|(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec))(-(0?[1-9]|1[0-2]|(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)))?)(/[1-9][0-9]?)?(,([*?]|(0?[1-9]|1[0-2]|(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec))(-(0?[1-9]|1[0-2]|(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)))?)(/[1-9][0-9]?)?)* +([*?]|([0-6]|(?i:sun|mon|tue|wed|thu|fri|sat))(-([0-6]|(?i:sun|mon|tue|wed|thu|fri|sat)))?)(/[1-9][0-9]?)?(,([*?]|([0-6]|(?i:sun|mon|tue|wed|thu|fri|sat))(-([0-6]|(?i:sun|mon|tue|wed|thu|fri|sat)))?)(/[1-9][0-9]?)?)*)$')",message="must be a cron expression of five fields (minute 0-59, hour 0-23, day of month 1-31, month 1-12 or jan-dec, day of week 0-6 or sun-sat), like \"0 3 * * *\""
+	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|([*?]|[0-5]?[0-9](-[0-5]?[0-9])?)(/[1-9][0-9]?)?(,([*?]|[0-5]?[0-9](-[0-5]?[0-9])?)(/[1-9][0-9]?)?)* +([*?]|([01]?[0-9]|2[0-3])(-([01]?[0-9]|2[0-3]))?)(/[1-9][0-9]?)?(,([*?]|([01]?[0-9]|2[0-3])(-([01]?[0-9]|2[0-3]))?)(/[1-9][0-9]?)?)* +([*?]|(0?[1-9]|[12][0-9]|3[01])(-(0?[1-9]|[12][0-9]|3[01]))?)(/[1-9][0-9]?)?(,([*?]|(0?[1-9]|[12][0-9]|3[01])(-(0?[1-9]|[12][0-9]|3[01]))?)(/[1-9][0-9]?)?)* +([*?]|(0?[1-9]|1[0-2]|(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec))(-(0?[1-9]|1[0-2]|(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)))?)(/[1-9][0-9]?)?(,([*?]|(0?[1-9]|1[0-2]|(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec))(-(0?[1-9]|1[0-2]|(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)))?)(/[1-9][0-9]?)?)* +([*?]|([0-6]|(?i:sun|mon|tue|wed|thu|fri|sat))(-([0-6]|(?i:sun|mon|tue|wed|thu|fri|sat)))?)(/[1-9][0-9]?)?(,([*?]|([0-6]|(?i:sun|mon|tue|wed|thu|fri|sat))(-([0-6]|(?i:sun|mon|tue|wed|thu|fri|sat)))?)(/[1-9][0-9]?)?)*)$')",message="must be a cron expression of five fields (minute 0-59, hour 0-23, day of month 1-31, month 1-12 or jan-dec, day of week 0-6 or sun-sat), like \"0 3 * * *\""
 	// +kubebuilder:validation:XValidation:rule="self.lowerAscii().replace('jan', '1').replace('feb', '2').replace('mar', '3').replace('apr', '4').replace('may', '5').replace('jun', '6').replace('jul', '7').replace('aug', '8').replace('sep', '9').replace('oct', '10').replace('nov', '11').replace('dec', '12').replace('sun', '0').replace('mon', '1').replace('tue', '2').replace('wed', '3').replace('thu', '4').replace('fri', '5').replace('sat', '6').replace(',', ' ').split(' ').all(r, !r.matches('^[0-9]+-[0-9]+(/[0-9]+)?$') || int(r.split('/')[0].split('-')[0]) <= int(r.split('/')[0].split('-')[1]))",message="a range must not end before it begins"
-	Schedule string `json:"schedule"`
+	Schedule string `json:"schedule,omitempty"`
 
 	// retention is how many backups are kept. After each backup, older ones are deleted.
 	// +optional
@@ -152,6 +152,10 @@ type BackupStatus struct {
 	// when the operator noticed the schedule.
 	// +optional
 	LastScheduleTime *metav1.Time `json:"lastScheduleTime,omitempty"`
+	// lastBackupNow is the latest value of the annotation glassback.dev/backup-now for which a backup
+	// began.
+	// +optional
+	LastBackupNow string `json:"lastBackupNow,omitempty"`
 	// running is the ID of the backup that is being made.
 	// +optional
 	Running string `json:"running,omitempty"`
@@ -168,7 +172,8 @@ type BackupStatus struct {
 
 // BackupResult is a backup that succeeded.
 type BackupResult struct {
-	// id is the ID of the backup: its time of the schedule, in UTC.
+	// id is the ID of the backup: its time of the schedule, in UTC, or when the operator began it for
+	// glassback.dev/backup-now.
 	// +required
 	ID string `json:"id"`
 	// keys is the number of keys in it.
@@ -202,7 +207,8 @@ type RestoreStatus struct {
 	// startedAt is when the restore began. The cluster had no keys until then.
 	// +optional
 	StartedAt *metav1.Time `json:"startedAt,omitempty"`
-	// id is the ID of the backup, after the restore has ended.
+	// id is the ID of the backup: of the latest one, once it is chosen, and of any other one after the
+	// restore has ended.
 	// +optional
 	ID string `json:"id,omitempty"`
 	// keys is the number of keys in the backup.
@@ -226,6 +232,10 @@ type RestoreStatus struct {
 
 // ConditionBackedUp is True if the last backup succeeded. A RedisCluster without spec.backup does not have it.
 const ConditionBackedUp = "BackedUp"
+
+// AnnotationBackupNow on a RedisCluster requests one backup for each change of its value, also without a schedule. A value that equals
+// status.backup.lastBackupNow requests none.
+const AnnotationBackupNow = "glassback.dev/backup-now"
 
 // LabelJob is a label of the Pods that make a backup or restore one. Its value is the name of the RedisCluster. These Pods do not have
 // LabelRedisCluster: they are no nodes.
@@ -267,16 +277,26 @@ func (b *Backup) validate(path *field.Path) field.ErrorList {
 		return nil
 	}
 	var errs field.ErrorList
-	if len(b.Schedule) > maxSchedule {
-		errs = append(errs, field.TooLong(path.Child("schedule"), b.Schedule, maxSchedule))
-	} else if schedule, err := ParseBackupSchedule(b.Schedule); err != nil {
-		errs = append(errs, field.Invalid(path.Child("schedule"), b.Schedule, err.Error()))
-	} else if schedule.Next(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)).IsZero() {
-		errs = append(errs, field.Invalid(path.Child("schedule"), b.Schedule, "never comes: none of its months has such a day"))
+	if b.Schedule != "" {
+		errs = validateSchedule(path.Child("schedule"), b.Schedule)
 	}
 	errs = append(errs, inRange(path.Child("retention"), b.Retention, 1, maxRetention)...)
 	errs = append(errs, b.BackupStore.validate(path)...)
 	return append(errs, validateResources(path.Child("resources"), b.Resources)...)
+}
+
+func validateSchedule(path *field.Path, expression string) field.ErrorList {
+	if len(expression) > maxSchedule {
+		return field.ErrorList{field.TooLong(path, expression, maxSchedule)}
+	}
+	schedule, err := ParseBackupSchedule(expression)
+	if err != nil {
+		return field.ErrorList{field.Invalid(path, expression, err.Error())}
+	}
+	if schedule.Next(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)).IsZero() {
+		return field.ErrorList{field.Invalid(path, expression, "never comes: none of its months has such a day")}
+	}
+	return nil
 }
 
 func (s *BackupStore) validate(path *field.Path) field.ErrorList {

@@ -143,8 +143,8 @@ type RedisClusterSpec struct {
 	// +optional
 	NetworkPolicy *NetworkPolicy `json:"networkPolicy,omitempty"`
 
-	// backup makes backups by a schedule, each by a Job. Default: no backups. A change replaces no
-	// Pod.
+	// backup makes backups by a schedule or on request, each by a Job. Default: no backups. A change
+	// replaces no Pod.
 	// +optional
 	Backup *Backup `json:"backup,omitempty"`
 

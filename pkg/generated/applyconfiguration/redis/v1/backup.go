@@ -18,7 +18,7 @@ import (
 type BackupApplyConfiguration struct {
 	// schedule is when backups are made, in UTC: a cron expression of the five fields minute, hour,
 	// day of month, month and day of week, or one of @yearly, @annually, @monthly, @weekly, @daily,
-	// @midnight and @hourly.
+	// @midnight and @hourly. Default: only when the annotation glassback.dev/backup-now changes.
 	Schedule *string `json:"schedule,omitempty"`
 	// retention is how many backups are kept. After each backup, older ones are deleted.
 	Retention                     *int32 `json:"retention,omitempty"`

@@ -12,7 +12,8 @@ package v1
 //
 // BackupResult is a backup that succeeded.
 type BackupResultApplyConfiguration struct {
-	// id is the ID of the backup: its time of the schedule, in UTC.
+	// id is the ID of the backup: its time of the schedule, in UTC, or when the operator began it for
+	// glassback.dev/backup-now.
 	ID *string `json:"id,omitempty"`
 	// keys is the number of keys in it.
 	Keys *int64 `json:"keys,omitempty"`

@@ -23,6 +23,9 @@ type BackupStatusApplyConfiguration struct {
 	// lastScheduleTime is the time of the schedule for which the last backup began. At first, it is
 	// when the operator noticed the schedule.
 	LastScheduleTime *metav1.Time `json:"lastScheduleTime,omitempty"`
+	// lastBackupNow is the latest value of the annotation glassback.dev/backup-now for which a backup
+	// began.
+	LastBackupNow *string `json:"lastBackupNow,omitempty"`
 	// running is the ID of the backup that is being made.
 	Running *string `json:"running,omitempty"`
 	// lastSuccessfulTime is when the last good backup ended.
@@ -60,6 +63,14 @@ func (b *BackupStatusApplyConfiguration) WithScheduledSince(value metav1.Time) *
 // If called multiple times, the LastScheduleTime field is set to the value of the last call.
 func (b *BackupStatusApplyConfiguration) WithLastScheduleTime(value metav1.Time) *BackupStatusApplyConfiguration {
 	b.LastScheduleTime = &value
+	return b
+}
+
+// WithLastBackupNow sets the LastBackupNow field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the LastBackupNow field is set to the value of the last call.
+func (b *BackupStatusApplyConfiguration) WithLastBackupNow(value string) *BackupStatusApplyConfiguration {
+	b.LastBackupNow = &value
 	return b
 }
 

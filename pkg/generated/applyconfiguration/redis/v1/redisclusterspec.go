@@ -59,8 +59,8 @@ type RedisClusterSpecApplyConfiguration struct {
 	// networkPolicy limits who can connect to the Pods, by a NetworkPolicy with the name of the
 	// cluster. Default: no NetworkPolicy. A change replaces no Pod.
 	NetworkPolicy *NetworkPolicyApplyConfiguration `json:"networkPolicy,omitempty"`
-	// backup makes backups by a schedule, each by a Job. Default: no backups. A change replaces no
-	// Pod.
+	// backup makes backups by a schedule or on request, each by a Job. Default: no backups. A change
+	// replaces no Pod.
 	Backup *BackupApplyConfiguration `json:"backup,omitempty"`
 	// restoreFrom is the backup from which a new cluster is made. It can be set only when the cluster
 	// is created, and be removed afterwards.

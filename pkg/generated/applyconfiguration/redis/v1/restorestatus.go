@@ -18,7 +18,8 @@ import (
 type RestoreStatusApplyConfiguration struct {
 	// startedAt is when the restore began. The cluster had no keys until then.
 	StartedAt *metav1.Time `json:"startedAt,omitempty"`
-	// id is the ID of the backup, after the restore has ended.
+	// id is the ID of the backup: of the latest one, once it is chosen, and of any other one after the
+	// restore has ended.
 	ID *string `json:"id,omitempty"`
 	// keys is the number of keys in the backup.
 	Keys *int64 `json:"keys,omitempty"`
