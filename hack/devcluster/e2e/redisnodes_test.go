@@ -483,7 +483,8 @@ func (c *realRedis) host() string { return c.name + "." + c.ns + ".svc.cluster.l
 func (c *realRedis) client() *redis.ClusterClient {
 	seeds, dial := []string{net.JoinHostPort(c.host(), strconv.Itoa(c.port))}, c.dial
 	if outside := c.outside; len(outside) > 0 {
-		seeds, dial = outside, func(ctx context.Context, protocol, addr string) (net.Conn, error) {
+		// The client appends to its addresses, and so needs its own.
+		seeds, dial = slices.Clone(outside), func(ctx context.Context, protocol, addr string) (net.Conn, error) {
 			if !slices.Contains(outside, addr) {
 				return nil, fmt.Errorf("%s is not outside of the network of Pods", addr)
 			}
