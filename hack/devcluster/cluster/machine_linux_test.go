@@ -83,13 +83,10 @@ func (m machine) walk(t *testing.T, dir string, visit func(string, fs.DirEntry))
 	}))
 }
 
-// differences lists the differences of a later look. It leaves out the cgroups of other clusters and programs, which may change meanwhile.
+// differences lists the differences of a later look. It leaves out the cgroups of clusters other than boxes, and of other programs, which
+// may change meanwhile. Without boxes, no cluster may run.
 func (m machine) differences(later machine, boxes ...*state.Sandbox) []string {
 	var all []string
-	others := func(key string) bool {
-		return strings.HasPrefix(key, "cgroup ") && strings.Contains(key, "/devcluster-") &&
-			!slices.ContainsFunc(boxes, func(b *state.Sandbox) bool { return strings.Contains(key, b.Cgroup) })
-	}
 	for key := range maps.Keys(m) {
 		if now, there := later[key]; !there {
 			if !strings.HasPrefix(key, "cgroup ") { // No node removes a cgroup: another process has ended.
@@ -100,15 +97,18 @@ func (m machine) differences(later machine, boxes ...*state.Sandbox) []string {
 		}
 	}
 	for key := range maps.Keys(later) {
-		if _, there := m[key]; !there && !occupied(key) && !m.isOfAnother(key) {
+		if _, there := m[key]; !there && !occupied(key) && !m.isOfAnother(key) && (len(boxes) == 0 || !isOfOtherCluster(key, boxes)) {
 			all = append(all, "new: "+key)
 		}
 	}
 	slices.Sort(all)
-	if len(boxes) > 0 {
-		all = slices.DeleteFunc(all, others)
-	}
 	return all
+}
+
+// isOfOtherCluster returns whether key names a cgroup of a cluster that is none of boxes.
+func isOfOtherCluster(key string, boxes []*state.Sandbox) bool {
+	return strings.HasPrefix(key, "cgroup ") && strings.Contains(key, "/devcluster-") &&
+		!slices.ContainsFunc(boxes, func(b *state.Sandbox) bool { return strings.Contains(key, "/"+b.Cgroup) })
 }
 
 // occupied returns whether key names a cgroup with processes. They are not a node's: the test finds those by the node's network.
