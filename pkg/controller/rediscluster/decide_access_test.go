@@ -536,14 +536,17 @@ func TestPortsOfServicesStay(t *testing.T) {
 	rdc.Spec.Addr = "10.0.0.1:7000"
 	for name, test := range map[string]struct {
 		existing *corev1.Service
+		tls      int
 		want     []int32
 	}{
-		"a new Service":                 {nil, []int32{7000, 17000}},
-		"one that exists":               {existing, []int32{6379, 16379}},
-		"one without a port of the bus": {unnamed, []int32{7000, 17000}},
+		"a new Service":                     {nil, 0, []int32{7000, 17000}},
+		"one that exists":                   {existing, 0, []int32{6379, 16379}},
+		"one without a port of the bus":     {unnamed, 0, []int32{7000, 17000}},
+		"one that gets TLS":                 {existing, 6380, []int32{6379, 16379, 6380}},
+		"one that gets TLS at its old port": {existing, 6379, []int32{6379, 16379, 6380}},
 	} {
 		var got []int32
-		for _, p := range externalService(rdc, 0, 0, test.existing).Spec.Ports {
+		for _, p := range externalService(rdc, 0, test.tls, test.existing).Spec.Ports {
 			got = append(got, *p.Port)
 			if p.TargetPort.StrVal != *p.Name {
 				t.Errorf("%s: the port %s leads to %v", name, *p.Name, p.TargetPort)

@@ -44,7 +44,7 @@ func clientServiceName(rdc *v1.RedisCluster) string { return rdc.Name + "-client
 
 // externalService returns the Service of one node for clients outside of the cluster network. The other nodes use it, too: it has the port
 // of the bus, and the Pod also while it is not ready. It has the port for TLS unless tls is 0. One that exists keeps the numbers of its
-// ports: otherwise Kubernetes would choose other ports of the machines.
+// ports: otherwise Kubernetes would choose other ports of the machines. The port for TLS then has the next number that is free.
 func externalService(rdc *v1.RedisCluster, ordinal, tls int, existing *corev1.Service) *corev1ac.ServiceApplyConfiguration {
 	external := rdc.Spec.External()
 	port, bus := ports(rdc)
@@ -58,6 +58,9 @@ func externalService(rdc *v1.RedisCluster, ordinal, tls int, existing *corev1.Se
 		}
 		if tls > 0 {
 			tls = cmp.Or(numbers[portTLS], tls)
+		}
+		for tls == port || tls == bus { // They were the numbers of other ports before.
+			tls++
 		}
 	}
 	servicePorts := []*corev1ac.ServicePortApplyConfiguration{servicePort(portRedis, port), servicePort(portBus, bus)}
@@ -83,7 +86,8 @@ func servicePort(name string, number int) *corev1ac.ServicePortApplyConfiguratio
 }
 
 // withAddress returns stop.sh for a node that announces another address than the IP of its Pod: its replicas ask for its data there. The ID
-// of the history of the data shows whether they have it. A Pod that was created without spec.access.external has stop.sh as it is: its node
+// of the history of the data shows whether they have it. If the nodes use TLS among themselves, stop.sh does, too: otherwise it would send
+// the password outside of the network of Pods. A Pod that was created without spec.access.external has stop.sh as it is: its node
 // hands over only while it announces the IP of its Pod.
 func withAddress(rdc *v1.RedisCluster, script string) string {
 	if rdc.Spec.External() == nil {
@@ -92,6 +96,12 @@ func withAddress(rdc *v1.RedisCluster, script string) string {
 	const afterID, follows = `[ -n "$me" ] || exit 0` + "\n", `*"master_host:$POD_IP"[!0-9a-f.:]*master_link_status:up*`
 	const history = `history=$(ask -h "$POD_IP" -p "$PORT" INFO replication | grep ^master_replid:)` + "\n" +
 		`[ -n "$history" ] || exit 0` + "\n"
+	if rdc.Spec.TLS != nil {
+		const beforeID = "\nme="
+		overTLS := `case $(ask -h "$POD_IP" -p "$PORT" CONFIG GET tls-cluster) in *yes*) PORT=$GLASSBACK_TLS_PORT tls='` + stopWithTLS +
+			"' ;; esac"
+		script = strings.Replace(script, beforeID, "\n"+overTLS+beforeID, 1)
+	}
 	return strings.NewReplacer(afterID, afterID+history, follows, `*master_link_status:up*"$history"*`).Replace(script)
 }
 

@@ -95,8 +95,11 @@ func addTLS(p *corev1.Pod, rdc *v1.RedisCluster) {
 	last := len(c.Command) - 1
 	c.Command = []string{"sh", dirConfig + "/tls.sh", strings.TrimPrefix(c.Command[last], dirConfig+"/")}
 	stop := &c.Lifecycle.PreStop.Exec.Command[2]
-	*stop = withTLS(rdc, *stop, "--tls --cacert "+dirTLS+"/"+v1.CertificateAuthorityKey)
+	*stop = withTLS(rdc, *stop, stopWithTLS)
 }
+
+// stopWithTLS are the parameters of redis-cli in stop.sh.
+const stopWithTLS = "--tls --cacert " + dirTLS + "/" + v1.CertificateAuthorityKey
 
 // probeWithTLS are the parameters of redis-cli in probes. They accept any certificate: a probe asks the node beside it, and no
 // container should be restarted because a certificate has expired.

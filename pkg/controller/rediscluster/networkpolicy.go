@@ -6,6 +6,7 @@ package rediscluster
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -23,9 +24,10 @@ import (
 // operatorLabels select the Pods of the operator, as artifacts and the chart label them.
 var operatorLabels = map[string]string{"app.kubernetes.io/name": glassback.Name, "app.kubernetes.io/component": "manager"}
 
-// networkPolicy returns the NetworkPolicy; nil without spec.networkPolicy. It admits the nodes of the cluster on both ports, and the
-// operator, the clients and the Pods of Jobs on the ports for clients; with tls, there is one for TLS, too. A rule without peers would
-// admit everyone, so there is none without clients.
+// networkPolicy returns the NetworkPolicy; nil without spec.networkPolicy. It admits the nodes of the cluster on all ports, and the
+// operator, the clients and the Pods of Jobs on the ports for clients; with tls, there is one for TLS, too. With access from outside, the
+// operator connects to the port of the bus, too, before a node announces it. A rule without peers would admit everyone, so there is none
+// without clients.
 //
 // It names the ports and not their numbers: while Pods are replaced for another port, they differ.
 func networkPolicy(rdc *v1.RedisCluster, tls bool, operatorNamespace string) (*networkingv1ac.NetworkPolicyApplyConfiguration, error) {
@@ -37,14 +39,19 @@ func networkPolicy(rdc *v1.RedisCluster, tls bool, operatorNamespace string) (*n
 	if tls {
 		clients = append(clients, portTLS)
 	}
+	all := append(slices.Clone(clients), portBus)
+	operator := clients
+	if rdc.Spec.External() != nil {
+		operator = all
+	}
 	rules := []networkingv1.NetworkPolicyIngressRule{
 		{From: []networkingv1.NetworkPolicyPeer{{
 			PodSelector: &metav1.LabelSelector{MatchLabels: selector(rdc)},
-		}}, Ports: policyPorts(append(clients, portBus)...)},
+		}}, Ports: policyPorts(all...)},
 		{From: []networkingv1.NetworkPolicyPeer{{
 			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: operatorNamespace}},
 			PodSelector:       &metav1.LabelSelector{MatchLabels: operatorLabels},
-		}}, Ports: policyPorts(clients...)},
+		}}, Ports: policyPorts(operator...)},
 	}
 	if rdc.Spec.Backup != nil || rdc.Spec.RestoreFrom != nil {
 		rules = append(rules, networkingv1.NetworkPolicyIngressRule{From: []networkingv1.NetworkPolicyPeer{{

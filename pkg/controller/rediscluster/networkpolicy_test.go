@@ -86,6 +86,27 @@ policyTypes: [Ingress]
 			}
 		})
 	}
+	// With access from outside, the operator connects to the port of the bus: see reach.
+	for sentence, change := range map[string]alter{"no access from outside": func(*observed) {}, "access from outside": opening} {
+		rdc := six()
+		change(rdc)
+		rdc.rdc.Spec.NetworkPolicy = &v1.NetworkPolicy{}
+		policy, err := networkPolicy(rdc.rdc, false, "operators")
+		if err != nil {
+			t.Fatalf("with %s: %v", sentence, err)
+		}
+		ports := []string{portRedis}
+		if rdc.rdc.Spec.External() != nil {
+			ports = append(ports, portBus)
+		}
+		var got []string
+		for _, port := range policy.Spec.Ingress[1].Ports {
+			got = append(got, port.Port.StrVal)
+		}
+		if !slices.Equal(got, ports) {
+			t.Errorf("with %s, the operator reaches the ports %q, want %q", sentence, got, ports)
+		}
+	}
 	// The Pods of Jobs are no clients of from: they have no label of the nodes.
 	for sentence, change := range map[string]alter{"backup": due, "restoreFrom": restoring} {
 		rdc := six()

@@ -25,6 +25,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/redisnode/redistest"
 )
 
@@ -836,5 +837,52 @@ func TestScriptsProbesOfACluster(t *testing.T) {
 				t.Errorf("%v: %s", err, nodes[1].read(nodes[1].stderr))
 			}
 		})
+	}
+}
+
+// TestStopSendsNoPasswordOutsideWithoutTLS runs stop.sh of a master that announces an address outside of the network of Pods, with a
+// redis-cli that only records how it was called. Both ports of the nodes are open.
+func TestStopSendsNoPasswordOutsideWithoutTLS(t *testing.T) {
+	for among, tls := range map[string]bool{"yes": true, "no": false} {
+		rdc := six().rdc
+		external(v1.ExternalLoadBalancer)(rdc)
+		rdc.Spec.TLS = &v1.TLS{Mode: v1.TLSPreferred, Port: 6380, SecretRef: v1.SecretReference{Name: "redis-tls"}}
+		rdc.Spec.AuthSecretRef = &v1.SecretKeyReference{Name: "auth", Key: "password"}
+		dir := t.TempDir()
+		calls := filepath.Join(dir, "calls")
+		cli := `#!/bin/sh
+echo "${REDISCLI_AUTH:+with password }$*" >>` + calls + `
+case "$*" in
+*MYID*) echo a0 ;;
+*tls-cluster*) printf 'tls-cluster\n` + among + `\n' ;;
+*NODES*) printf 'a0 203.0.113.1:6379@16379 myself,master - 0 0 1 connected\nb1 203.0.113.2:6379@16379 slave a0 0 0 1 connected\n' ;;
+*INFO*) printf 'role:slave\r\nmaster_link_status:up\r\nmaster_replid:c2\r\n' ;;
+*FAILOVER*) echo OK ;;
+esac
+`
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, "redis-cli"), []byte(cli), 0o700))
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, "password"), []byte("secret"), 0o600))
+		stop := exec.Command("sh", "-c", pod(rdc, 0).Spec.Containers[0].Lifecycle.PreStop.Exec.Command[2])
+		stop.Env = []string{
+			"PATH=" + dir + ":" + os.Getenv("PATH"), "POD_IP=10.0.0.1", "PORT=6379", "GLASSBACK_TLS_PORT=6380",
+			"GLASSBACK_AUTH=" + filepath.Join(dir, "password"),
+		}
+		if out, err := stop.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		data, err := os.ReadFile(calls)
+		must.Succeed(t, err)
+		asked := 0
+		for call := range strings.Lines(string(data)) {
+			if strings.Contains(call, "203.0.113.2") {
+				asked++
+				if !strings.HasPrefix(call, "with password ") || strings.Contains(call, "--tls") != tls {
+					t.Errorf("tls-cluster %s: redis-cli was called %q, want TLS: %t", among, call, tls)
+				}
+			}
+		}
+		if asked < 2 {
+			t.Errorf("tls-cluster %s: the replica was not asked to take over: %s", among, data)
+		}
 	}
 }
