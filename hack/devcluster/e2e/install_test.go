@@ -180,15 +180,21 @@ func (w *world) loadProgram(t *testing.T, name, program string) {
 // simulateInside starts an ECS simulator at an address that Pods can reach. It adds the arguments.
 func (w *world) simulateInside(t *testing.T, args ...string) *cloud {
 	t.Helper()
-	nodes, err := w.kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
-	w.must(t, err)
-	at := slices.IndexFunc(nodes.Items[0].Status.Addresses, func(a corev1.NodeAddress) bool { return a.Type == corev1.NodeInternalIP })
-	address := net.JoinHostPort(nodes.Items[0].Status.Addresses[at].Address, "8099")
+	address := net.JoinHostPort(w.nodeIP(t), "8099")
 	args = append([]string{"--bind-address", address, "--speed", "60"}, args...)
 	cmd := w.Command(context.Background(), built(t, "ECSSIM_BIN", "bin/ecssim", "make ecssim"), args...)
 	simulator := begin(t, "ecssim", cmd, args)
 	simulator.waitFor("glassback --ecs-endpoint ")
 	return &cloud{world: w, url: "http://" + address, simulator: simulator}
+}
+
+// nodeIP returns the address of the node, which Pods can reach.
+func (w *world) nodeIP(t *testing.T) string {
+	t.Helper()
+	nodes, err := w.kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+	w.must(t, err)
+	at := slices.IndexFunc(nodes.Items[0].Status.Addresses, func(a corev1.NodeAddress) bool { return a.Type == corev1.NodeInternalIP })
+	return nodes.Items[0].Status.Addresses[at].Address
 }
 
 // apply installs the operator as in docs/install.md, but with another endpoint of ECS.

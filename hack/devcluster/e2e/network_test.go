@@ -121,12 +121,12 @@ func (in *network) dial(ctx context.Context, network, address string) (net.Conn,
 	return nil, errors.Join(failed...)
 }
 
-// listen returns a listener at a port of the network's localhost.
-func (in *network) listen(t *testing.T) net.Listener {
+// listen returns a listener at a port of an IP of the network.
+func (in *network) listen(t *testing.T, ip string) net.Listener {
 	t.Helper()
 	var listener net.Listener
 	var err error
-	if ended := in.do(func() { listener, err = net.Listen("tcp", "127.0.0.1:0") }); ended != nil || err != nil {
+	if ended := in.do(func() { listener, err = net.Listen("tcp", net.JoinHostPort(ip, "0")) }); ended != nil || err != nil {
 		t.Fatalf("listen in the cluster's network: %v", errors.Join(ended, err))
 	}
 	return listener

@@ -6,6 +6,7 @@ package e2e
 import (
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/leaktest"
 )
 
 const (
@@ -30,7 +32,8 @@ const (
 
 // TestNodeRedisBackup makes a backup of a cluster with users into a volume, and forms a larger cluster with TLS from it. The operator is
 // killed before it creates each of the two Jobs. The new cluster has every key, those that expire with their time, and the functions. A
-// backup of the new cluster has them, too.
+// backup of the new cluster has them, too. Meanwhile, the first cluster makes a backup into a bucket of S3, at first with a wrong access
+// key, and a third cluster is formed from that.
 func TestNodeRedisBackup(t *testing.T) {
 	t.Parallel()
 	n := onNode(t)
@@ -63,7 +66,7 @@ func TestNodeRedisBackup(t *testing.T) {
 	c.patch(t, `{"spec": {"backup": {"schedule": "* * * * *", "persistentVolumeClaim": {"claimName": "backups"}}}}`)
 	o.killAt(redisPatience, acting("create Job of backup"))
 	o = n.operate(t, args...)
-	last := c.backedUp(t)
+	last := c.backedUp(t, "")
 	if want := int64(fewKeys + 2); last.Keys != want || last.Bytes == 0 {
 		t.Errorf("the backup is %+v, want %d keys", last, want)
 	}
@@ -75,6 +78,7 @@ func TestNodeRedisBackup(t *testing.T) {
 		}
 	}
 
+	bucket := c.refusedByS3(t)
 	begun := time.Now()
 	other := n.redis(t, seedSample, func(rdc *redisv1.RedisCluster) {
 		rdc.Name = "restored"
@@ -89,7 +93,7 @@ func TestNodeRedisBackup(t *testing.T) {
 	other.tls = &tls.Config{RootCAs: ca.pool, ServerName: other.name + "." + n.ns + ".svc", MinVersion: tls.VersionTLS12}
 	other.port = securePort
 	o.killAt(redisPatience, ` command="create Job of restore"`)
-	n.operate(t, args...)
+	bucket.logs = append(bucket.logs, o.log, n.operate(t, args...).log)
 	other.ready(t, "restore")
 	t.Logf("restored after %s", time.Since(begun).Round(time.Second))
 	rdc, err := other.get(t.Context())
@@ -98,14 +102,113 @@ func TestNodeRedisBackup(t *testing.T) {
 		t.Errorf("status.restore is %+v, want %+v", r, last)
 	}
 	other.hasAll(t, c.name)
-	other.patch(t, `{"spec": {"backup": {"schedule": "* * * * *", "persistentVolumeClaim": {"claimName": "backups"}}}}`)
-	if again := other.backedUp(t); again.Keys != last.Keys {
+	other.patch(t, fmt.Sprintf(`{"metadata": {"annotations": {%q: "again"}}, "spec": {"backup": {
+		"persistentVolumeClaim": {"claimName": "backups"}}}}`, redisv1.AnnotationBackupNow))
+	bucket.saves(t, last)
+	if again := other.backedUp(t, ""); again.Keys != last.Keys {
 		t.Errorf("the backup of the new cluster is %+v, want %d keys", again, last.Keys)
 	}
 }
 
-// backedUp waits for a backup, and returns it.
-func (c *realRedis) backedUp(t *testing.T) *redisv1.BackupResult {
+// s3Backup is a bucket of S3 that a RedisCluster uses.
+type s3Backup struct {
+	*realRedis
+	store   redisv1.BackupStore
+	secrets leaktest.Secrets
+	logs    []*logBuffer // of the operators that have known the bucket
+}
+
+// refusedByS3 begins a backup into a bucket. The Secret has a wrong access key.
+func (c *realRedis) refusedByS3(t *testing.T) *s3Backup {
+	t.Helper()
+	b := &s3Backup{realRedis: c, secrets: leaktest.Secrets{
+		"the access key ID": "AKIAE2EOFTHEBACKUPS0", "the access key": "e2e-secret-access-key-of-backups",
+		"a wrong key": "e2e-wrong-key-of-another-bucket",
+	}}
+	b.store.S3 = &redisv1.S3{
+		Endpoint: c.serveS3(t, "redis", b.secrets["the access key ID"], b.secrets["the access key"]), Bucket: "redis", Prefix: "e2e/backups",
+		CredentialsSecretRef: redisv1.SecretReference{Name: "s3"},
+	}
+	b.setKey(t, "a wrong key")
+	spec, err := json.Marshal(redisv1.Backup{BackupStore: b.store})
+	c.must(t, err)
+	c.patch(t, fmt.Sprintf(`{"metadata": {"annotations": {%q: "refused"}}, "spec": {"backup": %s}}`, redisv1.AnnotationBackupNow, spec))
+	return b
+}
+
+func (b *s3Backup) setKey(t *testing.T, which string) {
+	t.Helper()
+	b.setSecret(t, b.store.S3.CredentialsSecretRef.Name, map[string]string{
+		"accessKeyID": b.secrets["the access key ID"], "secretAccessKey": b.secrets[which],
+	})
+}
+
+// saves waits until the status has the refusal. With the correct access key, it makes a backup, and a new cluster from that. No text that
+// users read may have a key.
+func (b *s3Backup) saves(t *testing.T, before *redisv1.BackupResult) {
+	t.Helper()
+	eventually(t, redisPatience, func(ctx context.Context) error {
+		rdc, err := b.get(ctx)
+		if err != nil {
+			return err
+		}
+		is := meta.FindStatusCondition(rdc.Status.Conditions, redisv1.ConditionBackedUp)
+		if is == nil || is.Reason != "Failed" || !strings.Contains(is.Message, "The signature for the key [secret] does not match") {
+			return fmt.Errorf("BackedUp does not report the refusal: %+v", is)
+		}
+		t.Logf("BackedUp is %s: %s", is.Status, is.Message)
+		return nil
+	})
+	b.leaks(t, "after the refusal")
+
+	begun := time.Now()
+	b.setKey(t, "the access key")
+	b.patch(t, fmt.Sprintf(`{"metadata": {"annotations": {%q: "corrected"}}}`, redisv1.AnnotationBackupNow))
+	last := b.backedUp(t, before.ID)
+	if last.Keys != before.Keys {
+		t.Errorf("the backup in S3 is %+v, want %d keys", last, before.Keys)
+	}
+	from := b.redis(t, seedSample, func(rdc *redisv1.RedisCluster) {
+		rdc.Name = "from-s3"
+		rdc.Spec.Size, rdc.Spec.ReplicasPerMaster = ptr.To[int32](3), ptr.To[int32](0)
+		rdc.Spec.RestoreFrom = &redisv1.RestoreFrom{Name: b.name, Backup: redisv1.LatestBackup, BackupStore: b.store}
+	})
+	from.ready(t, "restore from S3")
+	rdc, err := from.get(t.Context())
+	b.must(t, err)
+	if r := rdc.Status.Restore; r == nil || r.ID != last.ID || r.Keys != last.Keys || r.Skipped != 0 || r.Warning != "" {
+		t.Errorf("status.restore is %+v, want %+v", r, last)
+	}
+	from.hasAll(t, b.name)
+	t.Logf("saved and restored with S3 after %s", time.Since(begun).Round(time.Second))
+	b.leaks(t, "at the end")
+}
+
+// leaks checks that no key is in the operators' logs, the logs of the Jobs' Pods, events and objects.
+func (b *s3Backup) leaks(t *testing.T, when string) {
+	t.Helper()
+	texts := map[string]string{}
+	b.reads(t, texts)
+	for i, log := range b.logs {
+		texts[fmt.Sprintf("the log of operator %d", i)] = log.String()
+	}
+	out, err := b.kubectl(t, "logs", "--namespace", b.ns, "--selector="+redisv1.LabelJob, "--tail=-1", "--ignore-errors")
+	b.must(t, err)
+	texts["the logs of the Jobs"] = out
+	for where, text := range texts {
+		for _, found := range b.secrets.In(text) {
+			t.Errorf("%s: %s contains %s", when, where, found)
+		}
+	}
+	for _, where := range []string{"pods", kindsOfOperator, "the logs of the Jobs"} { // These have the refusal.
+		if !strings.Contains(texts[where], "[secret]") {
+			t.Errorf("%s: %s contains no hidden key", when, where)
+		}
+	}
+}
+
+// backedUp waits for a backup that is not the one before, and returns it.
+func (c *realRedis) backedUp(t *testing.T, before string) *redisv1.BackupResult {
 	t.Helper()
 	var last *redisv1.BackupResult
 	eventually(t, redisPatience, func(ctx context.Context) error {
@@ -116,7 +219,7 @@ func (c *realRedis) backedUp(t *testing.T) *redisv1.BackupResult {
 		if b := rdc.Status.Backup; b != nil {
 			last = b.Last
 		}
-		if last == nil {
+		if last == nil || last.ID == before {
 			return fmt.Errorf("there is no backup: %+v", meta.FindStatusCondition(rdc.Status.Conditions, redisv1.ConditionBackedUp))
 		}
 		return nil

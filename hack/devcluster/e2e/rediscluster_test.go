@@ -58,7 +58,7 @@ func TestNodeRunsRedisCluster(t *testing.T) {
 		metav1.CreateOptions{})
 	n.must(t, err)
 	c := n.known(t, artifact[redisv1.RedisCluster](t, "examples/"+seedSample))
-	spy := n.spyAt(t, n.kubeconfig(t, token.Status.Token), c.in.listen(t))
+	spy := n.spyAt(t, n.kubeconfig(t, token.Status.Token), c.in.listen(t, "127.0.0.1"))
 	args := []string{"--kubeconfig", spy.kubeconfig, "--namespace", n.ns, "-v=2", onlyRedis,
 		"--metrics-bind-address=" + metricsInside, "--metrics-secure=false"}
 	follow(t, n.inside(binary(t), args...), args).waitFor("Started controller")
@@ -807,8 +807,13 @@ func (n *node) protected(t *testing.T, name, example string) *realRedis {
 
 func (n *node) setPassword(t *testing.T, secret, password string) {
 	t.Helper()
+	n.setSecret(t, secret, map[string]string{"password": password})
+}
+
+func (n *node) setSecret(t *testing.T, name string, data map[string]string) {
+	t.Helper()
 	secrets := n.kube.CoreV1().Secrets(n.ns)
-	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: secret}, StringData: map[string]string{"password": password}}
+	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: data}
 	_, err := secrets.Create(t.Context(), s, metav1.CreateOptions{})
 	if err != nil {
 		_, err = secrets.Update(t.Context(), s, metav1.UpdateOptions{})

@@ -322,11 +322,13 @@ func (n *node) looks(t *testing.T, in *network, secrets leaktest.Secrets, texts 
 	}
 }
 
+const kindsOfOperator = "aea,app,mcj,rdc,ecs"
+
 // reads adds the objects that the operator has written to the texts: events, its own objects, and their children.
 func (n *node) reads(t *testing.T, texts map[string]string) {
 	t.Helper()
 	for _, kinds := range []string{
-		"events", "aea,app,mcj,rdc,ecs", "configmaps,services,poddisruptionbudgets,persistentvolumeclaims,jobs,ingresses,networkpolicies",
+		"events", kindsOfOperator, "configmaps,services,poddisruptionbudgets,persistentvolumeclaims,jobs,ingresses,networkpolicies",
 	} {
 		out, err := n.kubectl(t, "get", kinds, "--namespace", n.ns, "-o", "json")
 		n.must(t, err)
