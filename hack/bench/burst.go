@@ -37,7 +37,8 @@ func (b *bench) launch(ctx context.Context, participant string, args ...string) 
 		cr1:        {b.bin("bench", "peer")},
 		bareClient: {b.bin("bench", "bare")},
 	}[participant]
-	p, err := start(ctx, filepath.Join(b.dir, "participant.log"), slices.Concat(command, []string{"--kubeconfig", b.kubeconfig}, b.profiler.args(participant), args)...)
+	command = slices.Concat(command, []string{"--kubeconfig", b.kubeconfig}, b.profiler.args(participant), args)
+	p, err := start(ctx, filepath.Join(b.dir, "participant.log"), command...)
 	if err == nil && participant == bareClient {
 		err = p.line("ready")
 	}

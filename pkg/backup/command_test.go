@@ -63,7 +63,9 @@ func TestFlags(t *testing.T) {
 	if _, err := parse("restore", "", append(slices.Clone(required), "--id=latest"), &strings.Builder{}); err != nil {
 		t.Errorf("restore the latest: error %v", err)
 	}
-	for flag, want := range map[string]bool{"--before=2026-01-31T03:00:00Z": true, "--before=yesterday": false, "--owner=7f0c5a3e": true, "--choose": true} {
+	for flag, want := range map[string]bool{
+		"--before=2026-01-31T03:00:00Z": true, "--before=yesterday": false, "--owner=7f0c5a3e": true, "--choose": true,
+	} {
 		if _, err := parse("restore", "", append(slices.Clone(required), flag), &strings.Builder{}); (err == nil) != want {
 			t.Errorf("restore %s: error %v", flag, err)
 		}

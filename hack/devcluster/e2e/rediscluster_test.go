@@ -50,7 +50,6 @@ const (
 // TestNodeRunsRedisCluster creates the sample RedisCluster, with the shipped permissions. It checks every node, a client and the objects.
 // Then it checks the operator's requests while the cluster is settled.
 func TestNodeRunsRedisCluster(t *testing.T) {
-	t.Parallel()
 	n := onNode(t)
 	n.operate(t, onlyRedis).stop() // This operator installs the CRDs: the account has no permission for that.
 	n.grantShipped(t, "manager")
