@@ -106,9 +106,15 @@ func TestARealNodeLeavesNothing(t *testing.T) {
 	}
 }
 
-// checkOnMachine checks that the processes that the status names are the components, as seen from outside of the sandbox.
+// checkOnMachine checks that the processes that the status names are the components, as seen from outside of the sandbox, and that its
+// containers get more CPU time than a single process outside.
 func checkOnMachine(t *testing.T, ctx context.Context, c *Cluster) {
 	t.Helper()
+	shares, err1 := os.ReadFile("/sys/fs/cgroup/cpu/" + c.sandbox.Cgroup + "/cpu.shares") // cgroup v1; the default is 1024
+	weight, err2 := os.ReadFile("/sys/fs/cgroup/" + c.sandbox.Cgroup + "/cpu.weight")     // v2; the default is 100
+	if string(shares) != "10240\n" && string(weight) != "1000\n" {
+		t.Errorf("the containers have %q shares of the CPU (%v), or the weight %q (%v)", shares, err1, weight, err2)
+	}
 	components, err := c.Status(ctx)
 	if err != nil {
 		t.Error(err)
