@@ -110,7 +110,7 @@ func correctAddresses(o *observed) *plan {
 			}
 		case !isExternal(m.pod):
 			commands = append(commands, command{verb: labelPod, on: m})
-		case m.unreachedFor > o.addressPatience():
+		case m.unreachedFor > o.addressPatience() && !o.tlsInterrupts():
 			commands = append(commands, command{verb: giveUpAddress, on: m, names: []string{at.String()}}, back)
 		}
 	}
@@ -123,6 +123,15 @@ func correctAddresses(o *observed) *plan {
 // addressPatience is how long the other nodes may not reach a node at the address of its Service. Until then, replicas of that node may be
 // behind.
 func (o *observed) addressPatience() time.Duration { return max(2*o.nodeTimeout(), 5*time.Second) }
+
+// tlsInterrupts returns whether nodes may not reach each other because of their certificates, or of a switch. Then no address is at fault.
+func (o *observed) tlsInterrupts() bool {
+	transport, same := o.transport()
+	secure := transport != transportPlain
+	return !same || (secure && o.badCertificate() != nil) || slices.ContainsFunc(o.members, func(m *member) bool {
+		return m.preventsFailover() || !m.hasTransport(transport) || (secure && (m.untrusted || m.staleCertificate))
+	})
+}
 
 // isUnreached returns whether the other nodes do not reach a member at the address that it announces, for the bus or for replication. A
 // node that does not reach most of the others is no witness, unless there is no other: then it may be due to the addresses of all.

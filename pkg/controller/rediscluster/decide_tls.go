@@ -207,13 +207,12 @@ func unfinished(transport string) func(*member) bool {
 // knowsTransport returns whether a node answers and says where it uses TLS. Without the command CONFIG, it does not say that.
 func (m *member) knowsTransport() bool { return m.answers() && m.view.TLS != nil && m.view.TLS.Known }
 
-// hasTransport returns whether a node that answers uses a transport, or does not say which one: such a node cannot be switched.
+// hasTransport returns whether a node uses a transport, or does not say which one: such a node cannot be switched.
 func (m *member) hasTransport(transport string) bool {
-	state := m.view.TLS
 	if !m.knowsTransport() {
 		return true
 	}
-	among := transport != transportPlain
+	state, among := m.view.TLS, transport != transportPlain
 	return state.Cluster == among && state.Replication == among && state.Plain == (transport != transportOnly)
 }
 

@@ -158,8 +158,9 @@ func (c *Controller) reach(ctx context.Context, rdc *v1.RedisCluster, m *member,
 
 // recallAddresses copies into o for how long nodes have not been reached.
 func (s *session) recallAddresses(o *observed) {
+	interrupted := o.tlsInterrupts()
 	for _, m := range o.answering() {
-		if o.isUnreached(m) {
+		if !interrupted && o.isUnreached(m) {
 			m.unreachedFor = s.ageOf(factUnreached+m.name+" "+m.announced().String(), o.now)
 		}
 		if m.whyUnreached != "" {
