@@ -185,6 +185,42 @@ func TestANodeIsReachedOnEachPort(t *testing.T) {
 	}
 }
 
+// Nodes that leave TLS are reached on the port without TLS where they announce it, and not before they open it.
+func TestThePortWithoutTLSIsReachedBeforeItsUse(t *testing.T) {
+	for name, test := range map[string]struct {
+		alter alter
+		want  bool
+	}{
+		"TLS alone":                         {closing(transportOnly), false},
+		"both ports":                        {closing(transportBoth), true},
+		"both ports, and the spec keeps it": {openingTLS(transportBoth, true), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := see(six(), test.alter, announcing(allSix...))
+			c := &Controller{sessions: &sessions{byKey: map[cache.ObjectName]*session{}, dial: func(_ string, port int, login redisnode.Login) Node {
+				node := portNode{id: idOf(port - 32000)}
+				if port == 30003 {
+					node.err = errors.New("closed")
+				}
+				return node
+			}}}
+			c.reachNodes(t.Context(), o)
+			for _, m := range o.members {
+				if got := m.reachedAt == secureAt(m.ordinal); got != (test.want && m.ordinal != 3) {
+					t.Errorf("%s was reached: %t", m.name, got)
+				}
+			}
+			if got := o.members[3].whyUnreached; (got != "") != test.want {
+				t.Errorf("demo-3 was not reached: %q", got)
+			}
+			o.members[3].addressMissedFor = silentTooLong + 1
+			if p := o.addressProblem(o.members[3]); test.want && (p == nil || !strings.Contains(p.message, "keep TLS: closed")) {
+				t.Errorf("the problem is %v", p)
+			}
+		})
+	}
+}
+
 // droppingPort returns a port of 127.0.0.1 that answers no packet: its queue of connections is full.
 func droppingPort(t *testing.T) int {
 	t.Helper()

@@ -294,6 +294,9 @@ func (o *observed) addressProblem(m *member) *problem {
 	case m.isGivenUp(to):
 		return &problem{reasonUnreachable, fmt.Sprintf("The other nodes did not reach %s at %s, so it announces the IP of its Pod, and no "+
 			"other node changes its address. Correct the network, and then: kubectl annotate pod %s %s-", m.name, to, m.name, AnnotationUnreachable)}
+	case m.addressMissedFor > silentTooLong && m.isAnnouncing(to):
+		return &problem{reasonUnreachable, fmt.Sprintf("The operator has not reached %s at %s also without TLS for more than %s, so the nodes "+
+			"keep TLS: %s", m.name, to, silentTooLong, m.whyUnreached)}
 	case m.addressMissedFor > silentTooLong:
 		return &problem{reasonUnreachable, fmt.Sprintf("The operator has not reached %s at %s for more than %s, so it does not announce "+
 			"it: %s", m.name, to, silentTooLong, m.whyUnreached)}

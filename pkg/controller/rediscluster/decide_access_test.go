@@ -122,6 +122,14 @@ func openingTLS(annotation string, bus bool) alter {
 	}
 }
 
+// closing is a cluster with access that leaves TLS.
+func closing(annotation string) alter {
+	return func(o *observed) {
+		openingTLS(annotation, true)(o)
+		o.rdc.Spec.TLS.Mode = modeLeaving
+	}
+}
+
 // reachedSecurely are members that the operator reached at the addresses of their Services, with TLS.
 func reachedSecurely(o *observed) {
 	for i, m := range o.members {
@@ -442,6 +450,33 @@ func TestDecideAccess(t *testing.T) {
 		"with TLS, the certificate has expired": {
 			see(six(), openingTLS(transportBoth, true), announcing(all...), missed(3, 0), unreachedFor(time.Minute, 3), invalidCertificate),
 			waitsBriefly("demo-0 does not reach demo-3"),
+		},
+		"TLS alone is left by way of both ports": {
+			see(six(), closing(transportOnly), announcing(all...)),
+			does("Preparing to switch", every("record TLS of demo-%d both", all...)...),
+		},
+		"if the operator ends meanwhile, the next one goes the same way": {
+			see(six(), closing(transportOnly), announcing(all...), podIs(func(p *corev1.Pod) { p.Annotations[AnnotationTLS] = transportBoth }, 0)),
+			does("Preparing to switch", every("record TLS of demo-%d both", all[1:]...)...),
+		},
+		"the ports are opened, and the switch is not taken back": {
+			see(six(), closing(transportBoth), announcing(all...), tlsIs(func(s *redisnode.TLSState) { s.Plain = false }, all...)),
+			decision{step: "Switching 6 nodes", commands: []string{"switch TLS of demo-0 demo-1 demo-2 demo-3 demo-4 demo-5"}, wait: soon},
+		},
+		"a port without TLS is not reached": {
+			see(six(), closing(transportBoth), announcing(all...), reachedSecurely, func(o *observed) { o.members[4].reachedAt = address{} }),
+			waits("Waiting to reach demo-4 at " + secureAt(4).String() + " also without TLS"),
+		},
+		"all ports without TLS are reached": {
+			see(six(), closing(transportBoth), announcing(all...), reachedSecurely),
+			does("Preparing to switch", every("record TLS of demo-%d ", all...)...),
+		},
+		"a node at the IP of its Pod needs no port of a Service": {
+			see(six(), closing(transportBoth), announcing(0, 1, 2, 4, 5), selected(3), reachedSecurely, func(o *observed) {
+				o.members[3].reachedAt = address{}
+				o.members[3].pod.Annotations[AnnotationUnreachable] = secureAt(3).String()
+			}),
+			does("Preparing to switch", every("record TLS of demo-%d ", all...)...),
 		},
 		"a switch is completed before an address changes": {
 			see(six(), openingTLS(transportBoth, false), selected(all...), reachedSecurely),

@@ -74,16 +74,19 @@ func (c *Controller) accessChanges(o *observed) []child.Change {
 	return changes
 }
 
-// reachNodes tries to reach nodes at the addresses that they are to announce. Only this very node counts: another one may have the address.
+// reachNodes tries to reach nodes at the addresses that they are to announce, and at those that they announce if the nodes are about to use
+// the port without TLS there. Only this very node counts: another one may have the address.
 func (c *Controller) reachNodes(ctx context.Context, o *observed) {
 	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
 	current, now := c.sessions.get(o.rdc), map[types.UID]reached{}
+	transport, _ := o.transport()
+	opens := transport == transportBoth && o.wantedTransport() == transportPlain
 	var mu sync.Mutex
 	var attempts sync.WaitGroup
 	for _, m := range o.answering() {
 		to := o.externalOf(m)
-		if to == (address{}) || !isExternal(m.pod) || m.isAnnouncing(to) || m.isGivenUp(to) {
+		if to == (address{}) || !isExternal(m.pod) || m.isGivenUp(to) || (m.isAnnouncing(to) && !opens) {
 			continue
 		}
 		last := current.reachedNodes[m.pod.UID]
