@@ -181,7 +181,24 @@ func (o *observed) reachesMost(m *member) bool {
 // announceAddresses makes one node announce the address that it should. The policies before it ensure that all nodes that answer agree.
 // A node whose Service has no address yet, or is not reached there, stays as it is, and delays nothing else: see waitForAddresses.
 func announceAddresses(o *observed) *plan {
-	var unlabelled, changes []command
+	unlabelled, changes := o.addressChanges()
+	switch {
+	case len(unlabelled) > 0:
+		return do(unlabelled, "Preparing %d nodes for clients outside of the cluster", len(unlabelled))
+	case len(changes) == 0:
+		return nil
+	}
+	for _, m := range o.answering() {
+		if o.isUnreached(m) || (!m.view.Master && !m.view.LinkUp) {
+			return nil // It may be due to the last change. See waitForReplicas.
+		}
+	}
+	return do(changes[:1], "%s announces the address %s: %d nodes are left", changes[0].on.name, changes[0].names[0], len(changes))
+}
+
+// addressChanges returns the commands for the Pods that have no label yet, and for the nodes that should announce another address, replicas
+// first. A node is not among them before the operator has reached it there.
+func (o *observed) addressChanges() (unlabelled, changes []command) {
 	stopped := o.gaveUp()
 	for _, m := range o.answering() {
 		to := o.externalOf(m)
@@ -208,19 +225,15 @@ func announceAddresses(o *observed) *plan {
 		}
 		changes = append(changes, command{verb: announce, on: m, names: []string{to.String()}})
 	}
-	switch {
-	case len(unlabelled) > 0:
-		return do(unlabelled, "Preparing %d nodes for clients outside of the cluster", len(unlabelled))
-	case len(changes) == 0:
-		return nil
-	}
 	slices.SortStableFunc(changes, func(a, b command) int { return compareBool(a.on.view.Master, b.on.view.Master) })
-	for _, m := range o.answering() {
-		if o.isUnreached(m) || (!m.view.Master && !m.view.LinkUp) {
-			return nil // It may be due to the last change. See waitForReplicas.
-		}
-	}
-	return do(changes[:1], "%s announces the address %s: %d nodes are left", changes[0].on.name, changes[0].names[0], len(changes))
+	return unlabelled, changes
+}
+
+// changesAddress returns whether a node is about to announce another address, or was not reached since it did. That ends: if a node is not
+// reached, it gives the address up, and then no other one follows.
+func (o *observed) changesAddress() bool {
+	unlabelled, changes := o.addressChanges()
+	return len(unlabelled)+len(changes) > 0 || slices.ContainsFunc(o.members, func(m *member) bool { return m.unreachedFor > 0 })
 }
 
 // waitForAddresses reports that nodes do not announce the addresses of their Services yet. It is the last policy: nothing else waits for
