@@ -4,6 +4,7 @@
 package rediscluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -127,10 +128,23 @@ type portNode struct {
 	id    string
 	asked func() // called by View; may be nil
 	err   error
+	slow  time.Duration // how long an answer takes; a connection takes half of it
 }
 
-func (p portNode) Connect(context.Context) error { return p.err }
-func (p portNode) View(context.Context) (*redisnode.View, error) {
+func (p portNode) Connect(ctx context.Context) error { return cmp.Or(p.late(ctx, p.slow/2), p.err) }
+
+// late returns an error if an answer after that time would be too late.
+func (p portNode) late(ctx context.Context, after time.Duration) error {
+	if end, ok := ctx.Deadline(); !ok || time.Until(end) < after {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+func (p portNode) View(ctx context.Context) (*redisnode.View, error) {
+	if err := p.late(ctx, p.slow); err != nil {
+		return nil, err
+	}
 	if p.asked != nil {
 		p.asked()
 	}
@@ -146,14 +160,22 @@ func TestANodeIsReachedOnEachPort(t *testing.T) {
 		want          string
 		err           string
 	}{
-		"no TLS":                   {[]alter{opening}, 0, 0, "30003", ""},
-		"no TLS among nodes":       {[]alter{openingTLS(transportPlain, false)}, 0, 0, "30003 32003 with TLS", ""},
-		"TLS among nodes":          {[]alter{openingTLS(transportBoth, true)}, 0, 0, "32003 with TLS", ""},
-		"TLS alone":                {[]alter{openingTLS(transportOnly, true)}, 0, 30003, "32003 with TLS", ""},
-		"no bus":                   {[]alter{openingTLS(transportBoth, true)}, 0, 31003, "", "no connection to 31003"},
-		"no port without TLS":      {[]alter{openingTLS(transportBoth, true)}, 0, 30003, "", "no connection to 30003"},
-		"no TLS on its port":       {[]alter{openingTLS(transportBoth, true)}, 0, 32003, "32003 with TLS", "no connection to 32003"},
-		"another node with TLS":    {[]alter{openingTLS(transportBoth, true)}, 32003, 0, "32003 with TLS", "another node answers there"},
+		"no TLS":                {[]alter{opening}, 0, 0, "30003", ""},
+		"no TLS among nodes":    {[]alter{openingTLS(transportPlain, false)}, 0, 0, "30003 32003 with TLS", ""},
+		"TLS among nodes":       {[]alter{openingTLS(transportBoth, true)}, 0, 0, "32003 with TLS", ""},
+		"TLS alone":             {[]alter{openingTLS(transportOnly, true)}, 0, 30003, "32003 with TLS", ""},
+		"no bus":                {[]alter{openingTLS(transportBoth, true)}, 0, 31003, "", "no connection to 31003"},
+		"no port without TLS":   {[]alter{openingTLS(transportBoth, true)}, 0, 30003, "", "no connection to 30003"},
+		"no TLS on its port":    {[]alter{openingTLS(transportBoth, true)}, 0, 32003, "32003 with TLS", "no connection to 32003"},
+		"another node with TLS": {[]alter{openingTLS(transportBoth, true)}, 32003, 0, "32003 with TLS", "another node answers there"},
+		"TLS that a node does not tell": {
+			[]alter{openingTLS(transportBoth, true), tlsIs(func(s *redisnode.TLSState) { *s = redisnode.TLSState{} }, 3)}, 0, 0,
+			"32003 with TLS", "",
+		},
+		"TLS alone that a node does not tell": {
+			[]alter{openingTLS(transportOnly, true), tlsIs(func(s *redisnode.TLSState) { *s = redisnode.TLSState{} }, 3)}, 0, 30003,
+			"32003 with TLS", "",
+		},
 		"another node without TLS": {[]alter{openingTLS(transportPlain, false)}, 30003, 0, "30003", "another node answers there"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -182,6 +204,56 @@ func TestANodeIsReachedOnEachPort(t *testing.T) {
 				t.Errorf("asked at %q, with the error %q, want %q and %q", asked, got, test.want, test.err)
 			}
 		})
+	}
+}
+
+// Nodes that leave TLS are reached on the port without TLS where they announce it, and not before they open it.
+func TestThePortWithoutTLSIsReachedBeforeItsUse(t *testing.T) {
+	for name, test := range map[string]struct {
+		alter alter
+		want  bool
+	}{
+		"TLS alone":                         {closing(transportOnly), false},
+		"both ports":                        {closing(transportBoth), true},
+		"both ports, and the spec keeps it": {openingTLS(transportBoth, true), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := see(six(), test.alter, announcing(allSix...))
+			c := &Controller{sessions: &sessions{byKey: map[cache.ObjectName]*session{}, dial: func(_ string, port int, login redisnode.Login) Node {
+				node := portNode{id: idOf(port - 32000)}
+				if port == 30003 {
+					node.err = errors.New("closed")
+				}
+				return node
+			}}}
+			c.reachNodes(t.Context(), o)
+			for _, m := range o.members {
+				if got := m.reachedAt == secureAt(m.ordinal); got != (test.want && m.ordinal != 3) {
+					t.Errorf("%s was reached: %t", m.name, got)
+				}
+			}
+			if got := o.members[3].whyUnreached; (got != "") != test.want {
+				t.Errorf("demo-3 was not reached: %q", got)
+			}
+			o.members[3].addressMissedFor = silentTooLong + 1
+			if p := o.addressProblem(o.members[3]); test.want && (p == nil || !strings.Contains(p.message, "keep TLS: closed")) {
+				t.Errorf("the problem is %v", p)
+			}
+		})
+	}
+}
+
+// A node that answers late is reached, within the bound of a sync.
+func TestANodeIsReachedOverALongWay(t *testing.T) {
+	for slow, want := range map[time.Duration]bool{reachTimeout + reachTimeout/2: true, viewTimeout + 1: false} {
+		o := see(six(), openingTLS(transportBoth, true), selected(allSix...))
+		c := &Controller{sessions: &sessions{byKey: map[cache.ObjectName]*session{}, dial: func(_ string, port int, _ redisnode.Login) Node {
+			return portNode{id: idOf(port - 32000), slow: slow}
+		}}}
+		c.reachNodes(t.Context(), o)
+		if got := o.members[3].reachedAt == secureAt(3); got != want {
+			t.Errorf("with answers after %s, the node was reached: %t", slow, got)
+		}
 	}
 }
 

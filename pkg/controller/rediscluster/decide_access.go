@@ -110,7 +110,7 @@ func correctAddresses(o *observed) *plan {
 			}
 		case !isExternal(m.pod):
 			commands = append(commands, command{verb: labelPod, on: m})
-		case m.unreachedFor > o.addressPatience():
+		case m.unreachedFor > o.addressPatience() && !o.tlsInterrupts():
 			commands = append(commands, command{verb: giveUpAddress, on: m, names: []string{at.String()}}, back)
 		}
 	}
@@ -123,6 +123,15 @@ func correctAddresses(o *observed) *plan {
 // addressPatience is how long the other nodes may not reach a node at the address of its Service. Until then, replicas of that node may be
 // behind.
 func (o *observed) addressPatience() time.Duration { return max(2*o.nodeTimeout(), 5*time.Second) }
+
+// tlsInterrupts returns whether nodes may not reach each other because of their certificates, or of a switch. Then no address is at fault.
+func (o *observed) tlsInterrupts() bool {
+	transport, same := o.transport()
+	secure := transport != transportPlain
+	return !same || (secure && o.badCertificate() != nil) || slices.ContainsFunc(o.members, func(m *member) bool {
+		return m.preventsFailover() || !m.hasTransport(transport) || (secure && (m.untrusted || m.staleCertificate))
+	})
+}
 
 // isUnreached returns whether the other nodes do not reach a member at the address that it announces, for the bus or for replication. A
 // node that does not reach most of the others is no witness, unless there is no other: then it may be due to the addresses of all.
@@ -172,7 +181,24 @@ func (o *observed) reachesMost(m *member) bool {
 // announceAddresses makes one node announce the address that it should. The policies before it ensure that all nodes that answer agree.
 // A node whose Service has no address yet, or is not reached there, stays as it is, and delays nothing else: see waitForAddresses.
 func announceAddresses(o *observed) *plan {
-	var unlabelled, changes []command
+	unlabelled, changes := o.addressChanges()
+	switch {
+	case len(unlabelled) > 0:
+		return do(unlabelled, "Preparing %d nodes for clients outside of the cluster", len(unlabelled))
+	case len(changes) == 0:
+		return nil
+	}
+	for _, m := range o.answering() {
+		if o.isUnreached(m) || (!m.view.Master && !m.view.LinkUp) {
+			return nil // It may be due to the last change. See waitForReplicas.
+		}
+	}
+	return do(changes[:1], "%s announces the address %s: %d nodes are left", changes[0].on.name, changes[0].names[0], len(changes))
+}
+
+// addressChanges returns the commands for the Pods that have no label yet, and for the nodes that should announce another address, replicas
+// first. A node is not among them before the operator has reached it there.
+func (o *observed) addressChanges() (unlabelled, changes []command) {
 	stopped := o.gaveUp()
 	for _, m := range o.answering() {
 		to := o.externalOf(m)
@@ -199,19 +225,15 @@ func announceAddresses(o *observed) *plan {
 		}
 		changes = append(changes, command{verb: announce, on: m, names: []string{to.String()}})
 	}
-	switch {
-	case len(unlabelled) > 0:
-		return do(unlabelled, "Preparing %d nodes for clients outside of the cluster", len(unlabelled))
-	case len(changes) == 0:
-		return nil
-	}
 	slices.SortStableFunc(changes, func(a, b command) int { return compareBool(a.on.view.Master, b.on.view.Master) })
-	for _, m := range o.answering() {
-		if o.isUnreached(m) || (!m.view.Master && !m.view.LinkUp) {
-			return nil // It may be due to the last change. See waitForReplicas.
-		}
-	}
-	return do(changes[:1], "%s announces the address %s: %d nodes are left", changes[0].on.name, changes[0].names[0], len(changes))
+	return unlabelled, changes
+}
+
+// changesAddress returns whether a node is about to announce another address, or was not reached since it did. That ends: if a node is not
+// reached, it gives the address up, and then no other one follows.
+func (o *observed) changesAddress() bool {
+	unlabelled, changes := o.addressChanges()
+	return len(unlabelled)+len(changes) > 0 || slices.ContainsFunc(o.members, func(m *member) bool { return m.unreachedFor > 0 })
 }
 
 // waitForAddresses reports that nodes do not announce the addresses of their Services yet. It is the last policy: nothing else waits for
@@ -285,6 +307,9 @@ func (o *observed) addressProblem(m *member) *problem {
 	case m.isGivenUp(to):
 		return &problem{reasonUnreachable, fmt.Sprintf("The other nodes did not reach %s at %s, so it announces the IP of its Pod, and no "+
 			"other node changes its address. Correct the network, and then: kubectl annotate pod %s %s-", m.name, to, m.name, AnnotationUnreachable)}
+	case m.addressMissedFor > silentTooLong && m.isAnnouncing(to):
+		return &problem{reasonUnreachable, fmt.Sprintf("The operator has not reached %s at %s also without TLS for more than %s, so the nodes "+
+			"keep TLS: %s", m.name, to, silentTooLong, m.whyUnreached)}
 	case m.addressMissedFor > silentTooLong:
 		return &problem{reasonUnreachable, fmt.Sprintf("The operator has not reached %s at %s for more than %s, so it does not announce "+
 			"it: %s", m.name, to, silentTooLong, m.whyUnreached)}

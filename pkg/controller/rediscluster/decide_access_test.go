@@ -122,6 +122,14 @@ func openingTLS(annotation string, bus bool) alter {
 	}
 }
 
+// closing is a cluster with access that leaves TLS.
+func closing(annotation string) alter {
+	return func(o *observed) {
+		openingTLS(annotation, true)(o)
+		o.rdc.Spec.TLS.Mode = modeLeaving
+	}
+}
+
 // reachedSecurely are members that the operator reached at the addresses of their Services, with TLS.
 func reachedSecurely(o *observed) {
 	for i, m := range o.members {
@@ -435,6 +443,41 @@ func TestDecideAccess(t *testing.T) {
 			see(six(), openingTLS(transportBoth, true), announcing(all...), func(o *observed) { noAccess(o.rdc) }),
 			does("demo-3 announces", back(3)+",,tls-port=6380"),
 		},
+		"with TLS, the others do not reach a node": {
+			see(six(), openingTLS(transportBoth, true), announcing(all...), missed(3, 0), unreachedFor(time.Minute, 3)),
+			does("Correcting", "give up address of demo-3 "+secureAt(3).String(), back(3)+",,tls-port=6380"),
+		},
+		"with TLS, the certificate has expired": {
+			see(six(), openingTLS(transportBoth, true), announcing(all...), missed(3, 0), unreachedFor(time.Minute, 3), invalidCertificate),
+			waitsBriefly("demo-0 does not reach demo-3"),
+		},
+		"TLS alone is left by way of both ports": {
+			see(six(), closing(transportOnly), announcing(all...)),
+			does("Preparing to switch", every("record TLS of demo-%d both", all...)...),
+		},
+		"if the operator ends meanwhile, the next one goes the same way": {
+			see(six(), closing(transportOnly), announcing(all...), podIs(func(p *corev1.Pod) { p.Annotations[AnnotationTLS] = transportBoth }, 0)),
+			does("Preparing to switch", every("record TLS of demo-%d both", all[1:]...)...),
+		},
+		"the ports are opened, and the switch is not taken back": {
+			see(six(), closing(transportBoth), announcing(all...), tlsIs(func(s *redisnode.TLSState) { s.Plain = false }, all...)),
+			decision{step: "Switching 6 nodes", commands: []string{"switch TLS of demo-0 demo-1 demo-2 demo-3 demo-4 demo-5"}, wait: soon},
+		},
+		"a port without TLS is not reached": {
+			see(six(), closing(transportBoth), announcing(all...), reachedSecurely, func(o *observed) { o.members[4].reachedAt = address{} }),
+			waits("Waiting to reach demo-4 at " + secureAt(4).String() + " also without TLS"),
+		},
+		"all ports without TLS are reached": {
+			see(six(), closing(transportBoth), announcing(all...), reachedSecurely),
+			does("Preparing to switch", every("record TLS of demo-%d ", all...)...),
+		},
+		"a node at the IP of its Pod needs no port of a Service": {
+			see(six(), closing(transportBoth), announcing(0, 1, 2, 4, 5), selected(3), reachedSecurely, func(o *observed) {
+				o.members[3].reachedAt = address{}
+				o.members[3].pod.Annotations[AnnotationUnreachable] = secureAt(3).String()
+			}),
+			does("Preparing to switch", every("record TLS of demo-%d ", all...)...),
+		},
 		"a switch is completed before an address changes": {
 			see(six(), openingTLS(transportBoth, false), selected(all...), reachedSecurely),
 			decision{step: "Switching 6 nodes", commands: []string{"switch TLS of demo-0 demo-1 demo-2 demo-3 demo-4 demo-5"}, wait: soon},
@@ -621,6 +664,39 @@ func TestUnreachedNodes(t *testing.T) {
 			}
 			if !slices.Equal(got, test.want) {
 				t.Errorf("not reached are %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+// TestTLSInterrupts tells addresses that are wrong from certificates and switches by which nodes do not reach each other.
+func TestTLSInterrupts(t *testing.T) {
+	tls := func(alters ...alter) []alter { return append([]alter{openingTLS(transportBoth, true)}, alters...) }
+	for name, test := range map[string]struct {
+		alters []alter
+		want   bool
+	}{
+		"no TLS":                          {[]alter{opening}, false},
+		"TLS":                             {tls(), false},
+		"a certificate that has expired":  {tls(invalidCertificate), true},
+		"but the nodes do not use it yet": {[]alter{openingTLS(transportPlain, false), invalidCertificate}, false},
+		"a node that is not trusted": {
+			tls(func(o *observed) { silenced(time.Second, 2)(o); o.members[2].untrusted = true }), true,
+		},
+		"a node with another certificate": {tls(func(o *observed) { o.members[2].staleCertificate = true }), true},
+		"links of before a switch":        {tls(noFailoverFor(time.Second, 2)), true},
+		"Pods that differ":                {tls(podIs(func(p *corev1.Pod) { delete(p.Annotations, AnnotationTLS) }, 2)), true},
+		"nodes that differ":               {tls(tlsIs(func(s *redisnode.TLSState) { s.Cluster = false }, 2)), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := see(six(), append([]alter{test.alters[0], announcing(allSix...), missed(3, 0)}, test.alters[1:]...)...)
+			if got := o.tlsInterrupts(); got != test.want {
+				t.Errorf("TLS interrupts: %t, want %t", got, test.want)
+			}
+			s := &session{since: map[string]time.Time{}, seen: map[string]bool{}}
+			s.recallAddresses(o)
+			if got := o.members[3].unreachedFor > 0; got == test.want {
+				t.Errorf("that the node is not reached counts: %t", got)
 			}
 		})
 	}

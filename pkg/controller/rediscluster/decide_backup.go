@@ -204,7 +204,7 @@ func (o *observed) whyNoBackup(p plan) string {
 		return "slots are being moved"
 	case p.switches() || slices.ContainsFunc(o.members, (*member).preventsFailover):
 		return "the nodes switch to another protocol"
-	case p.announces() && len(p.commands) > 0:
+	case (p.announces() && len(p.commands) > 0) || o.changesAddress():
 		return "a node changes its address"
 	case !same:
 		return "the Pods are being replaced by others with another user or protocol"

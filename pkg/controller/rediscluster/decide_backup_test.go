@@ -270,6 +270,34 @@ func TestDecideBackupsOfPodsThatDiffer(t *testing.T) {
 	}
 }
 
+// No backup begins between two changes of addresses. A node that keeps another address than that of the spec does not hold backups.
+func TestDecideBackupsWhileAddressesChange(t *testing.T) {
+	all := []int{0, 1, 2, 3, 4, 5}
+	labelled := func(o *observed) { opening(o); selected(all...)(o) }
+	for sentence, test := range map[string]struct {
+		alters []alter
+		want   bool
+	}{
+		"all announce their addresses":                 {[]alter{opening, announcing(all...)}, true},
+		"the next one waits until the last is reached": {[]alter{labelled, reachedNodes(all...), announcing(3), missed(3, 0)}, false},
+		"the next one waits for a replica":             {[]alter{labelled, reachedNodes(all...), announcing(3), linkDown(3)}, false},
+		"the last one is not reached yet": {
+			[]alter{opening, announcing(all...), inVain(0, 3), unreachedFor(time.Second, 0)}, false,
+		},
+		"one gave its address up":                     {[]alter{labelled, reachedNodes(all...), announcing(4), givenUp(3)}, true},
+		"the operator does not reach a node":          {[]alter{opening, announcing(0, 1, 2, 4, 5), selected(3), missing(time.Hour, 3)}, true},
+		"no access any more, and a replica is behind": {[]alter{served, announcing(all...), linkDown(3)}, false},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			o := see(six(), append(test.alters, due)...)
+			p := decide(o)
+			if why := o.whyNoBackup(p); (why == "") != test.want || (!test.want && why != "a node changes its address") {
+				t.Errorf("it waits: %q, want a backup: %t", why, test.want)
+			}
+		})
+	}
+}
+
 func begun(o *observed) { o.rdc.Status.Restore = &v1.RestoreStatus{StartedAt: ptr.To(at(13, 0))} }
 
 // chose has the Job that chooses end with an ID.

@@ -31,7 +31,9 @@ import (
 //	   ▼│     all have one         all "both"      TLS                plain and TLS  mode Required: startSwitch, as above
 //	  TLS     all have one         all "only"      TLS                TLS            -
 //
-// The way back has the same steps from below: an annotation is removed, the nodes switch, and then rollPods replaces the Pods.
+// The way back has the same steps from below: an annotation is removed, the nodes switch, and then rollPods replaces the Pods. Nodes with
+// TLS alone that have the addresses of Services first open the port without TLS. They use it among themselves only when the operator has
+// connected to it at each of these addresses.
 //
 //   - The annotations are the memory of a switch. All are written before the first node switches. So whenever the operator ends, the next
 //     one finds the same goal: either not all Pods have the annotation, or not all nodes do what it says. A container that restarts does
@@ -140,10 +142,15 @@ func (o *observed) transport() (string, bool) {
 	return first, !slices.ContainsFunc(pods, func(m *member) bool { return m.pod.Annotations[AnnotationTLS] != first })
 }
 
-// wantedTransport returns the transport that all nodes should have.
+// wantedTransport returns the transport that all nodes should have next.
 func (o *observed) wantedTransport() string {
+	closed := func(m *member) bool { return m.pod.Annotations[AnnotationTLS] == transportOnly }
 	switch spec := o.rdc.Spec.TLS; {
-	case spec == nil || o.leavesTLS() || slices.ContainsFunc(o.withPods(), func(m *member) bool { return !hasTLS(m.pod) }):
+	case slices.ContainsFunc(o.withPods(), func(m *member) bool { return !hasTLS(m.pod) }):
+		return transportPlain
+	case o.leavesTLS() && slices.ContainsFunc(o.withPods(), closed) && slices.ContainsFunc(o.members, hasExternalPod):
+		return transportBoth // No node was reached at the port without TLS yet.
+	case o.leavesTLS():
 		return transportPlain
 	case spec.Mode == v1.TLSRequired:
 		return transportOnly
@@ -155,6 +162,8 @@ func (o *observed) wantedTransport() string {
 func (o *observed) leavesTLS() bool {
 	return o.rdc.Spec.TLS == nil || o.rdc.Spec.TLS.Mode == modeLeaving
 }
+
+func hasExternalPod(m *member) bool { return isExternal(m.pod) }
 
 // annotateTransport writes the transport to all Pods that do not have it.
 func (o *observed) annotateTransport(transport string) *plan {
@@ -199,21 +208,24 @@ func completeSwitch(o *observed) *plan {
 	return p
 }
 
-// unfinished returns a function that returns whether a node that answers has not completed its switch to a transport.
+// unfinished returns a function that returns whether a node that answers has not completed its switch to a transport. The others reach it
+// while only its port without TLS differs: with a Service, the way back opens that port first.
 func unfinished(transport string) func(*member) bool {
-	return func(m *member) bool { return m.answers() && (!m.hasTransport(transport) || m.preventsFailover()) }
+	return func(m *member) bool {
+		differs := m.answers() && !m.hasTransport(transport) && (!isExternal(m.pod) || m.changesBus())
+		return differs || m.preventsFailover()
+	}
 }
 
 // knowsTransport returns whether a node answers and says where it uses TLS. Without the command CONFIG, it does not say that.
 func (m *member) knowsTransport() bool { return m.answers() && m.view.TLS != nil && m.view.TLS.Known }
 
-// hasTransport returns whether a node that answers uses a transport, or does not say which one: such a node cannot be switched.
+// hasTransport returns whether a node uses a transport, or does not say which one: such a node cannot be switched.
 func (m *member) hasTransport(transport string) bool {
-	state := m.view.TLS
 	if !m.knowsTransport() {
 		return true
 	}
-	among := transport != transportPlain
+	state, among := m.view.TLS, transport != transportPlain
 	return state.Cluster == among && state.Replication == among && state.Plain == (transport != transportOnly)
 }
 
@@ -226,15 +238,20 @@ func startSwitch(o *observed) *plan {
 	}) {
 		return nil
 	}
-	if wanted != transportPlain && o.badCertificate() != nil {
+	secures := wanted != transportPlain && !o.leavesTLS()
+	if secures && o.badCertificate() != nil {
 		return nil // The status has the problem.
 	}
 	for _, m := range o.withPods() {
-		if wanted != transportPlain && m.staleCertificate {
+		if secures && m.staleCertificate {
 			return wait(check, "Waiting for %s to load its certificate", m.name)
 		}
 		if m.answers() && hasTLS(m.pod) && !m.knowsTransport() {
 			return stuck(reasonCertificateNotLoaded, "%s does not allow the command CONFIG: its node cannot switch to TLS, or back", m.name)
+		}
+		if wanted == transportPlain && isExternal(m.pod) && m.isElsewhere() && m.reachedAt != m.announced() {
+			return wait(check, "Waiting to reach %s at %s also without TLS, before the nodes use that port: %s",
+				m.name, m.announced(), m.whyUnreached)
 		}
 	}
 	return o.annotateTransport(wanted)

@@ -24,7 +24,8 @@ import (
 	"github.com/glassback/glassback/pkg/redisnode"
 )
 
-// reachTimeout is how long the operator waits for a node there. A port that drops packets delays a sync by that time.
+// reachTimeout is how long the operator waits for the ports on which it only connects, all together. The answers on the others may take
+// viewTimeout. So nodes that are not reached delay a sync by the sum of both at most, and ports that drop all packets by reachTimeout.
 const reachTimeout = time.Second
 
 // reachEvery is how often the operator tries to reach a node at an address that the node does not announce yet.
@@ -74,16 +75,17 @@ func (c *Controller) accessChanges(o *observed) []child.Change {
 	return changes
 }
 
-// reachNodes tries to reach nodes at the addresses that they are to announce. Only this very node counts: another one may have the address.
+// reachNodes tries to reach nodes at the addresses that they are to announce, and at those that they announce if the nodes are about to use
+// the port without TLS there. Only this very node counts: another one may have the address.
 func (c *Controller) reachNodes(ctx context.Context, o *observed) {
-	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
-	defer cancel()
 	current, now := c.sessions.get(o.rdc), map[types.UID]reached{}
+	transport, _ := o.transport()
+	opens := transport == transportBoth && o.wantedTransport() == transportPlain
 	var mu sync.Mutex
 	var attempts sync.WaitGroup
 	for _, m := range o.answering() {
 		to := o.externalOf(m)
-		if to == (address{}) || !isExternal(m.pod) || m.isAnnouncing(to) || m.isGivenUp(to) {
+		if to == (address{}) || !isExternal(m.pod) || m.isGivenUp(to) || (m.isAnnouncing(to) && !opens) {
 			continue
 		}
 		last := current.reachedNodes[m.pod.UID]
@@ -127,24 +129,33 @@ func (c *Controller) reach(ctx context.Context, rdc *v1.RedisCluster, m *member,
 	asked, open := map[int]redisnode.Login{a.Port: plain}, []int{a.Bus}
 	if hasTLS(m.pod) {
 		asked[a.TLS] = login
-		if tls := m.view.TLS; tls != nil && tls.Cluster {
+		transport := m.pod.Annotations[AnnotationTLS]
+		among, alone := transport != transportPlain, transport == transportOnly
+		if m.knowsTransport() {
+			among, alone = among || m.view.TLS.Cluster, !m.view.TLS.Plain
+		}
+		if among {
 			delete(asked, a.Port)
-			if tls.Plain {
+			if !alone {
 				open = append(open, a.Port)
 			}
 		}
 	}
+	connecting, cancel := context.WithTimeout(ctx, reachTimeout)
+	defer cancel()
 	for _, port := range open {
 		node := c.sessions.dial(a.IP, port, redisnode.Login{})
-		err := node.Connect(ctx)
+		err := node.Connect(connecting)
 		node.Close()
 		if err != nil {
 			return err
 		}
 	}
+	asking, end := context.WithTimeout(ctx, viewTimeout)
+	defer end()
 	for _, port := range slices.Sorted(maps.Keys(asked)) {
 		node := c.sessions.dial(a.IP, port, asked[port])
-		view, err := node.View(ctx)
+		view, err := node.View(asking)
 		node.Close()
 		switch {
 		case err != nil:
@@ -158,8 +169,9 @@ func (c *Controller) reach(ctx context.Context, rdc *v1.RedisCluster, m *member,
 
 // recallAddresses copies into o for how long nodes have not been reached.
 func (s *session) recallAddresses(o *observed) {
+	interrupted := o.tlsInterrupts()
 	for _, m := range o.answering() {
-		if o.isUnreached(m) {
+		if !interrupted && o.isUnreached(m) {
 			m.unreachedFor = s.ageOf(factUnreached+m.name+" "+m.announced().String(), o.now)
 		}
 		if m.whyUnreached != "" {
