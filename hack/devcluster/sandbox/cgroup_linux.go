@@ -151,8 +151,8 @@ func makeCgroup(name string) error {
 	return nil
 }
 
-// weight gives all containers together as much CPU time as ten processes outside, with cgroup v1 and v2. The default is that of one process:
-// on a busy machine, probes of containers would then time out.
+// weight gives all containers together as much CPU time as ten processes outside, with cgroup v1 and v2. The default is that of one
+// process: on a busy machine, probes of containers would then time out.
 var weight = map[string]string{"cpu.shares": "10240", "cpu.weight": "1000"}
 
 // setExisting writes to a file of a cgroup. Hierarchies without the controller of the file do not have it.

@@ -78,7 +78,11 @@ func (o *observed) newJob(id string, a access) *batchv1.Job {
 	case v1.LatestBackup:
 		return restoreJob(o.rdc, id, o.backupImage, a)
 	}
-	return backupJob(o.rdc, id, o.backupImage, a)
+	j := backupJob(o.rdc, id, o.backupImage, a)
+	if value := o.backupNowOf(id); value != "" {
+		j.Annotations[v1.AnnotationBackupNow] = value
+	}
+	return j
 }
 
 // ownJob returns the Job with a name, which exists: the cache is behind. It returns a problemError if the Job is of another owner.
@@ -99,24 +103,45 @@ func isTaken(err error) bool {
 	return ok && known.reason == reasonConflict
 }
 
-// deleteJob deletes exactly the observed Job, and its Pods. An error is no error of the sync, as in startJob.
+// deleteJob deletes exactly the observed Job, and its Pods. One that did not start may have started since: it asks again. An error is no
+// error of the sync, as in startJob.
 func (e executor) deleteJob(ctx context.Context, name string) {
 	for _, j := range e.o.jobs {
 		if j.Name != name {
 			continue
 		}
-		err := e.jobClient().Delete(ctx, name, metav1.DeleteOptions{
-			Preconditions: &metav1.Preconditions{UID: &j.UID}, PropagationPolicy: ptr.To(metav1.DeletePropagationBackground),
-		})
+		starts, err := e.hasStarted(ctx, j)
+		if err == nil && starts {
+			continue
+		}
+		if err == nil {
+			err = e.jobClient().Delete(ctx, name, metav1.DeleteOptions{
+				Preconditions:     &metav1.Preconditions{UID: &j.UID, ResourceVersion: &j.ResourceVersion},
+				PropagationPolicy: ptr.To(metav1.DeletePropagationBackground),
+			})
+		}
+		if apierrors.IsConflict(err) {
+			continue // It has changed: a watch event brings the next sync.
+		}
 		if err != nil && !apierrors.IsNotFound(err) {
-			e.sessions.get(e.o.rdc).jobFailure = fmt.Sprintf("delete Job %s: %v", name, err)
+			current := e.sessions.get(e.o.rdc)
+			current.jobFailure, current.jobFailureOf = fmt.Sprintf("delete Job %s: %v", name, err), j.UID
 			klog.FromContext(ctx).Error(err, "Could not delete a Job", "job", name)
 			continue
 		}
 		gone := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: e.o.rdc.Namespace, UID: j.UID}}
-		e.sessions.get(e.o.rdc).jobFailure = ""
 		e.written.RecordDelete(e.key(), "delete jobs", e.jobCache, gone)
 	}
+}
+
+// hasStarted returns whether the container of a Job that is deleted for not starting has started meanwhile.
+func (e executor) hasStarted(ctx context.Context, j *job) (bool, error) {
+	if !j.Outdated || !e.o.needsJob(j) {
+		return false, nil
+	}
+	meta := metav1.ObjectMeta{Name: j.Name, Namespace: e.o.rdc.Namespace, UID: j.UID}
+	why, err := e.whyNotStarting(ctx, e.o.rdc, &batchv1.Job{ObjectMeta: meta})
+	return why == "", err
 }
 
 // reportJobs sends an event for each result of a Job that a status has and the one before had not.

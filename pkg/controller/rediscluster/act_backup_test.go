@@ -348,6 +348,24 @@ func TestSyncReplacesAJobThatDoesNotStart(t *testing.T) {
 		"another claim, while the Pod runs": {otherClaim, func(s *stage) {
 			s.editJob(func(j *batchv1.Job) { j.Status.Ready = ptr.To[int32](1) })
 		}, nil},
+		"another claim, while the Pod runs and an injected container waits": {otherClaim, func(s *stage) {
+			s.add(halfRunning(&s.jobs()[0]))
+		}, nil},
+		"another claim, after the first Pod has failed": {otherClaim, func(s *stage) {
+			failed := halfRunning(&s.jobs()[0])
+			failed.Status.Phase = corev1.PodFailed
+			failed.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1}}
+			s.add(failed)
+		}, []string{"delete jobs " + name, "create jobs " + name}},
+		"another claim, and the container starts just before the deletion": {otherClaim, func(s *stage) {
+			asked := 0
+			s.kube.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+				if asked++; asked%2 == 1 {
+					return true, &corev1.PodList{}, nil
+				}
+				return true, &corev1.PodList{Items: []corev1.Pod{*halfRunning(&s.jobs()[0])}}, nil
+			})
+		}, nil},
 		"another claim, and the Job is of an earlier version": {otherClaim, func(s *stage) {
 			s.editJob(func(j *batchv1.Job) { j.Annotations = nil })
 		}, nil},
@@ -374,6 +392,94 @@ func TestSyncReplacesAJobThatDoesNotStart(t *testing.T) {
 				t.Errorf("the status is %+v", status)
 			}
 		})
+	}
+}
+
+// halfRunning returns the Pod of a Job whose container runs, while the image of another container cannot be pulled.
+func halfRunning(j *batchv1.Job) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "p", Namespace: "default", UID: "p", Labels: j.Spec.Template.Labels,
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(j, batchv1.SchemeGroupVersion.WithKind("Job"))},
+		},
+		Status: corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{
+			{Name: containerJob, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}},
+			{Name: "proxy", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull"}}},
+		}},
+	}
+}
+
+// The API server keeps no lastBackupNow, as with a CRD of an earlier version: the Jobs have the value, also those by the schedule.
+func TestOneBackupNowWithoutLastBackupNow(t *testing.T) {
+	s := playing(t, sixStored()).settle()
+	s.withUIDs()
+	s.client.PrependReactor("update", "redisclusters", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		if rdc := a.(clienttesting.UpdateAction).GetObject().(*v1.RedisCluster); rdc.Status.Backup != nil {
+			rdc.Status.Backup.LastBackupNow = ""
+		}
+		return false, nil, nil
+	})
+	s.edit(func(rdc *v1.RedisCluster) {
+		backedUpHourly(rdc)
+		rdc.Annotations = map[string]string{v1.AnnotationBackupNow: "1"}
+	})
+	var made []string
+	for minute := range 130 {
+		s.stepTo(metav1.NewTime(at(13, 55).Add(time.Duration(minute)*time.Minute + time.Second)))
+		for _, j := range s.jobs() {
+			if endOf(&j) == nil {
+				made = append(made, j.Name+" "+j.Annotations[v1.AnnotationBackupNow])
+				s.end(j.Name, 0, `{"keys":30}`)
+			}
+		}
+	}
+	want := []string{"demo-backup-20260109t135501z 1", "demo-backup-20260109t140000z 1", "demo-backup-20260109t150000z 1",
+		"demo-backup-20260109t160000z 1"}
+	if !slices.Equal(made, want) {
+		t.Errorf("the Jobs %q, want %q", made, want)
+	}
+}
+
+// A deletion has a conflict, then an error although it takes effect. The status does not report an error of a Job that is gone.
+func TestSyncDeletesTheObservedJob(t *testing.T) {
+	s := playing(t, sixStored()).settle()
+	s.withUIDs()
+	s.edit(backedUpHourly)
+	s.stepTo(at(13, 55))
+	answers := []error{apierrors.NewConflict(jobsResource.GroupResource(), "x", errors.New("it has changed")), errors.New("timeout")}
+	s.kube.PrependReactor("delete", "jobs", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		d := a.(clienttesting.DeleteAction)
+		if p := d.GetDeleteOptions().Preconditions; p == nil || *p.UID != "job-1" || *p.ResourceVersion != "7" {
+			t.Errorf("the preconditions are %+v", p)
+		}
+		if len(answers) == 0 {
+			t.Fatal("a third deletion")
+		}
+		err := answers[0]
+		if answers = answers[1:]; len(answers) == 0 { // It took effect.
+			if err := s.kube.Tracker().Delete(jobsResource, d.GetNamespace(), d.GetName()); err != nil {
+				t.Error(err)
+			}
+		}
+		return true, nil, err
+	})
+	says := func(text string) bool {
+		return strings.Contains(meta.FindStatusCondition(s.rdc().Status.Conditions, v1.ConditionBackedUp).Message, text)
+	}
+	s.stepTo(at(14, 0))
+	s.editJob(func(j *batchv1.Job) { j.ResourceVersion = "7" })
+	s.end("demo-backup-20260109t140000z", 0, "{}")
+	s.stepTo(at(14, 1))
+	s.stepTo(at(15, 0))
+	s.end("demo-backup-20260109t150000z", 0, "{}")
+	for minute := range 10 {
+		s.stepTo(at(15, 1+minute))
+		if says("it has changed") {
+			t.Error("a conflict is reported")
+		}
+	}
+	if len(answers) > 0 || len(s.jobs()) != 1 || says("timeout") {
+		t.Errorf("%d answers are left, %d Jobs, and the error is reported: %t", len(answers), len(s.jobs()), says("timeout"))
 	}
 }
 

@@ -22,7 +22,7 @@ import (
 // without a result in the status is read again. So no time of the schedule has two Jobs, and none is lost.
 //
 // The status counts the times of the schedule from lastScheduleTime on. Of several that were missed, only the last one has a backup. It has
-// the last value of AnnotationBackupNow that had one.
+// the last value of AnnotationBackupNow that had one: the value when any backup began. The Job has it too, for a status that was lost.
 
 // runningBackup returns the ID of the backup that is being made; "" for none. If the status was lost, the Job says it. An ID after now,
 // of a wrong clock, counts only if it has a Job.
@@ -88,13 +88,36 @@ func lastTime(schedule cron.Schedule, from, now time.Time) time.Time {
 	return last
 }
 
+// lastBackupNow returns the last value of AnnotationBackupNow for which a backup began; "" if there is none. If the status does not have
+// it, a Job says whether it is the present one: a CRD of an earlier version has no such field. That of a dropped backup does not count.
+func (o *observed) lastBackupNow() string {
+	status := ptr.Deref(o.rdc.Status.Backup, v1.BackupStatus{})
+	if dropped := status.Running != "" && o.runningBackup() != status.Running; status.LastBackupNow != "" && !dropped {
+		return status.LastBackupNow
+	}
+	value := o.rdc.Annotations[v1.AnnotationBackupNow]
+	if !slices.ContainsFunc(o.jobs, func(j *job) bool { return j.BackupNow == value }) {
+		return ""
+	}
+	return value
+}
+
+// backupNowOf returns the value of AnnotationBackupNow that the Job of a backup has. A backup that had begun takes no later value.
+func (o *observed) backupNowOf(id string) string {
+	value := o.rdc.Annotations[v1.AnnotationBackupNow]
+	if id == o.runningBackup() {
+		return cmp.Or(o.lastBackupNow(), value)
+	}
+	return value
+}
+
 // requestedBackup returns the ID of the backup that AnnotationBackupNow requests; "" if there is none, or if it has begun. The ID is the
 // present second, unless another backup may have it: the seconds of a schedule are 0.
 func (o *observed) requestedBackup() string {
-	status := ptr.Deref(o.rdc.Status.Backup, v1.BackupStatus{})
-	if value := o.rdc.Annotations[v1.AnnotationBackupNow]; value == "" || value == status.LastBackupNow {
+	if value := o.rdc.Annotations[v1.AnnotationBackupNow]; value == "" || value == o.lastBackupNow() {
 		return ""
 	}
+	status := ptr.Deref(o.rdc.Status.Backup, v1.BackupStatus{})
 	last, failure := ptr.Deref(status.Last, v1.BackupResult{}), ptr.Deref(status.LastFailure, v1.BackupFailure{})
 	at := o.now.Truncate(time.Second)
 	for at.Second() == 0 || o.jobOf(backupID(at)) != nil || backupID(at) == last.ID || backupID(at) == failure.ID {
@@ -239,7 +262,7 @@ func (o *observed) toBeRestored() bool {
 	return o.rdc.Spec.RestoreFrom != nil && (o.rdc.Status.Restore == nil || o.rdc.Status.Restore.CompletedAt == nil)
 }
 
-// restoredBackup returns the ID of the backup that is to be restored; LatestBackup until the latest one is chosen. The status has the choice
+// restoredBackup returns the ID of the backup that is to be restored; LatestBackup until the latest is chosen. The status has the choice
 // before the first key is sent: so all tries restore the same backup, also if there are others by then.
 func (o *observed) restoredBackup() string {
 	id := o.rdc.Spec.RestoreFrom.Backup
@@ -336,8 +359,7 @@ func backupStatus(o *observed, p plan) *v1.BackupStatus {
 	case status.LastScheduleTime == nil || status.LastScheduleTime.After(o.now): // A clock was wrong.
 		status.LastScheduleTime = now
 	}
-	running := o.runningBackup()
-	status.Running = running
+	status.Running, status.LastBackupNow = o.runningBackup(), o.lastBackupNow()
 	if j := o.jobOf(status.Running); status.Running != "" && j != nil && j.Ended != "" && j.Result != nil {
 		status.Running = ""
 		ended := &metav1.Time{Time: j.EndedAt}
@@ -354,13 +376,10 @@ func backupStatus(o *observed, p plan) *v1.BackupStatus {
 		if !ok || c.verb != startBackup {
 			continue
 		}
-		switch status.Running = c.id; c.id {
-		case running: // The status has it.
-		case o.dueBackup():
+		if status.Running = c.id; c.id == o.dueBackup() {
 			status.LastScheduleTime = &metav1.Time{Time: at}
-		default:
-			status.LastBackupNow = o.rdc.Annotations[v1.AnnotationBackupNow]
 		}
+		status.LastBackupNow = cmp.Or(o.backupNowOf(c.id), status.LastBackupNow)
 	}
 	return status
 }

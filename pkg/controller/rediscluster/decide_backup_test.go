@@ -458,8 +458,20 @@ func TestTheStatusOfBackups(t *testing.T) {
 			see(six(), hourly(later), requested("2")),
 			&v1.BackupStatus{LastScheduleTime: &later, Running: requestID, LastBackupNow: "2"}, "False NotYet", "",
 		},
-		"one is due and one is requested: the request stays": {
-			see(six(), due, requested("2")), &v1.BackupStatus{LastScheduleTime: &later, Running: dueID, LastBackupNow: "1"}, "False NotYet", "",
+		"one is due and one is requested: it is both": {
+			see(six(), due, requested("2")), &v1.BackupStatus{LastScheduleTime: &later, Running: dueID, LastBackupNow: "2"}, "False NotYet", "",
+		},
+		"the request was withdrawn": {
+			see(six(), due, requested("")), &v1.BackupStatus{LastScheduleTime: &later, Running: dueID, LastBackupNow: "1"}, "False NotYet", "",
+		},
+		"the status has lost what was requested, and a Job has it": {
+			see(six(), hourly(later), requested("1"), func(o *observed) { o.rdc.Status.Backup.LastBackupNow = "" },
+				jobIs(requestID, batchv1.JobFailed, func(j *job) { j.BackupNow = "1" })),
+			&v1.BackupStatus{LastScheduleTime: &later, LastBackupNow: "1"}, "False NotYet", "",
+		},
+		"a requested one of a wrong clock is requested still": {
+			see(six(), hourly(later), requested("1"), runningBackup("20260109T150007Z")),
+			&v1.BackupStatus{LastScheduleTime: &later, Running: requestID, LastBackupNow: "1"}, "False NotYet", "",
 		},
 		"the Job of a request begins after a crash: a later request stays": {
 			see(six(), hourly(later), requested("2"), runningBackup("20260109T134807Z")),

@@ -144,7 +144,7 @@ func backupJob(rdc *v1.RedisCluster, id, image string, a access) *batchv1.Job {
 	return newJob(rdc, backupName(rdc, id), image, args, a, &spec.BackupStore, spec.Resources, backupDeadline)
 }
 
-// restoreJob returns the Job that restores the backup with an ID. With LatestBackup, it is the one that only chooses the newest backup which
+// restoreJob returns the Job that restores the backup with an ID. With LatestBackup, it is the one that only chooses the newest backup that
 // had ended when the RedisCluster was created.
 func restoreJob(rdc *v1.RedisCluster, id, image string, a access) *batchv1.Job {
 	spec, name := rdc.Spec.RestoreFrom, restoreName(rdc)

@@ -27,14 +27,18 @@ import (
 type job struct {
 	Name string    `json:"name"`
 	UID  types.UID `json:"uid"`
+	// ResourceVersion is the version of the Job that was observed.
+	ResourceVersion string `json:"resourceVersion,omitempty"`
 	// ID is the ID of the backup that it makes; "" if it restores one, and LatestBackup if it chooses which.
 	ID string `json:"id,omitempty"`
+	// BackupNow is the value of AnnotationBackupNow when the backup began.
+	BackupNow string `json:"backupNow,omitempty"`
 	// Ended is Complete or Failed; "" while the Job runs. EndedAt is when it ended.
 	Ended   batchv1.JobConditionType `json:"ended,omitempty"`
 	EndedAt time.Time                `json:"endedAt,omitzero"`
-	// NotStarting is why the Pod of a Job does not run, for longer than maxStart; "" if it runs.
+	// NotStarting is why the container of a Job does not run, for longer than maxStart; "" if it runs.
 	NotStarting string `json:"notStarting,omitempty"`
-	// Outdated is whether the Pod does not run, and the spec wants another one: the cause may be corrected.
+	// Outdated is whether the container does not run, and the spec wants another one: the cause may be corrected.
 	Outdated bool `json:"outdated,omitempty"`
 	// Deleting is whether the Job is being deleted.
 	Deleting bool `json:"deleting,omitempty"`
@@ -70,13 +74,19 @@ func (c *Controller) observeJobs(ctx context.Context, o *observed) error {
 	}
 	current := c.sessions.get(rdc)
 	o.backupImage, o.jobRejection, o.jobRejectedAt = c.backupImage, current.jobRejection, current.jobRejectedAt
-	o.jobFailure = current.jobFailure
+	deletionFailed := false // whether a Job that could not be deleted is still there
 	for _, j := range existing {
 		id, ok := backupOf(rdc, j.Name)
 		if !ok || !metav1.IsControlledBy(j, rdc) {
 			continue
 		}
-		found := &job{Name: j.Name, UID: j.UID, ID: id, Deleting: j.DeletionTimestamp != nil}
+		found := &job{
+			Name: j.Name, UID: j.UID, ResourceVersion: j.ResourceVersion, ID: id, BackupNow: j.Annotations[v1.AnnotationBackupNow],
+			Deleting: j.DeletionTimestamp != nil,
+		}
+		if j.UID == current.jobFailureOf && !found.Deleting {
+			deletionFailed = true
+		}
 		condition := endOf(j)
 		if condition != nil {
 			found.Ended, found.EndedAt = condition.Type, condition.LastTransitionTime.UTC()
@@ -95,6 +105,10 @@ func (c *Controller) observeJobs(ctx context.Context, o *observed) error {
 		}
 		o.jobs = append(o.jobs, found)
 	}
+	if !deletionFailed {
+		current.jobFailure, current.jobFailureOf = "", ""
+	}
+	o.jobFailure = cmp.Or(o.jobFailure, current.jobFailure)
 	slices.SortFunc(o.jobs, func(a, b *job) int { return cmp.Compare(a.Name, b.Name) })
 	current.forgetResults(o.jobs)
 	return nil
@@ -172,7 +186,8 @@ func (c *Controller) podsOf(ctx context.Context, rdc *v1.RedisCluster, j *batchv
 	return pods, nil
 }
 
-// whyNotStarting returns why the last Pod of a Job does not run; "" if it runs, or has ended.
+// whyNotStarting returns why the container of a Job does not run; "" if it runs in any Pod, or has ended there. Containers that are injected may
+// wait meanwhile.
 func (c *Controller) whyNotStarting(ctx context.Context, rdc *v1.RedisCluster, j *batchv1.Job) (string, error) {
 	pods, err := c.podsOf(ctx, rdc, j)
 	switch {
@@ -180,10 +195,17 @@ func (c *Controller) whyNotStarting(ctx context.Context, rdc *v1.RedisCluster, j
 		return "", err
 	case len(pods) == 0:
 		return "there is no Pod: see the events of the Job", nil
-	case pods[len(pods)-1].Status.Phase != corev1.PodPending:
+	case slices.ContainsFunc(pods, hasRun):
 		return "", nil
 	}
 	return waitingFor(pods[len(pods)-1]), nil
+}
+
+// hasRun returns whether the container of a Job runs in a Pod, or has ended. A Pod that failed does not count: the next one may not start.
+func hasRun(p *corev1.Pod) bool {
+	return p.Status.Phase != corev1.PodFailed && slices.ContainsFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
+		return s.Name == containerJob && (s.State.Running != nil || s.State.Terminated != nil)
+	})
 }
 
 // read reads the termination message of a Pod, if the Pod ended as its Job did.

@@ -105,7 +105,8 @@ type session struct {
 	results       map[types.UID]*jobResult // by the UID of the Job
 	jobRejection  string                   // why the API server rejected the last Job; "" if it did not
 	jobRejectedAt time.Time
-	jobFailure    string                // why a Job could not be deleted; "" if it could
+	jobFailure    string                // why a Job could not be deleted; "" if all could
+	jobFailureOf  types.UID             // which Job that is
 	reachedNodes  map[types.UID]reached // by the UID of the Pod
 
 	linked  map[string]link      // by the ID of the replica
