@@ -267,8 +267,8 @@ func withTLSMode(mode v1.TLSMode) func(*v1.RedisCluster) {
 	}
 }
 
-// expectPorts waits until every node names the port of each Pod for clients without TLS to such a client. With Redis 7.0, a node learns that
-// port of another one only from a PING of that node.
+// expectPorts waits until every node names the port of each Pod for clients without TLS to such a client. With Redis 7.0, a node learns
+// that port of another one only from a PING of that node.
 func (w *world) expectPorts(of func(*corev1.Pod) int) {
 	w.t.Helper()
 	begun, ports := time.Now(), map[string]int{}
