@@ -186,8 +186,8 @@ func (c *Controller) podsOf(ctx context.Context, rdc *v1.RedisCluster, j *batchv
 	return pods, nil
 }
 
-// whyNotStarting returns why the container of a Job does not run; "" if it runs in any Pod, or has ended there. Containers that are injected
-// may wait meanwhile.
+// whyNotStarting returns why the container of a Job does not run; "" if it runs in any Pod, or has ended there. Injected containers may
+// wait meanwhile.
 func (c *Controller) whyNotStarting(ctx context.Context, rdc *v1.RedisCluster, j *batchv1.Job) (string, error) {
 	pods, err := c.podsOf(ctx, rdc, j)
 	switch {
