@@ -435,6 +435,7 @@ func TestLostSpansAreLoggedOnceAMinute(t *testing.T) {
 				log := &logs{}
 				tracer, err := Start(log.context(), Config{Endpoint: "http://collector:4318", Transport: test.carrier})
 				must.Succeed(t, err)
+				time.Sleep(500 * time.Millisecond) // No sync is at the moment at which a batch of spans is sent.
 				for range 300 {
 					tracer.sync(func() {})
 					time.Sleep(time.Second)
