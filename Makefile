@@ -328,9 +328,9 @@ unit: redis shells bin/tools/gotest ## Run the tests that need no cluster; some 
 decisions: build ## Show which recorded decisions this code changes: that is for the review, and no failure (FILES=FILE|DIR: others)
 	@bin/glassback replay $(or $(FILES),pkg/replay/testdata) || [ $$? -eq 2 ]
 
-# One package at a time, because the packages measure times and start clusters. Most tests wait for clusters most of the time. So twice as
-# many tests run at a time as there are processors.
-PARALLEL := -parallel $$((2 * $$(nproc 2>/dev/null || echo 2)))
+# One package at a time, because the packages measure times and start clusters. Most tests wait for clusters most of the time. So one test
+# more than there are processors runs at a time.
+PARALLEL := -parallel $$(($$(nproc 2>/dev/null || echo 2) + 1))
 
 .PHONY: integration
 integration: build devcluster ecssim node browser image bin/tools/gotest bin/tools/helm bin/tools/release ## Run the tests on a real API server (bin/artifacts: logs of failed tests, and pictures)
