@@ -89,7 +89,7 @@ func (s *stage) steps(n int) []string {
 	return commands
 }
 
-// A node announces an address only if this very node answers there. The tables of the nodes do not change: so no second node follows.
+// A node announces an address only if that node answers there. The tables of the nodes do not change: so no second node follows.
 func TestANodeAnnouncesWhereItWasReached(t *testing.T) {
 	onMachine := podIs(func(p *corev1.Pod) { p.Status.HostIP = machineIP }, allSix...)
 	for name, test := range map[string]struct {

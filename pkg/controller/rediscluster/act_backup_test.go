@@ -693,7 +693,7 @@ func TestSyncRestoresABackupAfterEachCrash(t *testing.T) {
 	}
 }
 
-// The Job that chose the latest backup cannot be deleted: the restore goes on, and no Job counts as rejected.
+// The operator cannot delete the Job that chose the latest backup. The restore continues, and no Job counts as rejected.
 func TestADeletionThatFailsHoldsNoRestore(t *testing.T) {
 	o := sixStored()
 	restoring(o)

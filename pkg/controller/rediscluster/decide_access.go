@@ -22,7 +22,7 @@ import (
 //   - A node changes its address while it runs, by CONFIG SET. A container that restarts begins with the IP of its Pod.
 //   - One node changes at a time: the next one when all nodes describe each other alike, at the new address, and reach each other there.
 //     Replicas come first: nothing is replicated from them. No node changes while any replica is not up to date.
-//   - A node announces an address only after the operator has reached this very node there. If other nodes do not reach it, it returns to
+//   - A node announces an address only after the operator has reached that node there. If other nodes do not reach it, it returns to
 //     the IP of its Pod. An annotation on the Pod remembers the address.
 //   - A Service is deleted only when no node knows its address any more.
 

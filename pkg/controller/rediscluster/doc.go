@@ -61,7 +61,7 @@
 //   - Each time of spec.backup.schedule has at most one backup, and the last one that was missed has one. Each value of
 //     AnnotationBackupNow that the operator sees while no backup runs has one. The status has its ID before its Job exists. A backup
 //     begins only while no slot moves, no other one runs, and no restore is to be done.
-//   - With spec.access.external, a node announces the address of its Service only after the operator has reached this very node there.
+//   - With spec.access.external, a node announces the address of its Service only after the operator has reached that node there.
 //     One node changes at a time, while all nodes reach each other. If the others do not reach it at the new address, it returns to
 //     the IP of its Pod. No Service is deleted while a node knows its address.
 //   - Its NetworkPolicy has no rule without peers but those of the user: such a rule would admit everyone.

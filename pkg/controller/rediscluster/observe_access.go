@@ -76,7 +76,7 @@ func (c *Controller) accessChanges(o *observed) []child.Change {
 }
 
 // reachNodes tries to reach nodes at the addresses that they are to announce, and at those that they announce if the nodes are about to use
-// the port without TLS there. Only this very node counts: another one may have the address.
+// the port without TLS there. The node that answers must be the same: another one may have the address.
 func (c *Controller) reachNodes(ctx context.Context, o *observed) {
 	current, now := c.sessions.get(o.rdc), map[types.UID]reached{}
 	transport, _ := o.transport()
