@@ -5,15 +5,14 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 MAKEFLAGS += --no-print-directory
 
-# Settings of modules in the environment must not change the binaries, or go.mod. LDFLAGS
-# sets the version, and not go build, which fails if git fails.
+# Module settings in the environment must not change the binaries or go.mod. LDFLAGS sets the version: go build would fail if git fails.
 export GOWORK := off
 export GOFLAGS := $(strip $(filter-out -mod=% -buildvcs=%,$(GOFLAGS)) -buildvcs=false)
 
 MODULES := . $(patsubst %/go.mod,%,$(wildcard hack/*/go.mod))
 SHELL_SCRIPTS := .ci/run $(wildcard hack/*.sh hack/*/*.sh)
 
-# The date is that of the commit, so that two builds of a commit are the same.
+# DATE is the date of the commit, so that two builds of a commit are the same.
 GIT := GIT_OPTIONAL_LOCKS=0 TZ=UTC git
 VERSION = $(shell $(GIT) describe --tags --match 'v*' --dirty 2>/dev/null || echo dev)
 COMMIT = $(shell $(GIT) describe --always --abbrev=40 --exclude '*' --dirty 2>/dev/null || echo unknown)
@@ -153,7 +152,7 @@ clean: ## Remove bin and dist
 
 ##@ Install it on the cluster of KUBECONFIG
 
-# The field manager is that of --install-crds. So an upgrade removes each field that the next definition does not have.
+# The field manager is the same as that of --install-crds. So an upgrade removes each field that the next definition does not have.
 APPLY = $(KUBECTL) apply --server-side --field-manager=glassback --force-conflicts
 
 .PHONY: install
@@ -249,8 +248,10 @@ vet: ## Run go vet on the packages with generated code; make lint runs its analy
 	@go vet ./pkg/apis/... ./pkg/generated/...
 
 .PHONY: translations
-translations: ## List the paragraphs of translated documents whose originals have changed since
-	@go run ./hack/translations
+translations: ## Show what has changed in the originals of translated documents since the last commit of each translation
+	@for t in $$(git ls-files '*.zh.md'); do \
+		git --no-pager diff -U0 "$$(git log -1 --format=%H -- "$$t")" -- "$${t%.zh.md}.md"; \
+	done
 
 .PHONY: lint
 lint: bin/tools/golangci-lint ## Run golangci-lint on every module (.golangci.yml)
@@ -280,41 +281,40 @@ redis: ## Install the redis-server for the tests (as root on Debian or Ubuntu), 
 	@hack/redis.sh
 
 .PHONY: shells
-shells: ## Install zsh and fish for the tests (as root on Debian or Ubuntu), or report that one is missing
-	@for shell in zsh fish; do command -v $$shell >/dev/null || hack/package.sh $$shell $$shell; done
+shells: ## Install zsh, fish and busybox for the tests (as root on Debian or Ubuntu), or report that one is missing
+	@for shell in zsh fish busybox; do command -v $$shell >/dev/null || hack/package.sh $$shell $$shell; done
 
 .PHONY: browser
 browser: ## Install Chromium (as root on Debian) and axe-core (with npm) for the tests of the page, or report what is missing
 	@hack/browser.sh
 	@hack/axe.sh
 
-# Only packages with tests: go test would compile the others too, and all of Kubernetes with them. No go vet: make vet runs it, and the race
-# detector would need a second run. No debug information: without it, the linker takes a third less time.
+# TESTED lists only packages with tests: go test would compile the others too, and all of Kubernetes with them. -vet=off: make vet runs go
+# vet, and the race detector would need a second run of it. -s -w: without debug information, the linker takes a third less time.
 TEST_FLAGS = -vet=off -ldflags='-s -w'
 TESTED = $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...)
 TESTS = $(TEST_FLAGS) $(TESTED)
 
-# These run without the race detector, after all others: it takes five to ten times the time, and finds nothing in them. One goroutine
-# computes: they validate objects, render charts, run the go command, or call Sync themselves. TestMemoryOfAllRequests measures memory, of
-# which the race detector needs several times as much. The lists are of whole packages, of tests, and of the packages with these tests.
-SEQUENTIAL_PACKAGES := artifacts/crd docs docs/commands hack/mutants hack/tables hack/translations pkg/apis/alibabacloud/v1alpha1 \
+# These tests run without the race detector, after the other tests of this module. The race detector makes them five to ten times slower,
+# and finds nothing: one goroutine computes. They validate objects, render charts, run the go command, or call Sync themselves.
+# TestMemoryOfAllRequests measures memory, of which the race detector needs several times as much. The lists name whole packages, tests, and
+# the packages with these tests.
+SEQUENTIAL_PACKAGES := artifacts/crd docs docs/commands hack/mutants hack/tables pkg/apis/alibabacloud/v1alpha1 \
 	pkg/apis/app/v1 pkg/apis/batch/v1 pkg/apis/groupa/v1 pkg/apis/redis/v1 pkg/command pkg/completion pkg/options pkg/plan pkg/preview
-SEQUENTIAL_TESTS := TestInvariants TestManyReplicasThatStartAtOnceMakeOneCA TestMemoryOfAllRequests \
-	TestNoCallFailsForACertificateWhileCAsRotate TestWhatUsersBreakIsRepaired
-SEQUENTIAL_TESTS_IN := pkg/controller/application pkg/controller/mycronjob pkg/webhook pkg/webhook/certificate
+SEQUENTIAL_TESTS := TestABackupBeginsOnlyOfAWholeCluster TestDecideChangesNothing TestDecideIsSafe TestInvariants \
+	TestManyReplicasThatStartAtOnceMakeOneCA TestMemoryOfAllRequests TestNoCallFailsForACertificateWhileCAsRotate \
+	TestScenesAreReplayed TestWhatUsersBreakIsRepaired
+SEQUENTIAL_TESTS_IN := pkg/controller/application pkg/controller/mycronjob pkg/controller/rediscluster pkg/webhook pkg/webhook/certificate
 space := $(subst ,, )
 SEQUENTIAL := $(subst $(space),|,$(strip $(SEQUENTIAL_TESTS)))
 
 # A garbage collector that runs less often saves a test some 10 % of its CPU. Tests of memory set the default themselves.
 UNIT := GOGC=400 "$(CURDIR)/bin/tools/gotest" $(SKIPPED)
 
-# The first package waits for redis-servers most of the time. So one package more than there are processors runs at a time.
-BESIDE := -p $$(($$(nproc 2>/dev/null || echo 2) + 1))
-
 .PHONY: unit
-unit: redis shells bin/tools/gotest ## Run the tests that need no cluster; some need a redis-server, zsh or fish
+unit: redis shells bin/tools/gotest ## Run the tests that need no cluster; some need a redis-server, zsh, fish or busybox
 	$(no_race)
-	@CGO_ENABLED=$(RACE_CGO) $(UNIT) $(RACE) $(BESIDE) -timeout 30m -skip '^($(SEQUENTIAL))$$' $(TEST_FLAGS) \
+	@CGO_ENABLED=$(RACE_CGO) $(UNIT) $(RACE) -timeout 30m -skip '^($(SEQUENTIAL))$$' $(TEST_FLAGS) \
 		./pkg/controller/rediscluster $$(printf '%s\n' $(TESTED) | grep -v $(SEQUENTIAL_PACKAGES:%=-e /%$$))
 	@cd hack/tools && CGO_ENABLED=$(RACE_CGO) $(UNIT) $(RACE) -timeout 30m $(TESTS)
 	@$(UNIT) -timeout 30m -run '^($(SEQUENTIAL))$$' $(TEST_FLAGS) $(SEQUENTIAL_TESTS_IN:%=./%)
@@ -328,14 +328,11 @@ unit: redis shells bin/tools/gotest ## Run the tests that need no cluster; some 
 decisions: build ## Show which recorded decisions this code changes: that is for the review, and no failure (FILES=FILE|DIR: others)
 	@bin/glassback replay $(or $(FILES),pkg/replay/testdata) || [ $$? -eq 2 ]
 
-# One package at a time, because the packages measure times and start clusters. Most tests wait for clusters most of the time. So one test
-# more than there are processors runs at a time.
-PARALLEL := -parallel $$(($$(nproc 2>/dev/null || echo 2) + 1))
-
+# One package at a time, because the packages measure times and start clusters.
 .PHONY: integration
 integration: build devcluster ecssim node browser image bin/tools/gotest bin/tools/helm bin/tools/release ## Run the tests on a real API server (bin/artifacts: logs of failed tests, and pictures)
 	@cd hack/devcluster && CGO_ENABLED=$(RACE_CGO) $(BINARIES) "$(CURDIR)/bin/tools/gotest" -artifacts $(ARTIFACTS) $(SKIPPED) \
-		$(RACE) -p 1 $(PARALLEL) -count=1 -timeout 65m $(TESTS)
+		$(RACE) -p 1 -count=1 -timeout 65m $(TESTS)
 	@cd hack/prometheus && $(BINARIES) "$(CURDIR)/bin/tools/gotest" $(SKIPPED) -count=1 -timeout 10m $(TESTS)
 
 .PHONY: worlds
@@ -348,7 +345,7 @@ mutants: ## Remove each guard of docs/architecture.md from the code: a test must
 
 .PHONY: bench
 bench: build devcluster ## Run the benchmarks of the packages, and those on a real API server (BENCH=REGEXP: only matching ones)
-	go test -run '^$$' -bench '$(or $(BENCH),.)' -benchmem ./...
+	go test -run '^$$' -bench '$(or $(BENCH),.)' -benchmem -timeout 60m ./...
 	@cd hack/devcluster && $(BINARIES) go test -run '^$$' -bench '$(or $(BENCH),.)' -timeout 60m ./e2e
 
 .PHONY: bench-compare

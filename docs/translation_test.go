@@ -14,8 +14,8 @@ import (
 // tables, marks, and code.
 var outline = regexp.MustCompile("(?ms)^```.*?^```$|^#+ |^\\||^<!-- .*?-->$")
 
-// TestTranslationsHaveTheOutlinesOfTheirOriginals does not fail when only the text of the original changes: make translations lists the
-// paragraphs that are older than their originals.
+// TestTranslationsHaveTheOutlinesOfTheirOriginals does not fail when only the text of the original changes: make translations shows
+// these changes.
 func TestTranslationsHaveTheOutlinesOfTheirOriginals(t *testing.T) {
 	texts := documents(t)
 	translations := 0

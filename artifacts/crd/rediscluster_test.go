@@ -349,6 +349,13 @@ func TestSchemaAndValidateAgreeOnAccess(t *testing.T) {
 	ranges := func(of string, networks ...any) map[string]any {
 		return opened(map[string]any{"type": of, "loadBalancerSourceRanges": slices.Concat([]any{}, networks)})
 	}
+	named := func(of, hostname string) map[string]any {
+		return opened(map[string]any{"type": of, "hostname": hostname})
+	}
+	preferring := func(object map[string]any) map[string]any {
+		object["spec"].(map[string]any)["config"] = map[string]any{"cluster-preferred-endpoint-type": "hostname"}
+		return object
+	}
 	secured := opened(map[string]any{"type": "NodePort"})
 	secured["spec"].(map[string]any)["tls"] = map[string]any{"secretRef": map[string]any{"name": "redis-tls"}}
 	server := servers(t)["RedisCluster"]
@@ -370,6 +377,20 @@ func TestSchemaAndValidateAgreeOnAccess(t *testing.T) {
 		"with TLS":                       {secured, true},
 		"networks":                       {ranges("LoadBalancer", "192.0.2.0/24", "192.0.2.7/8", "2001:db8::/32"), true},
 		"no networks":                    {ranges("NodePort"), true},
+		"hostnames":                      {named("LoadBalancer", "{pod}.redis.example.com"), true},
+		"hostnames with {pod} twice":     {named("LoadBalancer", "{pod}.{pod}-x.example.com"), false},
+		"hostnames of machines":          {named("NodePort", "{pod}.redis.example.com"), false},
+		"no hostnames of machines":       {named("NodePort", ""), true},
+		"one hostname for all":           {named("LoadBalancer", "redis.example.com"), false},
+		"hostnames in upper case":        {named("LoadBalancer", "{pod}.Redis.example.com"), false},
+		"hostnames with a port":          {named("LoadBalancer", "{pod}.example.com:6379"), false},
+		"hostnames with a newline":       {named("LoadBalancer", "{pod}.example.com\n"), false},
+		"the longest hostname":           {named("LoadBalancer", "{pod}."+strings.Repeat("a.", 92)), false},
+		"the longest hostname of a name": {named("LoadBalancer", "{pod}."+strings.Repeat("a.", 91)+"ab"), true},
+		"a longer hostname":              {named("LoadBalancer", "{pod}."+strings.Repeat("a.", 91)+"abc"), false},
+		"hostnames, and a directive":     {preferring(named("LoadBalancer", "{pod}.example.com")), false},
+		"no hostnames, and a directive":  {preferring(named("LoadBalancer", "")), true},
+		"a directive without access":     {preferring(redisCluster(map[string]any{})), true},
 		"networks of machines":           {ranges("NodePort", "192.0.2.0/24"), false},
 		"a network twice":                {ranges("LoadBalancer", "192.0.2.0/24", "192.0.2.0/24"), false},
 		"an IP for a network":            {ranges("LoadBalancer", "192.0.2.0"), false},
@@ -612,6 +633,9 @@ func (g generator) access() any {
 	}
 	if g.oneIn(4) {
 		external["loadBalancerSourceRanges"] = []any{g.mutate(pick(g, "192.0.2.0/24", "2001:db8::/32"), "0./:3 ")}
+	}
+	if g.oneIn(4) {
+		external["hostname"] = g.mutate(pick(g, "{pod}.example.com", "redis-{pod}.example.com", "redis.example.com"), "{}.-pA")
 	}
 	if g.oneIn(4) {
 		external["annotations"] = map[string]any{"a": "b"}

@@ -65,7 +65,7 @@ func admission(ctx context.Context, b *bench, participant string, s size) (got s
 			return nil, err
 		}
 	}
-	if err := b.settle(ctx, p.cmd.Process.Pid); err != nil {
+	if err := b.waitUntilIdle(ctx, p.cmd.Process.Pid); err != nil {
 		return nil, err
 	}
 	before, err1 := usageOf(p.cmd.Process.Pid)

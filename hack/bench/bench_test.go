@@ -125,7 +125,7 @@ func TestCheckPlan(t *testing.T) {
 		`{"objects":[{"settled":false},{"settled":false}]}`: "",
 		`{"objects":[{"settled":false},{"settled":true}]}`:  "the plan has 2 objects, of which 1 are not settled, want 2",
 		`{"objects":[{"settled":false}]}`:                   "the plan has 1 objects",
-		"nothing":                                           "the plan is no JSON",
+		"nothing":                                           "the plan is not valid JSON",
 	} {
 		must.Succeed(t, os.WriteFile(file, []byte(text), 0o600))
 		if err := checkPlan(file, 2); (err == nil) != (want == "") || (err != nil && !strings.Contains(err.Error(), want)) {

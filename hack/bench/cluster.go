@@ -26,16 +26,16 @@ import (
 	"github.com/glassback/glassback/pkg/clients"
 )
 
-// cluster is etcd and an API server without nodes, and the requests of this process to it.
+// cluster is etcd and an API server, without nodes. It also counts the requests that this process sends to the API server.
 type cluster struct {
 	*clients.Clients
 
 	root       string // of the repository
 	dir        string
 	kubeconfig string
-	server     int          // the API server's process
-	own        atomic.Int64 // requests of this process, without watches
-	spaces     int          // namespaces so far
+	server     int          // the API server's process ID
+	own        atomic.Int64 // requests of this process, without watches and requests for metrics
+	namespaces int          // created so far
 }
 
 func (c *cluster) bin(path ...string) string {
@@ -51,7 +51,8 @@ func (c *cluster) devcluster(ctx context.Context, command string, args ...string
 	return string(out), nil
 }
 
-// startCluster starts a cluster with the CustomResourceDefinitions of the repository. The caller stops it, also after an error.
+// startCluster starts a cluster with the repository's CustomResourceDefinitions. The caller stops the cluster, also after an error, unless
+// it is nil.
 func startCluster(ctx context.Context, root string) (*cluster, error) {
 	dir, err := os.MkdirTemp("", "bench-")
 	if err != nil {
@@ -85,7 +86,7 @@ func (c *cluster) stop() error {
 	return errors.Join(err, os.RemoveAll(c.dir))
 }
 
-// pidOf returns the process of a component from the output of devcluster status.
+// pidOf returns the process ID of a component. status is the output of devcluster status.
 func pidOf(status, component string) (int, error) {
 	for line := range strings.Lines(status) {
 		if fields := strings.Fields(line); len(fields) > 3 && fields[0] == component {
@@ -95,7 +96,7 @@ func pidOf(status, component string) (int, error) {
 	return 0, fmt.Errorf("no %s in %q", component, status)
 }
 
-// counter counts the requests other than watches.
+// counter counts the requests other than watches and requests for metrics.
 type counter struct {
 	next  http.RoundTripper
 	count *atomic.Int64
@@ -108,15 +109,16 @@ func (c counter) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.next.RoundTrip(r)
 }
 
-// counted are the resources whose requests count: the API server itself sends requests for others.
+// counted are the resources whose requests are measured. Others are left out, because the API server itself sends requests for them.
 var counted = []string{"applications", "deployments", "services", "ingresses", "horizontalpodautoscalers", "poddisruptionbudgets",
 	"mycronjobs", "jobs", "events"}
 
-// planned are the resources of which glassback plan reads objects. The API server does not read these itself, except for configmaps.
+// planned are the resources that glassback plan reads. Of these, the API server itself reads few.
 var planned = append([]string{"apiexampleas", "redisclusters", "ecsinstances", "configmaps", "persistentvolumeclaims", "pods", "secrets",
 	"networkpolicies"}, counted...)
 
-// requests returns the number of requests of all other clients so far, without watches.
+// requests returns how many requests for counted resources other processes have sent so far, without watches. Between two calls, this
+// process must send requests for counted resources only, since all of its requests are subtracted.
 func (c *cluster) requests(ctx context.Context) (float64, error) {
 	text, err := c.metrics(ctx)
 	return requestsIn(text, counted) - requestsIn(text, counted, "WATCH") - float64(c.own.Load()), err
@@ -131,7 +133,7 @@ func (c *cluster) metrics(ctx context.Context) (string, error) {
 	return string(text), nil
 }
 
-// requestsIn sums apiserver_request_total over some resources, and some verbs or, without any, all of them.
+// requestsIn sums apiserver_request_total over the resources and the verbs. Without verbs, it sums over all verbs.
 func requestsIn(metrics string, resources []string, verbs ...string) float64 {
 	sum := 0.0
 	for line := range strings.Lines(metrics) {
@@ -151,17 +153,17 @@ func requestsIn(metrics string, resources []string, verbs ...string) float64 {
 	return sum
 }
 
-// namespace creates a namespace.
-func (c *cluster) namespace(ctx context.Context) (string, error) {
-	c.spaces++
-	ns := fmt.Sprintf("bench-%d", c.spaces)
+// createNamespace creates a namespace and returns its name.
+func (c *cluster) createNamespace(ctx context.Context) (string, error) {
+	c.namespaces++
+	ns := fmt.Sprintf("bench-%d", c.namespaces)
 	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}
 	_, err := c.Kube.CoreV1().Namespaces().Create(ctx, object, metav1.CreateOptions{})
 	return ns, err
 }
 
-// clean deletes the objects of a namespace: the cluster has no controller that does so. An operator still runs. So it deletes the
-// owners, calls settle, and then deletes the children: an operator that still has the owner would create the child again.
+// clean deletes the objects that a scenario leaves in a namespace, since the cluster has no controller that does. A running operator would
+// create the children of an existing owner again. So clean deletes the owners, calls settle, and then deletes the children.
 func (c *cluster) clean(ctx context.Context, ns string, settle func() error) error {
 	owners := map[string]rest.Interface{
 		"applications": c.Glassback.AppV1().RESTClient(), "mycronjobs": c.Glassback.BatchV1().RESTClient(),
@@ -182,6 +184,8 @@ func (c *cluster) clean(ctx context.Context, ns string, settle func() error) err
 
 // remove deletes all objects of some resources.
 func remove(ctx context.Context, ns string, resources map[string]rest.Interface) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
 	for resource, client := range resources {
 		group.Go(func() error {
@@ -192,7 +196,7 @@ func remove(ctx context.Context, ns string, resources map[string]rest.Interface)
 				if err == nil || ctx.Err() != nil {
 					return err
 				}
-				time.Sleep(time.Second) // The request timed out. The next one deletes the rest.
+				time.Sleep(time.Second) // The usual error is a timeout. The next request deletes the rest.
 			}
 		})
 	}

@@ -23,7 +23,7 @@ import (
 // cron measures how late Jobs are: from their slot until their watch event arrives here. The slots of all MyCronJobs are on the same
 // second. The bare client creates as many Jobs at once; for it the time counts from the start of the batch.
 func cron(ctx context.Context, b *bench, participant string, s size) (got sample, err error) {
-	err = b.with(ctx, participant, func(p *process, ns string) error {
+	err = b.runParticipant(ctx, participant, func(p *process, ns string) error {
 		w, err := b.open(ctx, p)
 		if err != nil {
 			return err

@@ -37,15 +37,14 @@ type scenario struct {
 }
 
 var (
-	operators  = []string{cr16, cr1, full, alone}
-	everything = append(slices.Clone(operators), bareClient)
+	everything = []string{cr16, cr1, full, alone, bareClient}
 	pair       = []string{cr16, full, alone}
 )
 
 var scenarios = []scenario{
 	{"burst500", everything, 5, size{objects: 500}, size{objects: 20}, burst},
 	{"burst5000", []string{cr16, full, alone, bareClient}, 2, size{objects: 5000}, size{objects: 40}, burst},
-	{"change", []string{cr16, cr1, full, alone, bareClient}, 5, size{objects: 500}, size{objects: 20}, change},
+	{"change", everything, 5, size{objects: 500}, size{objects: 20}, change},
 	{"restart", pair, 2, size{objects: 5000}, size{objects: 40}, restart},
 	{"status", pair, 5, size{objects: 500, rate: 500, seconds: 20}, size{objects: 20, rate: 50, seconds: 2}, statuses},
 	{"cron500", []string{bareClient, full}, 2, size{objects: 500, seconds: 5, slots: 8}, size{objects: 20, seconds: 5, slots: 1}, cron},
@@ -55,11 +54,11 @@ var scenarios = []scenario{
 	{"admission", []string{cr16, full}, 5, size{seconds: 10}, size{seconds: 1}, admission},
 }
 
-// size is how much a scenario does.
+// size is the amount of work of a scenario.
 type size struct {
 	objects int
 	rate    int // changes a second
-	seconds int // how long it lasts, or the time between two slots
+	seconds int // the duration, or the time between two slots
 	slots   int
 }
 

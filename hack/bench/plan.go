@@ -22,13 +22,13 @@ import (
 	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 )
 
-// somethingToDo is the exit code of glassback plan if an object is not settled.
-const somethingToDo = 2
+// exitUnsettled is the exit code of glassback plan if the operator would still change an object: the object is not settled.
+const exitUnsettled = 2
 
-// plan measures glassback plan on objects that no operator has reconciled yet: it plans all of their children. For each Application there
-// is a tenth of a MyCronJob and a 250th of a RedisCluster.
+// plan measures the command "glassback plan". No operator has reconciled the objects yet, so the command plans all of their children. There
+// is one MyCronJob for 10 Applications, and one RedisCluster for 250, but at least one.
 func plan(ctx context.Context, b *bench, participant string, s size) (sample, error) {
-	ns, err := b.namespace(ctx)
+	ns, err := b.createNamespace(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -36,14 +36,14 @@ func plan(ctx context.Context, b *bench, participant string, s size) (sample, er
 	if err := b.createAll(ctx, ns, s.objects, crons, redis); err != nil {
 		return nil, err
 	}
-	if err := b.settle(ctx, b.server); err != nil {
+	if err := b.waitUntilIdle(ctx, b.server); err != nil {
 		return nil, err
 	}
 	got, err := b.runPlan(ctx, participant, ns, s.objects+crons+redis)
 	return got, errors.Join(err, b.clean(ctx, ns, func() error { return nil }))
 }
 
-// createAll creates objects of three kinds.
+// createAll creates the given numbers of Applications, MyCronJobs and RedisClusters.
 func (b *bench) createAll(ctx context.Context, ns string, apps, crons, redis int) error {
 	err := each(ctx, apps, func(ctx context.Context, i int) error { return b.create(ctx, ns, name(i)) })
 	if err != nil {
@@ -66,7 +66,7 @@ func (b *bench) createAll(ctx context.Context, ns string, apps, crons, redis int
 	})
 }
 
-// runPlan runs glassback plan. It returns an error unless there is something to do with each of the objects.
+// runPlan runs glassback plan. It returns an error if any of the objects is settled.
 func (b *bench) runPlan(ctx context.Context, participant, ns string, objects int) (sample, error) {
 	args := []string{"plan", "--namespace", ns, "--output", "json", "--kubeconfig", b.kubeconfig}
 	if participant == planOffline {
@@ -87,8 +87,8 @@ func (b *bench) runPlan(ctx context.Context, participant, ns string, objects int
 	began := time.Now()
 	err = cmd.Run()
 	took := time.Since(began)
-	if code := cmd.ProcessState.ExitCode(); code != somethingToDo {
-		return nil, fmt.Errorf("glassback plan ended with the exit code %d: %w", code, err)
+	if code := cmd.ProcessState.ExitCode(); code != exitUnsettled {
+		return nil, fmt.Errorf("glassback plan ended with the exit code %d (%v), want %d", code, err, exitUnsettled)
 	}
 	after, err := b.metrics(ctx)
 	if err != nil {
@@ -108,7 +108,7 @@ func (b *bench) runPlan(ctx context.Context, participant, ns string, objects int
 	}, nil
 }
 
-// checkPlan returns an error unless a plan has so many objects, and something to do with each.
+// checkPlan returns an error unless a plan has exactly this number of objects, and none of them is settled.
 func checkPlan(file string, objects int) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -116,7 +116,7 @@ func checkPlan(file string, objects int) error {
 	}
 	var plan struct{ Objects []struct{ Settled bool } }
 	if err := json.Unmarshal(text, &plan); err != nil {
-		return fmt.Errorf("the plan is no JSON: %w", err)
+		return fmt.Errorf("the plan is not valid JSON: %w", err)
 	}
 	unsettled := 0
 	for _, o := range plan.Objects {

@@ -73,7 +73,7 @@ func signalled(state *os.ProcessState) bool {
 // line reads the next line that the bare client writes.
 func (p *process) line(want string) error {
 	if !p.stdout.Scan() || p.stdout.Text() != want {
-		log, _ := os.ReadFile(p.log) // The error is already that the line is missing.
+		log, _ := os.ReadFile(p.log) // The missing line is already an error.
 		return fmt.Errorf("wrote %q, not %q: %v; %s", p.stdout.Text(), want, p.stdout.Err(), log)
 	}
 	return nil
@@ -90,7 +90,7 @@ func (p *process) batch(verb string, n int, ns string) error {
 // usage is the resources that a process has used since its start.
 type usage struct {
 	cpu            time.Duration
-	received, sent float64 // bytes that it read and wrote, which nearly all are requests and answers with TLS around them
+	received, sent float64 // bytes that it read and wrote: nearly all are requests and answers over TLS
 	rss, peak      float64 // bytes
 }
 

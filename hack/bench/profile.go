@@ -24,7 +24,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// profiled is how long a CPU profile lasts. Most scenarios take less. The rest is idle, and adds nothing to a profile.
+// profiled is the duration of a CPU profile. Most scenarios are shorter. The idle rest adds nothing to a profile.
 const profiled = 15 * time.Second
 
 // profiler writes CPU profiles of operators to a directory.
@@ -34,7 +34,7 @@ type profiler struct {
 	token   string
 }
 
-// newProfiler creates an account that may get profiles. A relative dir is one of the repository.
+// newProfiler creates a ServiceAccount that may get profiles. A relative dir is relative to the root of the repository.
 func newProfiler(ctx context.Context, c *cluster, dir string) (*profiler, error) {
 	if dir == "" {
 		return &profiler{}, nil
@@ -106,7 +106,7 @@ func (p *profiler) write(ctx context.Context, scenario, participant string) erro
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	response, err := client.Do(request)
 	for deadline := time.Now().Add(stopPatience); errors.Is(err, syscall.ECONNREFUSED) && time.Now().Before(deadline); {
-		time.Sleep(10 * time.Millisecond) // It has just started.
+		time.Sleep(10 * time.Millisecond) // The operator has just started.
 		response, err = client.Do(request)
 	}
 	if err != nil {

@@ -106,7 +106,7 @@ func percentile(values []time.Duration, p int) time.Duration {
 
 func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// short returns a number with three digits or all of its integer.
+// short returns a number with three digits, or with all digits of its integer part if these are more.
 func short(value float64) string {
 	switch {
 	case value >= 100:

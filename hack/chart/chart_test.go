@@ -153,7 +153,7 @@ func TestHelmHasNothingToSayAgainstTheChart(t *testing.T) {
 	for name, values := range map[string]string{
 		"as it is":          "",
 		"all that there is": everything,
-		"nothing besides":   least,
+		"nothing besides":   minimalValues,
 	} {
 		t.Run(name, func(t *testing.T) {
 			parsed := map[string]any{}

@@ -18,9 +18,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestTheRolesAreOfTheControllersThatRun compares the roles of a release with the rules for the controllers that run.
-// What those rules have to be, a test in pkg/app says: TestTheChartGrantsWhatTheControllersThatRunNeed.
-func TestTheRolesAreOfTheControllersThatRun(t *testing.T) {
+// TestRolesFollowTheControllersValue renders the chart with different values of "controllers". Each role must have exactly the rules that
+// the enabled controllers need. TestTheChartGrantsWhatTheControllersThatRunNeed in pkg/app tests the rules themselves.
+func TestRolesFollowTheControllersValue(t *testing.T) {
 	all := []string{"apiexamplea", "application", "ecsinstance", "mycronjob", "rediscluster"}
 	cases := map[string][]string{
 		"['*']":                                      all,
@@ -30,7 +30,7 @@ func TestTheRolesAreOfTheControllersThatRun(t *testing.T) {
 		"[-ecsinstance, '*']":                        {"apiexamplea", "application", "mycronjob", "rediscluster"},
 		"[mycronjob, '*']":                           all,
 		"[-mycronjob, application]":                  {"application"},
-		"[mycronjob, -mycronjob, application]":       {"application"}, // As for the flag, the last value counts.
+		"[mycronjob, -mycronjob, application]":       {"application"}, // The last value for a controller counts, as in --controllers.
 		"['*', -mycronjob, mycronjob]":               all,
 		"['*', mycronjob, -mycronjob, -ecsinstance]": {"apiexamplea", "application", "rediscluster"},
 	}
@@ -42,26 +42,27 @@ func TestTheRolesAreOfTheControllersThatRun(t *testing.T) {
 		for _, webhooks := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s webhooks %t", controllers, webhooks), func(t *testing.T) {
 				values := fmt.Sprintf("{crds: {install: false}, controllers: %s, webhooks: {enabled: %t}", controllers, webhooks)
-				cluster := render(t, values+"}")
-				want := map[string]any{"cluster": true, "namespaced": true, "injection": webhooks, "webhooks": webhooks, "controllers": running}
-				sameRules(t, cluster["ClusterRole/glassback-manager"], want)
+				clusterWide := render(t, values+"}")
+				inputs := map[string]any{"cluster": true, "namespaced": true, "injection": webhooks, "webhooks": webhooks, "controllers": running}
+				checkRules(t, clusterWide["ClusterRole/glassback-manager"], inputs)
 
-				some := render(t, values+", watchNamespaces: [a, b]}")
+				namespaced := render(t, values+", watchNamespaces: [a, b]}")
+				inputs = map[string]any{"namespaced": true, "webhooks": webhooks, "controllers": running}
 				for _, ns := range []string{"a", "b"} {
-					sameRules(t, some["Role/glassback-manager in "+ns], map[string]any{"namespaced": true, "webhooks": webhooks, "controllers": running})
+					checkRules(t, namespaced["Role/glassback-manager in "+ns], inputs)
 				}
-				if role := some["ClusterRole/glassback-manager"]; webhooks {
-					sameRules(t, role, map[string]any{"injection": true})
+				if role := namespaced["ClusterRole/glassback-manager"]; webhooks {
+					checkRules(t, role, map[string]any{"injection": true})
 				} else if role != nil {
-					t.Errorf("there is a ClusterRole with %v", role["rules"])
+					t.Errorf("got a ClusterRole with the rules %v, want none", role["rules"])
 				}
 			})
 		}
 	}
 }
 
-// sameRules fails the test unless a role has the rules of the template with these values.
-func sameRules(t *testing.T, role object, values map[string]any) {
+// checkRules renders the template of the rules with these values. It fails the test unless the role has exactly these rules.
+func checkRules(t *testing.T, role object, inputs map[string]any) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(chartDir, "templates", "rbac", "_rules.tpl"))
 	succeed(t, err)
@@ -70,7 +71,7 @@ func sameRules(t *testing.T, role object, values map[string]any) {
 		return slices.Contains(names, name)
 	}}).Parse(string(text))
 	if err == nil {
-		err = parsed.ExecuteTemplate(rendered, "glassback.rules", values)
+		err = parsed.ExecuteTemplate(rendered, "glassback.rules", inputs)
 	}
 	succeed(t, err)
 	var rules []rbacv1.PolicyRule

@@ -13,22 +13,23 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Cluster-scoped resources: those of role.yaml, and those of the API groups in namespacedGroups.
 var (
-	atTheStart = []string{"customresourcedefinitions"}
-	injection  = []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"}
-
-	ofTheCluster = []string{"componentstatuses", "namespaces", "nodes", "persistentvolumes", "ingressclasses", "ipaddresses", "servicecidrs"}
+	// clusterResources are read when the operator starts. The operator needs them only if it watches all namespaces.
+	clusterResources = []string{"customresourcedefinitions"}
+	// webhookConfigurations hold the caBundle, which the operator writes unless another program does.
+	webhookConfigurations = []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"}
+	// clusterScoped are the cluster-scoped resources of namespacedGroups. A rule for one of them in a Role would have no effect.
+	clusterScoped = []string{"componentstatuses", "namespaces", "nodes", "persistentvolumes", "ingressclasses", "ipaddresses", "servicecidrs"}
 )
 
-// namespacedGroups are the API groups whose other resources are namespaced.
+// namespacedGroups are the API groups whose resources are namespaced, except for those in clusterScoped.
 var namespacedGroups = []string{
 	"", "apps", "autoscaling", "batch", "networking.k8s.io", "policy",
 	"alibabacloud.zhouzhengxi.com", "app.aiops.org", "batch.wzj.kubebuilder.io",
 	"bytewang123-redis.wzj.kubebuilder.io", "groupa.k8s.zhuang.com",
 }
 
-// parts maps the first word of a comment above rules to the condition under which the operator needs these rules.
+// parts maps the first word of a comment to the template's condition for the rules below it. "" means no condition.
 var parts = map[string]string{
 	"All": "", "Webhooks": ".webhooks",
 	"ApiExampleA": runs("apiexamplea"), "Application": runs("application"), "ECSInstance": runs("ecsinstance"),
@@ -37,8 +38,8 @@ var parts = map[string]string{
 
 func runs(controller string) string { return fmt.Sprintf("(has %q .controllers)", controller) }
 
-// rules makes a template of the rules of a ClusterRole, each with a condition. A Role in a namespace has only some of them. Fewer are
-// needed if another program writes the caBundle, or if the operator runs only some controllers.
+// rules turns the rules of a ClusterRole into a template in which each rule has a condition. The chart uses it for a ClusterRole or for
+// Roles. A Role gets only the rules for namespaced resources. Rules of webhooks and controllers that do not run are left out.
 func rules(manifest string) (string, error) {
 	_, list, found := strings.Cut(manifest, "\nrules:\n")
 	if !found {
@@ -55,12 +56,14 @@ func rules(manifest string) (string, error) {
 		if needed, begins := parts[firstWord(block)]; begins {
 			part, known = needed, true
 		}
-		switch {
-		case when != ".namespaced":
-		case !known:
-			return "", fmt.Errorf("say in a comment which part of the operator needs this, one of %v: %s", slices.Sorted(maps.Keys(parts)), block)
-		case part != "":
-			when = "and " + when + " " + part
+		if when == ".namespaced" {
+			if !known {
+				return "", fmt.Errorf("say in a comment which part of the operator needs this rule: its first word is one of %v: %s",
+					slices.Sorted(maps.Keys(parts)), block)
+			}
+			if part != "" {
+				when = "and " + when + " " + part
+			}
 		}
 		if when != last {
 			if last != "" {
@@ -77,8 +80,8 @@ func rules(manifest string) (string, error) {
 
 // firstWord returns the first word of the comment above a rule, or "" without a comment.
 func firstWord(block string) string {
-	comment, _ := strings.CutPrefix(block, "# ")
-	if comment == block {
+	comment, found := strings.CutPrefix(block, "# ")
+	if !found {
 		return ""
 	}
 	return strings.TrimRight(strings.Fields(comment)[0], ".:")
@@ -103,27 +106,28 @@ func blocks(list string) []string {
 	return all
 }
 
-// condition returns the template's condition for a rule.
+// condition returns the template's condition for a rule: .cluster, .injection or .namespaced.
 func condition(block string) (string, error) {
 	var parsed []rbacv1.PolicyRule
 	if err := yaml.UnmarshalStrict([]byte(block), &parsed); err != nil || len(parsed) != 1 {
 		return "", fmt.Errorf("parse one rule in %q: %w", block, err)
 	}
 	rule := parsed[0]
-	namespaced := func(group string) bool { return slices.Contains(namespacedGroups, group) }
-	isOfTheCluster := func(resource string) bool { return slices.Contains(ofTheCluster, resource) }
-	among := func(resources []string) bool {
-		return !slices.ContainsFunc(rule.Resources, func(r string) bool { return !slices.Contains(resources, r) })
+	among := func(values, allowed []string) bool {
+		return len(values) > 0 && !slices.ContainsFunc(values, func(v string) bool { return !slices.Contains(allowed, v) })
+	}
+	isClusterScoped := func(resource string) bool {
+		resource, _, _ = strings.Cut(resource, "/") // without the subresource
+		return slices.Contains(clusterScoped, resource)
 	}
 	switch {
-	case among(atTheStart):
+	case among(rule.Resources, clusterResources):
 		return ".cluster", nil
-	case among(injection):
+	case among(rule.Resources, webhookConfigurations):
 		return ".injection", nil
-	case len(rule.NonResourceURLs) == 0 && !slices.ContainsFunc(rule.Resources, isOfTheCluster) &&
-		!slices.ContainsFunc(rule.APIGroups, func(g string) bool { return !namespaced(g) }):
+	case among(rule.APIGroups, namespacedGroups) && len(rule.Resources) > 0 && !slices.ContainsFunc(rule.Resources, isClusterScoped):
 		return ".namespaced", nil
 	default:
-		return "", fmt.Errorf("say in hack/chart/rules.go whether this is in a namespace: %s", block)
+		return "", fmt.Errorf("say in hack/chart/rules.go whether these resources are namespaced: %s", block)
 	}
 }

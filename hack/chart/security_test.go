@@ -15,37 +15,39 @@ import (
 // testPod is the Pod that "helm test" runs.
 const testPod = "glassback-test"
 
-// testHook returns the Pod that "helm test" runs, from the only hook of a release.
+// testHook returns the Pod that "helm test" runs. It fails the test if a release has another hook.
 func testHook(t *testing.T, values string) object {
 	t.Helper()
 	r, err := install(t, values)
 	succeed(t, err)
 	if len(r.Hooks) != 1 {
-		t.Fatalf("there are %d hooks", len(r.Hooks))
+		t.Fatalf("there are %d hooks, want 1", len(r.Hooks))
 	}
 	return decode(t, r.Hooks[0].Manifest)
 }
 
-// podSpecs returns the specs of all Pods that artifacts and the chart install, by a name.
+// podSpecs returns the spec of each Pod that artifacts and the chart install. A key has the directory or the values, and the object.
 func podSpecs(t *testing.T) map[string]object {
 	t.Helper()
 	specs := map[string]object{}
-	add := func(from string, all objects) {
-		for name, o := range all {
+	add := func(source string, installed objects) {
+		for name, o := range installed {
 			if spec, ok := o.field("spec", "template", "spec").(map[string]any); ok {
-				specs[from+" "+name] = spec
+				specs[source+" "+name] = spec
 			}
 		}
 	}
 	for _, dir := range []string{"default", "default-certmanager", "default-inspect", "namespaced"} {
 		add(dir, kustomize(t, dir))
 	}
-	for name, values := range map[string]string{"the chart": "", "with the page": "inspect: {enabled: true}", "with little": least} {
-		add(name, render(t, values))
-		specs[name+" "+testPod], _ = testHook(t, values).field("spec").(map[string]any)
+	for source, values := range map[string]string{
+		"the chart": "", "the chart with the page": "inspect: {enabled: true}", "the chart with minimal values": minimalValues,
+	} {
+		add(source, render(t, values))
+		specs[source+" "+testPod], _ = testHook(t, values).field("spec").(map[string]any)
 	}
 	if len(specs) != 10 {
-		t.Fatalf("there are %d specs of Pods", len(specs))
+		t.Fatalf("there are %d specs of Pods, want 10", len(specs))
 	}
 	return specs
 }
@@ -115,10 +117,11 @@ func TestNoPodRunsAsRootOrSharesItsNode(t *testing.T) {
 	}
 }
 
-// The test Pod may not read the operator's Deployment, so it passes the operator's flags to the check.
+// TestTheTestPodChecksTheOperatorOfTheRelease compares the arguments of the test Pod with the values. The test Pod has no permission
+// to read the operator's flags from its Deployment, so the chart passes these flags to the check.
 func TestTheTestPodChecksTheOperatorOfTheRelease(t *testing.T) {
 	for name, test := range map[string]struct{ values, want string }{
-		"as it is":          {"", "[check]"},
+		"default values":    {"", "[check]"},
 		"one controller":    {"controllers: [mycronjob]", "[check --controllers=mycronjob]"},
 		"some namespaces":   {"watchNamespaces: [a, b]", "[check --namespace=a,b]"},
 		"a simulated ECS":   {"ecsEndpoint: http://ecs:80", "[check --ecs-endpoint=http://ecs:80]"},
@@ -134,7 +137,7 @@ func TestTheTestPodChecksTheOperatorOfTheRelease(t *testing.T) {
 			manager := render(t, test.values)["Deployment/glassback-manager"]
 			for _, field := range []string{"serviceAccountName", "securityContext", "nodeSelector"} {
 				if got, want := fmt.Sprint(spec[field]), fmt.Sprint(manager.field("spec", "template", "spec", field)); got != want {
-					t.Errorf("%s is %s, and that of the operator is %s", field, got, want)
+					t.Errorf("%s of the test Pod is %s, want that of the operator: %s", field, got, want)
 				}
 			}
 			if pod.text("metadata", "name") != testPod || pod.text("metadata", "labels", "app.kubernetes.io/component") == "manager" {
@@ -144,15 +147,15 @@ func TestTheTestPodChecksTheOperatorOfTheRelease(t *testing.T) {
 	}
 }
 
-func TestArtifactHubKnowsEveryDefinitionAndTheVersion(t *testing.T) {
+func TestArtifactHubListsEveryCRDAndTheVersion(t *testing.T) {
 	metadata := load(t).Metadata
-	var listed []struct{ Kind, Version, Name, DisplayName, Description string }
+	var crds []struct{ Kind, Version, Name, DisplayName, Description string }
 	var images []struct{ Image string }
-	for key, into := range map[string]any{"crds": &listed, "images": &images} {
-		succeed(t, yaml.Unmarshal([]byte(metadata.Annotations["artifacthub.io/"+key]), into))
+	for key, list := range map[string]any{"crds": &crds, "images": &images} {
+		succeed(t, yaml.Unmarshal([]byte(metadata.Annotations["artifacthub.io/"+key]), list))
 	}
 	var got, want []string
-	for _, crd := range listed {
+	for _, crd := range crds {
 		got = append(got, crd.Kind+" "+crd.Version+" "+crd.Name)
 	}
 	for _, o := range kustomize(t, "crd") {

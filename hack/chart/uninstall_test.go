@@ -108,7 +108,7 @@ func TestTheNotesWarnOfDisabledParts(t *testing.T) {
 		"webhooks: {enabled: false}":   {"webhooks.enabled is false"},
 		"metrics: {secure: false}":     {"metrics.secure is false"},
 		"replicas: 0":                  {"replicas is 0"},
-		least:                          {"crds.install is false", "webhooks.enabled is false"},
+		minimalValues:                  {"crds.install is false", "webhooks.enabled is false"},
 		"watchNamespaces: [team-a, b]": nil,
 	} {
 		r, err := install(t, values)

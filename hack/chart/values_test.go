@@ -66,8 +66,8 @@ commonLabels: {example.com/team: c}
 global: {anything: goes}
 `
 
-// least are values that switch off all optional parts.
-const least = `
+// minimalValues switch off all optional parts.
+const minimalValues = `
 crds: {install: false}
 replicas: 1
 leaderElection: {enabled: false}

@@ -1,9 +1,9 @@
 // Copyright The Glassback Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command devcluster is a Kubernetes cluster in one binary, for the demo and the tests of Glassback: etcd, kube-apiserver,
-// kube-controller-manager, kube-scheduler, kubectl, and for the node kwok, or kubelet, kube-proxy and CoreDNS, all the originals, linked
-// from their Go modules.
+// Command devcluster is a Kubernetes cluster in one binary, for the demo and the tests of Glassback. It links the original Go modules of
+// etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kubectl. For simulated nodes, it links kwok; for a real node, kubelet,
+// kube-proxy and CoreDNS.
 //
 // If its file name is the name of a component, it runs that component: a symbolic link named kubectl, for example, runs kubectl.
 // Otherwise it is a command line that starts and controls clusters: see devcluster --help.

@@ -2,21 +2,15 @@
 # Copyright The Glassback Authors.
 # SPDX-License-Identifier: Apache-2.0
 #
-# Installs the packages that devcluster's real node needs, and makes its first images: node.sh [--require] STORE
+# Installs the packages that devcluster's real node needs, and makes its first images: node.sh STORE
 #
 # It installs only packages that are missing. It never replaces a containerd that exists, such as Docker's. It starts no program.
 #
-# If the machine cannot have a real node, it prints the reason in one line and exits with 0: devcluster then simulates the node. With
-# --require, it exits with 1.
+# If the machine cannot have a real node, it prints the reason in one line and exits with 0: devcluster then simulates the node.
 set -eu
 
-require=
-if [ "${1-}" = --require ]; then
-	require=yes
-	shift
-fi
 if [ $# -ne 1 ]; then
-	echo "usage: $0 [--require] STORE" >&2
+	echo "usage: $0 STORE" >&2
 	exit 2
 fi
 case $1 in
@@ -24,7 +18,7 @@ case $1 in
 *) store=$PWD/$1 ;;
 esac
 cd "$(dirname "$0")"
-# The directories of runc and nft on Debian. su and sudo can leave them out of PATH.
+# nft is in /usr/sbin on Debian. su and sudo can leave that out of PATH.
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 
 log=
@@ -40,13 +34,12 @@ trap 'exit 143' TERM HUP
 # simulated REASON… prints the reason, and ends the script without a real node.
 simulated() {
 	echo "real node: $*" >&2
-	[ -z "$require" ] || exit 1
 	exit 0
 }
 
 # has_plugins DIRECTORY succeeds if the directory has all CNI plugins.
 has_plugins() {
-	for plugin in host-local loopback portmap ptp; do
+	for plugin in host-local loopback ptp; do
 		[ -x "$1/$plugin" ] || return 1
 	done
 }
@@ -54,7 +47,7 @@ has_plugins() {
 # look sets $missing to the packages whose programs are missing.
 look() {
 	missing=
-	for pair in containerd:containerd runc:runc nft:nftables; do
+	for pair in containerd:containerd runc:runc crun:crun nft:nftables; do
 		command -v "${pair%:*}" >/dev/null || missing="$missing ${pair#*:}"
 	done
 	has_plugins /opt/cni/bin || has_plugins /usr/lib/cni || missing="$missing containernetworking-plugins"

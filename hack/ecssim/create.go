@@ -6,7 +6,6 @@ package ecssim
 import (
 	"cmp"
 	"maps"
-	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,10 +14,10 @@ import (
 
 // The key and the value of a remembered ClientToken.
 type (
-	tokenKey struct{ accountID, regionID, action, token string }
+	tokenKey struct{ accountID, regionID, token string }
 	memory   struct {
 		fingerprint fingerprint
-		ids         []string
+		id          string
 		inFlight    time.Time // the end of the simulated execution of the call
 		poisoned    bool
 	}
@@ -28,36 +27,24 @@ type (
 const tradePrice = 0.1
 
 func createInstance(x *exchange) (object, *problem) {
-	ids, p := x.create(false)
+	id, p := x.create()
 	if p != nil {
 		return nil, p
 	}
-	return object{"InstanceId": ids[0], "OrderId": x.s.orderID(ids[0]), "TradePrice": tradePrice}, nil
+	x.made = id
+	order := strconv.Itoa(200000000000000 + x.s.byID[id].seq)
+	return object{"InstanceId": id, "OrderId": order, "TradePrice": tradePrice}, nil
 }
 
-func runInstances(x *exchange) (object, *problem) {
-	ids, p := x.create(true)
-	if p != nil {
-		return nil, p
-	}
-	return object{
-		"InstanceIdSets": object{"InstanceIdSet": ids}, "OrderId": x.s.orderID(ids[0]), "TradePrice": tradePrice * float64(len(ids)),
-	}, nil
-}
-
-func (s *Server) orderID(instanceID string) string {
-	return strconv.Itoa(200000000000000 + s.byID[instanceID].seq)
-}
-
-// create creates the requested instances, or returns those of an earlier call with the same token.
-func (x *exchange) create(run bool) ([]string, *problem) {
-	if p := x.checkCreate(run); p != nil {
-		return nil, p
+// create creates the requested instance, or returns that of an earlier call with the same token.
+func (x *exchange) create() (string, *problem) {
+	if p := x.checkCreate(); p != nil {
+		return "", p
 	}
 	if x.params.is("DryRun") {
-		return nil, dryRun
+		return "", dryRun
 	}
-	key := tokenKey{x.account.ID, x.region, x.params.get("Action"), x.params.get("ClientToken")}
+	key := tokenKey{x.account.ID, x.region, x.params.get("ClientToken")}
 	if key.token != "" {
 		if known, found := x.s.tokens.get(key, x.now); found {
 			return x.again(known)
@@ -65,48 +52,41 @@ func (x *exchange) create(run bool) ([]string, *problem) {
 	}
 	made := &memory{fingerprint: x.fingerprint, poisoned: x.fault.PoisonToken, inFlight: x.now.Add(x.fault.InFlight)}
 	if !made.poisoned {
-		if address := x.params.get("PrivateIpAddress"); address != "" && !x.s.private.reserve(address) {
-			return nil, forbidden("InvalidPrivateIpAddress.Duplicated", "Specified private IP address is duplicated.")
-		}
-		for range x.params.number("Amount", 1) {
-			made.ids = append(made.ids, x.make(run).ID)
-		}
+		made.id = x.make().ID
 	}
 	if key.token != "" {
 		x.s.tokens.put(key, made, x.now)
 	}
 	if made.poisoned {
-		return nil, internal
+		return "", internal
 	}
-	x.made = made.ids[0]
-	return made.ids, nil
+	return made.id, nil
 }
 
 // again returns the result of the earlier call with the same token.
-func (x *exchange) again(known *memory) ([]string, *problem) {
+func (x *exchange) again(known *memory) (string, *problem) {
 	switch {
 	case known.poisoned:
-		return nil, forbidden("IdempotentFailed", "The previous idempotent request failed: use another ClientToken.")
+		return "", forbidden("IdempotentFailed", "The previous idempotent request failed: use another ClientToken.")
 	case known.fingerprint != x.fingerprint:
-		return nil, badRequest("IdempotentParameterMismatch",
+		return "", badRequest("IdempotentParameterMismatch",
 			"The request uses the same client token as a previous, but non-identical request. Do not reuse a client token with different requests.")
 	case x.now.Before(known.inFlight):
-		return nil, forbidden("IdempotentProcessing", "The previous idempotent request(s) is still processing.")
+		return "", forbidden("IdempotentProcessing", "The previous idempotent request(s) is still processing.")
 	}
-	x.made = known.ids[0]
-	return known.ids, nil
+	return known.id, nil
 }
 
 // make creates an instance. The parameters are checked already.
-func (x *exchange) make(run bool) *machine {
+func (x *exchange) make() *machine {
 	p := x.params
 	m := &machine{
 		Instance: Instance{
 			ID: x.s.newInstanceID(), AccountID: x.account.ID, RegionID: x.region, ZoneID: p.get("ZoneId"),
-			Name: p.get("InstanceName"), Description: p.get("Description"), HostName: p.get("HostName"),
+			Name: p.get("InstanceName"),
 			Type: p.get("InstanceType"), ImageID: p.get("ImageId"), ChargeType: p.get("InstanceChargeType"),
-			KeyPairName: p.get("KeyPairName"), VPCID: "vpc-default-" + x.region, VSwitchID: p.get("VSwitchId"),
-			PrivateIP: p.get("PrivateIpAddress"), Tags: map[string]string{}, SecurityGroupIDs: x.securityGroups(),
+			KeyPairName: p.get("KeyPairName"), VSwitchID: p.get("VSwitchId"),
+			PrivateIP: x.s.private.allocate(), Tags: map[string]string{}, SecurityGroupIDs: x.securityGroups(),
 			DeletionProtection: p.is("DeletionProtection"), Token: p.get("ClientToken"), UserData: x.userData, Created: x.now,
 		},
 		seq: len(x.s.machines) + 1, visibleFrom: x.now.Add(x.fault.Invisible), bandwidth: p.number("InternetMaxBandwidthOut", 0),
@@ -116,14 +96,10 @@ func (x *exchange) make(run bool) *machine {
 	}
 	x.fillIn(m)
 	m.setState(pending, x.now, x.s.delays)
-	if run {
-		up := x.now.Add(x.s.delays.Pending)
-		m.steps = []step{{up, starting}, {up.Add(x.s.delays.Starting), running}}
-	}
 	if x.fault.Vanish > 0 {
 		m.steps = []step{{x.now.Add(x.fault.Vanish), gone}}
 	} else if strings.Contains(m.ImageID, "vanishing") {
-		m.steps = []step{{x.now.Add(x.s.vanishing), gone}}
+		m.steps = []step{{x.now.Add(x.s.delays.vanishing), gone}}
 	}
 	x.s.machines = append(x.s.machines, m)
 	x.s.live = append(x.s.live, m)
@@ -134,13 +110,9 @@ func (x *exchange) make(run bool) *machine {
 // fillIn sets the defaults of a machine.
 func (x *exchange) fillIn(m *machine) {
 	for field, otherwise := range map[*string]string{
-		&m.ZoneID: firstZone(x.region), &m.Name: m.ID, &m.HostName: "iZ" + m.ID[2:17] + "Z", &m.ChargeType: postPaid,
-		&m.VSwitchID: "vsw-default-" + x.region, &m.ImageID: x.params.get("ImageFamily"),
+		&m.ZoneID: firstZone(x.region), &m.Name: m.ID, &m.ChargeType: postPaid, &m.VSwitchID: "vsw-default-" + x.region,
 	} {
 		*field = cmp.Or(*field, otherwise)
-	}
-	if m.PrivateIP == "" {
-		m.PrivateIP = x.s.private.allocate()
 	}
 	if m.bandwidth > 0 {
 		m.PublicIP = x.s.public.allocate()
@@ -169,30 +141,18 @@ func (x *exchange) securityGroups() []string {
 }
 
 // checkCreate returns the first problem of a create's parameters.
-func (x *exchange) checkCreate(run bool) *problem {
+func (x *exchange) checkCreate() *problem {
 	p := x.params
 	switch token := p.get("ClientToken"); {
 	case len(token) > 64 || strings.ContainsFunc(token, func(r rune) bool { return r > '~' || r < ' ' }):
 		return badRequest("InvalidClientToken.Malformed", "The specified ClientToken is longer than 64 characters, or not ASCII.")
-	case p.get("ImageId") == "" && p.get("ImageFamily") == "":
+	case p.get("ImageId") == "":
 		return missing("ImageId")
-	case run && len(x.securityGroups()) == 0:
-		return missing("SecurityGroupId")
-	case p.number("Amount", 1) < 1 || p.number("Amount", 1) > 100 || p.number("MinAmount", 1) < 1 ||
-		p.number("MinAmount", 1) > p.number("Amount", 1):
-		return invalid("Amount")
 	case p.number("InternetMaxBandwidthOut", 0) < 0 || p.number("InternetMaxBandwidthOut", 0) > 100:
 		return invalid("InternetMaxBandwidthOut")
-	case p.get("PrivateIpAddress") != "" && !isIPv4(p.get("PrivateIpAddress")):
-		return badRequest("InvalidPrivateIpAddress.Malformed", "Specified private IP address is malformed.")
 	}
 	return firstOf(x.checkName, x.checkTags, x.checkCharge, x.checkUserData, x.checkDisks, x.checkReferences,
 		func() *problem { return checkType(p.get("InstanceType")) })
-}
-
-func isIPv4(text string) bool {
-	address, err := netip.ParseAddr(text)
-	return err == nil && address.Is4()
 }
 
 func (x *exchange) checkCharge() *problem {

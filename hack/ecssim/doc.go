@@ -14,22 +14,22 @@
 //   - The states of an instance, and the calls that ECS rejects in each state. Each call advances
 //     the states by the elapsed time. There are no goroutines and no timers, so the simulator
 //     works in a bubble of testing/synctest.
-//   - ClientToken: CreateInstance and RunInstances return the same result for the same token and
-//     parameters, for the time Config.TokenLife. A rejected create does not use up its token.
+//   - ClientToken: CreateInstance returns the same result for the same token and parameters, for
+//     30 minutes. A rejected create does not use up its token.
 //
 // # Differences from ECS
 //
 //   - The simulator rejects a parameter that the action does not have with 400 InvalidParameter,
 //     and reports it in Call.Violation. ECS ignores such a parameter, and so hides typing errors
 //     of a client.
-//   - It rejects some parameters of ECS in the same way: filters that it does not implement, and
-//     parameters that would lead to another instance, such as a launch template. It accepts the
-//     other parameters that have no effect here.
+//   - It rejects some parameters of ECS in the same way: for DescribeInstances, all filters but
+//     InstanceIds and Tag, and pages by number; for CreateInstance, all that the operator does
+//     not send, such as a launch template.
 //   - InstanceIds=[] filters nothing: the answer has all instances. So a test fails if its client
 //     sends an empty list by mistake.
 //   - It rejects a MaxResults below 10 or above 100 with 400 InvalidParameter.
 //   - While an instance is being released, the actions with a parameter InstanceId reject it with
-//     403 IncorrectInstanceStatus. It is Stopping if it ran before, else Stopped.
+//     403 IncorrectInstanceStatus. The instance is Stopping if it was Running, else Stopped.
 //   - It accepts the ClientToken of ModifyInstanceSpec and ignores it.
 //   - It does not simulate XML, quotas, prices, disks, networks, images and permissions. An
 //     account has one VPC in a region, with all vSwitches and security groups in it.

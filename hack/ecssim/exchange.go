@@ -25,7 +25,7 @@ type exchange struct {
 	account   Account
 	region    string
 
-	made      string // the ID of the first instance that it made
+	made      string // the ID of the instance that CreateInstance returned
 	violation string
 }
 

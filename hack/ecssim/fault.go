@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// Fault is a simulated failure of a call; the zero Fault is none.
+// Fault is a simulated failure of a call. The zero Fault means no failure.
 type Fault struct {
-	// Before is the answer instead of the execution of the call.
+	// Before is sent as the answer, and the call is not executed.
 	Before *Reply
 	// LoseRequest: the call is not executed, and the client's connection breaks.
 	LoseRequest bool
@@ -19,7 +19,7 @@ type Fault struct {
 	LoseAnswer bool
 	// Hang: there is no answer until the client gives up. The call is executed only if LoseAnswer is set, too.
 	Hang bool
-	// After is the answer after the execution of the call.
+	// After is sent instead of the answer, and the call is executed.
 	After *Reply
 
 	// Invisible, of a create, is the time for which DescribeInstances omits the instance. Calls that name its ID, such as DeleteInstance,

@@ -118,9 +118,7 @@ func firstOf(checks ...func() *problem) *problem {
 
 // setAttributes copies the parameters that are not empty into the machine.
 func (m *machine) setAttributes(x *exchange) {
-	for name, field := range map[string]*string{"InstanceName": &m.Name, "Description": &m.Description, "HostName": &m.HostName} {
-		*field = cmp.Or(x.params.get(name), *field)
-	}
+	m.Name = cmp.Or(x.params.get("InstanceName"), m.Name)
 	m.UserData = cmp.Or(x.userData, m.UserData)
 	if x.params.get("DeletionProtection") != "" {
 		m.DeletionProtection = x.params.is("DeletionProtection")
@@ -146,30 +144,4 @@ func modifyInstanceSpec(x *exchange, m *machine) (func(), *problem) {
 		return nil, wrongState
 	}
 	return func() { m.Type, m.bandwidth = wanted, bandwidth }, nil
-}
-
-func joinSecurityGroup(x *exchange, m *machine) (func(), *problem) {
-	id := x.params.get("SecurityGroupId")
-	switch {
-	case !m.atRest():
-		return nil, wrongState
-	case slices.Contains(m.SecurityGroupIDs, id):
-		return nil, forbidden("InvalidInstanceId.AlreadyExists", "The specified instance already exists in the specified security group.")
-	}
-	groups := append(slices.Clone(m.SecurityGroupIDs), id)
-	slices.Sort(groups)
-	return func() { m.SecurityGroupIDs = groups }, checkGroups(groups)
-}
-
-func leaveSecurityGroup(x *exchange, m *machine) (func(), *problem) {
-	i := slices.Index(m.SecurityGroupIDs, x.params.get("SecurityGroupId"))
-	switch {
-	case !m.atRest():
-		return nil, wrongState
-	case i < 0:
-		return nil, forbidden("InstanceNotInSecurityGroup", "The instance not in the group.")
-	case len(m.SecurityGroupIDs) == 1:
-		return nil, forbidden("InstanceLastSecurityGroup", "The specified security group is the last security group for the instance.")
-	}
-	return func() { m.SecurityGroupIDs = slices.Delete(m.SecurityGroupIDs, i, i+1) }, nil
 }

@@ -34,14 +34,11 @@ type Instance struct {
 	RegionID           string
 	ZoneID             string
 	Name               string
-	Description        string
-	HostName           string
 	Type               string
 	ImageID            string
 	State              string
 	ChargeType         string
 	KeyPairName        string
-	VPCID              string
 	VSwitchID          string
 	PrivateIP          string
 	PublicIP           string // "" without one
@@ -67,9 +64,9 @@ func (i Instance) clone() Instance {
 
 // machine is an instance with its state. Each read advances the state by the elapsed time.
 //
-//	CreateInstance → Pending ───────────→ Stopped ←─ Stopping ←─┐ StopInstance
-//	RunInstances   → Pending → Starting → Running ──────────────┘
-//	                              ↑ StartInstance, of a Stopped one
+//	CreateInstance → Pending → Stopped ←─ Stopping ←─┐ StopInstance
+//	                              ↓ StartInstance    │
+//	                           Starting → Running ───┘
 type machine struct {
 	Instance
 
@@ -100,29 +97,29 @@ func (m *machine) advance(now time.Time) {
 }
 
 // setState sets the state. It also schedules the next state if ECS leaves this one by itself.
-func (m *machine) setState(state string, now time.Time, d Delays) {
+func (m *machine) setState(state string, now time.Time, d delays) {
 	m.State, m.steps = state, nil
 	switch state {
 	case pending:
-		m.steps = []step{{now.Add(d.Pending), stopped}}
+		m.steps = []step{{now.Add(d.pending), stopped}}
 	case starting:
-		m.steps = []step{{now.Add(d.Starting), running}}
+		m.steps = []step{{now.Add(d.starting), running}}
 	case stopping:
-		m.steps = []step{{now.Add(d.Stopping), stopped}}
+		m.steps = []step{{now.Add(d.stopping), stopped}}
 	}
 }
 
-// release begins the release of the machine, which takes d.Release. Until then a running machine is Stopping.
-func (m *machine) release(now time.Time, d Delays) {
+// release begins the release of the machine, which takes d.release. Until then a running machine is Stopping.
+func (m *machine) release(now time.Time, d delays) {
 	if m.State == running {
 		m.State = stopping
 	}
 	m.releasing = true
-	m.steps = []step{{now.Add(d.Release), gone}}
+	m.steps = []step{{now.Add(d.release), gone}}
 }
 
 // edit replaces the instance by an edited copy. It keeps the fields that never change, and applies a new state or a release at now.
-func (m *machine) edit(edited Instance, now time.Time, d Delays) {
+func (m *machine) edit(edited Instance, now time.Time, d delays) {
 	before := m.Instance
 	edited.ID, edited.AccountID, edited.RegionID = before.ID, before.AccountID, before.RegionID
 	edited.Token, edited.Created = before.Token, before.Created
@@ -213,13 +210,4 @@ func (a *addresses) allocate() string {
 			return address
 		}
 	}
-}
-
-// reserve allocates this address, and returns whether it was free.
-func (a *addresses) reserve(address string) bool {
-	if a.used[address] {
-		return false
-	}
-	a.used[address] = true
-	return true
 }

@@ -34,58 +34,34 @@ var (
 	// common are the parameters of every action.
 	common = set("Action Version Format RegionId SignatureMethod SignatureVersion SignatureType SignatureNonce Timestamp " +
 		"OwnerAccount ResourceOwnerAccount OwnerId ResourceOwnerId")
-	// integers and booleans are the parameters of these types, of all actions. All others but SpotPriceLimit are strings.
-	integers = set("OwnerId ResourceOwnerId InternetMaxBandwidthIn InternetMaxBandwidthOut SystemDisk.Size DataDisk.N.Size Period " +
-		"AutoRenewPeriod SpotDuration DeploymentSetGroupNo StorageSetPartitionNumber HttpPutResponseHopLimit Amount MinAmount " +
-		"SystemDisk.ProvisionedIops DataDisk.N.ProvisionedIops MaxResults PageNumber PageSize")
-	booleans = set("DryRun PasswordInherit AutoRenew DeletionProtection HibernationOptions.Configured DataDisk.N.Encrypted " +
-		"DataDisk.N.DeleteWithInstance UseAdditionalService UniqueSuffix AutoPay SystemDisk.Encrypted SystemDisk.BurstingEnabled " +
-		"DataDisk.N.BurstingEnabled NeedSaleCycle InitLocalDisk ForceStop ConfirmStop Hibernate Force TerminateSubscription Recyclable " +
-		"Async AllowMigrateAcrossZone All")
+	// integers and booleans are the parameters of these types, of all actions. All others are strings.
+	integers = set("OwnerId ResourceOwnerId InternetMaxBandwidthOut SystemDisk.Size DataDisk.N.Size Period MaxResults")
+	booleans = set("DryRun DeletionProtection DataDisk.N.Encrypted DataDisk.N.DeleteWithInstance ForceStop Force All")
 )
 
-// The parameters that CreateInstance and RunInstances have in common, and the parameters of only one of them. Parameters that replace
-// others, such as a launch template, are left out: with them, an instance would differ from the request.
+// The parameters of CreateInstance and of DescribeInstances.
 const (
-	create = "ImageId ImageFamily InstanceType SecurityGroupId InstanceName InternetChargeType HostName ZoneId VSwitchId ClientToken " +
-		"Description PrivateIpAddress IoOptimized KeyPairName RamRoleName SecurityEnhancementStrategy ResourceGroupId HpcClusterId " +
-		"SpotStrategy SpotInterruptionBehavior SpotPriceLimit SpotDuration InstanceChargeType Period PeriodUnit CreditSpecification " +
-		"DeploymentSetId DeploymentSetGroupNo DedicatedHostId Affinity Tenancy StorageSetId StorageSetPartitionNumber HttpEndpoint HttpTokens " +
-		"HttpPutResponseHopLimit PrivatePoolOptions.MatchCriteria PrivatePoolOptions.Id InternetMaxBandwidthIn InternetMaxBandwidthOut " +
-		"DryRun PasswordInherit AutoRenew AutoRenewPeriod DeletionProtection HibernationOptions.Configured Tag.N.Key Tag.N.Value " +
-		"SystemDisk.Category SystemDisk.Size SystemDisk.DiskName SystemDisk.Description SystemDisk.PerformanceLevel " +
-		"SystemDisk.StorageClusterId DataDisk.N.Category DataDisk.N.Size DataDisk.N.SnapshotId DataDisk.N.DiskName DataDisk.N.Description " +
-		"DataDisk.N.Device DataDisk.N.PerformanceLevel DataDisk.N.KMSKeyId DataDisk.N.EncryptAlgorithm DataDisk.N.StorageClusterId " +
+	create = "ImageId InstanceType SecurityGroupId InstanceName ZoneId VSwitchId ClientToken KeyPairName InstanceChargeType Period " +
+		"PeriodUnit InternetMaxBandwidthOut DryRun DeletionProtection Tag.N.Key Tag.N.Value SystemDisk.Category SystemDisk.Size " +
+		"SystemDisk.PerformanceLevel DataDisk.N.Category DataDisk.N.Size DataDisk.N.SnapshotId DataDisk.N.PerformanceLevel " +
 		"DataDisk.N.Encrypted DataDisk.N.DeleteWithInstance"
-	onlyCreate = " VlanId InnerIpAddress NodeControllerId ClusterId CapacityReservationId CapacityReservationPreference UseAdditionalService"
-	onlyRun    = " SecurityGroupIds.N AutoReleaseTime Isp SystemDisk.AutoSnapshotPolicyId SystemDisk.EncryptAlgorithm " +
-		"SystemDisk.KMSKeyId DataDisk.N.AutoSnapshotPolicyId Amount MinAmount SystemDisk.ProvisionedIops DataDisk.N.ProvisionedIops " +
-		"UniqueSuffix AutoPay SystemDisk.Encrypted SystemDisk.BurstingEnabled DataDisk.N.BurstingEnabled"
-	describe = "InstanceIds InstanceName Status ImageId InstanceType InstanceTypeFamily InstanceChargeType ZoneId VpcId VSwitchId " +
-		"SecurityGroupId KeyPairName PrivateIpAddresses PublicIpAddresses LockReason InstanceNetworkType Tag.N.Key Tag.N.Value " +
-		"NextToken AdditionalAttributes.N MaxResults PageNumber PageSize DryRun NeedSaleCycle"
+	describe = "InstanceIds Tag.N.Key Tag.N.Value NextToken MaxResults DryRun"
 )
 
 // operations are the supported actions.
 var operations = map[string]*operation{
-	"GetCallerIdentity":      {version: stsVersion, run: callerIdentity},
-	"CreateInstance":         ecs("RegionId InstanceType", create+onlyCreate, createInstance),
-	"RunInstances":           ecs("RegionId InstanceType", create+onlyRun, runInstances),
-	"DescribeInstances":      ecs("RegionId", describe, describeInstances),
-	"DescribeInstanceStatus": ecs("RegionId", "InstanceId.N ZoneId PageNumber PageSize", describeInstanceStatus),
-	"DescribeRegions":        ecs("", "InstanceChargeType ResourceType AcceptLanguage", describeRegions),
-	"StartInstance":          ecs("InstanceId", "DryRun InitLocalDisk", changed(startInstance)),
-	"StopInstance":           ecs("InstanceId", "StoppedMode DryRun ForceStop ConfirmStop Hibernate", changed(stopInstance)),
-	"DeleteInstance":         ecs("InstanceId", "DryRun Force TerminateSubscription", changed(deleteInstance)),
-	"ModifyInstanceAttribute": ecs("InstanceId", "InstanceName Description HostName SecurityGroupIds.N DeletionProtection Recyclable",
+	"GetCallerIdentity": {version: stsVersion, run: callerIdentity},
+	"CreateInstance":    ecs("RegionId InstanceType", create, createInstance),
+	"DescribeInstances": ecs("RegionId", describe, describeInstances),
+	"DescribeRegions":   ecs("", "InstanceChargeType ResourceType AcceptLanguage", describeRegions),
+	"StartInstance":     ecs("InstanceId", "DryRun", changed(startInstance)),
+	"StopInstance":      ecs("InstanceId", "StoppedMode DryRun ForceStop", changed(stopInstance)),
+	"DeleteInstance":    ecs("InstanceId", "DryRun Force", changed(deleteInstance)),
+	"ModifyInstanceAttribute": ecs("InstanceId", "InstanceName SecurityGroupIds.N DeletionProtection",
 		changed(modifyInstanceAttribute)),
-	"ModifyInstanceSpec": ecs("InstanceId", "InstanceType ClientToken InternetMaxBandwidthIn InternetMaxBandwidthOut "+
-		"DryRun Async AllowMigrateAcrossZone", changed(modifyInstanceSpec)),
+	"ModifyInstanceSpec": ecs("InstanceId", "InstanceType ClientToken InternetMaxBandwidthOut DryRun", changed(modifyInstanceSpec)),
 	"TagResources":       ecs("RegionId ResourceType", "ResourceId.N Tag.N.Key Tag.N.Value", tagResources),
 	"UntagResources":     ecs("RegionId ResourceType", "ResourceId.N TagKey.N All", untagResources),
-	"ListTagResources":   ecs("RegionId ResourceType", "ResourceId.N Tag.N.Key Tag.N.Value NextToken", listTagResources),
-	"JoinSecurityGroup":  ecs("InstanceId SecurityGroupId", "", changed(joinSecurityGroup)),
-	"LeaveSecurityGroup": ecs("InstanceId SecurityGroupId", "", changed(leaveSecurityGroup)),
 }
 
 // ecs returns an operation of ECS.
@@ -93,11 +69,11 @@ func ecs(required, optional string, run func(*exchange) (object, *problem)) *ope
 	return &operation{version: ecsVersion, required: strings.Fields(required), params: set(required + " " + optional), run: run}
 }
 
-// confiding are the actions with UserData and Password, which are not among the params of a request.
-var confiding = []string{"CreateInstance", "RunInstances", "ModifyInstanceAttribute"}
+// confiding are the actions that accept UserData and Password. A request holds these two outside of its params.
+var confiding = []string{"CreateInstance", "ModifyInstanceAttribute"}
 
-// check returns a problem if the operation does not have a parameter. ECS ignores such parameters, and so hides typing errors of a
-// client. The simulator rejects and records them.
+// check returns a problem for a parameter that the operation does not have, a value of the wrong type, or a missing required parameter. ECS
+// ignores unknown parameters, and so hides typing errors of a client. The simulator rejects and records them.
 func (x *exchange) check(o *operation) *problem {
 	for _, name := range x.names {
 		value := x.params.get(name)
@@ -138,8 +114,6 @@ func wellFormed(pattern, value string) bool {
 	switch {
 	case integers[pattern]:
 		_, err = strconv.Atoi(value)
-	case pattern == "SpotPriceLimit":
-		_, err = strconv.ParseFloat(value, 64)
 	case booleans[pattern]:
 		return value == "true" || value == "false"
 	}
@@ -148,7 +122,7 @@ func wellFormed(pattern, value string) bool {
 
 // limits are the largest lengths of lists.
 var limits = map[string]int{
-	"Tag": 20, "TagKey": 20, "ResourceId": 50, "InstanceId": 100, "SecurityGroupIds": 10, "DataDisk": 16, "AdditionalAttributes": 20,
+	"Tag": 20, "TagKey": 20, "ResourceId": 50, "SecurityGroupIds": 10, "DataDisk": 16,
 }
 
 // listPattern replaces the number in a name by N. It returns "" if no list can have the number.
@@ -227,11 +201,9 @@ func (p params) number(name string, otherwise int) int {
 
 func (p params) is(name string) bool { return p.get(name) == "true" }
 
-func (p params) values() url.Values { return url.Values(p) }
-
 // instanceID returns the instance that a call names, if it names exactly one.
 func (p params) instanceID() string {
-	for _, name := range []string{"InstanceId", "InstanceId.1", "ResourceId.1"} {
+	for _, name := range []string{"InstanceId", "ResourceId.1"} {
 		if id := p.get(name); id != "" {
 			return id
 		}

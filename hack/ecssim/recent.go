@@ -7,12 +7,12 @@ import "time"
 
 // recent remembers each value for the duration ttl.
 type recent[K comparable, V any] struct {
-	ttl    time.Duration
-	values map[K]V
-	ends   []ending[K] // in order of time
+	ttl      time.Duration
+	values   map[K]V
+	expiries []expiry[K] // in order of time
 }
 
-type ending[K comparable] struct {
+type expiry[K comparable] struct {
 	key K
 	at  time.Time
 }
@@ -21,18 +21,18 @@ func newRecent[K comparable, V any](ttl time.Duration) *recent[K, V] {
 	return &recent[K, V]{ttl: ttl, values: map[K]V{}}
 }
 
-// get returns the value of a key that was put in less than ttl ago.
+// get returns the value of a key if put was called for the key less than ttl ago. It removes expired values.
 func (r *recent[K, V]) get(key K, now time.Time) (V, bool) {
-	for len(r.ends) > 0 && !now.Before(r.ends[0].at) {
-		delete(r.values, r.ends[0].key)
-		r.ends = r.ends[1:]
+	for len(r.expiries) > 0 && !now.Before(r.expiries[0].at) {
+		delete(r.values, r.expiries[0].key)
+		r.expiries = r.expiries[1:]
 	}
 	value, found := r.values[key]
 	return value, found
 }
 
-// put adds a key that get does not find.
+// put adds a key. The key must not be present: callers call get first.
 func (r *recent[K, V]) put(key K, value V, now time.Time) {
 	r.values[key] = value
-	r.ends = append(r.ends, ending[K]{key: key, at: now.Add(r.ttl)})
+	r.expiries = append(r.expiries, expiry[K]{key: key, at: now.Add(r.ttl)})
 }

@@ -4,6 +4,7 @@
 package ecssim
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha1"
 	"encoding/base64"
@@ -47,20 +48,11 @@ type request struct {
 // params are the parameters of a call: one value for each name, none of them empty.
 type params url.Values
 
-func (p params) get(name string) string {
-	if values := p[name]; len(values) > 0 {
-		return values[0]
-	}
-	return ""
-}
+func (p params) get(name string) string { return url.Values(p).Get(name) }
 
 // parse parses a request.
 func parse(r *http.Request) (*request, *problem) {
-	host := r.Host
-	if host == "" && r.URL != nil {
-		host = r.URL.Host
-	}
-	req := &request{host: host}
+	req := &request{host: cmp.Or(r.Host, r.URL.Host)}
 	if r.Method != http.MethodGet && r.Method != http.MethodPost {
 		return req, &problem{http.StatusMethodNotAllowed, "UnsupportedHTTPMethod", "This http method is not supported."}
 	}

@@ -201,11 +201,13 @@ func TestWhatNoActionHasIsRefusedAndRecorded(t *testing.T) {
 		"a number like 01":           {action: "DescribeInstances", with: []string{"Tag.01.Key", "x"}, code: "InvalidParameter", violation: true},
 		"the N of the documentation": {action: "DescribeInstances", with: []string{"Tag.N.Key", "x"}, code: "InvalidParameter", violation: true},
 		"a field that a tag has not": {action: "DescribeInstances", with: []string{"Tag.1.Name", "x"}, code: "InvalidParameter", violation: true},
-		"a launch template": {
-			action: "RunInstances", with: []string{"LaunchTemplateId", "lt-1"}, code: "InvalidParameter", violation: true,
+		"a filter by name": {
+			action: "DescribeInstances", with: []string{"InstanceName", "x"}, code: "InvalidParameter", violation: true,
 		},
-		"a number that is none":       {action: "DescribeInstances", with: []string{"PageSize", "ten"}, code: "InvalidParameter"},
-		"a price that is none":        {action: "CreateInstance", with: []string{"SpotPriceLimit", "much"}, code: "InvalidParameter"},
+		"a launch template": {
+			action: "CreateInstance", with: []string{"LaunchTemplateId", "lt-1"}, code: "InvalidParameter", violation: true,
+		},
+		"a number that is none":       {action: "DescribeInstances", with: []string{"MaxResults", "ten"}, code: "InvalidParameter"},
 		"a truth that is none":        {action: "DeleteInstance", with: []string{"InstanceId", "x", "Force", "True"}, code: "InvalidParameter"},
 		"something that is needed":    {action: "StartInstance", code: "MissingParameter"},
 		"empty is as not being there": {action: "StartInstance", with: []string{"InstanceId", ""}, code: "MissingParameter"},
@@ -226,7 +228,7 @@ func FuzzRequest(f *testing.F) {
 	who := client{id: "test", secret: "test"}
 	f.Add(who.sign(now, "CreateInstance", "InstanceType", "ecs.g6.large", "ImageId", "x", "Tag.1.Key", "k").Encode(), "")
 	f.Add(who.sign(now, "DescribeInstances", "InstanceIds", `["i-1"]`).Encode(), "MaxResults=10&NextToken=MQ==")
-	f.Add("Action=RunInstances", "Tag.99999999999999999999.Key=x&UserData=%")
+	f.Add("Action=CreateInstance", "Tag.99999999999999999999.Key=x&UserData=%")
 	f.Add("Action=&=&&%00=1", "\xff=\xff")
 	f.Fuzz(func(t *testing.T, query, form string) {
 		s := ecssim.New(ecssim.Config{Now: func() time.Time { return now }})
@@ -247,11 +249,11 @@ func FuzzRequest(f *testing.F) {
 // FuzzSigned has anything for the parameters of a call that is let in.
 func FuzzSigned(f *testing.F) {
 	f.Add("CreateInstance", "InstanceType", "ecs.g6.large", "ImageId", "x")
-	f.Add("RunInstances", "Amount", "-1", "Tag.1.Key", "k")
+	f.Add("CreateInstance", "Period", "-1", "Tag.1.Key", "k")
 	f.Add("DescribeInstances", "InstanceIds", `["a", 1]`, "NextToken", "x")
-	f.Add("DescribeInstances", "InstanceName", "***", "PageNumber", "9223372036854775807")
+	f.Add("DescribeInstances", "Tag.1.Value", "***", "MaxResults", "9223372036854775807")
 	f.Add("TagResources", "ResourceId.1", "i", "Tag.1.Value", "")
-	f.Add("ListTagResources", "ResourceType", "instance", "NextToken", "MQ==")
+	f.Add("UntagResources", "ResourceType", "instance", "TagKey.1", "MQ==")
 	f.Fuzz(func(t *testing.T, action, name1, value1, name2, value2 string) {
 		c := newCloud(t, ecssim.Config{})
 		c.create("SecurityGroupId", "sg-1", "Tag.1.Key", "k", "Tag.1.Value", "v")

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strconv"
 	"syscall"
 	"time"
@@ -30,7 +31,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		<-r.Context().Done()
 	}
 	if a.hang || a.lost {
-		panic(http.ErrAbortHandler) // A handler breaks the connection so.
+		panic(http.ErrAbortHandler) // This breaks the connection.
 	}
 	a.write(w)
 }
@@ -117,7 +118,7 @@ func (s *Server) callOf(r *request, now time.Time) Call {
 		RegionID:   r.params.get("RegionId"),
 		InstanceID: r.params.instanceID(),
 		At:         now,
-		Params:     r.params.values(),
+		Params:     url.Values(r.params),
 	}
 	if m := s.byID[call.InstanceID]; m != nil && m.AccountID == call.AccountID {
 		if m.advance(now); m.Released.IsZero() {

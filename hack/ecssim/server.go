@@ -19,19 +19,15 @@ type Config struct {
 	Accounts []Account
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
-	// Delays are the durations of an instance's state changes.
-	Delays Delays
-	// Speed divides all Delays; 0 means 1.
+	// Speed divides the durations of an instance's state changes; 0 means 1.
 	Speed float64
-	// TokenLife is the time for which a ClientToken is remembered; 0 means 30 minutes. ECS publishes no number.
-	TokenLife time.Duration
 	// Seed is the seed of the IDs and addresses of instances.
 	Seed uint64
 	// OnCall is called after each call, also if the call got no answer. It may call the Server.
 	OnCall func(Call)
 }
 
-// Account is an access key and the account that owns it. Several may have the same ID. Instances belong to the ID.
+// Account is an access key and the account that owns it. Several keys may have the same ID: they share its instances.
 type Account struct {
 	ID              string // of the account: 16 digits
 	AccessKeyID     string
@@ -40,42 +36,39 @@ type Account struct {
 	SecurityToken string
 }
 
-// Delays are the durations of the states that an instance leaves by itself. 0 means about the time that ECS takes.
-type Delays struct {
-	Pending  time.Duration // 10 s, from a create to Stopped, or to Starting for RunInstances
-	Starting time.Duration // 10 s
-	Stopping time.Duration // 8 s
-	Release  time.Duration // 3 s, from a delete until DescribeInstances omits the instance
+// delays are the durations of the states that an instance leaves by itself.
+type delays struct {
+	pending   time.Duration // from a create to Stopped
+	starting  time.Duration
+	stopping  time.Duration
+	release   time.Duration // from a delete until DescribeInstances omits the instance
+	vanishing time.Duration // from a create that fails later until the instance is gone
 }
 
-// or replaces zero delays by the defaults, and divides all by speed.
-func (d Delays) or(defaults Delays, speed float64) Delays {
-	scale := func(wanted, otherwise time.Duration) time.Duration {
-		return time.Duration(float64(cmp.Or(wanted, otherwise)) / cmp.Or(max(speed, 0), 1))
-	}
-	return Delays{
-		Pending:  scale(d.Pending, defaults.Pending),
-		Starting: scale(d.Starting, defaults.Starting),
-		Stopping: scale(d.Stopping, defaults.Stopping),
-		Release:  scale(d.Release, defaults.Release),
+// delaysAt returns the approximate delays of ECS, divided by speed; 0 means 1.
+func delaysAt(speed float64) delays {
+	scale := func(d time.Duration) time.Duration { return time.Duration(float64(d) / cmp.Or(max(speed, 0), 1)) }
+	return delays{
+		pending:   scale(10 * time.Second),
+		starting:  scale(10 * time.Second),
+		stopping:  scale(8 * time.Second),
+		release:   scale(3 * time.Second),
+		vanishing: scale(10 * time.Minute),
 	}
 }
 
-// The defaults of a Config.
-var (
-	defaultAccount   = Account{ID: "1234567890123456", AccessKeyID: "test", AccessKeySecret: "test"}
-	defaultDelays    = Delays{Pending: 10 * time.Second, Starting: 10 * time.Second, Stopping: 8 * time.Second, Release: 3 * time.Second}
-	defaultTokenLife = 30 * time.Minute
-)
+// tokenLife is the time for which a ClientToken is remembered. ECS publishes no number.
+const tokenLife = 30 * time.Minute
+
+// defaultAccount is the account of a Config without Accounts.
+var defaultAccount = Account{ID: "1234567890123456", AccessKeyID: "test", AccessKeySecret: "test"}
 
 // Server is a simulated ECS with its instances: see the package. It is an http.Handler. It is safe for concurrent use.
 type Server struct {
 	accounts map[string]Account // by access key ID
 	now      func() time.Time
-	delays   Delays
-	// vanishing is the time for which an instance is Pending if its creation then fails.
-	vanishing time.Duration
-	onCall    func(Call)
+	delays   delays
+	onCall   func(Call)
 
 	mu       sync.Mutex
 	random   *rand.Rand
@@ -101,18 +94,17 @@ func New(config Config) *Server {
 	}
 	random := rand.New(rand.NewPCG(config.Seed, 0))
 	s := &Server{
-		accounts:  map[string]Account{},
-		now:       config.Now,
-		delays:    config.Delays.or(defaultDelays, config.Speed),
-		vanishing: Delays{}.or(Delays{Pending: 10 * time.Minute}, config.Speed).Pending,
-		onCall:    config.OnCall,
-		random:    random,
-		counts:    map[string]int{},
-		byID:      map[string]*machine{},
-		tokens:    newRecent[tokenKey, *memory](cmp.Or(config.TokenLife, defaultTokenLife)),
-		nonces:    newRecent[nonceKey, struct{}](nonceLife),
-		private:   newAddresses("172.16.0.0/12", random),
-		public:    newAddresses("198.18.0.0/15", random), // For benchmarks (RFC 2544): no machine has them.
+		accounts: map[string]Account{},
+		now:      config.Now,
+		delays:   delaysAt(config.Speed),
+		onCall:   config.OnCall,
+		random:   random,
+		counts:   map[string]int{},
+		byID:     map[string]*machine{},
+		tokens:   newRecent[tokenKey, *memory](tokenLife),
+		nonces:   newRecent[nonceKey, struct{}](nonceLife),
+		private:  newAddresses("172.16.0.0/12", random),
+		public:   newAddresses("198.18.0.0/15", random), // For benchmarks (RFC 2544): no machine has them.
 	}
 	for _, account := range config.Accounts {
 		s.accounts[account.AccessKeyID] = account
@@ -133,9 +125,10 @@ func (s *Server) Instances() []Instance {
 	return instances
 }
 
-// Update changes an instance as a user does in the console: its name, type, tags, security groups, locks, protection and state, and its
-// release, if Released is set to any time. A state that leads to another one does so. The ID, the account, the region, the token and the
-// creation stay as they are. It panics if there never was such an instance. change must not call the Server.
+// Update changes an instance as a user does in the console: its name, type, tags, security groups, locks, protection and state. If change
+// sets Released to any time, Update releases the instance. After a transitional state, such as Starting, the next state follows. The ID,
+// the account, the region, the token and the creation do not change. Update panics if the server never had the instance. change must not
+// call the Server.
 func (s *Server) Update(id string, change func(*Instance)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -173,8 +166,8 @@ func (s *Server) Forget() {
 	clear(s.counts)
 }
 
-// SetFault sets a function that returns the fault of each call before its execution. Code and Status of its argument are not set yet. f
-// may call the Server. With nil, there are no faults.
+// SetFault sets f, which returns the fault of a call. The Server calls f before it executes a call: Code and Status of f's argument are not
+// set yet. f may call the Server. With nil, there are no faults.
 func (s *Server) SetFault(f func(Call) Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -77,32 +77,3 @@ func untagResources(x *exchange) (object, *problem) {
 	}
 	return object{}, nil
 }
-
-// maxListed is the maximum number of instances on a page of ListTagResources.
-const maxListed = 50
-
-func listTagResources(x *exchange) (object, *problem) {
-	if _, p := x.resources(); p != nil && p != noInstance { // An instance that does not exist has no tags.
-		return nil, p
-	}
-	ids, wanted := x.params.list("ResourceId"), x.params.tags()
-	if len(ids) == 0 && len(wanted) == 0 {
-		return nil, missing("ResourceId.1")
-	}
-	found := slices.DeleteFunc(x.candidates(len(ids) > 0, ids), func(m *machine) bool { return !m.tagged(wanted) })
-	found, p := x.after(found)
-	if p != nil {
-		return nil, p
-	}
-	next, resources := "", []object{}
-	if len(found) > maxListed {
-		found = found[:maxListed]
-		next = nextToken(found[maxListed-1])
-	}
-	for _, m := range found {
-		for _, t := range tagList(m.Tags) {
-			resources = append(resources, object{"ResourceId": m.ID, "ResourceType": "instance", "TagKey": t.TagKey, "TagValue": t.TagValue})
-		}
-	}
-	return object{"NextToken": next, "TagResources": object{"TagResource": resources}}, nil
-}

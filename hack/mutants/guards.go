@@ -21,8 +21,8 @@ import (
 //go:embed mutants.md
 var entries string
 
-// Guard is a row of the tables of docs/architecture.md, and the mutants that take it out.
-type Guard struct {
+// guard is a row of the tables of docs/architecture.md, and the mutants that take it out.
+type guard struct {
 	Table   string   // the first column of the table's header, such as MyCronJob
 	Promise string   // the first column of the row
 	Files   []string // that the row names, relative to the root of the repository
@@ -33,11 +33,11 @@ type Guard struct {
 }
 
 // String returns the table and the promise.
-func (g Guard) String() string { return g.Table + ": " + g.Promise }
+func (g guard) String() string { return g.Table + ": " + g.Promise }
 
-// Guards returns the guards of docs/architecture.md below root. It returns an error if the document and mutants.md do
+// readGuards returns the guards of docs/architecture.md below root. It returns an error if the document and mutants.md do
 // not have the same guards, if a guard has no mutant and no reason for that, or if a mutant cannot be used.
-func Guards(root string) ([]Guard, error) {
+func readGuards(root string) ([]guard, error) {
 	document, err := os.ReadFile(filepath.Join(root, "docs", "architecture.md"))
 	if err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ func Guards(root string) ([]Guard, error) {
 	return guardsOf(root, string(document), entries)
 }
 
-func guardsOf(root, document, entries string) ([]Guard, error) {
+func guardsOf(root, document, entries string) ([]guard, error) {
 	guards, err := parseGuards(document)
 	if err != nil {
 		return nil, fmt.Errorf("docs/architecture.md: %w", err)
@@ -71,8 +71,8 @@ var (
 )
 
 // parseGuards returns the rows of the tables of guards.
-func parseGuards(document string) ([]Guard, error) {
-	var guards []Guard
+func parseGuards(document string) ([]guard, error) {
+	var guards []guard
 	table := ""
 	for line := range strings.Lines(document) {
 		if parts := header.FindStringSubmatch(strings.TrimSpace(line)); parts != nil {
@@ -87,7 +87,7 @@ func parseGuards(document string) ([]Guard, error) {
 		case len(cells) != 3:
 			return nil, fmt.Errorf("a row of the table %s has %d columns, want 3: %s", table, len(cells), line)
 		default:
-			g := Guard{Table: table, Promise: strings.TrimPrefix(cells[0], "| ")}
+			g := guard{Table: table, Promise: strings.TrimPrefix(cells[0], "| ")}
 			for _, parts := range link.FindAllStringSubmatch(cells[1], -1) {
 				g.Files = append(g.Files, parts[1])
 			}
@@ -102,7 +102,7 @@ func parseGuards(document string) ([]Guard, error) {
 
 // addMutants adds the mutants of a document to guards. The document has a heading of the second level for each table, and
 // one of the third level for each guard of the table.
-func addMutants(guards []Guard, document string) error {
+func addMutants(guards []guard, document string) error {
 	sections := map[string]string{} // by table and promise
 	for _, table := range strings.Split(document, "\n## ")[1:] {
 		parts := strings.Split(table, "\n### ")
@@ -133,7 +133,7 @@ func addMutants(guards []Guard, document string) error {
 var without = regexp.MustCompile(`(?m)^No mutant: (.+)$`)
 
 // read sets the mutants of the guard, or the reason why it has none.
-func (g *Guard) read(section string) (err error) {
+func (g *guard) read(section string) (err error) {
 	if g.Mutants, err = Parse(section); err != nil {
 		return err
 	}
@@ -146,20 +146,20 @@ func (g *Guard) read(section string) (err error) {
 	return nil
 }
 
-// check returns an error unless the mutant can be applied, and changes a file and runs tests that the row of g names. If
+// check returns an error unless the mutant can be applied, changes a file that the row of g names, and runs tests that this row names. If
 // the row names a package by its doc.go, the mutant may change any file.
-func (m Mutant) check(root string, g Guard) error {
+func (m Mutant) check(root string, g guard) error {
 	source, err := os.ReadFile(filepath.Join(root, m.File))
 	if err != nil {
 		return err
 	}
-	if _, err := m.Apply(string(source)); err != nil {
+	if _, err := m.apply(string(source)); err != nil {
 		return err
 	}
 	if !slices.ContainsFunc(g.Files, func(file string) bool { return file == m.File || path.Base(file) == "doc.go" }) {
 		return fmt.Errorf("the row does not name %s", m.File)
 	}
-	files, err := filepath.Glob(filepath.Join(root, m.Package(), "*_test.go"))
+	files, err := filepath.Glob(filepath.Join(root, m.pkg(), "*_test.go"))
 	if err != nil {
 		return err
 	}
@@ -171,13 +171,13 @@ func (m Mutant) check(root string, g Guard) error {
 		}
 		tests.Write(source)
 	}
-	for name := range strings.SplitSeq(m.Tests(), "|") {
+	for name := range strings.SplitSeq(m.tests(), "|") {
 		name = strings.TrimSuffix(strings.TrimPrefix(name, "^"), "$")
 		if !slices.Contains(g.Tests, name) {
 			return fmt.Errorf("the row does not name the test %q", name)
 		}
 		if !strings.Contains(tests.String(), "\nfunc "+name+"(t *testing.T) {") {
-			return fmt.Errorf("%s has no test %s", m.Package(), name)
+			return fmt.Errorf("%s has no test %s", m.pkg(), name)
 		}
 	}
 	return nil

@@ -21,9 +21,9 @@ import (
 	"strings"
 )
 
-// Mutant is a change of one file, and the test that must fail with it. In a document it is a block of diff. The first line
-// of the block names the file. The line before the block has the command that runs the test; or, where readers need it, a block
-// of sh behind it does. The paragraph before says what the change does:
+// Mutant is a change of one file, and the test that must fail with it. In a document it is a block of diff. The first line of the block
+// names the file. The command that runs the test is in the line before the block or, for readers, in a block of sh after it. The paragraph
+// before says what the change does:
 //
 //	The handler adds no key.
 //
@@ -76,17 +76,17 @@ func Parse(document string) ([]Mutant, error) {
 
 // String returns the effect, the file and the tests.
 func (m Mutant) String() string {
-	return fmt.Sprintf("%s (%s, %s)", m.Effect, m.File, m.Tests())
+	return fmt.Sprintf("%s (%s, %s)", m.Effect, m.File, m.tests())
 }
 
 // args returns the arguments of the go command.
 func (m Mutant) args() []string { return strings.Fields(m.Command)[1:] }
 
-// Package returns the package of the test, such as ./pkg/loop.
-func (m Mutant) Package() string { return m.args()[1] }
+// pkg returns the package of the test, such as ./pkg/loop.
+func (m Mutant) pkg() string { return m.args()[1] }
 
-// Tests returns the regular expression that selects the tests; "" if the command has none.
-func (m Mutant) Tests() string {
+// tests returns the regular expression that selects the tests; "" if the command has none.
+func (m Mutant) tests() string {
 	args := m.args()
 	if i := slices.Index(args, "-run"); i > 0 && i+1 < len(args) {
 		return args[i+1]
@@ -94,8 +94,8 @@ func (m Mutant) Tests() string {
 	return ""
 }
 
-// Apply returns the source with the change. It returns an error unless the source has the old lines exactly once.
-func (m Mutant) Apply(source string) (string, error) {
+// apply returns the source with the change. It returns an error unless the source has the old lines exactly once.
+func (m Mutant) apply(source string) (string, error) {
 	if n := strings.Count("\n"+source, "\n"+m.Old); n != 1 {
 		return "", fmt.Errorf("%s has these lines %d times, want once:\n%s", m.File, n, m.Old)
 	}
@@ -114,15 +114,15 @@ const (
 	Panics   Result = "PANICS"
 )
 
-// Run applies the mutant to a copy of its file in dir, which the compiler reads instead of the file, and runs the test.
-// root is the root of the repository. It returns the output of the test too.
+// Run applies the mutant to a copy of its file in dir, and runs the test with it: the compiler reads the copy instead of the file. root is
+// the root of the repository. Run also returns the output of the test.
 func (m Mutant) Run(ctx context.Context, root, dir string) (Result, string, error) {
 	file := filepath.Join(root, m.File)
 	source, err := os.ReadFile(file)
 	if err != nil {
 		return "", "", err
 	}
-	changed, err := m.Apply(string(source))
+	changed, err := m.apply(string(source))
 	if err != nil {
 		return "", "", err
 	}
@@ -136,7 +136,7 @@ func (m Mutant) Run(ctx context.Context, root, dir string) (Result, string, erro
 			return "", "", err
 		}
 	}
-	// A mutant may look strange to go vet, and has to compile only. No debugger reads it.
+	// A mutant only has to compile: go vet may reject it. No debugger reads it.
 	flags := []string{"test", "-overlay", overlay, "-vet=off", "-ldflags=-s -w", "-failfast", "-timeout", "5m"}
 	output, err := goCommand(ctx, root, append(flags, m.args()[1:]...))
 	if err == nil {

@@ -16,7 +16,7 @@ import (
 
 // TestEveryGuardHasAMutant compares mutants.md with docs/architecture.md and with the code. It runs no mutant.
 func TestEveryGuardHasAMutant(t *testing.T) {
-	guards, err := Guards("../..")
+	guards, err := readGuards("../..")
 	must.Succeed(t, err)
 	for _, g := range guards {
 		if len(g.Files) == 0 || len(g.Tests) == 0 {

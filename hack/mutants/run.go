@@ -16,17 +16,17 @@ import (
 	"time"
 )
 
-// Run runs the mutants for which only matches the text of the guard, or the effect, the file or the tests of the mutant. It prints a line
-// for each. It returns an error if one of them has another result than Fails, or if a test fails without any mutant.
+// Run runs the mutants whose guard, effect, file or tests match the regular expression in only, and prints a line for each. It returns an
+// error if a mutant has another result than Fails, or if a test fails without any mutant.
 func Run(ctx context.Context, root string, only *regexp.Regexp, out io.Writer) error {
-	guards, err := Guards(root)
+	guards, err := readGuards(root)
 	if err != nil {
 		return err
 	}
 	return runGuards(ctx, root, guards, only, out)
 }
 
-func runGuards(ctx context.Context, root string, guards []Guard, only *regexp.Regexp, out io.Writer) error {
+func runGuards(ctx context.Context, root string, guards []guard, only *regexp.Regexp, out io.Writer) error {
 	var jobs []job
 	for _, g := range guards {
 		if g.Without != "" && only.MatchString(g.String()) {
@@ -61,7 +61,7 @@ func runGuards(ctx context.Context, root string, guards []Guard, only *regexp.Re
 
 // job is one mutant of a guard.
 type job struct {
-	guard  Guard
+	guard  guard
 	mutant Mutant
 }
 
@@ -101,8 +101,8 @@ func diff(m Mutant) string {
 func runUnchanged(ctx context.Context, root string, jobs []job, out io.Writer) error {
 	tests := map[string][]string{} // by package
 	for _, j := range jobs {
-		pkg := j.mutant.Package()
-		tests[pkg] = append(tests[pkg], j.mutant.Tests())
+		pkg := j.mutant.pkg()
+		tests[pkg] = append(tests[pkg], j.mutant.tests())
 	}
 	for _, pkg := range slices.Sorted(maps.Keys(tests)) {
 		slices.Sort(tests[pkg])

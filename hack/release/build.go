@@ -19,7 +19,7 @@ import (
 // platform is an operating system and an architecture, as in GOOS and GOARCH.
 type platform struct{ os, arch string }
 
-// platforms are those that have an archive. The image has those with Linux.
+// platforms are the platforms that have an archive. The image is for those with Linux.
 var platforms = []platform{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}, {"windows", "amd64"}}
 
 // String returns the platform as in "linux/amd64".
@@ -68,7 +68,7 @@ func (s source) build(ctx context.Context, p platform, dir string) (*program, er
 	return &program{p, data, info}, nil
 }
 
-// run runs a command of go in the checkout and returns its output. Variables of the environment that change a program do not count.
+// run runs a command of go in the checkout and returns its output. It overrides environment variables that would change a program.
 func (s source) run(ctx context.Context, p platform, args ...string) ([]byte, error) {
 	command := exec.CommandContext(ctx, "go", args...)
 	command.Dir = s.root
@@ -84,5 +84,5 @@ func (s source) run(ctx context.Context, p platform, args ...string) ([]byte, er
 	return out, nil
 }
 
-// name returns how the names of all files for a platform begin.
+// name returns the prefix of the names of all files for a platform.
 func (s source) name(p platform) string { return "glassback-" + s.version + "-" + p.os + "-" + p.arch }

@@ -24,13 +24,13 @@ import (
 // rootsModule is the module that has the certificates of the image.
 const rootsModule = "golang.org/x/crypto/x509roots/fallback"
 
-// rootsLicense is the licence of this module. The programs do not contain it, so classify does not find its licence.
+// rootsLicense is the licence of this module. The programs do not contain the module, so classify does not find the licence.
 const rootsLicense = "BSD-3-Clause"
 
-// nonroot is the user that the program runs as, as in the images of distroless.
+// nonroot is the user that runs the program, the same as in the images of distroless.
 const nonroot = 65532
 
-// certificates returns the certificate authorities of Mozilla that have no constraint: a file cannot express one.
+// certificates returns the certificate authorities of Mozilla that have no constraint: a file cannot express constraints.
 func certificates() []byte {
 	var all bytes.Buffer
 	for root := range bundle.Roots() {
@@ -41,7 +41,7 @@ func certificates() []byte {
 	return all.Bytes()
 }
 
-// rootFiles returns the files of the image that are the same for all platforms. It has no shell and no package.
+// rootFiles returns the files of the image that are the same for all platforms. The image has no shell and no package.
 func rootFiles(legal []entry) []entry {
 	files := []entry{
 		{name: "etc/", mode: 0o755},
@@ -63,7 +63,7 @@ func rootFiles(legal []entry) []entry {
 	return append(files, entry{name: "tmp/", mode: 0o1777})
 }
 
-// labels are those of the images, and the annotations of the index.
+// labels returns the labels of the images, which are also the annotations of the index.
 func (r *release) labels() map[string]string {
 	return map[string]string{
 		"org.opencontainers.image.title":    "Glassback",

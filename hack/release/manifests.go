@@ -42,7 +42,7 @@ func (s source) stateMetrics() ([]byte, error) {
 	return os.ReadFile(filepath.Join(s.root, "artifacts", "prometheus", "kube_state_metrics.yaml"))
 }
 
-// backupImage makes the operator's first argument, --backup-image, have the name of its image.
+// backupImage sets the operator's first argument, --backup-image, to the name of the operator's image.
 var backupImage = func() types.Replacement {
 	var operator types.Selector
 	operator.Kind, operator.Name = "Deployment", "glassback-manager"
@@ -57,7 +57,7 @@ var backupImage = func() types.Replacement {
 
 // manifest returns the manifests of a directory of artifacts, with the image of the release at its digest.
 func (r *release) manifest(directory, digest string) ([]byte, error) {
-	// kustomize reads a kustomization from a file, and nothing in artifacts is edited.
+	// kustomize reads a kustomization from a file. A temporary one avoids changes to artifacts.
 	overlay, err := os.MkdirTemp(filepath.Join(r.root, "artifacts"), ".release-")
 	if err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func (r *release) manifest(directory, digest string) ([]byte, error) {
 	return manifests, err
 }
 
-// chart returns the package of the chart, as helm package makes it but for the dates. Its image has the name of the release's.
+// chart returns the package of the chart. It differs from that of "helm package" only in the dates. The chart names the release's image.
 func (r *release) chart() ([]byte, error) {
 	var entries []entry
 	dir := filepath.Join(r.root, "artifacts", "chart")

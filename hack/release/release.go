@@ -40,12 +40,12 @@ type release struct {
 	key       string // a PEM file; empty for no signature
 
 	dir          string            // that the files are written to
-	sums         map[string]string // of the files that are there, by name
+	sums         map[string]string // of the written files, by name
 	rootsVersion string            // of rootsModule
-	out          io.Writer         // for a person
+	out          io.Writer         // messages for the user
 }
 
-// make makes all files in a directory that does not exist yet. It exists when all of them are complete.
+// make makes all files in the directory dist, which must not exist. The directory appears when all files are complete.
 func (r *release) make(ctx context.Context, dist string) error {
 	if err := r.checkVersion(); err != nil {
 		return err

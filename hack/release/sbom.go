@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -57,11 +58,7 @@ func (s *sbom) addProgram(r *release, p *program) string {
 
 // addModule adds a module.
 func (s *sbom) addModule(path, version string) string {
-	license := s.licenses[path]
-	if license == "" {
-		license = "NOASSERTION"
-	}
-	return s.add(path, version, license, "LIBRARY", "", "pkg:golang/"+path+"@"+version)
+	return s.add(path, version, cmp.Or(s.licenses[path], "NOASSERTION"), "LIBRARY", "", "pkg:golang/"+path+"@"+version)
 }
 
 // describe returns the SPDX document with this name of programs, and of their image if digest is not empty.

@@ -217,8 +217,8 @@ func enum(schema apiextensionsv1.JSONSchemaProps) string {
 	return strings.Join(values, ", ")
 }
 
-// rules returns the messages of the rules of an object, by the paths of the listed fields. A rule of a field that is not listed
-// is one of the nearest field above it.
+// rules returns the messages of the rules of an object, by the paths of the listed fields. A rule of an unlisted field belongs to the
+// nearest listed field above it.
 func rules(object *apiextensionsv1.JSONSchemaProps, listed []string) map[string][]string {
 	messages := map[string][]string{}
 	var collect func(path string, schema *apiextensionsv1.JSONSchemaProps)
@@ -226,7 +226,7 @@ func rules(object *apiextensionsv1.JSONSchemaProps, listed []string) map[string]
 		for _, rule := range schema.XValidations {
 			target, message := strings.TrimPrefix(path+rule.FieldPath, "."), rule.Message
 			if strings.HasPrefix(message, "invalid ") {
-				continue // It says that the value is wrong, and not which values are right.
+				continue // The message does not say which values are valid.
 			}
 			if target == "metadata" {
 				target = "metadata.name" // The only part of the metadata that a rule can read, besides generateName.
@@ -256,7 +256,7 @@ func rules(object *apiextensionsv1.JSONSchemaProps, listed []string) map[string]
 	return messages
 }
 
-// parent returns the path of the field that has a field or the elements of a list; "" if no field has it.
+// parent returns the path of the field that contains a field or the elements of a list; "" if there is none.
 func parent(path string) string {
 	if list, ok := strings.CutSuffix(path, "[]"); ok {
 		return list

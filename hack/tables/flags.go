@@ -21,7 +21,7 @@ import (
 	"github.com/glassback/glassback/pkg/why"
 )
 
-// programs are those of main.go, by their command lines.
+// programs are the programs of main.go, by their command lines.
 var programs = map[string]func(ctx context.Context, args []string, stdout, stderr io.Writer) int{
 	"glassback": app.Run, "glassback check": check.Run, "glassback why": why.Run, "glassback trace": why.Trace,
 	"glassback status": status.Run, "glassback plan": plan.Run, "glassback replay": replay.Run, "glassback inspect": playback.Run,
@@ -31,7 +31,7 @@ var programs = map[string]func(ctx context.Context, args []string, stdout, stder
 var (
 	// line is a flag as pflag prints it: its names and the type of its value, and its usage.
 	line = regexp.MustCompile(`^ +((?:-\w, )?--[\w-]+(?: \S+)?) {2,}(\S.*)$`)
-	// Usages end with a default. pflag adds it without a colon; with a colon it is a text of ours.
+	// Usages end with a default: without a colon if pflag added it, with a colon if we wrote it.
 	added   = regexp.MustCompile(`^(.*) \(default "?(.*?)"?\)$`)
 	written = regexp.MustCompile(`^(.*) \(default: (.*)\)$`)
 )

@@ -17,7 +17,7 @@ import (
 	"slices"
 )
 
-// directory has the documents, seen from the root of the repository.
+// directory is the directory of the documents, relative to the root of the repository.
 const directory = "docs"
 
 func main() {
@@ -36,7 +36,7 @@ func main() {
 // tables are the tables of a document, by the words of their first comments.
 type tables map[string]func() (string, error)
 
-// documents returns the documents whose tables are stale, by their files, with the tables as they have to be.
+// documents returns each document with a stale table, by file. In the returned texts, all tables are up to date.
 func documents(directory string) (map[string]string, error) {
 	all := map[string]tables{filepath.Join(directory, "flags.md"): flagTables()}
 	if err := addFieldTables(all, directory); err != nil {

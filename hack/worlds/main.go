@@ -6,8 +6,8 @@
 //
 //	worlds [-worlds N] [-first SEED] [-only REGEXP]
 //
-// A world is one run of a random test. For RedisClusters it is one random state, on which decide runs once. Worlds run in portions, and the
-// recording of a portion is deleted when it was replayed. Its exit code is 0 if all tests succeed and no plan differs.
+// A world is one run of a random test. For RedisClusters it is one random state, on which decide runs once. Worlds run in portions. The
+// command deletes the recording of a portion after it has replayed it. Its exit code is 0 if all tests succeed and no plan differs.
 package main
 
 import (
@@ -40,7 +40,7 @@ var random = map[string]string{
 	"rediscluster": "TestScenesAreReplayed",
 }
 
-// portion is how many worlds a recording has: the files of a portion have some 10 MB.
+// portion is the number of worlds in a recording: the files of a portion have some 10 MB.
 const portion = 500
 
 func main() {

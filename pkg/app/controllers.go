@@ -35,7 +35,7 @@ type environment struct {
 	recorder  record.EventRecorder
 	trace     *trace.Recorder
 
-	backupImage string // of the Jobs of RedisClusters; "" for none
+	backupImage string // the image of the backup Jobs of RedisClusters; "" for none
 }
 
 // controller is the part of a controller that the app uses.
@@ -44,7 +44,7 @@ type controller interface {
 	Loop() *loop.Loop
 }
 
-// registry makes every controller, by its name. Package permissions has what each of them needs.
+// registry maps the name of each controller to its constructor. Package permissions has the permissions that each needs.
 var registry = map[string]func(environment) (controller, error){
 	apiexamplea.Name: func(e environment) (controller, error) {
 		return apiexamplea.New(apiexamplea.Config{

@@ -13,8 +13,8 @@ import (
 	"github.com/glassback/glassback/pkg/metrics"
 )
 
-// metricsPort returns the handler of the metrics port. guard authorizes each path as a nonResourceURL. Without a guard, everybody can
-// reach the port, and it serves metrics alone. Profiles end with ctx: the server waits for them when it stops.
+// metricsPort returns the handler of the metrics port. guard authorizes each path as a nonResourceURL. Without a guard, any client can
+// reach the port, so the port serves only metrics. Profiles end with ctx, because a server that stops waits for them.
 func metricsPort(ctx context.Context, guard func(http.Handler) http.Handler) http.Handler {
 	handlers := map[string]http.Handler{"GET /metrics": metrics.Handler()}
 	if guard == nil {
@@ -41,8 +41,8 @@ func serveMux(handlers map[string]http.Handler) *http.ServeMux {
 	return mux
 }
 
-// untilDone lets a profile take longer than the ReadTimeout of the server, and ends it with ctx. net/http cancels a request whose
-// connection reaches that deadline, also if the whole request has been read. Package pprof extends the write deadline itself.
+// untilDone lets a profile take longer than the ReadTimeout of the server, and ends the profile with ctx. net/http cancels a request whose
+// connection reaches that deadline, even if the whole request has been read. Package pprof extends the write deadline itself.
 func untilDone(ctx context.Context, profile http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // If that fails, the profile ends early.

@@ -7,7 +7,7 @@
 //	        → permissions there → informers, webhooks, metrics → caches synced
 //	        → the Lease, if one leader is elected → controllers
 //
-// If the start cannot continue, it ends with one line that says what to do. If a server goes away later, nothing ends: watches
-// and syncs retry until it is back. The end is the reverse of the start: controllers drain, the operator releases the Lease to
-// the next one, the webhooks linger, and the probes answer to the last.
+// If the start cannot continue, the process ends with one line that says what to do. If the API server fails later, the process
+// continues: watches and syncs retry until the server answers again. The stop is the reverse of the start: controllers drain,
+// the operator releases the Lease, the webhooks linger, and the probes answer until the end.
 package app

@@ -37,9 +37,9 @@ var leases = coordinationv1.Resource("leases")
 // leaseServer is an API server that has one Lease.
 type leaseServer struct {
 	mu      sync.Mutex
-	lease   *coordinationv1.Lease // nil: none
+	lease   *coordinationv1.Lease // nil if the Lease does not exist
 	version int
-	changed chan struct{} // closed, and made anew, with every write
+	changed chan struct{} // closed and replaced with every write
 }
 
 func newLeaseServer() *leaseServer { return &leaseServer{changed: make(chan struct{})} }
@@ -54,7 +54,7 @@ func (s *leaseServer) holder() string {
 	return ptr.Deref(s.lease.Spec.HolderIdentity, "")
 }
 
-// answer does what a request asks for.
+// answer reads, creates or updates the Lease for a request, and returns the answer of an API server.
 func (s *leaseServer) answer(method string, body []byte) (*coordinationv1.Lease, *apierrors.StatusError) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,14 +83,14 @@ func (s *leaseServer) answer(method string, body []byte) (*coordinationv1.Lease,
 	return sent.DeepCopy(), nil
 }
 
-// watch sends the Lease, that this was the beginning, and then each state that lasts.
+// watch sends the Lease, a bookmark that ends the initial events, and then each change. Of changes in quick succession it sends the last.
 func (s *leaseServer) watch(w *io.PipeWriter, closed <-chan struct{}) {
 	send := func(kind string, object any) {
 		text, _ := json.Marshal(map[string]any{"type": kind, "object": object}) // A Lease can be encoded.
 		_, _ = w.Write(text)                                                    // The client may be gone.
 	}
 	sent := ""
-	for began := false; ; {
+	for bookmarked := false; ; {
 		s.mu.Lock()
 		lease, version, changed := s.lease.DeepCopy(), s.version, s.changed
 		s.mu.Unlock()
@@ -102,56 +102,57 @@ func (s *leaseServer) watch(w *io.PipeWriter, closed <-chan struct{}) {
 			sent = lease.ResourceVersion
 			send(kind, lease)
 		}
-		if !began {
-			began = true
-			mark := coordinationv1.Lease{TypeMeta: metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"}}
-			mark.ResourceVersion, mark.Annotations = strconv.Itoa(version), map[string]string{metav1.InitialEventsAnnotationKey: "true"}
-			send("BOOKMARK", mark)
+		if !bookmarked {
+			bookmarked = true
+			bookmark := coordinationv1.Lease{TypeMeta: metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"}}
+			bookmark.ResourceVersion, bookmark.Annotations = strconv.Itoa(version), map[string]string{metav1.InitialEventsAnnotationKey: "true"}
+			send("BOOKMARK", bookmark)
 		}
 		select {
 		case <-changed:
 		case <-closed:
-			_ = w.Close() // It never fails.
+			_ = w.Close() // Close never fails.
 			return
 		}
 	}
 }
 
-// line is the network between one operator and the server: how long a request takes there, and the answer back.
-type line struct {
+// network is the network between one operator and the server. delay returns how long a request takes to the server, and its answer to the
+// client.
+type network struct {
 	*leaseServer
 
 	mu    sync.Mutex
-	delay func(method string) (there, back time.Duration)
+	delay func(method string) (toServer, toClient time.Duration)
 }
 
 const never = 1000 * time.Hour
 
-func (l *line) set(delay func(method string) (there, back time.Duration)) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.delay = delay
+func (n *network) setDelay(delay func(method string) (toServer, toClient time.Duration)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.delay = delay
 }
 
-func quick(string) (there, back time.Duration) { return time.Millisecond, time.Millisecond }
+func quick(string) (toServer, toClient time.Duration) { return time.Millisecond, time.Millisecond }
 
-// watched is the body of a watch.
-type watched struct {
+// watchBody is the body of the answer to a watch.
+type watchBody struct {
 	io.Reader
 	close func()
 }
 
-func (w watched) Close() error { w.close(); return nil }
+func (b watchBody) Close() error { b.close(); return nil }
 
-func (l *line) RoundTrip(r *http.Request) (*http.Response, error) {
+func (n *network) RoundTrip(r *http.Request) (*http.Response, error) {
 	response := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Request: r}
 	if r.URL.Query().Get("watch") != "" {
 		reader, writer := io.Pipe()
 		closed := make(chan struct{})
 		stop := sync.OnceFunc(func() { close(closed); _ = reader.Close() })
 		context.AfterFunc(r.Context(), stop)
-		go l.watch(writer, closed)
-		response.Body = watched{reader, stop}
+		go n.watch(writer, closed)
+		response.Body = watchBody{reader, stop}
 		return response, nil
 	}
 	var body []byte
@@ -161,14 +162,14 @@ func (l *line) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 	}
-	l.mu.Lock()
-	there, back := l.delay(r.Method)
-	l.mu.Unlock()
-	if err := pause(r.Context(), there); err != nil {
+	n.mu.Lock()
+	toServer, toClient := n.delay(r.Method)
+	n.mu.Unlock()
+	if err := pause(r.Context(), toServer); err != nil {
 		return nil, err
 	}
-	lease, failed := l.answer(r.Method, body)
-	if err := pause(r.Context(), back); err != nil {
+	lease, failed := n.answer(r.Method, body)
+	if err := pause(r.Context(), toClient); err != nil {
 		return nil, err
 	}
 	var text []byte
@@ -195,25 +196,25 @@ func pause(ctx context.Context, d time.Duration) error {
 // contender is an operator that competes for the Lease.
 type contender struct {
 	*leadership
-	*line
+	*network
 
 	lostAt time.Time
-	end    func() // ends all that is only for the leader, and waits until the Lease is released
+	end    func() // ends the contender's run, and waits until it has released the Lease
 }
 
-// contend starts a contender, whose controllers take some time to end once the Lease is lost.
-func (s *leaseServer) contend(t *testing.T, take time.Duration, whenLost func(*contender)) *contender {
+// startContender starts a contender. If it loses the Lease, it calls onLost, and its controllers end after shutdown.
+func (s *leaseServer) startContender(t *testing.T, shutdown time.Duration, onLost func(*contender)) *contender {
 	t.Helper()
-	c := s.contender(t)
+	c := s.newContender(t)
 	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
 	var running sync.WaitGroup
 	running.Go(func() {
 		c.run(ctx, func() {
 			c.lostAt = time.Now()
-			if whenLost != nil {
-				whenLost(c)
+			if onLost != nil {
+				onLost(c)
 			}
-			time.Sleep(take)
+			time.Sleep(shutdown)
 			cancel()
 		})
 	})
@@ -221,12 +222,12 @@ func (s *leaseServer) contend(t *testing.T, take time.Duration, whenLost func(*c
 	return c
 }
 
-// contender returns a contender that does not run.
-func (s *leaseServer) contender(t *testing.T) *contender {
+// newContender returns a contender that does not run.
+func (s *leaseServer) newContender(t *testing.T) *contender {
 	t.Helper()
-	c := &contender{line: &line{leaseServer: s, delay: quick}}
+	c := &contender{network: &network{leaseServer: s, delay: quick}}
 	config := &rest.Config{
-		Host: "http://server", QPS: -1, Transport: c.line, ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON},
+		Host: "http://server", QPS: -1, Transport: c.network, ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON},
 	}
 	o := &options.Options{Lease: options.Lease{
 		Elect: true, Name: "glassback", Namespace: "glassback-system", Duration: 15 * time.Second,
@@ -239,12 +240,12 @@ func (s *leaseServer) contender(t *testing.T) *contender {
 	return c
 }
 
-// TestTwoNeverLead has a leader lose its API server right after a renewal. Controllers that do not
-// end are ended with the process, before another operator leads.
+// TestTwoNeverLead cuts a leader off from the API server right after a renewal. The process of that leader must end before another operator
+// leads, even if its controllers do not end.
 func TestTwoNeverLead(t *testing.T) {
-	for sentence, last := range map[string][]struct { // the delays of the last requests that the server gets
-		method      string
-		there, back time.Duration
+	for sentence, delays := range map[string][]struct { // of the last requests before the leader is cut off
+		method             string
+		toServer, toClient time.Duration
 	}{
 		"a renewal takes no time":                  {{http.MethodPut, 0, 0}},
 		"the answer to a renewal takes long":       {{http.MethodPut, 0, 4900 * time.Millisecond}},
@@ -259,70 +260,70 @@ func TestTwoNeverLead(t *testing.T) {
 		t.Run(sentence, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				server := newLeaseServer()
-				var ends time.Time // when the process of the first leader ends, whatever its controllers do
-				first := server.contend(t, 0, func(c *contender) { ends = time.Now().Add(c.left()) })
+				var processEnd time.Time // when the process of the first leader ends at the latest
+				first := server.startContender(t, 0, func(c *contender) { processEnd = time.Now().Add(c.left()) })
 				defer first.end()
 				<-first.leads
-				second := server.contend(t, 0, nil)
+				second := server.startContender(t, 0, nil)
 				defer second.end()
 				time.Sleep(time.Minute)
-				first.set(func(method string) (there, back time.Duration) {
-					if len(last) == 0 || last[0].method != method {
+				first.setDelay(func(method string) (toServer, toClient time.Duration) {
+					if len(delays) == 0 || delays[0].method != method {
 						return never, never
 					}
-					now := last[0]
-					last = last[1:]
-					return now.there, now.back
+					next := delays[0]
+					delays = delays[1:]
+					return next.toServer, next.toClient
 				})
 				<-second.leads
-				follows := time.Now()
+				secondLeads := time.Now()
 				synctest.Wait()
-				if ends.IsZero() {
-					t.Fatal("the first leader does not know that it leads no more")
+				if processEnd.IsZero() {
+					t.Fatal("the first leader has not noticed that it lost the Lease")
 				}
-				if ends.After(follows) {
-					t.Errorf("two lead for %s", ends.Sub(follows))
+				if processEnd.After(secondLeads) {
+					t.Errorf("two operators lead for %s", processEnd.Sub(secondLeads))
 				}
-				if left := ends.Sub(first.lostAt); left < time.Second {
-					t.Errorf("controllers have %s to end, want some time", left)
+				if left := processEnd.Sub(first.lostAt); left < time.Second {
+					t.Errorf("the controllers have %s to end, want 1s or more", left)
 				}
 			})
 		})
 	}
 }
 
-// TestALeaderThatEndsReleasesItsLease: whether it was asked to end, or got no answers any more.
+// TestALeaderThatEndsReleasesItsLease tests a leader that is asked to end, and a leader that no longer gets answers.
 func TestALeaderThatEndsReleasesItsLease(t *testing.T) {
-	const take = 500 * time.Millisecond
+	const shutdown = 500 * time.Millisecond
 	for sentence, test := range map[string]struct {
-		ends func(*contender)
+		end func(*contender)
 	}{
 		"it is asked to end": {func(c *contender) { go c.end() }},
-		"its renewals are stored, and no answer comes until it gives up": {func(c *contender) {
-			c.set(func(string) (there, back time.Duration) { return 0, never })
+		"the server stores its renewals, but it gets no answer until it gives up": {func(c *contender) {
+			c.setDelay(func(string) (toServer, toClient time.Duration) { return 0, never })
 		}},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				server := newLeaseServer()
-				first := server.contend(t, take, func(c *contender) { c.set(quick) })
+				first := server.startContender(t, shutdown, func(c *contender) { c.setDelay(quick) })
 				defer first.end()
 				<-first.leads
-				own := first.lock.Identity()
+				firstIdentity := first.lock.Identity()
 				time.Sleep(time.Minute)
-				second := server.contend(t, 0, nil)
+				second := server.startContender(t, 0, nil)
 				defer second.end()
 				time.Sleep(time.Second)
-				test.ends(first)
-				for server.holder() == own {
+				test.end(first)
+				for server.holder() == firstIdentity {
 					time.Sleep(100 * time.Millisecond)
 				}
-				if lost := first.lostAt; !lost.IsZero() && (time.Since(lost) < take || time.Since(lost) > take+time.Second) {
-					t.Errorf("the Lease is released %s after it was lost, want when the controllers have ended, after %s", time.Since(lost), take)
+				if lost := first.lostAt; !lost.IsZero() && (time.Since(lost) < shutdown || time.Since(lost) > shutdown+time.Second) {
+					t.Errorf("the Lease is released %s after it was lost, want soon after the controllers ended, at %s", time.Since(lost), shutdown)
 				}
-				began := time.Now()
+				released := time.Now()
 				<-second.leads
-				if took := time.Since(began); took > time.Second {
+				if took := time.Since(released); took > time.Second {
 					t.Errorf("the next operator leads %s after the Lease was released", took)
 				}
 			})
@@ -330,52 +331,52 @@ func TestALeaderThatEndsReleasesItsLease(t *testing.T) {
 	}
 }
 
-// TestSpansDoNotDelayTheReleaseOfTheLease has an operator end while its collector does not answer.
+// TestSpansDoNotDelayTheReleaseOfTheLease ends an operator whose collector of spans does not answer.
 func TestSpansDoNotDelayTheReleaseOfTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newLeaseServer()
-		first := server.contender(t)
-		asked := make(chan struct{})
+		first := server.newContender(t)
+		requested := make(chan struct{})
 		tracer, err := spans.Start(klog.NewContext(t.Context(), klog.Logger{}), spans.Config{
-			Endpoint: "http://collector:4318", Transport: hangs(asked),
+			Endpoint: "http://collector:4318", Transport: hangingCollector(requested),
 		})
 		must.Succeed(t, err)
 		op := &operator{leadership: first.leadership, selfCheck: &selfCheck{}, probes: newProbes()}
 		op.sendSpans(tracer)
 		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
 		defer cancel()
-		ended := make(chan error)
-		go func() { ended <- op.run(ctx) }()
+		result := make(chan error)
+		go func() { result <- op.run(ctx) }()
 		<-first.leads
 		key := trace.Object{Kind: "MyCronJob", Namespace: "default", Name: "a"}
 		for _, stage := range []trace.Stage{trace.Sync, trace.Done} {
 			tracer.Observe(trace.Event{Stage: stage, Source: "mycronjob", Object: key, For: key})
 		}
-		began := time.Now()
+		canceled := time.Now()
 		cancel()
-		<-asked
+		<-requested
 		time.Sleep(100 * time.Millisecond)
 		if holder := server.holder(); holder != "" {
 			t.Errorf("%s has the Lease while spans are sent", holder)
 		}
-		<-ended
-		if took := time.Since(began); took < time.Second || took > 5*time.Second {
+		<-result
+		if took := time.Since(canceled); took < time.Second || took > 5*time.Second {
 			t.Errorf("the operator waited %s for the collector", took)
 		}
 	})
 }
 
-// hangs is a collector that never answers. The channel is closed by the first request.
-type hangs chan struct{}
+// hangingCollector is a collector that never answers. Its first and only request closes the channel.
+type hangingCollector chan struct{}
 
-func (h hangs) RoundTrip(r *http.Request) (*http.Response, error) {
-	close(h)
+func (c hangingCollector) RoundTrip(r *http.Request) (*http.Response, error) {
+	close(c)
 	<-r.Context().Done()
 	return nil, r.Context().Err()
 }
 
-// TestAnAttemptIsNotGivenUpOnceItHasSucceeded is about a watch that is behind: it shows that another
-// one has the Lease at the moment when this operator gets it.
+// TestAnAttemptIsNotGivenUpOnceItHasSucceeded has a stale watch. The watch shows that another operator holds the Lease, while the
+// elector of this operator acquires the Lease.
 func TestAnAttemptIsNotGivenUpOnceItHasSucceeded(t *testing.T) {
 	for sentence, leadsFirst := range map[string]bool{"it leads": true, "it has given up": false} {
 		t.Run(sentence, func(t *testing.T) {
@@ -396,27 +397,28 @@ func TestAnAttemptIsNotGivenUpOnceItHasSucceeded(t *testing.T) {
 	}
 }
 
-// TestAfterALostLeaseTheProcessEndsOnlyIfControllersDoNot: webhooks, which have more time, are answered to the end.
+// TestAfterALostLeaseTheProcessEndsOnlyIfControllersDoNot tests await. If the controllers end in time, await lets the process continue,
+// because webhooks have more time to answer.
 func TestAfterALostLeaseTheProcessEndsOnlyIfControllersDoNot(t *testing.T) {
 	lease := options.Lease{Duration: 15 * time.Second, Deadline: 10 * time.Second, Retry: 2 * time.Second}
 	for sentence, test := range map[string]struct {
-		renewed time.Duration // since then
-		ends    time.Duration // 0: never
-		exits   time.Duration // 0: never
+		renewed time.Duration // the time from the last renewal to the loss
+		ends    time.Duration // the time from the loss to the end of the controllers; 0: they never end
+		exits   time.Duration // the time from the loss to the exit of the process; 0: it does not exit
 	}{
 		"controllers end at once":            {renewed: 12 * time.Second, ends: time.Millisecond},
 		"controllers end in time":            {renewed: 12 * time.Second, ends: 2 * time.Second},
 		"controllers do not end":             {renewed: 12 * time.Second, exits: 3 * time.Second},
 		"the loss was found late":            {renewed: 14 * time.Second, exits: time.Second},
-		"the Lease was taken by force early": {renewed: time.Second, exits: 3 * time.Second},
+		"another client overwrote the Lease": {renewed: time.Second, exits: 3 * time.Second},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				exited := time.Duration(0)
 				start := time.Now()
-				exit := klog.OsExit
+				osExit := klog.OsExit
 				klog.OsExit = func(int) { exited = time.Since(start) }
-				defer func() { klog.OsExit = exit }()
+				defer func() { klog.OsExit = osExit }()
 				leading, end := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
 				defer end()
 				if test.ends > 0 {
@@ -428,7 +430,7 @@ func TestAfterALostLeaseTheProcessEndsOnlyIfControllersDoNot(t *testing.T) {
 					t.Errorf("the process ends after %s, want %s", exited, test.exits)
 				}
 				if test.ends > 0 && time.Since(start) != test.ends {
-					t.Errorf("it waits for %s, want %s", time.Since(start), test.ends)
+					t.Errorf("it waits %s for the controllers, want %s", time.Since(start), test.ends)
 				}
 			})
 		})

@@ -57,13 +57,13 @@ import (
 	"github.com/glassback/glassback/pkg/trace"
 )
 
-// factories make the informers of one namespace, or of all. Each informer belongs to a generated factory, so that generated informers and
-// listers are used everywhere. The factory runs a pipeline.Informer in place of one of client-go.
+// factories make the informers of one namespace, or of all. Each informer, except those of watchSecret, belongs to a generated factory.
+// So generated informers and listers are used everywhere. The factory runs a pipeline.Informer in place of client-go's informer.
 type factories struct {
 	namespace string
 	queue     pipeline.Queue
 	clients   *clients.Clients
-	kube      map[selector]kubeinformers.SharedInformerFactory // see builtIn
+	kube      map[selector]kubeinformers.SharedInformerFactory // see addBuiltIn
 	glassback externalversions.SharedInformerFactory
 	trace     *trace.Recorder
 	informers []named // all informers except those of watchSecret
@@ -120,39 +120,39 @@ func (f *factories) shutdown() {
 	f.glassback.Shutdown()
 }
 
-// custom adds an informer for all objects of one of Glassback's custom resources.
-func (f *factories) custom(object runtime.Object, resource string, client rest.Interface) {
+// addCustom adds an informer for all objects of one of Glassback's custom resources.
+func (f *factories) addCustom(object runtime.Object, resource string, client rest.Interface) {
 	f.glassback.InformerFor(object, func(clientset versioned.Interface, _ time.Duration) cache.SharedIndexInformer {
 		return f.informer(object, resource, selector{}, withoutManagedFields, client, clientset)
 	})
 }
 
 func (f *factories) apiExampleAs() groupainformers.ApiExampleAInformer {
-	f.custom(&groupav1.ApiExampleA{}, "apiexampleas", f.clients.Glassback.GroupaV1().RESTClient())
+	f.addCustom(&groupav1.ApiExampleA{}, "apiexampleas", f.clients.Glassback.GroupaV1().RESTClient())
 	return f.glassback.Groupa().V1().ApiExampleAs()
 }
 
 func (f *factories) applications() appinformers.ApplicationInformer {
-	f.custom(&appv1.Application{}, "applications", f.clients.Glassback.AppV1().RESTClient())
+	f.addCustom(&appv1.Application{}, "applications", f.clients.Glassback.AppV1().RESTClient())
 	return f.glassback.App().V1().Applications()
 }
 
 func (f *factories) myCronJobs() mcjinformers.MyCronJobInformer {
-	f.custom(&mcjv1.MyCronJob{}, "mycronjobs", f.clients.Glassback.BatchV1().RESTClient())
+	f.addCustom(&mcjv1.MyCronJob{}, "mycronjobs", f.clients.Glassback.BatchV1().RESTClient())
 	return f.glassback.Batch().V1().MyCronJobs()
 }
 
 func (f *factories) redisClusters() redisinformers.RedisClusterInformer {
-	f.custom(&redisv1.RedisCluster{}, "redisclusters", f.clients.Glassback.RedisV1().RESTClient())
+	f.addCustom(&redisv1.RedisCluster{}, "redisclusters", f.clients.Glassback.RedisV1().RESTClient())
 	return f.glassback.Redis().V1().RedisClusters()
 }
 
 func (f *factories) ecsInstances() ecsinformers.ECSInstanceInformer {
-	f.custom(&ecsv1alpha1.ECSInstance{}, "ecsinstances", f.clients.Glassback.AlibabacloudV1alpha1().RESTClient())
+	f.addCustom(&ecsv1alpha1.ECSInstance{}, "ecsinstances", f.clients.Glassback.AlibabacloudV1alpha1().RESTClient())
 	return f.glassback.Alibabacloud().V1alpha1().ECSInstances()
 }
 
-// watchSecret returns an informer for one Secret. It belongs to no factory: the caller runs it, for as long as it needs that Secret.
+// watchSecret returns an informer for one Secret. The informer belongs to no factory: the caller runs it as long as the Secret is needed.
 func (f *factories) watchSecret(namespace, name string) cache.SharedIndexInformer {
 	client := f.clients.Kube.CoreV1().RESTClient()
 	return f.make(pipeline.Config{
@@ -164,10 +164,10 @@ func (f *factories) watchSecret(namespace, name string) cache.SharedIndexInforme
 	})
 }
 
-// builtIn adds an informer for the selected objects of a built-in resource, and returns its factory. trim drops the fields that nothing
-// reads. There is a factory for each selector: a factory has one informer for each type, and several controllers have children of a type,
-// each with a label of its own.
-func (f *factories) builtIn(
+// addBuiltIn adds an informer for the selected objects of a built-in resource, and returns its factory. trim drops the fields that nothing
+// reads. Each selector has its own factory, because a factory has only one informer for each type. Several controllers have children of
+// one type, and each controller selects its children by its own label.
+func (f *factories) addBuiltIn(
 	object runtime.Object, resource string, s selector, trim cache.TransformFunc, client rest.Interface,
 ) kubeinformers.SharedInformerFactory {
 	if f.kube[s] == nil {
@@ -181,84 +181,84 @@ func (f *factories) builtIn(
 
 func (f *factories) secret(name string) coreinformers.SecretInformer {
 	client := f.clients.Kube.CoreV1().RESTClient()
-	return f.builtIn(&corev1.Secret{}, "secrets", onlyObject(name), withoutManagedFields, client).Core().V1().Secrets()
+	return f.addBuiltIn(&corev1.Secret{}, "secrets", onlyObject(name), withoutManagedFields, client).Core().V1().Secrets()
 }
 
 func (f *factories) lease(name string) coordinationinformers.LeaseInformer {
 	client := f.clients.Kube.CoordinationV1().RESTClient()
-	return f.builtIn(&coordinationv1.Lease{}, "leases", onlyObject(name), withoutManagedFields, client).Coordination().V1().Leases()
+	return f.addBuiltIn(&coordinationv1.Lease{}, "leases", onlyObject(name), withoutManagedFields, client).Coordination().V1().Leases()
 }
 
 func (f *factories) mutatingWebhookConfiguration(name string) admissioninformers.MutatingWebhookConfigurationInformer {
 	client := f.clients.Kube.AdmissionregistrationV1().RESTClient()
-	return f.builtIn(&admissionregistrationv1.MutatingWebhookConfiguration{}, "mutatingwebhookconfigurations", onlyObject(name),
+	return f.addBuiltIn(&admissionregistrationv1.MutatingWebhookConfiguration{}, "mutatingwebhookconfigurations", onlyObject(name),
 		withoutManagedFields, client).Admissionregistration().V1().MutatingWebhookConfigurations()
 }
 
 func (f *factories) validatingWebhookConfiguration(name string) admissioninformers.ValidatingWebhookConfigurationInformer {
 	client := f.clients.Kube.AdmissionregistrationV1().RESTClient()
-	return f.builtIn(&admissionregistrationv1.ValidatingWebhookConfiguration{}, "validatingwebhookconfigurations", onlyObject(name),
+	return f.addBuiltIn(&admissionregistrationv1.ValidatingWebhookConfiguration{}, "validatingwebhookconfigurations", onlyObject(name),
 		withoutManagedFields, client).Admissionregistration().V1().ValidatingWebhookConfigurations()
 }
 
 func (f *factories) jobs(label string) batchinformers.JobInformer {
 	client := f.clients.Kube.BatchV1().RESTClient()
-	return f.builtIn(&batchv1.Job{}, "jobs", selector{label: label}, trimJob, client).Batch().V1().Jobs()
+	return f.addBuiltIn(&batchv1.Job{}, "jobs", selector{label: label}, trimJob, client).Batch().V1().Jobs()
 }
 
 func (f *factories) configMaps(label string) coreinformers.ConfigMapInformer {
 	client := f.clients.Kube.CoreV1().RESTClient()
-	return f.builtIn(&corev1.ConfigMap{}, "configmaps", selector{label: label}, withOwnManagedFields, client).Core().V1().ConfigMaps()
+	return f.addBuiltIn(&corev1.ConfigMap{}, "configmaps", selector{label: label}, withOwnManagedFields, client).Core().V1().ConfigMaps()
 }
 
 func (f *factories) deployments() appsinformers.DeploymentInformer {
 	client := f.clients.Kube.AppsV1().RESTClient()
-	return f.builtIn(&appsv1.Deployment{}, "deployments", selector{label: appv1.LabelApplication}, trimDeployment, client).
+	return f.addBuiltIn(&appsv1.Deployment{}, "deployments", selector{label: appv1.LabelApplication}, trimDeployment, client).
 		Apps().V1().Deployments()
 }
 
 func (f *factories) services(label string) coreinformers.ServiceInformer {
 	client := f.clients.Kube.CoreV1().RESTClient()
-	return f.builtIn(&corev1.Service{}, "services", selector{label: label}, withOwnManagedFields, client).Core().V1().Services()
+	return f.addBuiltIn(&corev1.Service{}, "services", selector{label: label}, withOwnManagedFields, client).Core().V1().Services()
 }
 
 func (f *factories) ingresses() networkinginformers.IngressInformer {
 	client := f.clients.Kube.NetworkingV1().RESTClient()
-	return f.builtIn(&networkingv1.Ingress{}, "ingresses", selector{label: appv1.LabelApplication}, withOwnManagedFields, client).
+	return f.addBuiltIn(&networkingv1.Ingress{}, "ingresses", selector{label: appv1.LabelApplication}, withOwnManagedFields, client).
 		Networking().V1().Ingresses()
 }
 
 func (f *factories) autoscalers() autoscalinginformers.HorizontalPodAutoscalerInformer {
 	client := f.clients.Kube.AutoscalingV2().RESTClient()
-	return f.builtIn(&autoscalingv2.HorizontalPodAutoscaler{}, "horizontalpodautoscalers", selector{label: appv1.LabelApplication},
+	return f.addBuiltIn(&autoscalingv2.HorizontalPodAutoscaler{}, "horizontalpodautoscalers", selector{label: appv1.LabelApplication},
 		withOwnManagedFields, client).Autoscaling().V2().HorizontalPodAutoscalers()
 }
 
 func (f *factories) budgets(label string) policyinformers.PodDisruptionBudgetInformer {
 	client := f.clients.Kube.PolicyV1().RESTClient()
-	return f.builtIn(&policyv1.PodDisruptionBudget{}, "poddisruptionbudgets", selector{label: label}, withOwnManagedFields, client).
+	return f.addBuiltIn(&policyv1.PodDisruptionBudget{}, "poddisruptionbudgets", selector{label: label}, withOwnManagedFields, client).
 		Policy().V1().PodDisruptionBudgets()
 }
 
 func (f *factories) networkPolicies() networkinginformers.NetworkPolicyInformer {
 	client := f.clients.Kube.NetworkingV1().RESTClient()
-	return f.builtIn(&networkingv1.NetworkPolicy{}, "networkpolicies", selector{label: redisv1.LabelRedisCluster}, withOwnManagedFields,
+	return f.addBuiltIn(&networkingv1.NetworkPolicy{}, "networkpolicies", selector{label: redisv1.LabelRedisCluster}, withOwnManagedFields,
 		client).Networking().V1().NetworkPolicies()
 }
 
 func (f *factories) pods() coreinformers.PodInformer {
 	client := f.clients.Kube.CoreV1().RESTClient()
-	return f.builtIn(&corev1.Pod{}, "pods", selector{label: redisv1.LabelRedisCluster}, trimPod, client).Core().V1().Pods()
+	return f.addBuiltIn(&corev1.Pod{}, "pods", selector{label: redisv1.LabelRedisCluster}, trimPod, client).Core().V1().Pods()
 }
 
 func (f *factories) claims() coreinformers.PersistentVolumeClaimInformer {
 	client := f.clients.Kube.CoreV1().RESTClient()
-	return f.builtIn(&corev1.PersistentVolumeClaim{}, "persistentvolumeclaims", selector{label: redisv1.LabelRedisCluster},
+	return f.addBuiltIn(&corev1.PersistentVolumeClaim{}, "persistentvolumeclaims", selector{label: redisv1.LabelRedisCluster},
 		withoutManagedFields, client).Core().V1().PersistentVolumeClaims()
 }
 
-// watchBackoff is the backoff of a watch that reconnects. client-go's own backoff grows to half a minute: Jobs that are due
-// would wait so long after the API server is back.
+// watchBackoff is the backoff while LIST or WATCH fails. client-go's own backoff grows to half a minute: after an outage of the API
+// server, Jobs that are due would wait that long.
 var watchBackoff = wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 10, Cap: 4 * time.Second}
 
 // informer makes an informer that runs for as long as the factories do.
@@ -277,7 +277,7 @@ func (f *factories) informer(
 	return made
 }
 
-// shared holds the resources of which several controllers have children.
+// shared holds the resources that are children of several controllers.
 var shared = sets.New("configmaps", "services", "poddisruptionbudgets", "jobs")
 
 func (f *factories) make(config pipeline.Config) *pipeline.Informer {
@@ -294,7 +294,7 @@ func (f *factories) make(config pipeline.Config) *pipeline.Informer {
 	return made
 }
 
-// listWatch reads the selected objects of a resource.
+// listWatch returns a ListerWatcher of the selected objects.
 func listWatch(client rest.Interface, clientset any, resource, namespace string, s selector) cache.ListerWatcher {
 	lw := cache.NewFilteredListWatchFromClient(client, resource, namespace, func(options *metav1.ListOptions) {
 		options.LabelSelector, options.FieldSelector = s.label, s.field
@@ -323,7 +323,7 @@ func withOwnManagedFields(obj any) (any, error) {
 	return obj, nil
 }
 
-// trimDeployment drops what withOwnManagedFields drops. It also makes a Deployment and its Pod template share one map of equal labels.
+// trimDeployment drops what withOwnManagedFields drops. If a Deployment and its Pod template have equal labels, they then share one map.
 func trimDeployment(obj any) (any, error) {
 	if d, ok := obj.(*appsv1.Deployment); ok && maps.Equal(d.Labels, d.Spec.Template.Labels) {
 		d.Spec.Template.Labels = d.Labels

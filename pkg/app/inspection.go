@@ -21,7 +21,7 @@ import (
 	"github.com/glassback/glassback/pkg/version"
 )
 
-// keptStages is how many stages of all objects together the trace keeps for the page.
+// keptStages is how many trace events, of all objects together, are kept for the page.
 const keptStages = 8192
 
 // inspection returns the handler of the page, which shows everything that runs.
@@ -66,7 +66,7 @@ func instance() string {
 	return host
 }
 
-// page is the handler of a page on loopback. During the start it answers 503, with the step that the start waits for.
+// page is the handler of a page on loopback. During the start it answers 503, and names the step that the start waits for.
 type page struct {
 	probes  *probes
 	handler atomic.Pointer[http.Handler] // nil during the start
@@ -80,8 +80,8 @@ func (p *page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, fmt.Sprintf("the operator is not ready yet: %v; try again in some seconds", p.probes.step()), http.StatusServiceUnavailable)
 }
 
-// serveInspection makes the page, and serves it if it has an address. If it listens only on loopback, it serves every client. Else it
-// uses HTTPS, and serves the API only to users that may get the paths below /inspect/. The recorder gets what the page shows.
+// serveInspection makes the page, and serves it if it has an address. On loopback, the page serves every client. On another address, it
+// uses HTTPS, and serves its API only to users that may get the paths below /inspect/. The recorder records the overview of the page.
 func (s *servers) serveInspection(
 	o *options.Options, kube kubernetes.Interface, op *operator, stages *trace.Recorder, recorder *recording.Recorder,
 ) error {
@@ -93,7 +93,7 @@ func (s *servers) serveInspection(
 	if !secure {
 		guard = nil
 	}
-	shown, err := op.inspection(s.ctx, o, stages, guard) // The page also shows the end.
+	shown, err := op.inspection(s.ctx, o, stages, guard) // s.ctx outlives the operator's context: the page also shows the stop.
 	if err != nil {
 		return err
 	}

@@ -31,7 +31,7 @@ import (
 )
 
 // leadership is the right to run controllers. Only the operator that holds the Lease has it. client-go's elector acquires and renews the
-// Lease. A standby does not poll the Lease but watches it. It takes the Lease over when it is released, or is not renewed for its duration.
+// Lease. A standby watches the Lease and does not poll it. It takes over a Lease that is released, or not renewed for its duration.
 //
 // leadership corrects two faults of the elector. First, the elector would release the Lease while controllers still run: run releases it
 // after they have ended. Second, the elector counts the time for which it may lead from the answer to its last request. The API server may
@@ -86,13 +86,13 @@ func newLeadership(o *options.Options, c *clients.Clients, recorder record.Event
 	}
 	l.elector, err = leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Name:          o.Lease.Name,
-		Lock:          patientLock{l.lock, l},
+		Lock:          watchedLock{l.lock, l},
 		LeaseDuration: o.Lease.Duration,
 		RenewDeadline: o.Lease.Deadline,
 		RetryPeriod:   o.Lease.Retry,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: l.started,
-			OnStoppedLeading: func() {}, // run sees it
+			OnStoppedLeading: func() {}, // Then elector.Run returns: see attempt.
 		},
 	})
 	if err != nil {
@@ -100,7 +100,7 @@ func newLeadership(o *options.Options, c *clients.Clients, recorder record.Event
 	}
 	l.watch = newFactories(c, namespace, o.Queue, nil)
 	informer := l.watch.lease(o.Lease.Name).Informer()
-	// A deleted Lease is not free: its leader creates it again, if it is still running.
+	// A deletion does not free the Lease: a leader that still runs creates it again.
 	_, err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { l.record(obj) },
 		UpdateFunc: func(_, obj any) { l.record(obj) },
@@ -108,8 +108,8 @@ func newLeadership(o *options.Options, c *clients.Clients, recorder record.Event
 	return l, err
 }
 
-// identity is unique to this Pod or, outside of a cluster, to this process. If the process of a leader dies, the next process in the same
-// Pod can lead at once.
+// identity returns a name that is unique to this Pod or, outside of a cluster, to this process. If the process of a leader dies, the next
+// process in the same Pod can lead at once.
 func identity() (string, error) {
 	if pod, uid := os.Getenv("POD_NAME"), os.Getenv("POD_UID"); pod != "" && uid != "" {
 		return pod + "_" + uid, nil
@@ -122,8 +122,8 @@ func identity() (string, error) {
 }
 
 // run competes for the Lease until ctx is done, and then releases it. The leader's goroutines must have ended before ctx is done. If this
-// operator loses the Lease, run calls lost, which returns when these goroutines have ended. Then run releases the Lease as well: this
-// operator may still hold it, if only answers of the API server were lost.
+// operator loses the Lease, run calls lost, which returns when these goroutines have ended. Then run also releases the Lease: this
+// operator may still hold it, if only the answers of the API server did not arrive.
 func (l *leadership) run(ctx context.Context, lost func()) {
 	logger := klog.FromContext(ctx).WithValues("lease", l.lock.Describe(), "identity", l.lock.Identity())
 	ctx = klog.NewContext(ctx, logger)
@@ -167,15 +167,15 @@ func (l *leadership) renew(record *resourcelock.LeaderElectionRecord) {
 	l.expiry.Reset(time.Until(l.renewed) + l.Deadline + l.Retry)
 }
 
-// left returns the time in which a leader that has lost its Lease must end. It is less than margin if the leader noticed the loss late.
+// left returns how long a leader that has lost its Lease may still run. It is less than Margin if the leader noticed the loss late.
 func (l *leadership) left() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return min(l.Margin(), time.Until(l.renewed)+l.Duration)
 }
 
-// await waits until the context leading ends, which is after the controllers have ended. If that takes longer than left, it ends the
-// process.
+// await waits until the context leading ends, which happens after the controllers have ended. If they take longer than left, await ends
+// the process.
 func (l *leadership) await(leading context.Context) {
 	select {
 	case <-leading.Done():
@@ -188,7 +188,7 @@ func (l *leadership) await(leading context.Context) {
 // flushPatience is the longest time that the process waits to write its log before it ends.
 const flushPatience = 100 * time.Millisecond
 
-// started is called by the elector once it has the Lease.
+// started closes leads. The elector calls it when it has acquired the Lease.
 func (l *leadership) started(ctx context.Context) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -197,7 +197,7 @@ func (l *leadership) started(ctx context.Context) {
 	}
 }
 
-// stopWaiting ends an attempt of the elector, unless this operator leads already.
+// stopWaiting ends an attempt of the elector, unless this operator leads already. It returns whether this operator leads.
 func (l *leadership) stopWaiting(giveUp context.CancelFunc) (leads bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -233,7 +233,7 @@ func (l *leadership) yield(attempt context.Context, giveUp context.CancelFunc) {
 	}
 }
 
-// lost asks the API server whether another operator holds the Lease, since the watch may be behind.
+// lost reads the live Lease, since the watch may be stale, and reports whether this operator no longer holds it.
 func (l *leadership) lost(ctx context.Context) bool {
 	ctx, cancel := l.patience(ctx)
 	defer cancel()
@@ -241,12 +241,12 @@ func (l *leadership) lost(ctx context.Context) bool {
 	return err == nil && ptr.Deref(lease.Spec.HolderIdentity, "") != l.lock.Identity()
 }
 
-// patience bounds one request, so that a request without an answer leaves time for another one.
+// patience returns a context with the timeout of one request: a request without an answer leaves time for a second request.
 func (l *leadership) patience(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, max(time.Second, l.Deadline/2))
 }
 
-// awaitFree waits until this operator may take the Lease. It returns false if ctx is done before.
+// awaitFree waits until this operator may take the Lease. It returns false if ctx ends first.
 func (l *leadership) awaitFree(ctx context.Context, logger klog.Logger) bool {
 	last := ""
 	for ctx.Err() == nil {
@@ -269,8 +269,8 @@ func (l *leadership) awaitFree(ctx context.Context, logger klog.Logger) bool {
 	return false
 }
 
-// free reports whether this operator may take the Lease, by the last snapshot. Otherwise it may take it after wait, unless the Lease
-// changes: then changed is closed.
+// free reports whether this operator may take the Lease, by the last snapshot. If not, it may take the Lease after wait, unless the Lease
+// changes. changed is closed when the Lease changes.
 func (l *leadership) free() (free bool, wait time.Duration, changed <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -287,8 +287,8 @@ func (l *leadership) holder() string {
 	return l.last.holder
 }
 
-// record updates the snapshot from the watch. The times in the Lease are of another machine's clock, so only the time at which this process
-// first receives a renewal counts.
+// record updates the snapshot from the watch. The times in the Lease come from another machine's clock, so only the time at which this
+// process receives a renewal counts.
 func (l *leadership) record(obj any) {
 	lease, ok := obj.(*coordinationv1.Lease)
 	if !ok {
@@ -305,15 +305,15 @@ func (l *leadership) record(obj any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if before := l.last; before.holder == now.holder && before.renewed.Equal(now.renewed) && before.duration == now.duration {
-		return // The change is not a renewal: for example, of a label.
+		return // The change is no renewal; for example, only a label changed.
 	}
 	l.last = now
 	close(l.changed)
 	l.changed = make(chan struct{})
 }
 
-// release releases the Lease if this operator holds it. It reads the Lease first: after a lost answer, this operator may hold it without
-// knowing.
+// release releases the Lease if this operator holds it. It reads the Lease first: if the answer to a request did not arrive, this operator
+// does not know whether it holds the Lease.
 func (l *leadership) release(ctx context.Context, logger klog.Logger) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releasePatience)
 	defer cancel()
@@ -345,7 +345,7 @@ const (
 	releaseRetry    = 100 * time.Millisecond
 )
 
-// check returns an error if this leader has not renewed the Lease for a long time and has not ended either. The kubelet then restarts it.
+// check returns an error if this leader still runs long after its Lease has expired. Then the kubelet restarts the container.
 func (l *leadership) check(context.Context) error { return l.elector.Check(leaseTolerance) }
 
 const leaseTolerance = 20 * time.Second

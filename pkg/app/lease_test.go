@@ -99,7 +99,7 @@ func TestTheElectorSeesALeaseAsTheWatchHas(t *testing.T) {
 		lock := &stored{record: resourcelock.LeaderElectionRecord{HolderIdentity: otherIdentity, RenewTime: metav1.NewTime(renewed)}}
 		l := &leadership{Lease: options.Lease{Deadline: 10 * time.Second}, lock: lock, changed: make(chan struct{})}
 		holder := func() string {
-			record, _, err := patientLock{lock, l}.Get(t.Context())
+			record, _, err := watchedLock{lock, l}.Get(t.Context())
 			must.Succeed(t, err)
 			return record.HolderIdentity
 		}

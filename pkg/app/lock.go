@@ -9,14 +9,14 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// patientLock shows the elector a Lease as free that has not been renewed for its duration, as
-// the watch has seen it. The elector itself would only begin to count when it first asks.
-type patientLock struct {
+// watchedLock returns a Lease to the elector as free if the watch has shown no renewal for the Lease's duration. Without watchedLock, the
+// elector would count that duration from its own first request.
+type watchedLock struct {
 	resourcelock.Interface
 	leadership *leadership
 }
 
-func (p patientLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+func (p watchedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	ctx, cancel := p.leadership.patience(ctx)
 	defer cancel()
 	record, raw, err := p.Interface.Get(ctx)
@@ -26,16 +26,16 @@ func (p patientLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecor
 	return record, raw, err
 }
 
-func (p patientLock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+func (p watchedLock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	return p.write(ctx, record, p.Interface.Create)
 }
 
-func (p patientLock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+func (p watchedLock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	return p.write(ctx, record, p.Interface.Update)
 }
 
-// write creates or updates the Lease.
-func (p patientLock) write(ctx context.Context, record resourcelock.LeaderElectionRecord,
+// write sends request, which creates or updates the Lease, and records the renewal.
+func (p watchedLock) write(ctx context.Context, record resourcelock.LeaderElectionRecord,
 	request func(context.Context, resourcelock.LeaderElectionRecord) error,
 ) error {
 	ctx, cancel := p.leadership.patience(ctx)
@@ -47,7 +47,7 @@ func (p patientLock) write(ctx context.Context, record resourcelock.LeaderElecti
 	return err
 }
 
-// expired reports whether another operator has a Lease that the watch has shown for longer than it lasts.
+// expired reports whether record is another operator's, and the watch has shown it unchanged for longer than its duration.
 func (l *leadership) expired(record *resourcelock.LeaderElectionRecord) bool {
 	free, _, _ := l.free()
 	l.mu.Lock()

@@ -18,16 +18,16 @@ import (
 	"github.com/glassback/glassback/pkg/options"
 )
 
-// setUpLogging configures the log of the process. No part of the process logs before it, and it is called once.
+// setUpLogging configures the log of the process. Call it once, before any part of the process logs.
 //
 // It limits the verbosity to options.MaxVerbosity. From 8 on client-go logs the bodies of requests and responses (logBody in its
 // rest/request.go): the data of Secrets, and the tokens in TokenReviews and TokenRequests.
 //
 // The limit is on the configuration of the log, and not on a client, a transport or a context. A rest.Request logs bodies itself: no
-// transport sees those records. It takes the logger of the context that its caller passes, and a caller may forget to limit that one. But
-// every logger of the process derives from the one that setUpLogging configures, and asks it for the verbosity. So the limit also holds for
-// clients and calls that are yet to be written. The linter keeps code from making a logger, or from changing the verbosity, in another way
-// (.golangci.yml, forbidigo); TestNoClientLogsABody shows it for every client, and fails if client-go logs bodies below 8.
+// transport sees those records. It uses the logger in the caller's context, and a caller may forget to limit that logger. But every logger
+// of the process derives from the one that setUpLogging configures, and asks it for the verbosity. So the limit also holds for future
+// clients and calls. The linter (.golangci.yml, forbidigo) forbids other ways to make a logger or to change the verbosity.
+// TestNoClientLogsABody checks every client, and fails if client-go logs bodies below 8.
 func setUpLogging(ctx context.Context, config *logsapi.LoggingConfiguration) error {
 	limited := config.Verbosity > options.MaxVerbosity
 	config.Verbosity = min(config.Verbosity, options.MaxVerbosity)
@@ -44,11 +44,11 @@ func setUpLogging(ctx context.Context, config *logsapi.LoggingConfiguration) err
 	return nil
 }
 
-// setVerbosity changes the verbosity of the log until the process ends. The body of the request is the new verbosity, as at the
-// endpoint of this name in the components of Kubernetes. It refuses what setUpLogging limits. It does not change --vmodule.
+// setVerbosity changes the verbosity of the log until the process ends. The body of the request is the new verbosity, as for the
+// same endpoint of Kubernetes components. setVerbosity rejects a verbosity above options.MaxVerbosity. It does not change --vmodule.
 func setVerbosity(w http.ResponseWriter, r *http.Request) {
 	body := make([]byte, len("7\n")+1)
-	n, _ := io.ReadFull(r.Body, body) // It fails unless the body is too long.
+	n, _ := io.ReadFull(r.Body, body) // No error means that the body is too long.
 	text := strings.TrimSpace(string(body[:n]))
 	level, err := strconv.ParseUint(text, 10, 8)
 	if err != nil || n == len(body) || level > options.MaxVerbosity {

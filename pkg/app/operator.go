@@ -22,7 +22,7 @@ import (
 	"github.com/glassback/glassback/pkg/version"
 )
 
-// drainPatience is the time that running syncs have to end when the operator stops.
+// drainPatience is the longest time that running syncs may take to end when the operator stops.
 const drainPatience = 20 * time.Second
 
 // operator holds the parts that run after the start:
@@ -30,8 +30,8 @@ const drainPatience = 20 * time.Second
 //	every replica   caches, webhooks, leader election
 //	the leader      controllers
 //
-// The controllers end first: their last syncs still read the caches, and the Lease still allows their writes. Then the operator
-// releases the Lease, and another one takes over. The webhooks answer for a little longer.
+// At a stop, the controllers end first: their last syncs still read the caches, and the Lease still allows their writes. Then the
+// operator releases the Lease, and another operator takes over. The webhooks answer a little longer.
 type operator struct {
 	workers    int
 	scopes     []*scope
@@ -47,7 +47,7 @@ type operator struct {
 type scope struct {
 	informers   *factories
 	controllers []controller
-	synced      chan struct{} // closed once its caches are synced
+	synced      chan struct{} // closed once the caches are synced
 }
 
 func newOperator(
@@ -85,7 +85,7 @@ func newControllers(e environment, names []string) ([]controller, error) {
 	return made, nil
 }
 
-// require adds the conditions of this operator to the probes.
+// require makes the probes depend on the parts of this operator.
 func (o *operator) require(p *probes) {
 	o.probes = p
 	for _, s := range o.scopes {
@@ -118,7 +118,7 @@ func (o *operator) sendSpans(tracer *spans.Tracer) {
 	}
 }
 
-// record has recorder record the decisions of each sync.
+// record makes recorder record the decisions of each sync.
 func (o *operator) record(recorder *recording.Recorder) {
 	o.recorder = recorder
 	for _, s := range o.scopes {
@@ -128,15 +128,15 @@ func (o *operator) record(recorder *recording.Recorder) {
 	}
 }
 
-// run runs all parts until ctx ends, or until one of them fails. It returns the error of that part.
+// run runs all parts until ctx ends, or until one part fails. It returns the error of that part, or the error of ctx.
 func (o *operator) run(ctx context.Context) error {
 	logger := klog.FromContext(ctx)
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	drain, cutShort := drainContext(ctx)
-	defer cutShort()
-	leading, abdicate := context.WithCancel(context.WithoutCancel(ctx))
-	defer abdicate()
+	drain, endDrain := drainContext(ctx)
+	defer endDrain()
+	leading, stopLeading := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopLeading()
 	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopServing()
 
@@ -149,7 +149,7 @@ func (o *operator) run(ctx context.Context) error {
 		others.Go(func() {
 			o.compete(ctx, leading, func() {
 				stop(errLeaseLost)
-				cutShort() // Another operator may lead soon.
+				endDrain() // Another operator may lead soon.
 				o.leadership.await(leading)
 			})
 		})
@@ -168,9 +168,9 @@ func (o *operator) run(ctx context.Context) error {
 	logger.Info("Stopping", "drainPatience", drainPatience)
 	o.probes.say(errors.New("stopping"))
 	controllers.Wait()
-	abdicate()
+	stopLeading()
 	stopServing()
-	o.tracer.Stop() // while the Lease is released, and the webhooks linger
+	o.tracer.Stop() // meanwhile, the Lease is released and the webhooks still answer
 	o.recorder.Stop()
 	others.Wait()
 	return context.Cause(ctx)
@@ -198,8 +198,8 @@ func (o *operator) leads() <-chan struct{} {
 	return closed
 }
 
-// run runs the informers until ctx ends, and the controllers as soon as the caches are synced and leads is closed. It returns when all of
-// them have ended: the controllers first, since their last syncs still read the caches.
+// run starts the informers, and starts the controllers when the caches are synced and leads is closed. After ctx has ended, it waits for
+// the controllers. Then it stops the informers: the last syncs still read the caches.
 func (s *scope) run(ctx, drain context.Context, workers int, leads <-chan struct{}) {
 	logger := klog.FromContext(ctx)
 	if s.informers.namespace != "" {

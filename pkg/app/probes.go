@@ -20,14 +20,14 @@ import (
 // probePatience is how long one check of a probe may take. The kubelet waits for a second by default.
 const probePatience = 900 * time.Millisecond
 
-// condition is one thing that a probe asks for.
+// condition is one requirement of a probe.
 type condition struct {
 	name  string
 	check func(context.Context) error
 }
 
-// probe answers in the format of the API server's probes: "ok" if all conditions hold, and otherwise a line for each condition with its
-// error. With ?verbose in the request, it always answers with these lines.
+// probe answers in the format of the API server's probes: "ok" if all conditions hold. If one fails, or for a request with ?verbose, the
+// answer has a line for each condition, with its error.
 type probe struct {
 	name string
 
@@ -42,35 +42,32 @@ func (p *probe) require(name string, check func(context.Context) error) {
 	p.conditions = append(p.conditions, condition{name, check})
 }
 
-// check returns a line for each condition, and the error of the first that does not hold.
-func (p *probe) check(ctx context.Context) (lines []string, err error) {
+// check returns a line for each condition, and whether all hold.
+func (p *probe) check(ctx context.Context) (lines []string, ok bool) {
 	p.mu.Lock()
 	conditions := slices.Clone(p.conditions)
 	p.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, probePatience)
 	defer cancel()
+	ok = true
 	for _, c := range conditions {
-		switch failed := c.check(ctx); {
-		case failed == nil:
+		if err := c.check(ctx); err != nil {
+			lines, ok = append(lines, "[-]"+c.name+" failed: "+strings.Join(strings.Fields(err.Error()), " ")), false
+		} else {
 			lines = append(lines, "[+]"+c.name+" ok")
-		default:
-			lines = append(lines, "[-]"+c.name+" failed: "+strings.Join(strings.Fields(failed.Error()), " "))
-			if err == nil {
-				err = fmt.Errorf("%s: %w", c.name, failed)
-			}
 		}
 	}
-	return lines, err
+	return lines, ok
 }
 
 func (p *probe) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	lines, err := p.check(r.Context())
+	lines, ok := p.check(r.Context())
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Cache-Control", "no-store")
 	_, verbose := r.URL.Query()["verbose"]
 	switch {
-	case err != nil:
+	case !ok:
 		w.WriteHeader(http.StatusServiceUnavailable)
 		fmt.Fprintf(w, "%s\n%s check failed\n", strings.Join(lines, "\n"), p.name)
 	case verbose:
@@ -80,12 +77,13 @@ func (p *probe) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// probes are the liveness and readiness probes: whether the kubelet must restart this process, and whether the process can do its work.
+// probes are the liveness probe, which says whether the kubelet must restart this container, and the readiness probe, which says
+// whether the operator can do its work.
 type probes struct {
 	live, ready probe
 
 	mu    sync.Mutex
-	stage error // the step that the start waits for, or "stopping"; nil in between
+	stage error // the step that the start waits for; nil after the start; "stopping" at the end
 }
 
 func newProbes() *probes {
@@ -95,7 +93,7 @@ func newProbes() *probes {
 	return p
 }
 
-// say sets the error in the answer of readyz: the step that the operator waits for. nil means none.
+// say sets stage, the error of the condition "started" of readyz; nil means that the condition holds.
 func (p *probes) say(stage error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -116,10 +114,10 @@ func (p *probes) handler() http.Handler {
 	return mux
 }
 
-// watchPatience is how long a watch may be without an answer before the operator is not ready. A server that is started again takes less.
+// watchPatience is how long an informer may be without a WATCH before the operator is not ready. A restart of the API server takes less.
 const watchPatience = time.Minute
 
-// requireCaches makes the informers of f a condition for being ready. suffix distinguishes the conditions of several scopes.
+// requireCaches makes readiness depend on the informers of f. suffix distinguishes the conditions of several scopes.
 func (p *probes) requireCaches(suffix string, f *factories) {
 	p.ready.require("caches"+suffix, func(context.Context) error {
 		for _, i := range f.informers {
@@ -146,7 +144,7 @@ func because(err error) string {
 	return ": " + err.Error()
 }
 
-// requireWebhooks adds that the port of the webhooks is open, and shows a certificate.
+// requireWebhooks makes readiness depend on the port of the webhooks, which must be open and present a certificate that has not expired.
 func (p *probes) requireWebhooks(w *webhooks) {
 	address := w.listener.Addr().String()
 	p.ready.require("webhook-server", func(ctx context.Context) error {
@@ -170,7 +168,7 @@ func (p *probes) requireWebhooks(w *webhooks) {
 	})
 }
 
-// shown returns the certificate that a TLS server of this process presents, for any host name.
+// shown returns the certificate that a TLS server of this process presents. It does not verify the certificate.
 func shown(ctx context.Context, address string) (*x509.Certificate, error) {
 	dialer := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // It is this very process.
 	conn, err := dialer.DialContext(ctx, "tcp", address)
@@ -178,9 +176,6 @@ func shown(ctx context.Context, address string) (*x509.Certificate, error) {
 		return nil, err
 	}
 	defer conn.Close()
-	secured, ok := conn.(*tls.Conn)
-	if !ok || len(secured.ConnectionState().PeerCertificates) == 0 {
-		return nil, errors.New("none is shown")
-	}
-	return secured.ConnectionState().PeerCertificates[0], nil
+	// A tls.Dialer returns a *tls.Conn. Its handshake fails if the server shows no certificate.
+	return conn.(*tls.Conn).ConnectionState().PeerCertificates[0], nil
 }

@@ -11,9 +11,11 @@ import (
 	"math"
 	"runtime/debug"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/record"
@@ -31,7 +33,7 @@ import (
 	"github.com/glassback/glassback/pkg/version"
 )
 
-// Run runs the operator until ctx ends, and returns the process's exit code. A refusal is one line on stderr.
+// Run runs the operator until ctx ends, and returns the process's exit code. It prints an error as one line on stderr.
 func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	o, err := options.Parse(args, stdout)
 	if err != nil {
@@ -116,7 +118,7 @@ func run(ctx context.Context, o *options.Options) error {
 	return op.run(ctx)
 }
 
-// newEventRecorder returns a recorder whose events the API server gets, in the background.
+// newEventRecorder returns a recorder that sends events to the API server in the background, and a function that stops it.
 func newEventRecorder(c *clients.Clients) (record.EventRecorder, func(), error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), glassbackscheme.AddToScheme(scheme)); err != nil {
@@ -127,8 +129,8 @@ func newEventRecorder(c *clients.Clients) (record.EventRecorder, func(), error) 
 	return broadcaster.NewRecorder(scheme, corev1.EventSource{Component: "glassback"}), broadcaster.Shutdown, nil
 }
 
-// newStages returns the recorder that every stage reports to. It returns nil if there is no page, no tracer, no recorder, and the log
-// has no stages.
+// newStages returns the recorder that every stage reports to, and a function that ends its log. The recorder is nil if nothing reads it:
+// there is no page, no tracer and no recorder, and the log shows no stages.
 func newStages(logger klog.Logger, o *options.Options, tracer *spans.Tracer, recorder *recording.Recorder) (*trace.Recorder, func()) {
 	var observers []func(trace.Event)
 	if tracer != nil {
@@ -137,17 +139,17 @@ func newStages(logger klog.Logger, o *options.Options, tracer *spans.Tracer, rec
 	if recorder != nil {
 		observers = append(observers, recorder.Observe)
 	}
+	var stages *trace.Recorder
 	logged := logger.V(6).Enabled()
 	switch {
-	case o.InspectAddress == "" && !logged && observers == nil:
+	case o.InspectAddress != "" || logged:
+		stages = trace.NewRecorder(keptStages)
+		stages.Observe(observers...)
+	case observers != nil:
+		stages = trace.NewObserved(observers...)
+	default:
 		return nil, func() {}
-	case o.InspectAddress == "" && !logged:
-		stages := trace.NewObserved(observers...)
-		recorder.Follow(stages)
-		return stages, func() {}
 	}
-	stages := trace.NewRecorder(keptStages)
-	stages.Observe(observers...)
 	recorder.Follow(stages)
 	if !logged {
 		return stages, func() {}
@@ -155,18 +157,30 @@ func newStages(logger klog.Logger, o *options.Options, tracer *spans.Tracer, rec
 	return stages, logStages(logger, stages)
 }
 
-// logStages logs every stage until the function is called that it returns.
+// logEvery is the interval at which logStages reads the stages. A line can be logged that much later than its stage.
+const logEvery = 100 * time.Millisecond
+
+// logStages logs every stage, and returns a function that ends the log. A gap in seq means that the ring dropped stages before they were
+// logged.
 func logStages(logger klog.Logger, stages *trace.Recorder) func() {
-	subscription := stages.Subscribe(4096)
+	seen := uint64(0)
+	logNew := func() {
+		events, _ := stages.Since(seen, 0)
+		for i := range events {
+			e := &events[i]
+			seen = e.Seq
+			logger.V(6).Info("Stage", "stage", e.Stage, "seq", e.Seq, "at", e.Time.Format("15:04:05.000000"), "source", e.Source,
+				"verb", e.Verb, "object", klog.KRef(e.Namespace, e.Name), "resourceVersion", e.ResourceVersion)
+		}
+	}
+	stop := make(chan struct{})
 	var logging sync.WaitGroup
 	logging.Go(func() {
-		for e := range subscription.Events() {
-			logger.V(6).Info("Stage", "stage", e.Stage, "seq", e.Seq, "source", e.Source, "verb", e.Verb,
-				"object", klog.KRef(e.Namespace, e.Name), "resourceVersion", e.ResourceVersion)
-		}
+		wait.Until(logNew, logEvery, stop)
+		logNew() // logs the stages since the last interval
 	})
 	return func() {
-		subscription.Close()
+		close(stop)
 		logging.Wait()
 	}
 }

@@ -10,10 +10,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/go-logr/logr/funcr"
 	logsapi "k8s.io/component-base/logs/api/v1"
 
 	"github.com/glassback/glassback/pkg/permissions"
+	"github.com/glassback/glassback/pkg/trace"
 )
 
 func TestRunAnswersWithoutACluster(t *testing.T) {
@@ -54,4 +58,20 @@ func TestEveryControllerHasNeeds(t *testing.T) {
 	if got, want := slices.Sorted(maps.Keys(registry)), permissions.ControllerNames(); !slices.Equal(got, want) {
 		t.Errorf("the registry has %q, and package permissions %q", got, want)
 	}
+}
+
+func TestEveryStageIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var lines []string
+		logger := funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{Verbosity: 6})
+		stages := trace.NewRecorder(10)
+		stop := logStages(logger, stages)
+		stages.Report(trace.Event{Stage: trace.Wire, Object: trace.Object{Name: "one"}})
+		time.Sleep(2 * logEvery)
+		stages.Report(trace.Event{Stage: trace.Queue, Object: trace.Object{Name: "before-the-end"}})
+		stop()
+		if len(lines) != 2 || !strings.Contains(lines[0], `"seq"=1`) || !strings.Contains(lines[1], `"seq"=2`) {
+			t.Errorf("got %q, want a line for each stage", lines)
+		}
+	})
 }

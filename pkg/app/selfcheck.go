@@ -15,10 +15,10 @@ import (
 	"github.com/glassback/glassback/pkg/check"
 )
 
-// recheckInterval is how often the checks run again while one fails. Once all succeed they do not run any more.
+// recheckInterval is the time between two runs of the checks. After a run in which no check fails, the checks do not run again.
 const recheckInterval = 30 * time.Second
 
-// selfCheck runs the checks of check.AtStart, and holds their last results. The operator works while one fails, but is not ready.
+// selfCheck runs the checks of check.AtStart, and holds their last results. While a check fails, the operator works, but is not ready.
 type selfCheck struct {
 	sections []check.Section
 
@@ -26,7 +26,7 @@ type selfCheck struct {
 	last check.Report
 }
 
-// once runs the checks, and logs each result that differs from that of the last run.
+// once runs the checks once, and logs the results that have changed since the last run.
 func (s *selfCheck) once(ctx context.Context) {
 	report := check.Runner{Limit: 10 * time.Second, Slow: "see what keeps the API server"}.Run(ctx, s.sections)
 	if report.Interrupted {
@@ -38,7 +38,7 @@ func (s *selfCheck) once(ctx context.Context) {
 	s.last = report
 }
 
-// run runs the checks again until none fails, or ctx ends.
+// run repeats the checks every recheckInterval, until none fails or ctx ends.
 func (s *selfCheck) run(ctx context.Context) {
 	for s.ready(ctx) != nil {
 		select {
@@ -60,6 +60,7 @@ func (s *selfCheck) ready(context.Context) error {
 	return nil
 }
 
+// logResults logs each check whose state differs between before and now. Then it logs the number of checks in each state in now.
 func logResults(logger klog.Logger, before, now check.Report) {
 	states := map[string]check.State{}
 	for _, o := range before.Outcomes() {

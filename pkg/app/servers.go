@@ -37,7 +37,7 @@ type servers struct {
 	running sync.WaitGroup
 }
 
-// newServers listens, and serves the probes. Requests for a page on loopback get the step that the start waits for.
+// newServers listens for all servers, and serves the probes. A page on loopback answers with the step that the start waits for.
 func newServers(ctx context.Context, o *options.Options, c *clients.Clients, p *probes) (*servers, error) {
 	s := &servers{secure: o.MetricsSecure, logger: klog.FromContext(ctx)}
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
@@ -64,7 +64,7 @@ func newServers(ctx context.Context, o *options.Options, c *clients.Clients, p *
 	return s, nil
 }
 
-// listen listens for a server at an address that a flag has named; at none if that is empty.
+// listen returns a listener for a server at the address of a flag; nil if the address is empty.
 func listen(server, flag, address string) (net.Listener, error) {
 	if address == "" {
 		return nil, nil
@@ -76,7 +76,7 @@ func listen(server, flag, address string) (net.Listener, error) {
 	return webhook.Bounded(listener, server), nil
 }
 
-// serveMetrics serves metrics, with the certificate of the webhooks if there are any: a client
+// serveMetrics serves metrics, with the certificate of the webhooks if the operator has webhooks: a client
 // that trusts their CA can authenticate this operator.
 func (s *servers) serveMetrics(w *webhooks) {
 	if s.metrics == nil {
@@ -90,7 +90,7 @@ func (s *servers) serveMetrics(w *webhooks) {
 	s.serveSecurely(s.metrics, s.handler, w, "The server of metrics failed")
 }
 
-// serveSecurely serves HTTPS until stop. It logs failed if the server ends earlier.
+// serveSecurely serves HTTPS until stop. It logs the message failed if the server ends earlier.
 func (s *servers) serveSecurely(listener net.Listener, handler http.Handler, w *webhooks, failed string) {
 	certificate := selfSigned()
 	if w != nil {
@@ -126,7 +126,7 @@ func (s *servers) serve(listener net.Listener, handler http.Handler) {
 		Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second,
 		IdleTimeout: time.Minute, MaxHeaderBytes: webhook.MaxHeaderBytes, ErrorLog: webhook.ConnectionLog(s.logger),
 	}
-	defer context.AfterFunc(s.ctx, func() { _ = server.Close() })() // Clients ask again.
+	defer context.AfterFunc(s.ctx, func() { _ = server.Close() })() // Clients retry.
 	if err := server.Serve(listener); s.ctx.Err() == nil {
 		s.logger.Error(err, "The server failed", "address", listener.Addr())
 	}

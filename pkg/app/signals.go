@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// SignalContext returns a context that the first SIGTERM or SIGINT ends. The second one ends the process at once, with exit code 1. It is
-// called once; its goroutine lives as long as the process.
+// SignalContext returns a context that the first SIGTERM or SIGINT ends. The second signal ends the process at once, with exit code 1.
+// Call SignalContext once: its goroutine lives as long as the process.
 func SignalContext() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)

@@ -49,8 +49,8 @@ func start(ctx context.Context, o *options.Options, c *clients.Clients, host str
 	return s, nil
 }
 
-// The time that a start waits for an API server, and the interval of its requests. After that, the process ends and the kubelet restarts
-// it.
+// A start waits for the API server for serverPatience, and sends a request every serverRetry. After serverPatience, the process ends and
+// the kubelet restarts the container.
 const (
 	serverPatience = 30 * time.Second
 	serverRetry    = 500 * time.Millisecond
@@ -83,8 +83,8 @@ func waitForServer(ctx context.Context, kube kubernetes.Interface, host string) 
 	return err
 }
 
-// serverVersion returns the version of a server that is ready, or an error. All valid credentials allow both requests. A server that is
-// not ready has not loaded its roles yet, and would deny all permissions.
+// serverVersion returns the version of a server that is ready, or an error. By default, every authenticated user may send both requests. A
+// server that is not ready may not have loaded its roles yet, and would deny all permissions.
 func serverVersion(ctx context.Context, kube kubernetes.Interface) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

@@ -4,6 +4,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -29,8 +30,8 @@ import (
 	"github.com/glassback/glassback/pkg/webhook/certificate"
 )
 
-// The webhooks still answer for this time after the operator has begun to stop. API servers notice the deletion of a configuration only
-// after a moment, and nodes notice the deletion of a Pod only after a moment.
+// The webhooks still answer for this time after the operator has begun to stop. API servers and nodes notice the deletion of a
+// configuration or of a Pod only after a moment.
 const (
 	lingerOutside   = time.Second
 	lingerInCluster = 5 * time.Second
@@ -49,11 +50,11 @@ type webhooks struct {
 
 	keeper       *certificate.Keeper         // nil if the certificate comes from files
 	informers    []*factories                // the informers of the keeper
-	remove       func(context.Context) error // deletes the configurations that the keeper created; nil if it creates none
-	unregistered func() bool                 // whether the configurations that a user must apply are missing; nil if the keeper creates them
+	remove       func(context.Context) error // deletes the configurations that the keeper created; nil except in fromURL
+	unregistered func() bool                 // whether the configurations that a user must apply are missing; nil except in fromService
 }
 
-// newWebhooks sets up the webhooks and starts to listen. It returns nil if the options have no webhooks.
+// newWebhooks sets up the webhooks and starts to listen. It returns nil if the mode is WebhooksOff.
 func newWebhooks(ctx context.Context, o *options.Options, c *clients.Clients, stages *trace.Recorder) (*webhooks, error) {
 	w := &webhooks{mode: o.WebhookMode(), handler: webhook.NewHandler(c.Glassback), linger: lingerOutside}
 	if o.InCluster() {
@@ -91,11 +92,7 @@ func newWebhooks(ctx context.Context, o *options.Options, c *clients.Clients, st
 }
 
 func (w *webhooks) fromFiles(o *options.Options) error {
-	dir := o.WebhookCertPath
-	if dir == "" {
-		dir = options.DefaultCertPath
-	}
-	files, err := certificate.OpenFiles(dir)
+	files, err := certificate.OpenFiles(cmp.Or(o.WebhookCertPath, options.DefaultCertPath))
 	if err != nil {
 		return fmt.Errorf("--webhook-cert-path must be a directory with %s and %s: %w", certificate.CertFile, certificate.KeyFile, err)
 	}
@@ -137,7 +134,7 @@ func (w *webhooks) fromService(ctx context.Context, o *options.Options, c *clien
 	})
 }
 
-// registers reports whether a configuration has webhooks whose caBundle this operator writes.
+// registers reports whether a configuration has webhooks whose caBundle this operator writes. It returns true if it cannot tell.
 func registers(r certificate.Registration) bool {
 	bundles, err := r.Bundles()
 	return err != nil || len(bundles) > 0

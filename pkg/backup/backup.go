@@ -24,11 +24,11 @@ import (
 )
 
 const (
-	// attempts is how often all shards are taken if the cluster changes meanwhile, and how often one shard is if its master fails.
+	// attempts is the largest number of attempts to save all shards while the cluster changes, and to save one shard while its master fails.
 	attempts = 3
-	// replicaWait is how long a shard whose replicas cannot send it waits for one of them before its master has to.
+	// replicaWait is how long a backup waits for a replica that can send its shard. After that, the master sends it.
 	replicaWait = 30 * time.Second
-	// lifetime is how old a directory without a manifest is at least when it is deleted. No run may take so long.
+	// lifetime is the minimum age at which the files of a backup without a manifest are deleted. A run must take less time.
 	lifetime = 24 * time.Hour
 )
 
@@ -54,8 +54,8 @@ type backup struct {
 	log         func(format string, args ...any)
 }
 
-// make makes the backup, unless it exists. Before, it deletes what older runs have left: they may have filled the store. Afterwards, it
-// deletes what the retention does not keep.
+// make makes the backup, unless it exists. Before that, it deletes the files of failed runs: they may have filled the store. At the end, it
+// deletes the backups that the retention does not keep.
 func (b *backup) make(ctx context.Context) (*Result, error) {
 	var warnings []string
 	m, err := b.existing(ctx)
@@ -81,7 +81,7 @@ func (b *backup) make(ctx context.Context) (*Result, error) {
 	return result, nil
 }
 
-// existing returns the manifest of the backup. It returns an error if the backup is of another owner.
+// existing returns the manifest of the backup. It returns an error if the backup belongs to another owner.
 func (b *backup) existing(ctx context.Context) (*Manifest, error) {
 	m, err := readManifest(ctx, b.store, b.cluster, b.id)
 	if err == nil && m.Owner != b.owner {
@@ -141,7 +141,8 @@ func (b *backup) attempt(ctx context.Context) (*Manifest, error) {
 	return m, nil
 }
 
-// sizeWarning returns what to do before values are restored that are too large for the nodes.
+// sizeWarning returns a warning about values that are too large for the nodes, "" for none. It names the directives to raise before a
+// restore.
 func sizeWarning(tooLarge int, largest int64) string {
 	if tooLarge == 0 {
 		return ""
@@ -154,7 +155,7 @@ func sizeWarning(tooLarge int, largest int64) string {
 		directives)
 }
 
-// steady waits until each slot has one master that answers, and no slot is moved.
+// steady waits until each slot has one master that answers, and no slot is being moved.
 func (b *backup) steady(ctx context.Context) (*topology, error) {
 	var t *topology
 	err := b.patience.wait(ctx, func() (err error) {
@@ -166,7 +167,7 @@ func (b *backup) steady(ctx context.Context) (*topology, error) {
 	return t, err
 }
 
-// saveShard saves the file of a shard: of a replica, unless none can send it for some time, and else of the master.
+// saveShard saves the file of a shard from a replica. It also tries the master if the shard has no replicas, or after replicaWait.
 func (b *backup) saveShard(ctx context.Context, s shard) (*Shard, *contents, error) {
 	begin := time.Now()
 	for failed := 0; ; {
@@ -194,7 +195,7 @@ func (b *backup) saveShard(ctx context.Context, s shard) (*Shard, *contents, err
 	}
 }
 
-// again waits, and returns what has become of a shard. Its error is unsteady if another master, or other slots, have become of it.
+// again waits, and returns the new state of a shard. Its error is unsteady if the shard has another master or other slots now.
 func (b *backup) again(ctx context.Context, s shard) (shard, error) {
 	select {
 	case <-time.After(b.patience.pause):
@@ -241,7 +242,7 @@ func (b *backup) save(ctx context.Context, s shard, from node) (*Shard, *content
 	return entry, &in.content, nil
 }
 
-// confirm returns an error if a node is not, after its snapshot, the master of the shard or a replica of it.
+// confirm returns an error unless the node, after its snapshot, still is the master of the shard or a replica of that master.
 func (b *backup) confirm(ctx context.Context, s shard, from node) error {
 	view, err := b.nodes.ask(ctx, from.entry.IP, from.entry.Port)
 	if err != nil {
@@ -264,7 +265,7 @@ func (r unsteadyReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// contents is what an RDB file has.
+// contents holds the counts and the libraries of an RDB file.
 type contents struct {
 	keys, expiring int64
 	tooLarge       int   // values that a server accepts only with a higher proto-max-bulk-len
@@ -272,8 +273,8 @@ type contents struct {
 	libraries      []string
 }
 
-// read reads a file. The error of a key of another slot is unsteady: the node has just become a replica of another master, or keys are
-// moved. If use is not nil, read calls it for each record, with the payload.
+// read reads a file. The error for a key of another slot is unsteady: the node has just become a replica of another master, or keys are
+// being moved. If use is not nil, read calls it for each record, with the payload.
 func (c *contents) read(in io.Reader, slots redisnode.Slots, use func(*rdb.Record) error) error {
 	for r := rdb.NewReader(in, use != nil); ; {
 		record, err := r.Next()
@@ -306,8 +307,8 @@ func (c *contents) read(in io.Reader, slots redisnode.Slots, use func(*rdb.Recor
 	}
 }
 
-// verifying is a Reader of an RDB file that reads its content, too. It returns io.EOF only if the whole file is valid. Then its fields may
-// be read.
+// verifying is a Reader of an RDB file that also parses the file. It returns io.EOF only if the whole file is valid. Only after that may
+// its fields be read.
 type verifying struct {
 	io.Reader
 
@@ -319,7 +320,7 @@ type verifying struct {
 	done chan error // has the error of content.read, once it has returned
 }
 
-// verify returns a Reader of a file whose keys are of the slots. The caller calls stop at the end.
+// verify returns a Reader that verifies a file: all keys must belong to slots. The caller must call stop.
 func verify(in io.Reader, slots redisnode.Slots, use func(*rdb.Record) error) *verifying {
 	out, pipe := io.Pipe()
 	v := &verifying{sum: sha256.New(), pipe: pipe, done: make(chan error, 1)}
@@ -336,9 +337,9 @@ func (v *verifying) Read(p []byte) (int, error) {
 	n, err := v.Reader.Read(p)
 	v.bytes += int64(n)
 	if err == io.EOF {
-		_ = v.pipe.Close() // As above.
+		_ = v.pipe.Close() // It returns no error.
 		failed := <-v.done
-		v.done <- failed // For another call, and for stop.
+		v.done <- failed // For a further Read, and for stop.
 		if failed != nil {
 			err = failed
 		}
@@ -348,11 +349,11 @@ func (v *verifying) Read(p []byte) (int, error) {
 
 // stop ends the goroutine that reads the content.
 func (v *verifying) stop() {
-	_ = v.pipe.CloseWithError(context.Canceled) // As above.
-	<-v.done                                    //nolint:errcheck // The caller has an error.
+	_ = v.pipe.CloseWithError(context.Canceled) // It returns no error.
+	<-v.done                                    //nolint:errcheck // Read has returned it, or the caller has another error.
 }
 
-// finish writes the manifest. If another run of this backup has been faster, it returns the manifest of that.
+// finish writes the manifest. If another run of this backup was faster, it returns the manifest of that run.
 func (b *backup) finish(ctx context.Context, m *Manifest) (*Manifest, error) {
 	err := b.publish(ctx, m)
 	if err != nil {
@@ -386,7 +387,7 @@ func (b *backup) publish(ctx context.Context, m *Manifest) error {
 	return nil
 }
 
-// clean deletes what runs have left that began before a time and failed.
+// clean deletes the files of failed runs that began before a time.
 func (b *backup) clean(ctx context.Context, before time.Time) error {
 	var errs []error
 	for _, list := range []func(context.Context, string) ([]string, error){b.store.list, b.store.partial} {
@@ -399,7 +400,8 @@ func (b *backup) clean(ctx context.Context, before time.Time) error {
 	return errors.Join(errs...)
 }
 
-// prune deletes older backups that are not kept, and files of runs that another one of the same backup has overtaken.
+// prune deletes older backups that the retention does not keep. It also deletes the files of a run if another run of the same backup was
+// faster.
 func (b *backup) prune(ctx context.Context) error {
 	names, err := b.store.list(ctx, b.cluster)
 	if err != nil {
@@ -419,7 +421,7 @@ func (b *backup) prune(ctx context.Context) error {
 	return errors.Join(append(errs, b.remove(ctx, surplus(all, b.owner, b.id, b.retention)))...)
 }
 
-// remove deletes files in this order. It ends with the first error: no file may be deleted whose manifest is not.
+// remove deletes files in the given order, and stops at the first error: the manifest of a file must be deleted before the file.
 func (b *backup) remove(ctx context.Context, names []string) error {
 	for _, name := range names {
 		if err := b.store.remove(ctx, name); err != nil {

@@ -12,8 +12,10 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math/big"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -56,7 +58,9 @@ func worldOf(t *testing.T, servers []*redistest.Server, login redisnode.Login) *
 	for _, s := range servers {
 		w.nodes.addresses = append(w.nodes.addresses, s.Address())
 	}
-	w.client = w.nodes.client()
+	all, err := w.nodes.look(t.Context())
+	check(t, err)
+	w.client = w.nodes.client(all)
 	t.Cleanup(func() { w.client.Close() })
 	return w
 }
@@ -194,7 +198,7 @@ func TestBackupAndRestore(t *testing.T) {
 	source := newWorld(t, 3, 3)
 	keys := source.fill()
 	want := source.contents()
-	soon := time.Now().Add(2 * time.Second)
+	soon := time.Now().Add(6 * time.Second) // Both backups have it, also on a busy machine.
 	check(t, source.client.Do(t.Context(), "SET", "gone soon", 1, "PXAT", soon.UnixMilli()).Err())
 	credentials := t.TempDir()
 	check(t, os.WriteFile(filepath.Join(credentials, "accessKeyID"), []byte("the-key-id"), 0o600))
@@ -352,6 +356,68 @@ func randomText(size int) string {
 	text := make([]byte, size)
 	_, _ = rand.Read(text) // It never fails.
 	return string(text)
+}
+
+// startTurns returns an address at which the nodes answer in turn, one for each connection: like a name in the DNS with the IPs of all.
+func startTurns(t *testing.T, nodes ...*redistest.Server) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	var running sync.WaitGroup
+	running.Go(func() {
+		for turn := 0; ; turn++ {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			server, err := net.Dial("tcp", nodes[turn%len(nodes)].Address())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			for _, ends := range [][2]net.Conn{{client, server}, {server, client}} {
+				running.Go(func() {
+					_, _ = io.Copy(ends[0], ends[1]) // It fails when one end is closed.
+					_, _ = ends[0].Close(), ends[1].Close()
+				})
+			}
+		}
+	})
+	t.Cleanup(func() {
+		check(t, listener.Close())
+		running.Wait()
+	})
+	return listener.Addr().String()
+}
+
+// TestANameOfSeveralNodes makes backups with an address that is a node of another shard each time. That shard has no keys, and so its file
+// is valid for any slots.
+func TestANameOfSeveralNodes(t *testing.T) {
+	redistest.Binary(t)
+	t.Parallel()
+	w := newWorld(t, 2, 2)
+	check(t, w.client.Set(t.Context(), "foo", "bar", 0).Err()) // Slot 12182 is of the second shard.
+	w.nodes.addresses = []string{startTurns(t, w.servers[3], w.servers[0])}
+	result, err := w.backup(newDirectory(t), &log{}).make(t.Context())
+	check(t, err)
+	if result.Keys != 1 {
+		t.Errorf("the backup has %d keys, want 1", result.Keys)
+	}
+}
+
+// TestARestoreReachesOneCluster restores with the addresses of a cluster and, as if its Pods had other IPs now, of another one.
+func TestARestoreReachesOneCluster(t *testing.T) {
+	redistest.Binary(t)
+	t.Parallel()
+	w, other := newWorld(t, 1, 0), newWorld(t, 1, 0)
+	w.nodes.addresses = append(w.nodes.addresses, slices.Repeat(other.nodes.addresses, 20)...)
+	s := newDirectory(t)
+	save(t, s, func(*Manifest) {})
+	_, err := w.restore(s, &log{}).run(t.Context())
+	check(t, err)
+	if mine, others := w.contents(), other.contents(); len(mine) != 1 || len(others) != 0 {
+		t.Errorf("the cluster has %d keys, and the other one %d", len(mine), len(others))
+	}
 }
 
 // TestBackupOfAClusterThatChanges begins with an open slot, and changes the cluster after the first shard.

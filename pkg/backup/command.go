@@ -35,7 +35,7 @@ Usage:
 
 It sends no command that changes a node, and saves replicas where it can. If the backup exists, it does nothing.
 The result is one line of JSON, on stdout and in the file of --result.
-The exit code is 0 if the backup exists, 1 if it does not, and 2 if the command line is wrong.
+The exit code is 0 if the backup exists, 1 if it does not, 2 if the command line is wrong, and 3 if S3 refuses the access.
 
 Flags:
 `
@@ -47,13 +47,17 @@ Usage:
 
 It changes no key and no function that the cluster has. So it can be run again. The cluster may have any number of masters.
 The result is one line of JSON, on stdout and in the file of --result.
-The exit code is 0 if all keys are restored, exist or have expired, 1 if not, and 2 if the command line is wrong.
+The exit code is 0 if all keys are restored, exist or have expired, 1 if not, 2 if the command line is wrong, and 3 if S3 refuses the
+access.
 
 Flags:
 `
 
 // terminationLog is the file whose text a kubelet shows as the message of a container that has ended. It shows at most 4096 bytes.
 const terminationLog = "/dev/termination-log"
+
+// refused is the exit code if S3 refuses the access: a Job does not try again.
+const refused = 3
 
 // maxRetention is how many backups can be kept.
 const maxRetention = 1000
@@ -62,6 +66,7 @@ const maxRetention = 1000
 type settings struct {
 	cluster, id, owner               string
 	before                           string
+	endedBy                          time.Time // the value of before, or zero
 	choose                           bool
 	retention                        int
 	addresses                        []string
@@ -130,21 +135,16 @@ func parse(name, usage string, args []string, stdout io.Writer) (*settings, erro
 			return nil, fmt.Errorf("--id: %w", err)
 		}
 	}
-	if _, err := o.beforeTime(); err != nil {
-		return nil, fmt.Errorf("--before must be a time such as 2026-01-31T03:00:00Z, not %q", o.before)
+	if o.before != "" {
+		var err error
+		if o.endedBy, err = time.Parse(time.RFC3339, o.before); err != nil {
+			return nil, fmt.Errorf("--before must be a time such as 2026-01-31T03:00:00Z, not %q", o.before)
+		}
 	}
 	if name == "backup" && (o.retention < 1 || o.retention > maxRetention) {
 		return nil, fmt.Errorf("--retention must be 1 to %d, not %d", maxRetention, o.retention)
 	}
 	return o, errors.Join(command.CheckNoArgs(flags), o.checkConnection(), o.checkStore())
-}
-
-// beforeTime returns the value of --before, or zero.
-func (o *settings) beforeTime() (time.Time, error) {
-	if o.before == "" {
-		return time.Time{}, nil
-	}
-	return time.Parse(time.RFC3339, o.before)
 }
 
 func (o *settings) checkConnection() error {
@@ -265,18 +265,14 @@ func RunRestore(ctx context.Context, args []string, stdout, stderr io.Writer) in
 		return command.Reject(stderr, err)
 	}
 	return o.run(stdout, stderr, func(log func(string, ...any)) (*Result, error) {
-		before, err := o.beforeTime()
-		if err != nil {
-			return nil, err
-		}
-		r := &restore{o.cluster, o.id, before, o.choose, o.connection, o.store, defaultPatience, log}
+		r := &restore{o.cluster, o.id, o.endedBy, o.choose, o.connection, o.store, defaultPatience, log}
 		return r.run(ctx)
 	})
 }
 
 // run does the work, and prints the result or the error.
 func (o *settings) run(stdout, stderr io.Writer, work func(log func(string, ...any)) (*Result, error)) int {
-	redis.SetLogger(&logging.VoidLogger{}) // go-redis logs every connection that fails. Errors say so, too.
+	redis.SetLogger(&logging.VoidLogger{}) // go-redis logs every connection that fails. The returned errors contain the same.
 	var result *Result
 	err := o.open()
 	if err == nil {
@@ -301,13 +297,17 @@ func (o *settings) run(stdout, stderr io.Writer, work func(log func(string, ...a
 	return command.OK
 }
 
-// fail prints an error in one line, and writes it into the file of the result.
+// fail prints an error in one line, and writes it into the file of the result. It returns the exit code.
 func (o *settings) fail(stderr io.Writer, err error) int {
 	text := o.line(err.Error(), 2000)
-	return command.Fail(stderr, errors.Join(errors.New(text), o.writeResult(text+"\n")))
+	code := command.Fail(stderr, errors.Join(errors.New(text), o.writeResult(text+"\n")))
+	if isRefused(err) {
+		code = refused
+	}
+	return code
 }
 
-// line returns text in one line of at most so many bytes, and without secrets.
+// line returns text without secrets, in one line that has at most the given number of bytes.
 func (o *settings) line(text string, most int) string {
 	const more = "…"
 	text = command.Printable(o.redact(strings.Join(strings.Fields(text), " ")))

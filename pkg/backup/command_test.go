@@ -132,7 +132,7 @@ func TestWrongCredentials(t *testing.T) {
 	args := []string{"--directory=", "--s3-endpoint=" + server.URL, "--s3-bucket=backups", "--s3-region=a", "--s3-credentials=" + credentials}
 	for _, restore := range []bool{false, true} {
 		code, result, output := program{t, required}.run(restore, args...)
-		if code != command.Failed || !strings.Contains(result, "The key [secret] with [secret] is not known") {
+		if code != refused || !strings.Contains(result, "The key [secret] with [secret] is not known") {
 			t.Errorf("exit code %d, result %q", code, result)
 		}
 		if strings.Contains(result+output, key) || strings.Contains(result+output, keyID) {

@@ -53,7 +53,7 @@ type Shard struct {
 	Node     string `json:"node"`     // the ID of the node that sent the file
 	Address  string `json:"address"`
 	Role     string `json:"role"`   // master or replica
-	Offset   int64  `json:"offset"` // the node's replication offset just before
+	Offset   int64  `json:"offset"` // the node's replication offset just before the snapshot
 }
 
 // Function describes a library of functions.
@@ -123,8 +123,8 @@ func markOf(owner string) string {
 	return hex.EncodeToString(sum[:4])
 }
 
-// newRun returns a part of file names that differs from run to run. A run that was given up may still write on a machine that cannot be
-// reached: it must not change the files of the run that came after it.
+// newRun returns a part of file names that differs from run to run. An abandoned run may still write from a machine that cannot be reached:
+// it must not change the files of a later run.
 func newRun(owner string) string { return markOf(owner) + random() }
 
 func shardFile(firstSlot int, run string) string {
@@ -138,7 +138,7 @@ func marked(name, owner string) bool {
 	return match != nil && (match[1] == markOf(owner) || match[1] == "" && file != manifestFile)
 }
 
-// stored is what a store has of one backup.
+// stored describes the files of one backup in a store.
 type stored struct {
 	id       string
 	complete bool      // whether it has a manifest
@@ -187,8 +187,9 @@ func leftovers(all []stored, owner, before string) []string {
 	return names
 }
 
-// surplus returns the names of the files to delete after the backup with this id: of all but the newest complete backups of the owner, and
-// those of its other runs. The manifest of a backup comes before its other files.
+// surplus returns the names of the files to delete after the backup with this id. They are the files of all backups of the owner but the
+// newest complete ones, and in the kept backups the files of other runs of the owner. The manifest of a backup comes before its other
+// files.
 func surplus(all []stored, owner, id string, retention int) []string {
 	var names []string
 	for _, s := range all {
@@ -249,7 +250,8 @@ func (m *Manifest) check(cluster, id string) error {
 	return nil
 }
 
-// resolve returns the manifest of the backup with the id, or of the newest one that ended before a time, if that is not zero.
+// resolve returns the manifest of the backup with the id. For Latest, it returns that of the newest backup; if before is not zero, of the
+// newest one that had finished by then.
 func resolve(ctx context.Context, s store, cluster, id string, before time.Time) (*Manifest, error) {
 	if id != Latest {
 		m, err := readManifest(ctx, s, cluster, id)

@@ -19,7 +19,7 @@ import (
 	"github.com/glassback/glassback/pkg/redisnode"
 )
 
-// maxLag is how many bytes of writes a replica may lack for a snapshot of it.
+// maxLag is how many bytes of writes a replica may lack to be the source of a snapshot.
 const maxLag = 1 << 20
 
 // connection is how to reach the nodes of a cluster.
@@ -28,16 +28,16 @@ type connection struct {
 	login     redisnode.Login
 }
 
-// node is a node of a cluster as it was seen.
+// node holds the observed state of a node of a cluster.
 type node struct {
-	entry redisnode.Entry // as the node that was asked first knows it
+	entry redisnode.Entry // from the table of the node that was asked first
 	view  *redisnode.View
 	err   error // why there is no view
 }
 
 func (n node) address() string { return net.JoinHostPort(n.entry.IP, strconv.Itoa(n.entry.Port)) }
 
-// own returns the node's entry of itself.
+// own returns the node's entry about itself.
 func (n node) own() redisnode.Entry {
 	i := slices.IndexFunc(n.view.Table, func(e redisnode.Entry) bool { return e.Myself })
 	return n.view.Table[i] // A View without this entry is an error.
@@ -71,7 +71,7 @@ func (s shard) usable() []node {
 	return sources
 }
 
-// topology is the shards of a cluster, by their first slots.
+// topology holds the shards of a cluster, sorted by their first slots.
 type topology struct {
 	shards []shard
 	open   redisnode.Slots // the slots that are being moved
@@ -156,7 +156,9 @@ func (c connection) first(ctx context.Context) (node, error) {
 		}
 		n := node{view: view}
 		n.entry = n.own()
-		n.entry.IP, n.entry.Port = host, port
+		if n.entry.IP == "" { // Otherwise, a name of several nodes would be the address of one.
+			n.entry.IP, n.entry.Port = host, port
+		}
 		return n, nil
 	}
 	err := fmt.Errorf("no node of the cluster answers: %w", errors.Join(errs...))
@@ -177,7 +179,7 @@ func (c connection) ask(ctx context.Context, host string, port int) (*redisnode.
 	return view, err
 }
 
-// arrange makes shards of nodes. Its error is unsteady if a slot has no owner that answers, or two.
+// arrange makes shards of nodes. Its error is unsteady if a slot has two owners, or none that answers.
 func arrange(nodes []node) (*topology, error) {
 	t := &topology{}
 	var owned redisnode.Slots
@@ -211,7 +213,7 @@ func arrange(nodes []node) (*topology, error) {
 			replicated: slices.ContainsFunc(nodes, func(other node) bool { return other.entry.MasterID == n.view.ID }),
 		})
 	}
-	if missing := redisnode.SlotRange(0, redisnode.SlotCount-1).Without(owned); len(missing) > 0 {
+	if missing := allSlots.Without(owned); len(missing) > 0 {
 		return nil, changing("slots %s have no master", missing)
 	}
 	slices.SortFunc(t.shards, func(a, b shard) int { return cmp.Compare(a.slots[0].First, b.slots[0].First) })
@@ -229,12 +231,12 @@ func replicasOf(master node, nodes []node) []node {
 	return replicas
 }
 
-// patience is how long to wait for what passes, and how often to look.
+// patience is how long wait retries after unsteady errors, and the pause between two attempts.
 type patience struct{ limit, pause time.Duration }
 
 var defaultPatience = patience{limit: 2 * time.Minute, pause: 2 * time.Second}
 
-// wait calls do until it returns no error, or one that is not unsteady, or the limit is reached.
+// wait calls do until do succeeds or returns an error that is not unsteady, or until the limit is reached.
 func (p patience) wait(ctx context.Context, do func() error) error {
 	deadline := time.Now().Add(p.limit)
 	for {

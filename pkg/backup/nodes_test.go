@@ -186,10 +186,14 @@ func TestChanged(t *testing.T) {
 		after *topology
 		want  string
 	}{
-		"nothing":                  {before, ""},
-		"a restart":                {arranged(restarted, "0-99", "100-16383"), "0-99"},
-		"a failover":               {arranged(func(n []node) { n[0].view.ID, n[0].entry.ID = "r0", "r0" }, "0-99", "100-16383"), "0-99"},
-		"slots that were moved":    {arranged(nothing, "0-199", "200-16383"), ""},
+		"nothing":    {before, ""},
+		"a restart":  {arranged(restarted, "0-99", "100-16383"), "0-99"},
+		"a failover": {arranged(func(n []node) { n[0].view.ID, n[0].entry.ID = "r0", "r0" }, "0-99", "100-16383"), "0-99"},
+		"there and back": {
+			arranged(func(n []node) { n[0].view.History, n[0].view.Table[0].Epoch = "new", 9 }, "0-99", "100-16383"), "0-99",
+		},
+		"the first replica":        {arranged(func(n []node) { n[0].view.History = "new" }, "0-99", "100-16383"), ""},
+		"slots that were moved":    {arranged(func(n []node) { n[0].view.Table[0].Epoch = 9 }, "0-199", "200-16383"), ""},
 		"a restart, then a move":   {arranged(restarted, "0-49", "50-16383"), "0-99"},
 		"a move, then a restart":   {arranged(restarted, "0-199", "200-16383"), "0-199"},
 		"a master that is emptied": {arranged(nothing, "", "0-16383"), "0-99"},

@@ -4,9 +4,12 @@
 package backup
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/glassback/glassback/pkg/command"
 )
 
 // TestTheCommandLinesOfTheOperator parses the arguments that the operator gives its Jobs: a test of the controller writes them.
@@ -15,10 +18,11 @@ func TestTheCommandLinesOfTheOperator(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	parsed := map[string]int{}
+	parsed, ends := map[string]int{}, false
 	for line := range strings.Lines(string(lines)) {
 		words := strings.Fields(line)
 		if words[0] == "#" {
+			ends = ends || strings.TrimSpace(line) == fmt.Sprintf("# exit codes: %d is wrong usage, and %d ends a Job", command.Usage, refused)
 			continue
 		}
 		parsed[words[0]]++
@@ -31,7 +35,7 @@ func TestTheCommandLinesOfTheOperator(t *testing.T) {
 			t.Errorf("%s: %+v", line, o)
 		}
 	}
-	if parsed["backup"] < 5 || parsed["restore"] < 2 {
-		t.Errorf("the file has these command lines: %v", parsed)
+	if parsed["backup"] < 5 || parsed["restore"] < 2 || !ends {
+		t.Errorf("the file has these command lines: %v, and the exit codes: %t", parsed, ends)
 	}
 }

@@ -29,7 +29,7 @@ const (
 	batchBytes = 4 << 20
 	// restoreTimeout limits the time to send a batch, and the time to wait for its answers. A large value takes seconds.
 	restoreTimeout = 2 * time.Minute
-	// passes is how often keys are sent if masters change meanwhile.
+	// passes is the largest number of times that keys are sent if masters change meanwhile.
 	passes = 3
 )
 
@@ -64,8 +64,12 @@ func (r *restore) run(ctx context.Context) (*Result, error) {
 	r.log("the files of backup %s are valid", m.ID)
 	slices.Sort(libraries) // Each file has all of them.
 	libraries = slices.Compact(libraries)
-	client := r.nodes.client()
-	result, err := r.send(ctx, client, m, libraries)
+	before, err := r.look(ctx)
+	if err != nil {
+		return nil, err
+	}
+	client := r.nodes.client(before)
+	result, err := r.send(ctx, client, m, before, libraries)
 	return result, errors.Join(err, client.Close())
 }
 
@@ -90,12 +94,17 @@ func (r *restore) read(ctx context.Context, m *Manifest, s Shard, use func(*rdb.
 	return &in.content, nil
 }
 
-var allSlots = redisnode.SlotRange(0, redisnode.SlotCount-1)
+var allSlots = redisnode.AllSlots()
 
-// client returns a client that follows redirections to the nodes of the cluster.
-func (c connection) client() *redis.ClusterClient {
+// client returns a client that follows redirections to the nodes of the cluster. It begins with the masters: at another address of the
+// connection, there may be a node of another cluster by now.
+func (c connection) client(t *topology) *redis.ClusterClient {
+	var masters []string
+	for _, s := range t.shards {
+		masters = append(masters, s.master.address())
+	}
 	options := &redis.ClusterOptions{
-		Addrs: c.addresses, Username: c.login.User, Password: c.login.Password,
+		Addrs: masters, Username: c.login.User, Password: c.login.Password,
 		Protocol: 2, DisableIdentity: true, MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 		PoolSize: 2, ReadTimeout: restoreTimeout, WriteTimeout: restoreTimeout,
 	}
@@ -107,11 +116,9 @@ func (c connection) client() *redis.ClusterClient {
 
 // send sends the functions, and then the keys. If masters change meanwhile, it sends the keys of their slots again: a master that has
 // taken over may lack some. It sends no other key twice: a client may have deleted it.
-func (r *restore) send(ctx context.Context, client *redis.ClusterClient, m *Manifest, libraries []string) (*Result, error) {
-	before, err := r.look(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (r *restore) send(
+	ctx context.Context, client *redis.ClusterClient, m *Manifest, before *topology, libraries []string,
+) (*Result, error) {
 	begin, slots := before, allSlots
 	var first *sender // Later passes also skip what this one has restored.
 	for range passes {
@@ -143,8 +150,8 @@ func (r *restore) send(ctx context.Context, client *redis.ClusterClient, m *Mani
 	return nil, errors.New("masters have changed again and again, and keys may be missing: restore again when the cluster is stable")
 }
 
-// changed returns the slots that a master had or has which is not in both topologies: their keys may be lost. Slots that were moved from
-// one master to another have their keys.
+// changed returns the slots of the masters that are in only one of the two topologies: keys of these slots may be lost. A slot that moved
+// between two masters of both topologies has its keys.
 func (t *topology) changed(after *topology) redisnode.Slots {
 	var slots redisnode.Slots
 	for _, pair := range [][2]*topology{{t, after}, {after, t}} {
@@ -157,12 +164,14 @@ func (t *topology) changed(after *topology) redisnode.Slots {
 	return slots
 }
 
-// sameRun returns whether the master is the same process.
+// sameRun returns whether the master is the same process, and was the master all the time. One that was a replica meanwhile has another
+// history and a higher epoch. Either alone has another reason: the history changes with the first replica, and the epoch when slots arrive.
 func (s shard) sameRun(o shard) bool {
-	return s.master.view.ID == o.master.view.ID && s.master.view.RunID == o.master.view.RunID
+	one, other := s.master.view, o.master.view
+	return one.ID == other.ID && one.RunID == other.RunID && (one.History == other.History || s.epoch == o.epoch)
 }
 
-// evicted returns how many keys the masters have evicted since the first topology, to have memory for others.
+// evicted returns how many keys the masters have evicted since topology t, to free memory for other keys.
 func (t *topology) evicted(after *topology) int64 {
 	before := map[string]int64{}
 	for _, s := range t.shards {
@@ -175,7 +184,7 @@ func (t *topology) evicted(after *topology) int64 {
 	return sum
 }
 
-// look waits until each slot has a master that answers. Slots may be moved.
+// look waits until each slot has a master that answers. Slots may be moving.
 func (r *restore) look(ctx context.Context) (*topology, error) {
 	var t *topology
 	err := r.patience.wait(ctx, func() (err error) {
@@ -185,7 +194,7 @@ func (r *restore) look(ctx context.Context) (*topology, error) {
 	return t, err
 }
 
-// replicated waits until the replicas that are connected have what their masters have now.
+// replicated waits until the connected replicas have all writes that their masters have now.
 func (r *restore) replicated(ctx context.Context) (*topology, error) {
 	begin, err := r.look(ctx)
 	if err != nil {
@@ -212,8 +221,8 @@ func (r *restore) replicated(ctx context.Context) (*topology, error) {
 	return t, err
 }
 
-// loadLibraries loads libraries of functions on each master. It keeps those that exist, and returns the names of the libraries that it did
-// not load because they, or their functions, exist with other code.
+// loadLibraries loads libraries of functions on each master. It keeps libraries that exist. It returns the names of the libraries that it
+// did not load because they, or their functions, exist with other code.
 func (r *restore) loadLibraries(ctx context.Context, client *redis.ClusterClient, libraries []string) ([]string, error) {
 	var kept []string
 	for _, code := range libraries {
@@ -267,7 +276,8 @@ func passing(err error) error {
 	return unsteady{err}
 }
 
-// retry returns an error as passing does. If it passes, the client asks anew which node has which slots: by itself it does so rarely.
+// retry returns an error as passing does. If the error is unsteady, retry makes the client reload its map of slots, which the client rarely
+// does by itself.
 func retry(ctx context.Context, client *redis.ClusterClient, err error) error {
 	err = passing(err)
 	if _, passes := errors.AsType[unsteady](err); passes {
@@ -328,14 +338,14 @@ func (s *sender) add(record *rdb.Record) error {
 	return nil
 }
 
-// flush sends the batch, again and again what no node has taken.
+// flush sends the batch, and repeats the keys that no node has accepted.
 func (s *sender) flush() error {
 	err := s.patience.wait(s.ctx, s.try)
 	s.size = 0
 	return err
 }
 
-// try sends the batch once, and keeps in it what no node has taken. Its error is unsteady then.
+// try sends the batch once. Keys that no node has accepted stay in the batch, and the error is then unsteady.
 func (s *sender) try() error {
 	if len(s.batch) == 0 {
 		return nil

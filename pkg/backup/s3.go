@@ -20,8 +20,8 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
-// partSize is the size of the parts in which a file is uploaded. One part is held in memory. A file has at most 10,000 parts, and so
-// 160 GiB.
+// partSize is the size of the parts in which a file is uploaded. One part is held in memory. A file has at most 10,000 parts, which is 156
+// GiB.
 const partSize = 16 << 20
 
 // bucket is a store in a bucket of S3, or of a service with the same API.
@@ -52,6 +52,13 @@ func openBucket(o s3Options) (*bucket, error) {
 	return b, nil
 }
 
+// isRefused returns whether err is an answer of S3 that a retry does not change. minio-go has already retried the other errors.
+func isRefused(err error) bool {
+	answer, ok := errors.AsType[minio.ErrorResponse](err)
+	return ok && slices.Contains([]string{minio.AccessDenied, minio.InvalidAccessKeyID, minio.SignatureDoesNotMatch, minio.NoSuchBucket},
+		answer.Code)
+}
+
 func (b *bucket) String() string {
 	return fmt.Sprintf("bucket %s at %s", b.name, b.client.EndpointURL())
 }
@@ -61,8 +68,8 @@ func (b *bucket) put(ctx context.Context, name string, content io.Reader) error 
 	return err
 }
 
-// create is one request with a condition. Some services ignore the condition, or refuse it: with those, it takes the risk that another
-// process creates the file just now.
+// create writes the file with a conditional request, if it does not exist. Some services ignore or refuse the condition. There, create may
+// replace a file that another process creates at the same moment.
 func (b *bucket) create(ctx context.Context, name string, content []byte) error {
 	if _, err := b.size(ctx, name); !errors.Is(err, fs.ErrNotExist) {
 		return cmp.Or(err, fs.ErrExist)
@@ -119,7 +126,7 @@ func (b *bucket) partial(ctx context.Context, directory string) ([]string, error
 	defer cancel()
 	var names []string
 	for upload := range b.client.ListIncompleteUploads(ctx, b.name, b.prefix+directory+"/", true) {
-		if minio.ToErrorResponse(upload.Err).Code == minio.NoSuchUpload { // Some services answer this while there is none.
+		if minio.ToErrorResponse(upload.Err).Code == minio.NoSuchUpload { // Some services answer this if there is no upload.
 			break
 		}
 		if upload.Err != nil {

@@ -19,10 +19,10 @@ import (
 
 // store holds files by names such as "shop/cache/20261126T030000Z/manifest.json".
 type store interface {
-	// put writes a file, or replaces it. The file exists only once put has returned no error, and then outlives a loss of power. An error
-	// of content is returned, wrapped.
+	// put writes a file, or replaces it. The file exists only once put has returned no error, and then survives a power loss. put wraps an
+	// error of content.
 	put(ctx context.Context, name string, content io.Reader) error
-	// create writes a small file as put does, unless it exists. Then the error is an fs.ErrExist.
+	// create writes a small file as put does. If the file exists, the error is an fs.ErrExist.
 	create(ctx context.Context, name string, content []byte) error
 	// size returns the size of a file. If there is none, the error is an fs.ErrNotExist.
 	size(ctx context.Context, name string) (int64, error)
@@ -30,7 +30,7 @@ type store interface {
 	open(ctx context.Context, name string) (io.ReadCloser, error)
 	// list returns the names of all files in a directory and below, sorted.
 	list(ctx context.Context, directory string) ([]string, error)
-	// partial returns the names of what calls of put that were killed have left there, each with the suffix unfinished.
+	// partial returns the names of the files in a directory that put has not completed, each with the suffix unfinished.
 	partial(ctx context.Context, directory string) ([]string, error)
 	// remove deletes a file if it exists, and its directory once that is empty.
 	remove(ctx context.Context, name string) error
@@ -61,7 +61,7 @@ func (d *directory) put(ctx context.Context, name string, content io.Reader) err
 	return d.write(ctx, name, content, d.root.Rename)
 }
 
-// create links the file to its name. Of file systems without links, it takes the risk that another process creates the file just now.
+// create links the file to its name. On a file system without links, it may replace a file that another process creates at the same moment.
 func (d *directory) create(ctx context.Context, name string, content []byte) error {
 	return d.write(ctx, name, bytes.NewReader(content), func(partial, name string) error {
 		err := d.link(partial, name)
@@ -77,8 +77,8 @@ func (d *directory) create(ctx context.Context, name string, content []byte) err
 	})
 }
 
-// write writes a file under another name, and then publishes it. Another Pod with the same volume may run as another user of the group:
-// it can read the file, and delete it.
+// write writes a file under another name, and then publishes it. A Pod with the same volume that runs as another user of the group can read
+// and delete the file.
 func (d *directory) write(ctx context.Context, name string, content io.Reader, publish func(partial, name string) error) error {
 	if err := d.makeDirectories(name); err != nil {
 		return err
@@ -116,7 +116,7 @@ func (d *directory) makeDirectories(name string) error {
 		}
 		err := d.root.Mkdir(name[:i], 0o770)
 		if err == nil {
-			_ = d.root.Chmod(name[:i], 0o770) // As above.
+			_ = d.root.Chmod(name[:i], 0o770) // Against a umask.
 		} else if !errors.Is(err, fs.ErrExist) {
 			return err
 		}
@@ -132,7 +132,7 @@ func (d *directory) size(_ context.Context, name string) (int64, error) {
 	return info.Size(), nil
 }
 
-// sync makes changes of a directory outlive a loss of power. Some file systems cannot do this, and answer EINVAL.
+// sync makes changes of a directory survive a power loss. Some file systems cannot do this, and answer EINVAL.
 func (d *directory) sync(name string) error {
 	if runtime.GOOS == "windows" {
 		return nil

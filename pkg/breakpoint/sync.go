@@ -8,10 +8,9 @@ import (
 	"time"
 
 	"k8s.io/client-go/tools/cache"
-)
 
-// SyncFunc is a loop.SyncFunc.
-type SyncFunc = func(ctx context.Context, key cache.ObjectName) (after time.Duration, err error)
+	"github.com/glassback/glassback/pkg/loop"
+)
 
 // Sync is the breakpoint before a controller's Sync. The zero value is ready to use.
 type Sync struct {
@@ -20,9 +19,9 @@ type Sync struct {
 	released chan struct{} // closed by the release of the present hold
 }
 
-// Wrap returns a SyncFunc that waits while s is held, and then calls sync. Its worker keeps the key
+// Wrap returns a loop.SyncFunc that waits while s is held, and then calls sync. Its worker keeps the key
 // meanwhile: the queue returns a key that is added again after that.
-func (s *Sync) Wrap(sync SyncFunc) SyncFunc {
+func (s *Sync) Wrap(sync loop.SyncFunc) loop.SyncFunc {
 	return func(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
 		if s.wait(ctx); ctx.Err() != nil {
 			return 0, ctx.Err()

@@ -1,13 +1,13 @@
 // Copyright The Glassback Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package check is glassback check: it asks one thing after the other about an installation, and says of each whether it is
-// well, why, and what to do about it.
+// Package check implements the command glassback check. It runs the checks of an installation one after the other. For each check, it
+// prints the state, the reason, and what to do.
 //
 //	Section ─▶ Check ─▶ Result ─▶ Outcome ─▶ printer, at once
 //	                                  └────▶ Report, at the end
 //
-// A check runs only if all checks that it needs have passed, for a limited time, and not after the context has ended.
+// A check is skipped if a check that it needs has failed or was skipped. It runs for a limited time, and not after the context has ended.
 package check
 
 import (
@@ -15,15 +15,15 @@ import (
 	"slices"
 )
 
-// State is the state of what a check asks about.
+// State is the state that a check found.
 type State string
 
 // The states.
 const (
 	OK      State = "ok"
-	Warning State = "warning" // it works, and a person should look at it
+	Warning State = "warning" // it works, but a person should look at it
 	Failed  State = "failed"
-	Skipped State = "skipped" // it does not apply, or cannot be found out
+	Skipped State = "skipped" // the check does not apply, or could not determine the state
 )
 
 // Result is what a check found. Reason and Remedy are one line each.
@@ -40,7 +40,7 @@ func warn(reason, remedy string) Result { return Result{Warning, reason, remedy}
 func fail(reason, remedy string) Result { return Result{Failed, reason, remedy} }
 func skip(reason string) Result         { return Result{State: Skipped, Reason: reason} }
 
-// Check asks one thing.
+// Check checks one property of an installation.
 type Check struct {
 	// ID names the check for programs. It is the same in every run, and no two checks share it.
 	ID string
@@ -48,7 +48,7 @@ type Check struct {
 	Title string
 	// Needs are IDs of earlier checks. If one of them has failed or was skipped, this check is skipped.
 	Needs []string
-	// Run asks, and returns soon after its context has ended.
+	// Run does the check, and returns soon after its context has ended.
 	Run func(context.Context) Result
 }
 
@@ -69,7 +69,7 @@ type Outcome struct {
 	ID    string `json:"id"`
 	Title string `json:"title"`
 	Result
-	// Because is the ID of the check which this one needs, and for which it was skipped.
+	// Because is the ID of the failed or skipped check that this one needs, directly or through others, and for which it was skipped.
 	Because string `json:"because,omitempty"`
 }
 
@@ -87,7 +87,7 @@ type Report struct {
 	Interrupted bool `json:"interrupted"`
 }
 
-// Outcomes returns those of the given states, or all if none is given.
+// Outcomes returns the outcomes with the given states, or all if none is given.
 func (r Report) Outcomes(states ...State) []Outcome {
 	var all []Outcome
 	for _, s := range r.Sections {
@@ -100,7 +100,7 @@ func (r Report) Outcomes(states ...State) []Outcome {
 	return all
 }
 
-// State returns the worst state: Failed, Warning or OK.
+// State returns the worst state: Failed, Warning or OK. An interrupted report is Failed.
 func (r Report) State() State {
 	switch {
 	case r.Interrupted || len(r.Outcomes(Failed)) > 0:

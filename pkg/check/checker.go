@@ -29,9 +29,9 @@ type checker struct {
 	clients    *clients.Clients
 	host       string             // of the API server
 	inside     bool               // this process is a Pod of the cluster
-	user       string             // that the API server takes this process for
+	user       string             // as which the API server authenticates this process
 	deployment *appsv1.Deployment // of the operator; nil if there is none
-	account    permissions.Access // of the account whose permissions count
+	account    permissions.Access // of the account whose permissions are checked
 	webhooks   []registeredWebhooks
 	keys       []cloudKey
 	redis      []*redisv1.RedisCluster
@@ -75,7 +75,8 @@ func (c *checker) sections() []Section {
 	return all
 }
 
-// adopt takes over the options of an operator in a namespace from its arguments, except those that the command line sets.
+// adopt takes over the options in the arguments of an operator in a namespace, except those that the command line sets. It returns false if
+// it cannot parse the arguments.
 func (o *settings) adopt(args []string, namespace string) bool {
 	its, err := options.Parse(args, io.Discard)
 	if err != nil {
@@ -113,7 +114,7 @@ func (o *settings) adoptFrom(d *appsv1.Deployment) {
 	}
 }
 
-// adoptNeighbour adopts the options of the operator in whose container this process runs, if it does.
+// adoptNeighbour adopts the options of the operator whose container this process runs in. It returns false if there is no such operator.
 func (o *settings) adoptNeighbour(commandLine []byte) bool {
 	program, args, _ := strings.Cut(strings.TrimSuffix(string(commandLine), "\x00"), "\x00")
 	if filepath.Base(program) != "glassback" || args == "" {

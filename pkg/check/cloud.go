@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -30,7 +31,7 @@ const (
 // notRun is the reason to skip the checks of a controller that does not run.
 const notRun = "the operator does not run this controller"
 
-// anyRegion is where an account is asked for: each region knows it.
+// anyRegion is the region of requests for an account: each region knows all accounts.
 const anyRegion = "cn-hangzhou"
 
 // cloudKey is an access key that ECSInstances use in a region.
@@ -43,7 +44,7 @@ func (c *checker) cloud() (*aliyun.Cloud, error) {
 	return aliyun.New(aliyun.Config{Endpoint: c.options.ECSEndpoint, UserAgent: "glassback/" + version.Version()})
 }
 
-// checkOwnKey is about the operator's own credentials. It need not have any.
+// checkOwnKey checks the operator's own credentials, which are optional.
 func (c *checker) checkOwnKey(ctx context.Context) Result {
 	if !c.runs(ecsinstance.Name) {
 		return skip(notRun)
@@ -102,10 +103,7 @@ func (c *checker) checkInstances(ctx context.Context) Result {
 		n += len(list.Items)
 		cut = cut || list.Continue != ""
 	}
-	for key := range keys {
-		c.keys = append(c.keys, key)
-	}
-	slices.SortFunc(c.keys, func(a, b cloudKey) int {
+	c.keys = slices.SortedFunc(maps.Keys(keys), func(a, b cloudKey) int {
 		return cmp.Or(strings.Compare(a.namespace, b.namespace), strings.Compare(a.secret, b.secret), strings.Compare(a.region, b.region))
 	})
 	found := fmt.Sprintf("%s, and %s, each in one region", count(n, "ECSInstance"), count(len(c.keys), "access key"))
@@ -123,7 +121,7 @@ func keyOf(ecs *ecsv1alpha1.ECSInstance) cloudKey {
 	return cloudKey{region: ecs.Spec.RegionID}
 }
 
-// keyChecks are one for each access key and region.
+// keyChecks returns one check for each access key and region.
 func (c *checker) keyChecks() []Check {
 	var checks []Check
 	for _, key := range c.keys {

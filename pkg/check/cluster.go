@@ -30,7 +30,7 @@ const (
 	clockTitle   = "its clock and that of this machine agree"
 )
 
-// clusterChecks are about the API server, and the way to it.
+// clusterChecks returns the checks of the API server and of the connection to it.
 func (c *checker) clusterChecks() []Check {
 	return []Check{
 		{ID: "cluster/configuration", Title: "which cluster", Run: c.checkConfiguration},
@@ -54,7 +54,7 @@ func (c *checker) checkConfiguration(context.Context) Result {
 	return pass(config.Host)
 }
 
-// get asks for a path of the API server's own.
+// get requests a path of the API server itself, such as /readyz.
 func (c *checker) get(ctx context.Context, path string) ([]byte, error) {
 	return c.clients.Kube.Discovery().RESTClient().Get().AbsPath(path).Do(ctx).Raw()
 }

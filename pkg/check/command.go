@@ -60,9 +60,7 @@ func (o *settings) flags() *pflag.FlagSet {
 	flags.BoolVar(&o.onlyRights, "rights", false, "with --pre: print the rights that the operator will have, and ask no cluster")
 	command.AddOutput(flags, &o.output, command.Text, command.JSON, command.YAML)
 	flags.DurationVar(&o.limit, "timeout", 10*time.Second, "how long each check may take")
-	flags.StringVar(&o.Cluster.Kubeconfig, "kubeconfig", "", "file that says how to reach the cluster")
-	flags.StringVar(&o.Cluster.Context, "context", "", "context of the kubeconfig (default: its current one)")
-	flags.StringVar(&o.Cluster.Master, "master", "", "URL of the API server; overrides the one in the kubeconfig")
+	o.Cluster.Add(flags, "file that says how to reach the cluster")
 	flags.StringSliceVarP(&o.Namespaces, "namespace", "n", nil, "namespace that the operator works in; may be repeated (default: all)")
 	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "the operator works in all namespaces, whatever --namespace says")
 	flags.StringSliceVar(&o.Controllers, "controllers", []string{"*"},
@@ -115,7 +113,8 @@ func (o *settings) validate() error {
 	)
 }
 
-// document is the output of -o json and -o yaml. As long as the schema has this name, fields keep their meaning, and fields are only added.
+// document is the output of -o json and -o yaml. Under the same schema name, the meaning of a field never changes, and fields are only
+// added.
 type document struct {
 	Schema  string        `json:"schema"`
 	Version string        `json:"version"` // of this binary

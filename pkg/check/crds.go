@@ -44,14 +44,15 @@ func (c *checker) checkCRD(ctx context.Context, want *apiextensionsv1.CustomReso
 
 // discoverCRD checks a CRD for an account that may not read CRDs: it asks which resources the API server serves.
 func (c *checker) discoverCRD(ctx context.Context, want *apiextensionsv1.CustomResourceDefinition) Result {
-	err := crds.Discover(ctx, c.clients.Apiextensions, want)
-	if c.options.pre && err != nil {
+	switch served, err := crds.Discover(ctx, c.clients.Apiextensions, want); {
+	case err != nil:
+		return unanswered(err)
+	case served:
+		return pass("served; this account may not see its revision")
+	case c.options.pre:
 		return pass("not there yet")
 	}
-	if err != nil {
-		return fail("it is not there", crds.InstallHint)
-	}
-	return pass("served; this account may not see its revision")
+	return fail("it is not there", crds.InstallHint)
 }
 
 // usable returns whether the operator can work with a CRD of the cluster.
@@ -111,7 +112,7 @@ func installable(want, have *apiextensionsv1.CustomResourceDefinition) Result {
 	}
 }
 
-// tryCRD is installable with, in addition, the API server's answer to a dry run of the installation.
+// tryCRD is installable with a dry run: the API server also tries the installation.
 func (c *checker) tryCRD(ctx context.Context, want, have *apiextensionsv1.CustomResourceDefinition) Result {
 	result := installable(want, have)
 	if result.State == Failed || crds.RankOf(want, have) >= crds.Same {

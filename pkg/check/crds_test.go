@@ -4,12 +4,17 @@
 package check
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiextensionsfake "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/fake"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/glassback/glassback/artifacts/crd"
 	"github.com/glassback/glassback/pkg/crds"
@@ -76,6 +81,45 @@ func TestCRDs(t *testing.T) {
 			}
 			if got := installable(want, have); got.State != test.installable {
 				t.Errorf("installable: %+v, want %s", got, test.installable)
+			}
+		})
+	}
+}
+
+// An account that may not get CRDs asks for the resources that the API server serves.
+func TestCRDsOfAnAccountThatMayNotGetThem(t *testing.T) {
+	want := crds.All()[0]
+	served := []*metav1.APIResourceList{{
+		GroupVersion: want.Spec.Group + "/" + want.Spec.Versions[0].Name, APIResources: []metav1.APIResource{{Name: want.Spec.Names.Plural}},
+	}}
+	for name, test := range map[string]struct {
+		served     []*metav1.APIResourceList
+		err        error
+		state, pre State
+		reason     string
+	}{
+		"it is served":                   {served: served, state: OK, pre: OK, reason: "served"},
+		"it is not served":               {state: Failed, pre: OK, reason: "it is not there"},
+		"the API server does not answer": {err: errors.New("connection refused"), state: Failed, pre: Failed, reason: "connection refused"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, run := range []struct {
+				args []string
+				want State
+			}{{nil, test.state}, {[]string{"--pre"}, test.pre}} {
+				c := checkOf(t, run.args, nil)
+				client := c.clients.Apiextensions.(*apiextensionsfake.Clientset)
+				client.Resources = test.served
+				client.PrependReactor("get", "customresourcedefinitions", func(clienttesting.Action) (bool, runtime.Object, error) {
+					return true, nil, apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no"))
+				})
+				if test.err != nil {
+					client.PrependReactor("get", "resource", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, test.err })
+				}
+				got := c.checkCRD(t.Context(), want)
+				if got.State != run.want || len(run.args) == 0 && !strings.Contains(got.Reason, test.reason) {
+					t.Errorf("with %q: %+v, want %s, %q", run.args, got, run.want, test.reason)
+				}
 			}
 		})
 	}

@@ -136,7 +136,7 @@ func unready(pods []corev1.Pod) string {
 	return ""
 }
 
-// trouble returns the reason why the first Pod that is not ready is not ready.
+// trouble returns the first reason that one of the Pods gives for not being ready, or "".
 func trouble(pods []corev1.Pod) string {
 	for i := range pods {
 		for _, container := range pods[i].Status.ContainerStatuses {

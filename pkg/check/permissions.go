@@ -26,7 +26,7 @@ import (
 	"github.com/glassback/glassback/pkg/permissions"
 )
 
-// where says where a permission is wanted.
+// where returns the scope in which a permission is needed, as text.
 func where(w permissions.Wanted) string {
 	switch {
 	case w.Namespace != metav1.NamespaceAll:
@@ -39,7 +39,7 @@ func where(w permissions.Wanted) string {
 	return "in all namespaces"
 }
 
-// operatorWants returns the permissions that the operator needs: the installed one, or otherwise one that this account starts.
+// operatorWants returns the permissions that the operator needs: the installed operator, or otherwise an operator that this account starts.
 func (c *checker) operatorWants() []permissions.Wanted {
 	o := c.options
 	mode, lease := options.WebhooksOff, types.NamespacedName{}
@@ -58,7 +58,7 @@ func (c *checker) operatorWants() []permissions.Wanted {
 	return o.Wants(mode, o.operatorNamespace, lease)
 }
 
-// installed are the resources that artifacts hold: those of the cluster, and those of the operator's namespace. A test compares.
+// These are the resources in artifacts: cluster-scoped ones, and those in the operator's namespace. A test compares them with artifacts.
 var (
 	installedInCluster = []permissions.Permission{
 		{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"},
@@ -90,7 +90,7 @@ func (c *checker) installerWants() []permissions.Wanted {
 	return all
 }
 
-// checkAccount decides whose permissions count: those of the account that the operator runs as.
+// checkAccount selects the account whose permissions are checked: the account that the operator runs as, or that installs it.
 func (c *checker) checkAccount(ctx context.Context) Result {
 	c.account = permissions.Own(c.clients.Kube)
 	if c.options.pre {
@@ -118,7 +118,7 @@ func (c *checker) checkAccount(ctx context.Context) Result {
 
 func (c *checker) name() string { return cmp.Or(c.user, "this account") }
 
-// wantedChecks are one for each resource.
+// wantedChecks returns one check for each resource and, before an installation, checkGrant.
 func (c *checker) wantedChecks() []Check {
 	var checks []Check
 	if c.options.pre {
@@ -164,7 +164,7 @@ func (c *checker) accessChecks(all []permissions.Wanted) []Check {
 
 const installerRemedy = "use an account that may, such as a cluster-admin"
 
-// granted are the permissions in the roles of artifacts/rbac. A test compares them.
+// granted returns the permissions in the roles of artifacts/rbac. A test compares the two.
 func (c *checker) granted() []permissions.Permission {
 	all := slices.Concat(permissions.OfControllers(permissions.ControllerNames()), permissions.Handler, permissions.Injection,
 		permissions.CASecret, permissions.Metrics, permissions.Lease(c.options.leaseName), []permissions.Permission{permissions.Definitions})

@@ -10,13 +10,13 @@ import (
 	"net"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
 
 	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 	"github.com/glassback/glassback/pkg/controller/rediscluster"
@@ -47,7 +47,7 @@ func (c *checker) checkRedisClusters(ctx context.Context) Result {
 	return pass(found)
 }
 
-// nodeChecks are one for each RedisCluster.
+// nodeChecks returns one check for each RedisCluster.
 func (c *checker) nodeChecks() []Check {
 	var checks []Check
 	for _, rdc := range c.redis {
@@ -120,52 +120,43 @@ func (c *checker) checkNodes(ctx context.Context, rdc *redisv1.RedisCluster) Res
 		}
 		answers = append(answers, nodeAnswer{pod: pod.Name, address: pod.Status.PodIP, port: port, login: login})
 	}
-	var asking sync.WaitGroup
-	turns := make(chan struct{}, maxNodes)
-	for i := range answers {
-		asking.Go(func() {
-			turns <- struct{}{}
-			defer func() { <-turns }()
-			node := redisnode.Dial(answers[i].address, answers[i].port, answers[i].login)
-			defer node.Close()
-			answers[i].view, answers[i].err = node.View(ctx)
-		})
-	}
-	asking.Wait()
-	return reached(rdc, answered(answers, len(pods.Items), c.inside), func(ip string, port int) error {
-		node := redisnode.Dial(ip, port, outside)
+	// The context is not ctx: ParallelizeUntil would stop when ctx ends, and leave answers without a view and without an error.
+	workqueue.ParallelizeUntil(context.Background(), maxNodes, len(answers), func(i int) {
+		node := redisnode.Dial(answers[i].address, answers[i].port, answers[i].login)
+		defer node.Close()
+		answers[i].view, answers[i].err = node.View(ctx)
+	})
+	return reached(rdc, answered(answers, len(pods.Items), c.inside), func(host string, port int) error {
+		login := outside
+		if login.TLS.Name != "" && net.ParseIP(host) == nil {
+			login.TLS.Name, login.TLS.Pin = host, "" // Clients that connect by a hostname do the same.
+		}
+		node := redisnode.Dial(host, port, login)
 		defer node.Close()
 		_, err := node.View(ctx)
 		return err
 	})
 }
 
-// reached adds to the result of a RedisCluster with access from outside which addresses answer there. No password is sent: a node that
-// refuses the request answers, too.
-func reached(rdc *redisv1.RedisCluster, result Result, ask func(ip string, port int) error) Result {
+// reached adds to the result which addresses outside of the cluster answer, if a RedisCluster has such addresses. It sends no password: a
+// node that rejects the request answers, too.
+func reached(rdc *redisv1.RedisCluster, result Result, ask func(host string, port int) error) Result {
 	if rdc.Spec.External() == nil || result.State == Failed {
 		return result
 	}
 	nodes := rdc.Status.Nodes
 	errs := make([]error, len(nodes))
-	var asking sync.WaitGroup
-	turns := make(chan struct{}, maxNodes)
-	for i, n := range nodes {
-		ip, port, _ := net.SplitHostPort(n.Address)
+	workqueue.ParallelizeUntil(context.Background(), maxNodes, len(nodes), func(i int) {
+		host, port, _ := net.SplitHostPort(nodes[i].Address)
 		number, err := strconv.Atoi(port)
 		if err != nil {
 			errs[i] = errors.New("the node has no address outside of the cluster")
-			continue
+			return
 		}
-		asking.Go(func() {
-			turns <- struct{}{}
-			defer func() { <-turns }()
-			if err := ask(ip, number); !errors.Is(err, redisnode.ErrPassword) {
-				errs[i] = err
-			}
-		})
-	}
-	asking.Wait()
+		if err := ask(host, number); !errors.Is(err, redisnode.ErrPassword) {
+			errs[i] = err
+		}
+	})
 	found := strings.TrimPrefix(result.Reason+"; ", "; ")
 	for i, err := range errs {
 		if err != nil {
@@ -223,8 +214,8 @@ type nodeAnswer struct {
 	err          error
 }
 
-// answered returns the result for the answers of the nodes of a RedisCluster, which has so many Pods. inside says that this
-// process is in the cluster.
+// answered returns the result for the answers of a RedisCluster's nodes. pods is the number of its Pods. inside says that this process is
+// in the cluster.
 func answered(answers []nodeAnswer, pods int, inside bool) Result {
 	if len(answers) == 0 {
 		return skip(fmt.Sprintf("none of its %s has an address", count(pods, "Pod")))

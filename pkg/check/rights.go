@@ -18,7 +18,7 @@ import (
 	"github.com/glassback/glassback/pkg/permissions"
 )
 
-// rightsDocument is the output of --rights with -o json and -o yaml. It keeps the promise of document.
+// rightsDocument is the output of --rights with -o json and -o yaml. It changes only as document may.
 type rightsDocument struct {
 	Schema string  `json:"schema"`
 	Rights []right `json:"rights"`
@@ -34,7 +34,7 @@ type right struct {
 	By       []string `json:"by"` // the parts of the operator that need it
 }
 
-// rights returns the rights that an operator with these options needs in a cluster, if it is installed as artifacts do it.
+// rights returns the rights that an operator with these options needs, if it is installed from artifacts in a cluster.
 func (o *settings) rights() []right {
 	mode := options.WebhooksOff
 	switch {

@@ -14,10 +14,10 @@ import (
 	"unicode"
 )
 
-// grace is how long a check whose time is over may take to return its reason.
+// grace is the additional time in which a check must return its reason after its time is over.
 const grace = 250 * time.Millisecond
 
-// maxText is how many characters a reason or a remedy has at most: they may hold the answer of a server.
+// maxText is the largest number of characters of a reason or a remedy: they may contain the answer of a server.
 const maxText = 600
 
 // interrupted is the reason of a check that did not run, because the context had ended.
@@ -33,8 +33,8 @@ type Runner struct {
 	printer *printer // nil for none
 }
 
-// Run runs the checks of all sections, one after the other. It returns soon after ctx has ended. A check that does not return
-// when its context ends is left behind.
+// Run runs the checks of all sections, one after the other. It returns soon after ctx has ended. It does not wait for a check that does not
+// return when its context ends.
 func (r Runner) Run(ctx context.Context, sections []Section) Report {
 	if r.printer == nil {
 		r.printer = &printer{out: io.Discard}
@@ -63,7 +63,7 @@ func (r Runner) Run(ctx context.Context, sections []Section) Report {
 	return report
 }
 
-// run runs one check, unless something that it needs is in lacking, to which it may add.
+// run runs one check, or skips it if a check that it needs is in lacking. If the check does not pass, run adds it to lacking.
 func (r Runner) run(ctx context.Context, c Check, lacking map[string]Outcome) Outcome {
 	o := Outcome{ID: c.ID, Title: line(c.Title)}
 	for _, id := range c.Needs {
@@ -85,7 +85,7 @@ func (r Runner) run(ctx context.Context, c Check, lacking map[string]Outcome) Ou
 	return o
 }
 
-// because is the reason of a check that needs o, which has not passed. If o was skipped itself, both have the same reason.
+// because returns the reason to skip a check that needs o, which did not pass. If o was skipped itself, both have the same reason.
 func because(o Outcome) string {
 	if o.State == Skipped {
 		return o.Reason
@@ -114,7 +114,7 @@ func (r Runner) ask(ctx context.Context, c Check) Result {
 	return result
 }
 
-// guarded turns a panic into a failure: the checks after it still run.
+// guarded turns a panic of run into a failure, so that the following checks run.
 func guarded(ctx context.Context, run func(context.Context) Result) (result Result) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/glassback/glassback/pkg/permissions"
 )
 
-// AtStart returns what an operator with the options o asks after its start. The start itself asks for the CRDs and the
-// permissions that the operator cannot work without.
+// AtStart returns the checks that an operator with the options o runs after its start. The start itself checks the CRDs and the permissions
+// that the operator cannot work without.
 func AtStart(c *clients.Clients, o *options.Options) []Section {
 	own := cmp.Or(command.OwnNamespace(), command.DefaultNamespace)
 	s := &checker{

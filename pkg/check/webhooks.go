@@ -31,11 +31,11 @@ import (
 	"github.com/glassback/glassback/pkg/webhook/certificate"
 )
 
-// registeredWebhooks are webhook configurations of one name: by a Service, or by a URL.
+// registeredWebhooks holds the webhook configurations of one name. They call either a Service or a URL.
 type registeredWebhooks struct {
 	name        string
 	url         *url.URL // nil for a Service
-	certManager bool     // which writes the caBundle
+	certManager bool     // cert-manager writes the caBundle
 	clients     map[string]admissionregistrationv1.WebhookClientConfig
 }
 
@@ -65,7 +65,7 @@ func (c *checker) checkRegistered(ctx context.Context) Result {
 	return skip("it knows of none: an operator outside of the cluster has them with --webhook-url")
 }
 
-// collect adds the webhook configurations that are selected to found, by name.
+// collect adds the webhook configurations that the options select to found, by name.
 func (c *checker) collect(ctx context.Context, selected metav1.ListOptions, found map[string]*registeredWebhooks) error {
 	admission := c.clients.Kube.AdmissionregistrationV1()
 	mutating, err := admission.MutatingWebhookConfigurations().List(ctx, selected)
@@ -76,19 +76,19 @@ func (c *checker) collect(ctx context.Context, selected metav1.ListOptions, foun
 	if err != nil {
 		return err
 	}
-	add := func(meta metav1.ObjectMeta, webhook string, client admissionregistrationv1.WebhookClientConfig) {
+	add := func(meta metav1.ObjectMeta, name string, client admissionregistrationv1.WebhookClientConfig) {
 		r := found[meta.Name]
 		if r == nil {
 			r = &registeredWebhooks{name: meta.Name, clients: map[string]admissionregistrationv1.WebhookClientConfig{}}
 			found[meta.Name] = r
 		}
 		for annotation := range meta.Annotations {
-			r.certManager = r.certManager || strings.HasPrefix(annotation, "cert-manager.io/inject-")
+			r.certManager = r.certManager || strings.HasPrefix(annotation, webhook.AnnotationCertManager)
 		}
 		if u, err := url.Parse(ptr.Deref(client.URL, "")); err == nil && u.Host != "" {
 			r.url = u
 		}
-		r.clients[webhook] = client
+		r.clients[name] = client
 	}
 	for i := range mutating.Items {
 		for _, w := range mutating.Items[i].Webhooks {
@@ -103,7 +103,7 @@ func (c *checker) collect(ctx context.Context, selected metav1.ListOptions, foun
 	return nil
 }
 
-// registeredChecks check the registered webhooks, and whether they answer.
+// registeredChecks returns the checks of the registered webhooks.
 func (c *checker) registeredChecks() []Check {
 	var checks []Check
 	add := func(r registeredWebhooks, id, title string, run func(context.Context, registeredWebhooks) Result) {
@@ -199,7 +199,7 @@ func (c *checker) checkEndpoints(ctx context.Context, _ registeredWebhooks) Resu
 	return pass(fmt.Sprintf("%d ready", ready))
 }
 
-// bundle returns the caBundle that all webhooks of a configuration have, or why there is none.
+// bundle returns the caBundle that all webhooks of a configuration have, with its certificates, or the reason why there is none.
 func (r registeredWebhooks) bundle() ([]byte, []*x509.Certificate, string) {
 	var bundle []byte
 	for _, name := range slices.Sorted(maps.Keys(r.clients)) {
@@ -276,7 +276,7 @@ func validity(c *x509.Certificate, now time.Time) Result {
 	return pass(fmt.Sprintf("until %s, for %s", day, roughly(left)))
 }
 
-// roughly is a duration as people say it.
+// roughly returns a duration as text in one unit, such as "3 days".
 func roughly(d time.Duration) string {
 	switch {
 	case d >= 48*time.Hour:
@@ -295,7 +295,7 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// checkServing shakes hands with the webhooks themselves, where they can be reached.
+// checkServing makes a TLS handshake with the webhooks, if it can reach them.
 func (c *checker) checkServing(ctx context.Context, r registeredWebhooks) Result {
 	bundle, _, why := r.bundle()
 	if why != "" {
@@ -321,14 +321,11 @@ func (c *checker) checkServing(ctx context.Context, r registeredWebhooks) Result
 		return fail(err.Error(), "see that a replica is ready, and that no NetworkPolicy keeps its port 9443 from callers")
 	}
 	defer conn.Close()
-	secure, ok := conn.(*tls.Conn)
-	if !ok || len(secure.ConnectionState().PeerCertificates) == 0 {
-		return fail(address+" shows no certificate", "see what answers there")
-	}
-	return validity(secure.ConnectionState().PeerCertificates[0], c.clients.Time.Now())
+	// A tls.Dialer returns a *tls.Conn. Its handshake fails if the server shows no certificate.
+	return validity(conn.(*tls.Conn).ConnectionState().PeerCertificates[0], c.clients.Time.Now())
 }
 
-// tryNamespace is where dry runs are made.
+// tryNamespace returns the namespace of dry runs.
 func (c *checker) tryNamespace() string {
 	if ns := c.options.Namespaces[0]; ns != metav1.NamespaceAll {
 		return ns
@@ -336,7 +333,7 @@ func (c *checker) tryNamespace() string {
 	return metav1.NamespaceDefault
 }
 
-// try has a RedisCluster made in a dry run, in which webhooks are asked and nothing is stored.
+// try creates a RedisCluster in a dry run: the API server calls webhooks and stores nothing.
 func (c *checker) try(ctx context.Context, spec redisv1.RedisClusterSpec) (*redisv1.RedisCluster, error) {
 	return c.clients.Glassback.RedisV1().RedisClusters(c.tryNamespace()).Create(ctx,
 		&redisv1.RedisCluster{ObjectMeta: metav1.ObjectMeta{GenerateName: "glassback-check-"}, Spec: spec},
@@ -381,7 +378,7 @@ func notAsked(namespace string) string {
 	return fmt.Sprintf("apply artifacts/webhook; see that it is for the namespace %s (namespaceSelector)", namespace)
 }
 
-// untried returns the reason why a dry run could not test the webhook.
+// untried returns the Result of a dry run that could not test the webhook.
 func untried(err error) Result {
 	text := err.Error()
 	_, failed, calling := strings.Cut(text, "failed calling webhook ")

@@ -15,7 +15,8 @@ import (
 	"github.com/glassback/glassback/pkg/preview"
 )
 
-// Recheck is the time between two attempts when no event says that the next one may succeed: a name becomes free, or a policy changes.
+// Recheck is the time between two attempts when the controller gets no event of the change that lets a retry succeed. For example, another
+// owner's object frees the name, or an admission policy changes.
 const Recheck = 30 * time.Second
 
 // Verb is what a Change does.
@@ -26,7 +27,7 @@ const (
 	Nothing Verb = ""
 	// Create creates an object that does not exist.
 	Create Verb = "create"
-	// Update applies to an object that exists.
+	// Update applies the desired fields to an object that exists.
 	Update Verb = "update"
 	// Delete deletes an object.
 	Delete Verb = "delete"
@@ -38,8 +39,8 @@ type Change struct {
 	Kind, Name string
 
 	do func(context.Context) (Outcome, error)
-	// fields returns the fields that the operator owns, those that it will own after an apply, and the object; nil if the change applies
-	// nothing.
+	// fields returns the fields that the operator owns now, those that it owns after an apply, and the live object. The function is nil if
+	// the change applies nothing.
 	fields func() (owned, desired, live any, err error)
 }
 
@@ -47,7 +48,7 @@ type Change struct {
 type Outcome struct {
 	// Wrote says that an object was changed: a watch event will follow.
 	Wrote bool
-	// Gone says that the owner has no such child.
+	// Gone says that the owner has no such child. An object that the owner does not control may have its name.
 	Gone bool
 	// Problem goes into the owner's conditions; nil if there is none.
 	Problem *Problem
@@ -58,20 +59,21 @@ type Outcome struct {
 // Problem says why a child is not as desired, with the reason and the message of a condition.
 type Problem struct{ Reason, Message string }
 
-// ReasonConflict is the reason of a Problem with an object that the owner does not control.
+// ReasonConflict is the reason of a Problem: an object that the owner does not control has the name of the child.
 const ReasonConflict = "Conflict"
 
-// Do carries the change out. It returns an error if a retry may succeed, and only a Problem if a person must act first.
+// Do carries the change out. If a retry may succeed, it returns an error, mostly with a Problem. If a person must act first, it returns a
+// Problem and no error.
 func (c Change) Do(ctx context.Context) (Outcome, error) {
 	if c.do == nil {
 		return Outcome{}, nil
 	}
 	out, err := c.do(ctx)
-	var taken takenError
+	var nameTaken takenError
 	switch {
 	case err == nil:
-	case errors.As(err, &taken):
-		out.Gone, out.Problem, err = true, &Problem{ReasonConflict, taken.Error()}, nil
+	case errors.As(err, &nameTaken):
+		out.Gone, out.Problem, err = true, &Problem{ReasonConflict, nameTaken.Error()}, nil
 	case apierrors.IsInvalid(err) || apierrors.IsBadRequest(err):
 		out.Problem, err = &Problem{c.Kind + "Rejected", err.Error()}, nil
 	case apierrors.IsForbidden(err):
@@ -79,7 +81,7 @@ func (c Change) Do(ctx context.Context) (Outcome, error) {
 			fmt.Sprintf("The API server does not accept the %s at present, and the operator retries: %v", c.Kind, err)}
 	case apierrors.IsConflict(err): // Another client wrote first: the next sync sees its version.
 	case apierrors.ReasonForError(err) != metav1.StatusReasonUnknown:
-		// Without the text: it may differ at each attempt, and each difference would be written to the status.
+		// The message omits the text of the error. The text may differ at each attempt, and each new text would cause a write of the status.
 		out.Problem = &Problem{c.Kind + "NotApplied",
 			fmt.Sprintf("The API server does not accept the %s at present, and the operator retries: %s", c.Kind, apierrors.ReasonForError(err))}
 	}
@@ -89,7 +91,8 @@ func (c Change) Do(ctx context.Context) (Outcome, error) {
 	return out, err
 }
 
-// Preview adds the write that Do would make to a plan, and makes none. Its outcome says that Do would write, or else is that of Do.
+// Preview adds the write of Do to a plan, does not send it, and returns an outcome with Wrote set. If there is nothing to write, Preview
+// returns the outcome of Do.
 func (c Change) Preview(ctx context.Context, plan *preview.Plan) (Outcome, error) {
 	if c.Verb == Nothing {
 		return c.Do(ctx)

@@ -19,11 +19,10 @@ import (
 // checks remembers which children were as desired, so that an unchanged child is not compared again. The comparison costs more than the
 // rest of a sync.
 //
-// The comparison is a pure function of the content: of the object without its status, resourceVersion and generation. A field
-// manager cannot own the last two, and an apply to the object itself cannot set the status. The content includes the UID and this
-// operator's entry of the managedFields. If the content and the desired configuration are the same as before, the result of a
-// comparison is the same as before. The checks trust no timestamp and no resourceVersion: after the restore of a backup of etcd, the same
-// resourceVersion may belong to other fields.
+// The comparison is a pure function of the desired configuration and the content: the object without its status, resourceVersion and
+// generation. A field manager cannot own the last two, and an apply to the main resource cannot set the status. The content includes the
+// UID and this operator's entry of the managedFields. If both arguments are unchanged, the result is unchanged. The checks trust no
+// timestamp and no resourceVersion: after etcd is restored from a backup, the same resourceVersion may belong to other fields.
 type checks struct {
 	mu      sync.Mutex
 	byOwner map[cache.ObjectName][]*check
@@ -34,13 +33,13 @@ type check struct {
 	kind, name string
 	object     any      // as the cache holds it; nothing changes it
 	desired    checksum // of the desired configuration
-	owned      any      // the fields that this operator owns, if WithOwned has read them; otherwise nil
+	owned      any      // the fields that this operator owns; nil if WithOwned has not read them
 }
 
 // checksum identifies a configuration by its JSON. The zero checksum belongs to none.
 type checksum [sha256.Size]byte
 
-// checksumOf returns the checksum of a configuration; the zero checksum if it is nil, or has no JSON.
+// checksumOf returns the checksum of a configuration. It returns the zero checksum if the configuration is nil or has no JSON.
 func checksumOf[A comparable](configuration A) checksum {
 	var none A
 	if configuration == none {
@@ -104,7 +103,7 @@ func (k *Kind[T, A]) extractOwned(object T) (A, error) {
 	return k.extract(withoutStatus(object), glassback.Name)
 }
 
-// lastCheck returns the check that holds for the current content of object; nil if there is none.
+// lastCheck returns the check of a child if its content is still that of object; otherwise nil.
 func (k *Kind[T, A]) lastCheck(owner metav1.Object, object T) *check {
 	key := cache.MetaObjectToName(owner)
 	last := k.owners.checks.get(key, k.Name, object.GetName())
@@ -116,7 +115,7 @@ func (k *Kind[T, A]) lastCheck(owner metav1.Object, object T) *check {
 		return nil
 	}
 	next := *last
-	next.object = object // The memory keeps no earlier version of the object.
+	next.object = object // so that the checks keep no older version of the object in memory
 	k.owners.checks.replace(key, func(c *check) bool { return c == last }, &next)
 	return &next
 }
@@ -131,23 +130,15 @@ func (k *Kind[T, A]) remember(owner metav1.Object, observed Observed[T, A], desi
 	if observed.Owned != none {
 		next.owned = observed.Owned
 	}
-	k.keep(owner, &next)
-}
-
-// keep adds a check in the place of the last one of that child.
-func (k *Kind[T, A]) keep(owner metav1.Object, next *check) {
-	// Children of other names may be gone: a Desired can name them in another way than before.
+	// Also drop the checks of children that are gone, since the names of children can change.
 	k.owners.checks.replace(cache.MetaObjectToName(owner), func(c *check) bool {
 		return c.kind == k.Name && (c.name == next.name || !k.cached(owner.GetNamespace(), c.name))
-	}, next)
+	}, &next)
 }
 
 // forget drops the check of one child.
 func (k *Kind[T, A]) forget(owner metav1.Object, name string) {
-	key := cache.MetaObjectToName(owner)
-	if k.owners.checks.get(key, k.Name, name) != nil {
-		k.owners.checks.replace(key, func(c *check) bool { return c.kind == k.Name && c.name == name }, nil)
-	}
+	k.owners.checks.replace(cache.MetaObjectToName(owner), func(c *check) bool { return c.kind == k.Name && c.name == name }, nil)
 }
 
 func (k *Kind[T, A]) cached(namespace, name string) bool {

@@ -48,7 +48,7 @@ type Client[T, A any] interface {
 
 // Kind reads and writes the children of one kind.
 type Kind[T Object, A Configuration[A]] struct {
-	// Name is the kind's, such as Deployment.
+	// Name is the name of the kind, such as Deployment.
 	Name string
 
 	owners   *Owners
@@ -77,7 +77,7 @@ type Observed[T Object, A Configuration[A]] struct {
 	Other T
 	// Owned are the fields of Object that this operator owns, with their current values. Only WithOwned sets them. Do not change them.
 	Owned A
-	// Unreadable says why WithOwned cannot read these fields; "" if it can.
+	// Unreadable says why WithOwned cannot read Owned; "" if it can.
 	Unreadable string
 }
 
@@ -96,7 +96,7 @@ func (k *Kind[T, A]) Observe(owner metav1.Object, name string) Observed[T, A] {
 	return observed
 }
 
-// WithOwned sets Owned of the observed child of owner. A Desired that reads these fields needs it. WithOwned extracts them only if the
+// WithOwned sets Owned of the observed child of owner, for a Desired that reads these fields. It extracts the fields only if the
 // content of the child has changed: see checks.
 func (k *Kind[T, A]) WithOwned(owner metav1.Object, observed Observed[T, A]) Observed[T, A] {
 	var none T
@@ -114,7 +114,7 @@ func (k *Kind[T, A]) WithOwned(owner metav1.Object, observed Observed[T, A]) Obs
 	return observed
 }
 
-// Desired returns the desired fields of a child. owned is the field Owned of the Observed; nil if the child does not exist, or if WithOwned
+// Desired returns the desired fields of a child. owned is Observed.Owned; nil if the child does not exist, or if WithOwned
 // was not called. A Desired must not change owned, but its caller may change the result. A nil Desired says that the child must not exist.
 type Desired[A any] func(owned A) (A, error)
 
@@ -190,7 +190,7 @@ func (k *Kind[T, A]) update(owner metav1.Object, change Change, observed Observe
 		}
 	}
 	switch {
-	case checked && (observed.Owned == none || last.owned != nil): // The last check says the same.
+	case checked && (observed.Owned == none || last.owned != nil): // The last check already holds all of this.
 	case checked || (err == nil && equality.Semantic.DeepEqual(owned, configuration)):
 		k.remember(owner, observed, sum)
 	default:
@@ -218,7 +218,7 @@ func (k *Kind[T, A]) create(ctx context.Context, owner metav1.Object, name strin
 		return Outcome{}, err
 	}
 	client := k.client(owner.GetNamespace())
-	sum := checksumOf(configuration) // Before it gets the resourceVersion.
+	sum := checksumOf(configuration) // before WithResourceVersion changes the configuration
 	created, err := client.Apply(ctx, configuration.WithResourceVersion(neverVersion), applyOptions)
 	if err == nil {
 		k.owners.repairs.applied(owner, nameOf(k.Name, name), checksum{}, sum)
@@ -231,7 +231,7 @@ func (k *Kind[T, A]) create(ctx context.Context, owner metav1.Object, name strin
 	live, getErr := client.Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(getErr):
-		return Outcome{}, err // It was just deleted: the next sync creates it.
+		return Outcome{}, err // The object was just deleted: the next sync creates the child.
 	case getErr != nil:
 		return Outcome{}, fmt.Errorf("get %s %s after a conflict with it: %w", k.Name, name, getErr)
 	case !metav1.IsControlledBy(live, owner):
@@ -273,7 +273,7 @@ func (k *Kind[T, A]) apply(ctx context.Context, owner metav1.Object, object T, o
 	if contested := k.owners.contested(owner, k.Name, object.GetName()); contested.Wait > 0 {
 		return contested, nil
 	}
-	sum := checksumOf(configuration) // Before it gets the UID and the resourceVersion.
+	sum := checksumOf(configuration) // before WithUID and WithResourceVersion change the configuration
 	configuration = configuration.WithUID(object.GetUID()).WithResourceVersion(object.GetResourceVersion())
 	applied, err := k.client(owner.GetNamespace()).Apply(ctx, configuration, applyOptions)
 	if err != nil {
@@ -314,7 +314,7 @@ func (k *Kind[T, A]) deleteHidden(ctx context.Context, owner metav1.Object, name
 }
 
 // delete deletes object, unless object was changed meanwhile: a later version may have another controller. The garbage collector
-// then deletes the objects that object owns. It is no error if object is already gone.
+// then deletes the objects that object owns. delete returns no error if object is already gone.
 func (k *Kind[T, A]) delete(ctx context.Context, owner metav1.Object, object T) (Outcome, error) {
 	err := k.client(owner.GetNamespace()).Delete(ctx, object.GetName(), metav1.DeleteOptions{
 		Preconditions:     &metav1.Preconditions{UID: ptr.To(object.GetUID()), ResourceVersion: ptr.To(object.GetResourceVersion())},

@@ -231,17 +231,17 @@ func TestReconcile(t *testing.T) {
 		"ours that the cache does not show yet, as wanted: a conflict, which is not reported": {
 			since: []func(*server){ours}, wanted: greeting("a", "1"),
 			verb: Create, requests: []string{createRequest, getRequest, updateRequest}, left: data{"a": "1"},
-			err: `Operation cannot be fulfilled on configmaps "sample-greeting": the version is another`,
+			err: `Operation cannot be fulfilled on configmaps "sample-greeting": the object has another version`,
 		},
 		"ours that the cache shows is gone: it is not brought back": {
 			given: []func(*server){ours}, since: []func(*server){remove},
 			wanted: greeting("a", "2"), verb: Update, requests: []string{updateRequest},
-			err: `apply ConfigMap sample-greeting: Operation cannot be fulfilled on configmaps "sample-greeting": the UID is another`,
+			err: `apply ConfigMap sample-greeting: Operation cannot be fulfilled on configmaps "sample-greeting": the object has another UID`,
 		},
 		"ours was made anew meanwhile: it is not applied to": {
 			given: []func(*server){ours}, since: []func(*server){remove, ours},
 			wanted: greeting("a", "2"), verb: Update, requests: []string{updateRequest},
-			err:  `apply ConfigMap sample-greeting: Operation cannot be fulfilled on configmaps "sample-greeting": the UID is another`,
+			err:  `apply ConfigMap sample-greeting: Operation cannot be fulfilled on configmaps "sample-greeting": the object has another UID`,
 			left: data{"a": "1"},
 		},
 		"another client wrote in between: it is not deleted": {
@@ -249,7 +249,7 @@ func TestReconcile(t *testing.T) {
 				edit(s, func(c *corev1.ConfigMap) { c.OwnerReferences = nil })
 			}},
 			verb: Delete, requests: []string{deleteRequest}, left: data{"a": "1"},
-			err: `delete ConfigMap sample-greeting: Operation cannot be fulfilled on configmaps "sample-greeting": the version is another`,
+			err: `delete ConfigMap sample-greeting: Operation cannot be fulfilled on configmaps "sample-greeting": the object has another version`,
 		},
 		"another client wrote in between: a conflict, which is not reported": {
 			given: []func(*server){ours},
@@ -257,19 +257,19 @@ func TestReconcile(t *testing.T) {
 				edit(s, func(c *corev1.ConfigMap) { c.Data["theirs"] = "1" })
 			}},
 			wanted: greeting("a", "2"), verb: Update, requests: []string{updateRequest},
-			err:  `apply ConfigMap sample-greeting: Operation cannot be fulfilled on configmaps "sample-greeting": the version is another`,
+			err:  `apply ConfigMap sample-greeting: Operation cannot be fulfilled on configmaps "sample-greeting": the object has another version`,
 			left: data{"a": "1", "theirs": "1"},
 		},
 		"another owner's took the name of ours in between: it is not applied to": {
 			given: []func(*server){ours}, since: []func(*server){put(foreign(nil))},
 			wanted: greeting("a", "2"), verb: Update, requests: []string{updateRequest},
-			err:  `apply ConfigMap sample-greeting: Operation cannot be fulfilled on configmaps "sample-greeting": the UID is another`,
+			err:  `apply ConfigMap sample-greeting: Operation cannot be fulfilled on configmaps "sample-greeting": the object has another UID`,
 			left: data{"a": "theirs"},
 		},
 		"another owner's took the name of ours in between: it is not deleted": {
 			given: []func(*server){ours}, since: []func(*server){put(foreign(nil))},
 			verb: Delete, requests: []string{deleteRequest}, left: data{"a": "theirs"},
-			err: `delete ConfigMap sample-greeting: Operation cannot be fulfilled on configmaps "sample-greeting": the UID is another`,
+			err: `delete ConfigMap sample-greeting: Operation cannot be fulfilled on configmaps "sample-greeting": the object has another UID`,
 		},
 		"what is to be deleted is gone already: as good": {
 			given: []func(*server){ours}, since: []func(*server){remove},

@@ -19,16 +19,16 @@
 //
 // An object is as desired if the fields that this operator owns, by the object's managedFields, are the desired fields, with the desired
 // values. This is exact: the operator does not own the fields that the API server defaults, or that other clients set. When another client
-// changes a field of the operator, the API server gives the field to that client, so that it is missing among the operator's fields.
+// changes a field of the operator, the API server makes that client the owner, and the operator no longer owns the field.
 //
-// A child that was as desired is not compared again while its content and the desired fields stay the same. A new status, and
-// a new resourceVersion alone, are no new content: see checks. This memory may be lost at any time, and grows only with the
-// children that were synced.
+// A child that was as desired is not compared again while its content and the desired fields stay the same. A new status, or
+// a new resourceVersion alone, is no new content: see checks. The checks may be lost at any time. They grow only with the
+// number of synced children.
 //
-// A plain apply would create an object or take it over, whatever exists. The apply that creates carries a
-// resourceVersion that no object has, so it fails if an object has that name: see neverVersion. The apply that changes
+// A plain apply creates an object that does not exist, and takes over an object that does. The apply of a create carries a
+// resourceVersion that no object has, so it fails if an object has that name: see neverVersion. The apply of an update
 // carries the resourceVersion that the cache shows, so it fails if the object has changed. It also carries the UID:
-// without it, an apply creates a deleted object again, whatever the resourceVersion.
+// without the UID, an apply creates a deleted object again, whatever the resourceVersion.
 //
 // If another client keeps changing a field, the operator repairs it at longer and longer intervals: see repairs.
 package child

@@ -18,9 +18,9 @@ var unowned = fieldpath.NewSet(
 	fieldpath.MakePathOrDie("metadata", "uid"), fieldpath.MakePathOrDie("metadata", "resourceVersion"),
 )
 
-// isExactly reports whether the fields of object that this operator owns are those of the configuration, with the same values and in the
-// same order: an extraction would return the configuration, and an apply would change nothing. It is faster than an extraction, and needs
-// no schema. If it is in doubt, it returns false.
+// isExactly reports whether this operator owns exactly the fields of configuration in object, with the same values and in the
+// same order. Then an extraction would return configuration, and an apply would change nothing. isExactly is faster than an extraction, and
+// needs no schema. If it cannot tell, it returns false.
 func isExactly[T Object, A any](object T, configuration A) bool {
 	own := OwnFields(object.GetManagedFields())
 	if len(own) != 1 || own[0].FieldsV1 == nil {
@@ -35,12 +35,11 @@ func isExactly[T Object, A any](object T, configuration A) bool {
 	return err1 == nil && err2 == nil && sameFields(fields, unowned, desired, present)
 }
 
-// atomicFields are the fields of our children that are one value, although they are maps or structs. Lists of structs without fields below
-// them, and items that have keys, are one value, too.
+// atomicFields are the maps and structs in our children that a field manager owns as one value: see isOneValue.
 var atomicFields = sets.New("selector", "podSelector", "fieldRef", "secretKeyRef", "configMapKeyRef")
 
-// sameFields reports whether a value has the fields of a set, and no others but those of ignored, and whether another value is the same in
-// these fields. Items of lists must have the same order; other items may be between them.
+// sameFields reports whether a has exactly the fields of a set, apart from the ignored fields, and whether b has the same values in these
+// fields. Items of lists must have the same order in both; b may have other items between them.
 func sameFields(fields, ignored *fieldpath.Set, a, b value.Value) bool {
 	notOwned := entries(a, ignored)
 	var positions []int // of the items of the list a in the list b
@@ -72,13 +71,13 @@ func sameFields(fields, ignored *fieldpath.Set, a, b value.Value) bool {
 	return same && notOwned == 0 && slices.IsSorted(positions)
 }
 
-// isOneValue reports whether a field without fields below it is owned as a whole. A struct that was applied empty has no fields below it
-// either, and is not.
-func isOneValue(element fieldpath.PathElement, of value.Value) bool {
-	return !of.IsMap() || of.AsMap().Length() == 0 || element.FieldName == nil || atomicFields.Has(*element.FieldName)
+// isOneValue reports whether a field manager owns a field as a whole, if the set has no fields below that field. This holds for a scalar,
+// a list, an item of a list, and one of atomicFields. It does not hold for a struct that was empty when it was applied and no longer is.
+func isOneValue(element fieldpath.PathElement, field value.Value) bool {
+	return !field.IsMap() || field.AsMap().Length() == 0 || element.FieldName == nil || atomicFields.Has(*element.FieldName)
 }
 
-// equal compares two values as their JSON would be. value.Equals compares lists of different Go types by their types, too.
+// equal reports whether two values have the same JSON. value.Equals, by contrast, also compares the Go types of lists.
 func equal(a, b value.Value) bool {
 	switch {
 	case a.IsList() && b.IsList():
@@ -91,39 +90,39 @@ func equal(a, b value.Value) bool {
 		return x.Length() == y.Length()
 	case a.IsMap() && b.IsMap():
 		x, y := a.AsMap(), b.AsMap()
-		return x.Length() == y.Length() && x.Iterate(func(key string, of value.Value) bool {
+		return x.Length() == y.Length() && x.Iterate(func(key string, field value.Value) bool {
 			other, ok := y.Get(key)
-			return ok && equal(of, other)
+			return ok && equal(field, other)
 		})
 	}
 	return value.Equals(a, b)
 }
 
-// entries returns the number of fields of a map or struct, without those of a set, or of the elements of a list.
-func entries(of value.Value, without *fieldpath.Set) int {
+// entries returns the number of items of a list, or of fields of a map or struct, except the fields in without.
+func entries(parent value.Value, without *fieldpath.Set) int {
 	switch {
-	case of.IsList():
-		return of.AsList().Length()
-	case !of.IsMap():
+	case parent.IsList():
+		return parent.AsList().Length()
+	case !parent.IsMap():
 		return 0
 	}
-	n := of.AsMap().Length()
+	n := parent.AsMap().Length()
 	without.Members.Iterate(func(element fieldpath.PathElement) {
-		if found, _ := part(element, of); found != nil {
+		if found, _ := part(element, parent); found != nil {
 			n--
 		}
 	})
 	return n
 }
 
-// part returns the part of a value that an element of a path names, and its index in a list. The part is nil if there is none, or if
-// several items of a list have these keys.
-func part(element fieldpath.PathElement, of value.Value) (named value.Value, at int) {
+// part returns the field or the item of parent that an element of a path names, and the index of an item. It returns nil if parent has no
+// such part, or if element names several items of a list.
+func part(element fieldpath.PathElement, parent value.Value) (named value.Value, at int) {
 	switch {
-	case element.FieldName != nil && of.IsMap():
-		named, _ = of.AsMap().Get(*element.FieldName)
-	case (element.Key != nil || element.Value != nil) && of.IsList():
-		list := of.AsList()
+	case element.FieldName != nil && parent.IsMap():
+		named, _ = parent.AsMap().Get(*element.FieldName)
+	case (element.Key != nil || element.Value != nil) && parent.IsList():
+		list := parent.AsList()
 		for i := range list.Length() {
 			item := list.At(i)
 			switch {

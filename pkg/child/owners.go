@@ -15,7 +15,7 @@ import (
 	"github.com/glassback/glassback/pkg/loop"
 )
 
-// Owners stands for the objects of one kind, such as all Applications. The Kinds of their children share its memory.
+// Owners holds the repairs and checks of the children of all owners of one kind, such as Application. The Kinds of these children share it.
 type Owners struct {
 	kind, label string
 	written     *loop.Written
@@ -32,7 +32,7 @@ func NewOwners(kind, label string, written *loop.Written, clock clock.PassiveClo
 	}
 }
 
-// Forget drops the memory of an owner. Call it when the owner no longer exists.
+// Forget drops the repairs and checks of an owner. Call it when the owner no longer exists.
 func (o *Owners) Forget(key cache.ObjectName) {
 	o.repairs.forget(key)
 	o.checks.forget(key)
@@ -62,10 +62,10 @@ func (o *Owners) taken(owner metav1.Object, kind string, object metav1.Object) e
 		kind, object.GetName(), holder.Kind, holder.Name))
 }
 
-// nameOf names a child of an owner.
+// nameOf returns a name for a child that is unique among the children of its owner.
 func nameOf(kind, name string) string { return kind + " " + name }
 
-// contested returns the outcome of an apply that must wait; its Wait is 0 if the apply may be made now.
+// contested returns the outcome of an apply that must wait for the next repair; its Wait is 0 if the apply need not wait.
 func (o *Owners) contested(owner metav1.Object, kind, name string) Outcome {
 	wait := o.repairs.wait(owner, nameOf(kind, name))
 	if wait == 0 {

@@ -21,7 +21,7 @@ func OwnFields(all []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
 	var own []metav1.ManagedFieldsEntry
 	for _, entry := range all {
 		if entry.Manager == glassback.Name && entry.Operation == metav1.ManagedFieldsOperationApply {
-			// The decoder allocates these values for each object. Equal ones are shared.
+			// The decoder allocates these values for each object. Share equal values.
 			entry.Manager, entry.Operation = glassback.Name, metav1.ManagedFieldsOperationApply
 			if entry.FieldsV1 != nil {
 				entry.FieldsV1 = share(entry.FieldsV1).fields
@@ -38,13 +38,13 @@ type sharedFields struct {
 	set    func() (*fieldpath.Set, error)
 }
 
-// recent are fields that were seen last, by their hash. The children of a kind mostly own the same fields: these are kept and parsed once.
+// recent caches fields by their hash. Most children of a kind have the same owned fields, which are kept and parsed once.
 var (
 	recent [256]atomic.Pointer[sharedFields]
 	seed   = maphash.MakeSeed()
 )
 
-// share returns fields that are equal to these. Other fields of the same hash replace them in recent.
+// share returns the cached equal of fields. If there is none, it caches fields in place of the previous fields in the slot.
 func share(fields *metav1.FieldsV1) *sharedFields {
 	slot := &recent[maphash.Bytes(seed, fields.GetRawBytes())%uint64(len(recent))]
 	if last := slot.Load(); last != nil && last.fields.Equal(*fields) {

@@ -10,9 +10,9 @@ type State struct {
 	UID             types.UID `json:"uid"`
 	ResourceVersion string    `json:"resourceVersion"`
 	Deleting        bool      `json:"deleting,omitempty"`
-	// Other is set if the object is the field Other of the Observed: its owner is another one, or none.
+	// Other says that the owner does not control the object: see Observed.Other.
 	Other bool `json:"other,omitempty"`
-	// Unreadable is the field of the same name of the Observed.
+	// Unreadable is Observed.Unreadable.
 	Unreadable string `json:"unreadable,omitempty"`
 }
 

@@ -15,9 +15,9 @@ import (
 )
 
 // A child may be repaired freeRepairs times without a delay, for one generation of its owner. Each later repair waits:
-// at first minDelay, then twice as long each time, up to maxDelay. The count starts again when the child has stayed as
-// desired for twice the delay, and at least for calm. An apply is no repair if the child is as it was applied the last
-// time: then the desired state has changed.
+// at first minDelay, then twice as long each time, up to maxDelay. The count starts again when the last repair was more
+// than twice the delay, and more than calm, ago. An apply is no repair if the child still has the fields of the last
+// apply: then the desired state has changed.
 const (
 	freeRepairs = 5
 	minDelay    = time.Second
@@ -31,7 +31,7 @@ type repairs struct {
 	clock clock.PassiveClock
 
 	mu    sync.Mutex
-	byKey map[cache.ObjectName][]repair // by owner; one for each child
+	byKey map[cache.ObjectName][]repair // for each owner, one repair for each child
 }
 
 type repair struct {
@@ -40,7 +40,7 @@ type repair struct {
 	generation int64 // of the owner
 	times      int
 	last       time.Time
-	desired    checksum // the checksum of the configuration that was applied the last time
+	desired    checksum // of the configuration of the last apply
 }
 
 // sameGeneration returns whether r counts repairs for the present generation of owner.
@@ -56,18 +56,18 @@ func (r repair) delay() time.Duration {
 	return min(minDelay<<min(r.times-freeRepairs, 10), maxDelay)
 }
 
-// of returns the repair of an owner's child, by the kind and the name of the child, and its index in the list; the index is negative
-// without a repair.
+// of returns the repair of an owner's child, and its index in the list. child is the result of nameOf. The index is negative if the child
+// has no repair.
 func (r *repairs) of(owner cache.ObjectName, child string) (repair, int) {
 	list := r.byKey[owner]
-	i := slices.IndexFunc(list, func(of repair) bool { return of.child == child })
+	i := slices.IndexFunc(list, func(entry repair) bool { return entry.child == child })
 	if i < 0 {
 		return repair{}, i
 	}
 	return list[i], i
 }
 
-// wait returns how long an apply to the child must wait from now; 0 if it may be made now.
+// wait returns how long an apply to the child must wait from now; 0 if it need not wait.
 func (r *repairs) wait(owner metav1.Object, child string) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -79,13 +79,13 @@ func (r *repairs) wait(owner metav1.Object, child string) time.Duration {
 }
 
 // applied counts an apply to the child. found and desired are the checksums of the fields that the operator owned
-// before and after.
+// before and after the apply.
 func (r *repairs) applied(owner metav1.Object, child string, found, desired checksum) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	key := cache.MetaObjectToName(owner)
-	// Those of earlier generations count for nothing.
-	r.byKey[key] = slices.DeleteFunc(r.byKey[key], func(of repair) bool { return !of.sameGeneration(owner) })
+	// Drop the repairs for earlier generations.
+	r.byKey[key] = slices.DeleteFunc(r.byKey[key], func(entry repair) bool { return !entry.sameGeneration(owner) })
 	last, i := r.of(key, child)
 	unchanged := last.sameGeneration(owner) && found != (checksum{}) && found == last.desired
 	if !last.sameGeneration(owner) || r.clock.Since(last.last) > max(calm, 2*last.delay()) {

@@ -14,6 +14,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -35,6 +36,13 @@ type Flags struct {
 	Kubeconfig string
 	Context    string // of the kubeconfig; empty for its current one
 	Master     string // URL of the API server
+}
+
+// Add adds the flags to a command, with kubeconfig as the usage of --kubeconfig.
+func (f *Flags) Add(flags *pflag.FlagSet, kubeconfig string) {
+	flags.StringVar(&f.Kubeconfig, "kubeconfig", "", kubeconfig)
+	flags.StringVar(&f.Context, "context", "", "context of the kubeconfig (default: its current one)")
+	flags.StringVar(&f.Master, "master", "", "URL of the API server; overrides the one in the kubeconfig")
 }
 
 // Given reports whether one of the flags is set.

@@ -58,7 +58,7 @@ func SetValues(flags *pflag.FlagSet, name string, values ...string) {
 	}
 }
 
-// Values returns the possible values of a flag, or nil if it takes others too.
+// Values returns the possible values of a flag, or nil if any value is possible.
 func Values(flag *pflag.Flag) []string { return flag.Annotations[valuesKey] }
 
 // AddOutput adds the flag -o, which selects the form of the output. The first form is the default.

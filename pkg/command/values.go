@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/validate/content"
 )
 
-// Where the operator is installed by artifacts and the chart, unless their user says otherwise.
+// These are the defaults of artifacts and the chart: the operator's namespace, and the name of its Lease.
 const (
 	DefaultNamespace = "glassback-system"
 	DefaultLease     = "glassback"
@@ -59,7 +59,7 @@ func CheckNoArgs(flags *pflag.FlagSet) error {
 	return nil
 }
 
-// Origin parses SCHEME://HOST:PORT. It returns nil if value has another scheme than schemes, no host, or more than that.
+// Origin parses SCHEME://HOST:PORT. It returns nil if value has a scheme that is not in schemes, has no host, or has any other part.
 func Origin(value string, schemes ...string) *url.URL {
 	u, err := url.Parse(value)
 	if err != nil || !slices.Contains(schemes, u.Scheme) || u.Hostname() == "" || *u != (url.URL{Scheme: u.Scheme, Host: u.Host}) {

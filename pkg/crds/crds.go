@@ -48,21 +48,21 @@ func Get(ctx context.Context, client apiextensions.Interface, name string) (*api
 	return have, err
 }
 
-// Discover returns an error unless the API server serves the resource of a CRD. It is for accounts that are not allowed to get
-// CRDs, such as those of one namespace: discovery is open to all, but does not have the revision.
-func Discover(ctx context.Context, client apiextensions.Interface, want *apiextensionsv1.CustomResourceDefinition) error {
+// Discover returns whether the API server serves the resource of a CRD. It is for accounts that are not allowed to get CRDs, such
+// as those of one namespace: discovery is open to all, but does not have the revision.
+func Discover(ctx context.Context, client apiextensions.Interface, want *apiextensionsv1.CustomResourceDefinition) (bool, error) {
 	groupVersion := want.Spec.Group + "/" + want.Spec.Versions[0].Name
 	list, err := discovery.ToDiscoveryInterfaceWithContext(client.Discovery()).ServerResourcesForGroupVersionWithContext(ctx, groupVersion)
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("ask which resources %s has: %w", groupVersion, err)
+		return false, fmt.Errorf("ask which resources %s has: %w", groupVersion, err)
 	}
-	if list != nil && slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == want.Spec.Names.Plural }) {
-		return nil
-	}
-	return fmt.Errorf("%s: %s", problem(want, nil), InstallHint)
+	return list != nil && slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool {
+		return r.Name == want.Spec.Names.Plural
+	}), nil
 }
 
-// Apply makes the cluster's CRD equal to that of this binary, and returns it.
+// Apply writes the CRD of this binary to the cluster by server-side apply, and returns the result. It overwrites fields of other managers
+// that differ. Other fields stay.
 func Apply(
 	ctx context.Context, client apiextensions.Interface, want *apiextensionsv1.CustomResourceDefinition, options metav1.PatchOptions,
 ) (*apiextensionsv1.CustomResourceDefinition, error) {
@@ -100,19 +100,19 @@ func RankOf(want, have *apiextensionsv1.CustomResourceDefinition) Rank {
 		return Absent
 	}
 	_, ours := have.Annotations[crd.AnnotationRevision]
-	switch was, is := Revision(have), Revision(want); {
+	switch haveRevision, wantRevision := Revision(have), Revision(want); {
 	case !ours:
 		return Foreign
-	case was < is:
+	case haveRevision < wantRevision:
 		return Older
-	case was > is:
+	case haveRevision > wantRevision:
 		return Newer
 	default:
 		return Same
 	}
 }
 
-// Revision returns the revision of a CRD, or 0 if it is not Glassback's.
+// Revision returns the revision of a CRD, or 0 if its annotation is absent or not a number.
 func Revision(c *apiextensionsv1.CustomResourceDefinition) int {
 	n, err := strconv.Atoi(c.Annotations[crd.AnnotationRevision])
 	if err != nil {
@@ -121,8 +121,8 @@ func Revision(c *apiextensionsv1.CustomResourceDefinition) int {
 	return n
 }
 
-// Unusable returns why the operator cannot work with a CRD of the rank Same or Newer, and what to do. The reason is "" if it
-// can, or will be able to as soon as the CRD is Served.
+// Unusable returns why the operator cannot work with a CRD of the rank Same or Newer, and what to do. The reason is "" if the
+// operator can work with the CRD now, or once the API server serves it: see Served.
 func Unusable(want, have *apiextensionsv1.CustomResourceDefinition) (reason, remedy string) {
 	if have.DeletionTimestamp != nil {
 		return "it is being deleted, with all its objects",

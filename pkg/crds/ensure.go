@@ -34,7 +34,10 @@ func Ensure(
 		have, err := Get(ctx, client, want.Name)
 		switch {
 		case apierrors.IsForbidden(err) && !install:
-			err = Discover(ctx, client, want)
+			var served bool
+			if served, err = Discover(ctx, client, want); err == nil && !served {
+				err = fmt.Errorf("%s: %s", problem(want, nil), InstallHint)
+			}
 		case err != nil:
 			err = fmt.Errorf("get CRD %s: %w", want.Name, err)
 		default:

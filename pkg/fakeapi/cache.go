@@ -14,19 +14,19 @@ import (
 	"github.com/glassback/glassback/pkg/apis/glassback"
 )
 
-// Cache is the store of an informer that does not run: the test decides which state of the server it shows.
+// Cache fills the store of an informer that does not run. The test decides which state of the server the store has.
 type Cache struct {
-	server   *Server
-	resource string
-	store    cache.Store
-	show     func(Object) Object
-	at       int64
+	server    *Server
+	resource  string
+	store     cache.Store
+	transform func(Object) Object
+	at        int64 // the resourceVersion of the state
 }
 
-// Cache returns a cache, which shows the current state. The function returns an object as the informer stores it, or nil if the
-// informer does not read it; without a function the cache shows all objects.
-func (s *Server) Cache(resource string, store cache.Store, show func(Object) Object) *Cache {
-	c := &Cache{server: s, resource: resource, store: store, show: show}
+// Cache returns a Cache that shows the current state. transform returns an object as the informer stores it, or nil if the informer does
+// not select it. If transform is nil, the Cache shows all objects unchanged.
+func (s *Server) Cache(resource string, store cache.Store, transform func(Object) Object) *Cache {
+	c := &Cache{server: s, resource: resource, store: store, transform: transform}
 	c.CatchUp()
 	return c
 }
@@ -42,8 +42,8 @@ func (c *Cache) See(version int64) {
 	c.at = version
 	var objects []any
 	for _, obj := range c.server.state(c.resource, version) {
-		if c.show != nil {
-			obj = c.show(obj)
+		if c.transform != nil {
+			obj = c.transform(obj)
 		}
 		if obj != nil {
 			objects = append(objects, obj)
@@ -54,30 +54,30 @@ func (c *Cache) See(version int64) {
 	}
 }
 
-// state returns the objects of a resource as of a version, in any order.
+// state returns the objects of a resource as they were at a resourceVersion.
 func (s *Server) state(resource string, version int64) map[cache.ObjectName]Object {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if version >= s.version {
 		return maps.Clone(s.objects[resource])
 	}
-	then := map[cache.ObjectName]Object{}
+	objects := map[cache.ObjectName]Object{}
 	for _, event := range s.events {
 		switch {
 		case event.Version > version:
-			return then
+			return objects
 		case event.Resource != resource:
 		case event.Now == nil:
-			delete(then, event.key())
+			delete(objects, event.key())
 		default:
-			then[event.key()] = event.Now
+			objects[event.key()] = event.Now
 		}
 	}
-	return then
+	return objects
 }
 
-// Labelled returns a function for Cache. It shows objects as the operator's informers for children store them: those with the label,
-// and WithOwnFields.
+// Labelled returns a transform for Server.Cache. It selects the objects that have the label, and returns them as WithOwnFields does. The
+// operator's informers for children store the same.
 func Labelled(label string) func(Object) Object {
 	return func(obj Object) Object {
 		if obj.GetLabels()[label] == "" {
@@ -87,7 +87,7 @@ func Labelled(label string) func(Object) Object {
 	}
 }
 
-// WithOwnFields returns a copy of an object without the managedFields of other clients.
+// WithOwnFields returns a copy of an object. Its managedFields have only the entries of the operator's applies.
 func WithOwnFields(obj Object) Object {
 	obj = clone(obj)
 	obj.SetManagedFields(slices.DeleteFunc(obj.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {

@@ -76,8 +76,8 @@ func (h *History) Note(format string, args ...any) {
 	h.notes = append(h.notes, fmt.Sprintf(format, args...))
 }
 
-// Seeds returns the seeds of a random test: the first ones, usual of them, or short of them under -short. The environment variable
-// GLASSBACK_SEEDS has precedence over usual: it is a number of seeds, or the first and the last seed, such as 7-7.
+// Seeds returns the seeds of a random test, from 0 on: usual seeds, or under -short, short seeds. Without -short, the environment variable
+// GLASSBACK_SEEDS replaces usual. Its value is a number of seeds, or the first and the last seed, such as 7-7.
 func Seeds(t *testing.T, usual, short uint64) iter.Seq[uint64] {
 	t.Helper()
 	first, end := uint64(0), usual

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"sync"
 
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -72,33 +73,18 @@ func (s *Server) track(was, now Object, manager string) Object {
 
 // merged returns the result of a JSON merge patch (RFC 7396). It does not change the live object.
 func merged(live Object, patch map[string]any) (Object, error) {
-	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(clone(live))
+	before, err := json.Marshal(live)
 	if err != nil {
 		return nil, err
 	}
-	changed, err := json.Marshal(merge(fields, patch))
+	changes, err := json.Marshal(patch)
+	if err != nil {
+		return nil, err
+	}
+	changed, err := jsonpatch.MergePatch(before, changes)
 	if err != nil {
 		return nil, err
 	}
 	now := reflect.New(reflect.TypeOf(live).Elem()).Interface().(Object)
 	return now, json.Unmarshal(changed, now)
-}
-
-// merge applies a patch to fields, which it changes.
-func merge(fields, patch map[string]any) map[string]any {
-	for key, value := range patch {
-		switch value := value.(type) {
-		case nil:
-			delete(fields, key)
-		case map[string]any:
-			inner, ok := fields[key].(map[string]any)
-			if !ok {
-				inner = map[string]any{}
-			}
-			fields[key] = merge(inner, value)
-		default:
-			fields[key] = value
-		}
-	}
-	return fields
 }

@@ -32,7 +32,7 @@ import (
 	glassbackscheme "github.com/glassback/glassback/pkg/generated/clientset/versioned/scheme"
 )
 
-// neverVersion is a resourceVersion that no object has: an apply that names it only creates.
+// neverVersion is a resourceVersion that no object has. An apply with it creates the object, or fails if the object exists.
 const neverVersion = "1"
 
 // Request is a request of a client.
@@ -42,16 +42,16 @@ type Request struct {
 	Subresource string
 	Namespace   string
 	Name        string
-	Version     string    // the resourceVersion that a write is for, "" for any
-	UID         types.UID // the UID that a write is for, "" for any
+	Version     string    // the resourceVersion that the stored object must have; "" allows any
+	UID         types.UID // the UID that the stored object must have; "" allows any
 	Manager     string    // the field manager of a create, update, apply or patch
-	Force       bool      // whether an apply takes fields over
-	DryRun      bool      // whether a create changes nothing
+	Force       bool      // whether an apply takes over fields of other managers
+	DryRun      bool      // whether a create is a dry run
 	Propagation metav1.DeletionPropagation
 
 	Object runtime.Object // of a create or an update
 	Patch  []byte         // of an apply or a patch
-	Live   Object         // the object when the request came; nil if there was none
+	Live   Object         // the stored object when the request arrived; nil if the object did not exist
 }
 
 // Key returns the name of the object.
@@ -62,8 +62,8 @@ func (r Request) Writes() bool {
 	return r.Verb != "get" && r.Verb != "list" && r.Verb != "watch" && !r.DryRun
 }
 
-// Unguarded returns whether a write can hit an object that the client has not read: an update, apply or patch of any version, or a
-// delete or an eviction of any UID.
+// Unguarded returns whether a write has no precondition, so that it can hit an object that the client has not read: an update, apply or
+// patch without a resourceVersion, or a delete or an eviction without a UID.
 func (r Request) Unguarded() bool {
 	switch r.Verb {
 	case "update", "apply", "patch":
@@ -74,8 +74,8 @@ func (r Request) Unguarded() bool {
 	return false
 }
 
-// Action returns the verb in the words of the tests. An apply that only creates is a "create". An apply of another field manager, an
-// apply without force, an unguarded write and a delete of any version are named too.
+// Action returns the verb as tests write it. An apply with neverVersion is a "create". Special texts mark a dry run, an apply of another
+// field manager or without force, an unguarded write, and a delete without a resourceVersion.
 func (r Request) Action() string {
 	switch {
 	case r.DryRun:
@@ -144,19 +144,19 @@ func (s *Server) answerAll(fake *clienttesting.Fake) {
 	fake.AddWatchReactor("*", func(action clienttesting.Action) (bool, watch.Interface, error) {
 		a := action.(clienttesting.WatchActionImpl)
 		request := Request{Verb: "watch", Resource: a.Resource.Resource, Namespace: a.Namespace}
-		w, err := s.watch(request, request.Resource, nil, selected(a.WatchRestrictions.Labels, a.Namespace), a.ListOptions)
+		w, err := s.watch(request, request.Resource, nil, matcher(a.WatchRestrictions.Labels, a.Namespace), a.ListOptions)
 		return true, w, err
 	})
 }
 
-// selected returns a function that picks the objects with these labels, in one namespace or, for "", in all of them.
-func selected(selector labels.Selector, namespace string) func(Object) bool {
+// matcher returns a function that reports whether an object has the namespace and matches the selector. The namespace "" allows all.
+func matcher(selector labels.Selector, namespace string) func(Object) bool {
 	return func(obj Object) bool {
 		return (namespace == "" || obj.GetNamespace() == namespace) && (selector == nil || selector.Matches(labels.Set(obj.GetLabels())))
 	}
 }
 
-// answer carries out one request of a clientset, between Before and After.
+// answer calls Before, then executes a request of a clientset, and calls After if the request succeeded.
 func (s *Server) answer(action clienttesting.Action) (runtime.Object, error) {
 	request, err := requestOf(action)
 	if err != nil {
@@ -178,14 +178,14 @@ func (s *Server) answer(action clienttesting.Action) (runtime.Object, error) {
 	return obj, err
 }
 
-// requestOf describes the action of a clientset.
+// requestOf converts an action of a clientset to a Request.
 func requestOf(action clienttesting.Action) (Request, error) {
 	r := Request{
 		Verb: action.GetVerb(), Resource: action.GetResource().Resource, Subresource: action.GetSubresource(), Namespace: action.GetNamespace(),
 	}
 	preconditions := func(options *metav1.DeleteOptions) {
-		only := ptr.Deref(options.Preconditions, metav1.Preconditions{})
-		r.Version, r.UID = ptr.Deref(only.ResourceVersion, ""), ptr.Deref(only.UID, "")
+		required := ptr.Deref(options.Preconditions, metav1.Preconditions{})
+		r.Version, r.UID = ptr.Deref(required.ResourceVersion, ""), ptr.Deref(required.UID, "")
 		r.Propagation = ptr.Deref(options.PropagationPolicy, "")
 	}
 	switch a := action.(type) {
@@ -228,7 +228,7 @@ func (s *Server) carryOut(r *Request, action clienttesting.Action) (runtime.Obje
 	defer s.mu.Unlock()
 	group := action.GetResource().GroupResource()
 	if a, ok := action.(clienttesting.ListActionImpl); ok {
-		return s.list(a.Kind, r.Resource, selected(a.ListRestrictions.Labels, r.Namespace)), nil
+		return s.list(a.Kind, r.Resource, matcher(a.ListRestrictions.Labels, r.Namespace)), nil
 	}
 	live := s.objects[r.Resource][r.Key()]
 	if a, ok := action.(clienttesting.CreateActionImpl); ok && r.Verb == "create" {
@@ -246,7 +246,7 @@ func (s *Server) carryOut(r *Request, action clienttesting.Action) (runtime.Obje
 		return nil, apierrors.NewNotFound(group, r.Name)
 	}
 	if r.Writes() {
-		if err := checkVersion(group, r, live); err != nil {
+		if err := checkPreconditions(group, r, live); err != nil {
 			return nil, err
 		}
 	}
@@ -255,7 +255,7 @@ func (s *Server) carryOut(r *Request, action clienttesting.Action) (runtime.Obje
 	switch a := action.(type) {
 	case clienttesting.GetActionImpl:
 		return clone(live), nil
-	case clienttesting.CreateActionImpl, clienttesting.DeleteActionImpl: // The create is an eviction.
+	case clienttesting.CreateActionImpl, clienttesting.DeleteActionImpl: // A create that gets here is an eviction.
 		s.delete(r, r.Resource, live)
 		return nil, nil
 	case clienttesting.UpdateActionImpl:
@@ -271,23 +271,23 @@ func (s *Server) carryOut(r *Request, action clienttesting.Action) (runtime.Obje
 	return clone(s.replace(r, r.Resource, live, now)), nil
 }
 
-// checkVersion returns an error if a write is for another version or UID than that of the live object. An update of a custom resource
-// must name a version.
-func checkVersion(group schema.GroupResource, r *Request, live Object) error {
+// checkPreconditions returns a Conflict if the live object does not have the version and the UID of a write. It returns Invalid for an
+// update of a custom resource without a version.
+func checkPreconditions(group schema.GroupResource, r *Request, live Object) error {
 	switch {
 	case r.UID != "" && (live == nil || live.GetUID() != r.UID):
-		return apierrors.NewConflict(group, r.Name, errors.New("the UID is another"))
+		return apierrors.NewConflict(group, r.Name, errors.New("the object has another UID"))
 	case r.Verb == "update" && r.Version == "" && glassbackscheme.Scheme.Recognizes(kindOf(live)):
 		return apierrors.NewInvalid(schema.GroupKind{Group: group.Group, Kind: group.Resource}, r.Name, field.ErrorList{
 			field.Invalid(field.NewPath("metadata", "resourceVersion"), 0, "must be specified for an update"),
 		})
 	case r.Version != "" && live != nil && live.GetResourceVersion() != r.Version:
-		return apierrors.NewConflict(group, r.Name, errors.New("the version is another"))
+		return apierrors.NewConflict(group, r.Name, errors.New("the object has another version"))
 	}
 	return nil
 }
 
-// list returns a list of the objects that match picks. The caller holds mu.
+// list returns a list of the objects for which match returns true. The caller holds mu.
 func (s *Server) list(kind schema.GroupVersionKind, resource string, match func(Object) bool) runtime.Object {
 	kind.Kind += "List"
 	list, err := Scheme.New(kind)
@@ -307,7 +307,8 @@ func (s *Server) list(kind schema.GroupVersionKind, resource string, match func(
 	return list
 }
 
-// updated returns the result of an update. It changes the status alone, or all but the status.
+// updated returns the result of an update. An update of subresource status changes only the status. Other updates change all but the
+// status.
 func updated(live, sent Object, subresource string) Object {
 	status := func(obj Object) reflect.Value { return reflect.ValueOf(obj).Elem().FieldByName("Status") }
 	switch {
@@ -340,8 +341,8 @@ func (s *Server) patched(live Object, a clienttesting.PatchActionImpl) (Object, 
 	panic("the fake API server does not know " + string(a.PatchType))
 }
 
-// Sent returns the events of Kubernetes that a controller has sent since the last call.
-func Sent(recorder *record.FakeRecorder) []string {
+// RecordedEvents returns the Kubernetes Events that a controller has recorded since the last call, and removes them from recorder.
+func RecordedEvents(recorder *record.FakeRecorder) []string {
 	var events []string
 	for len(recorder.Events) > 0 {
 		events = append(events, <-recorder.Events)

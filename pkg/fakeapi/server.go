@@ -69,16 +69,16 @@ func (e Event) key() cache.ObjectName {
 //
 // A resource is named by its plural alone, such as "deployments". Objects that the server returns are shared: tests must not change them.
 type Server struct {
-	// Clock has the time of creations and deletions.
+	// Clock gives the time of creations and deletions.
 	Clock clock.PassiveClock
-	// Before is called before each request of a client; its error is the answer, and the request has no effect. After is called
-	// after each request that succeeded; its error replaces the answer. Both may sleep, panic, and change objects.
+	// Before is called before each request of a client; its error is the answer, and the request has no effect. After is called after each
+	// request of a clientset that succeeded; its error replaces the answer. Both may sleep, panic, and change objects.
 	Before, After func(Request) error
 	// Admit completes an object that a client creates or changes, as defaulting and mutating webhooks do. It is called with the lock
 	// of the server, and must not call the server. The stored object, was, is nil for a creation.
 	Admit func(was, now Object)
-	// Lag returns the delay of the next event of a watch. It begins when the event before it arrives, or now if that is later. The
-	// name is that of the Source, or the resource.
+	// Lag returns the delay of the next event of a watch. The delay counts from the arrival of the previous event, or from now if that is
+	// later. watch is the name of the Source, or the resource.
 	Lag func(watch string) time.Duration
 
 	mu        sync.Mutex
@@ -171,8 +171,8 @@ func (s *Server) Forget() {
 	s.requests = nil
 }
 
-// Put creates objects on behalf of the test. It replaces an object of the same name by another object. A UID, a generation and a
-// creation time that an object has are kept.
+// Put creates objects on behalf of the test. It replaces an existing object of the same name by a new object. The new object keeps the UID,
+// the generation and the creation time that the test has set.
 func (s *Server) Put(objects ...Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -330,7 +330,7 @@ func normalize(obj Object) {
 	}
 }
 
-// raisesGeneration returns whether a change raises the generation. Annotations of Deployments do so too.
+// raisesGeneration returns whether a change raises the generation. For Deployments, a change of annotations does, too.
 func raisesGeneration(was, now Object) bool {
 	if _, ok := was.(*appsv1.Deployment); ok && !equality.Semantic.DeepEqual(was.GetAnnotations(), now.GetAnnotations()) {
 		return true

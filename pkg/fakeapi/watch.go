@@ -22,12 +22,12 @@ import (
 // Source is the ListerWatcher of one informer.
 type Source struct {
 	Server *Server
-	// Name is the name of the watch for Server.Lag, and Example any object of the resource.
+	// Name is the argument of Server.Lag. Example is any object of the resource.
 	Name    string
 	Example Object
 	// Match picks the objects that the informer reads; nil picks all.
 	Match func(Object) bool
-	// ListFirst is whether the server cannot send the first objects in a watch.
+	// ListFirst makes the reflector begin with a LIST, as for a server that cannot send the first objects in a watch (WatchList).
 	ListFirst bool
 }
 
@@ -92,7 +92,7 @@ func (s *Server) Compact() {
 	s.compacted = s.version
 }
 
-// watch opens a watch. A watch that begins with all objects needs the example for its bookmark.
+// watch opens a watch. A watch with SendInitialEvents needs example for its bookmark.
 func (s *Server) watch(
 	request Request, name string, example Object, match func(Object) bool, options metav1.ListOptions,
 ) (watch.Interface, error) {
@@ -105,7 +105,7 @@ func (s *Server) watch(
 	defer s.mu.Unlock()
 	w := &stream{
 		server: s, resource: request.Resource, name: name, match: match,
-		arrived: make(chan watch.Event), woken: make(chan struct{}, 1), stopped: make(chan struct{}),
+		results: make(chan watch.Event), wake: make(chan struct{}, 1), stopped: make(chan struct{}),
 	}
 	if ptr.Deref(options.SendInitialEvents, false) {
 		for _, obj := range s.sorted(request.Resource) {
@@ -136,35 +136,36 @@ func (s *Server) watch(
 	return w, nil
 }
 
-// stream is an open watch. Its goroutine, run, delivers the events in order, each one at its time.
+// stream is an open watch. The goroutine of run sends each event to the client at its arrival time, in order.
 type stream struct {
 	server   *Server
 	resource string
 	name     string
 	match    func(Object) bool
-	arrived  chan watch.Event
-	woken    chan struct{}
+	results  chan watch.Event
+	wake     chan struct{} // has an item after put
 	stopped  chan struct{}
-	last     time.Time // the arrival of the last event; the server's lock guards it
+	last     time.Time // the latest arrival time so far; the server's lock guards it
 
 	mu      sync.Mutex
-	waiting []dated
+	waiting []delayedEvent
 }
 
-// dated is an event that arrives at a time.
-type dated struct {
+// delayedEvent is an event, and the time at which the client gets it.
+type delayedEvent struct {
 	watch.Event
 
 	at time.Time
 }
 
-// send sends an event, as the objects that match picks show it. The caller holds the server's lock.
+// send calls put for an event if match selects the object before or after the change. The client gets Added if match selects the object
+// only now, and Deleted if match no longer selects it. The caller holds the server's lock.
 func (w *stream) send(event Event) {
 	if event.Resource != w.resource {
 		return
 	}
-	was, now := event.Was != nil && w.match(event.Was), event.Now != nil && w.match(event.Now)
-	if !was && !now {
+	matched, matches := event.Was != nil && w.match(event.Was), event.Now != nil && w.match(event.Now)
+	if !matched && !matches {
 		return
 	}
 	lag := time.Duration(0)
@@ -172,18 +173,19 @@ func (w *stream) send(event Event) {
 		lag = w.server.Lag(w.name)
 	}
 	switch {
-	case was && now:
+	case matched && matches:
 		w.put(watch.Modified, event.Now, lag)
-	case now:
+	case matches:
 		w.put(watch.Added, event.Now, lag)
-	default: // A deleted object carries the version of its deletion.
+	default: // The object was deleted, or match no longer selects it. The event carries the version of this change.
 		gone := clone(event.Was)
 		gone.SetResourceVersion(strconv.FormatInt(event.Version, 10))
 		w.put(watch.Deleted, gone, lag)
 	}
 }
 
-// put sends a copy to the client, with a delay as Server.Lag describes it. The caller holds the server's lock.
+// put queues a copy of obj for the client. It arrives lag after the previous event, or lag after now if that is later. The caller holds the
+// server's lock.
 func (w *stream) put(kind watch.EventType, obj Object, lag time.Duration) {
 	if now := time.Now(); w.last.Before(now) {
 		w.last = now
@@ -191,15 +193,15 @@ func (w *stream) put(kind watch.EventType, obj Object, lag time.Duration) {
 	w.last = w.last.Add(lag)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.waiting = append(w.waiting, dated{watch.Event{Type: kind, Object: clone(obj)}, w.last})
+	w.waiting = append(w.waiting, delayedEvent{watch.Event{Type: kind, Object: clone(obj)}, w.last})
 	select {
-	case w.woken <- struct{}{}:
+	case w.wake <- struct{}{}:
 	default:
 	}
 }
 
 // take returns the waiting events, and removes them.
-func (w *stream) take() []dated {
+func (w *stream) take() []delayedEvent {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	waiting := w.waiting
@@ -208,24 +210,24 @@ func (w *stream) take() []dated {
 }
 
 func (w *stream) run() {
-	defer close(w.arrived)
+	defer close(w.results)
 	for {
 		for _, event := range w.take() {
-			if late := time.Until(event.at); late > 0 {
+			if wait := time.Until(event.at); wait > 0 {
 				select {
-				case <-time.After(late):
+				case <-time.After(wait):
 				case <-w.stopped:
 					return
 				}
 			}
 			select {
-			case w.arrived <- event.Event:
+			case w.results <- event.Event:
 			case <-w.stopped:
 				return
 			}
 		}
 		select {
-		case <-w.woken:
+		case <-w.wake:
 		case <-w.stopped:
 			return
 		}
@@ -241,7 +243,7 @@ func (w *stream) end() {
 }
 
 // ResultChan implements watch.Interface.
-func (w *stream) ResultChan() <-chan watch.Event { return w.arrived }
+func (w *stream) ResultChan() <-chan watch.Event { return w.results }
 
 // Stop implements watch.Interface.
 func (w *stream) Stop() {

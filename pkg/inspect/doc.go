@@ -1,7 +1,7 @@
 // Copyright The Glassback Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package inspect is the glass back: a page that shows the gears of a running operator, and its API.
+// Package inspect serves a page and the API of this page. They show the gears of a running operator: its informers, workqueues and workers.
 //
 //	/inspect/                 the page
 //	/inspect/api/overview     the state of all gears                                  (Overview)
@@ -16,8 +16,8 @@
 // glassback inspect serves the same for a moment of a recording: ?at=TIME. The trace.Recorder then gets the recorded events up to that
 // moment, and the state of the informers and workqueues is the last recorded one (tape.go, moment.go).
 //
-// The state comes from pipeline.Informer and loop.Loop, and the events from trace.Recorder. This package itself keeps counts of each Loop,
-// whose queue and Sync it wraps, and the breakpoints. An error is a Problem, with a status of 400 or more.
+// The state comes from pipeline.Informer and loop.Loop, and the events from trace.Recorder. This package itself keeps only the breakpoints
+// and the counts of each Loop: it wraps the queue and the Sync of the Loop. An error is a Problem, with a status of 400 or more.
 //
 // The API shows names, versions, times and field paths. It shows the values that trace records: no data
 // of an object, and nothing of a Secret.

@@ -15,31 +15,23 @@ const lineTime = "15:04:05.000000"
 // event returns the JSON form of a trace.Event.
 func (s *server) event(e *trace.Event) Event {
 	shown := Event{
-		Seq: e.Seq, Time: e.Time, Stage: e.Stage.String(), Source: e.Source, Object: objectOf(e.Object),
-		ResourceVersion: e.ResourceVersion, Verb: e.Verb, Missed: e.Missed, Causes: causesOf(e.Causes), MoreCauses: e.More,
-		Duration: e.Duration.Seconds(), After: e.After.Seconds(), Error: e.Err, Repeats: e.Repeats,
-		Line: e.Time.Format(lineTime) + "  " + e.String(),
+		Seq: e.Seq, Time: e.Time, Stage: e.Stage.String(), Source: e.Source, Object: e.Object,
+		ResourceVersion: e.ResourceVersion, Verb: e.Verb, Missed: e.Missed, Changes: e.Changes, Writer: e.Writer,
+		Causes: causesOf(e.Causes), MoreCauses: e.More, Duration: e.Duration.Seconds(), After: e.After.Seconds(), Error: e.Err,
+		Repeats: e.Repeats, Line: e.Time.Format(lineTime) + "  " + e.String(),
 	}
 	if e.Stage >= trace.Enqueue {
-		object := objectOf(e.For)
+		object := e.For
 		shown.For, shown.Source = &object, cmp.Or(s.loopOf(e.Source, e.For.Namespace), e.Source)
-	}
-	if e.Writer != nil {
-		shown.Writer = &Writer{e.Writer.Manager, e.Writer.Time}
-	}
-	for _, c := range e.Changes {
-		shown.Changes = append(shown.Changes, Change(c))
 	}
 	return shown
 }
-
-func objectOf(o trace.Object) Object { return Object(o) }
 
 func causesOf(causes []trace.Cause) []Cause {
 	var all []Cause
 	for _, c := range causes {
 		all = append(all, Cause{
-			Time: c.Time, Verb: c.Verb, Object: objectOf(c.Object), ResourceVersion: c.ResourceVersion, Fields: c.Fields, Line: c.String(),
+			Time: c.Time, Verb: c.Verb, Object: c.Object, ResourceVersion: c.ResourceVersion, Fields: c.Fields, Line: c.String(),
 		})
 	}
 	return all

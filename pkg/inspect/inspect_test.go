@@ -232,7 +232,7 @@ func TestALife(t *testing.T) {
 				updated.Line[17:] != "index     secrets  Updated Secret default/a (resourceVersion 3: metadata.annotations, data, type)" {
 				t.Errorf("%s: the update reads %q, with %+v", kind, updated.Line, updated.Changes)
 			}
-			if last := life.Events[9]; last.Source != "keeper" || *last.For != (Object{"Thing", "default", "a"}) {
+			if last := life.Events[9]; last.Source != "keeper" || *last.For != (Object{Kind: "Thing", Namespace: "default", Name: "a"}) {
 				t.Errorf("%s: the last event is %+v", kind, last)
 			}
 		}

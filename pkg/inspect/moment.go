@@ -15,32 +15,34 @@ import (
 	"github.com/glassback/glassback/pkg/trace"
 )
 
-// keptEvents is how many events of all objects together a moment keeps, as a running operator does.
+// keptEvents is the number of events that a moment keeps, for all objects together. A running operator keeps as many.
 const keptEvents = 8192
 
-// moment is the server of one moment of a recording. It gets the events up to that moment in the way in which a running operator gets them.
+// moment is a server that shows a recording at one time. Its trace.Recorder gets all events up to that time, like the trace.Recorder of a
+// running operator.
 type moment struct {
 	*server
 
 	tape *tape
-	next int // the first step that comes later
-	at   time.Time
+	next int       // the index of the first step after at
+	at   time.Time // the time that the moment shows
 
 	aliases   map[string][]string // further names of each kind
-	oneIn     int
+	oneIn     int                 // one in oneIn changes was recorded at that time
 	informers map[string]*recordedInformer
 	loops     map[string]*recordedLoop
 }
 
-// recordedInformer is an informer with the state of the last overview and of the events since. Its index has the names of the objects
-// whose changes were recorded.
+// recordedInformer is an informer of a recording. Its state comes from the last overview and from the events after it. Its index has only
+// the objects whose changes were recorded, and only their names and resourceVersions.
 type recordedInformer struct {
 	*shownInformer
 
 	state Informer
 }
 
-// recordedLoop is a controller with the state of the last overview and of the events since, and its keys.
+// recordedLoop is a controller of a recording. Its state comes from the last overview and from the events after it. Its keys come from the
+// events alone.
 type recordedLoop struct {
 	*shownLoop
 
@@ -49,7 +51,7 @@ type recordedLoop struct {
 	timers              map[cache.ObjectName]time.Time
 }
 
-// newMoment returns the first moment.
+// newMoment returns a moment that shows the start of the recording.
 func (p *player) newMoment() *moment {
 	t := p.tape
 	m := &moment{
@@ -63,7 +65,7 @@ func (p *player) newMoment() *moment {
 	return m
 }
 
-// advance lets time go on to a moment.
+// advance applies all further steps up to and including a time.
 func (m *moment) advance(to time.Time) {
 	m.at = to
 	for ; m.next < len(m.tape.steps) && !m.tape.steps[m.next].time.After(to); m.next++ {
@@ -73,15 +75,15 @@ func (m *moment) advance(to time.Time) {
 			clear(m.informers)
 			clear(m.loops)
 		case step.gears != nil:
-			m.take(step.gears)
+			m.setGears(step.gears)
 		default:
 			m.apply(step.event)
 		}
 	}
 }
 
-// take makes the informers and controllers those of an overview.
-func (m *moment) take(g *gears) {
+// setGears replaces the states of the informers and controllers with those of an overview.
+func (m *moment) setGears(g *gears) {
 	m.server.informers, m.server.loops = nil, nil
 	for _, state := range g.informers {
 		i := m.informers[state.ID]
@@ -125,7 +127,7 @@ func newRecordedLoop(state *Controller) *recordedLoop {
 	return l
 }
 
-// apply has the trace record an event, and changes the index or the keys.
+// apply gives an event to the trace.Recorder, and to the informer or the controller that the event is from.
 func (m *moment) apply(e *trace.Event) {
 	m.oneIn = int(e.OneIn)
 	m.Trace.Report(*e)
@@ -137,7 +139,7 @@ func (m *moment) apply(e *trace.Event) {
 	}
 }
 
-// apply counts an event, and changes the index as the delta did.
+// apply counts an event. An event of the stage Index also changes the index.
 func (i *recordedInformer) apply(e *trace.Event) {
 	switch e.Stage {
 	case trace.Wire:
@@ -148,17 +150,17 @@ func (i *recordedInformer) apply(e *trace.Event) {
 	case trace.Index:
 		i.state.Queued = max(0, i.state.Queued-1)
 		i.state.Applied++
-		i.change(e)
+		i.updateIndex(e)
 	}
 }
 
-// change changes the index, and counts its objects.
-func (i *recordedInformer) change(e *trace.Event) {
+// updateIndex adds, replaces or deletes the object of an event, and updates the number of objects.
+func (i *recordedInformer) updateIndex(e *trace.Event) {
 	object := &metav1.ObjectMeta{Namespace: e.Namespace, Name: e.Name, ResourceVersion: e.ResourceVersion}
 	switch cache.DeltaType(e.Verb) {
 	case cache.Deleted:
 		i.state.Objects = max(0, i.state.Objects-1)
-		_ = i.index.Delete(object) // Its key has no error.
+		_ = i.index.Delete(object) // It does not fail: the object has a key.
 		return
 	case cache.Added:
 		if _, exists, _ := i.index.Get(object); !exists {
@@ -168,14 +170,14 @@ func (i *recordedInformer) change(e *trace.Event) {
 	_ = i.index.Update(object)
 }
 
-// apply moves a key through the workqueue as an event did.
+// apply moves the key of an event through the workqueue, as the controller did.
 func (l *recordedLoop) apply(e *trace.Event) {
 	key := cache.NewObjectName(e.For.Namespace, e.For.Name)
 	switch e.Stage {
 	case trace.Enqueue:
 		l.state.Added++
 		if l.waiting[key] == nil {
-			l.waiting[key] = &Entry{Object: objectOf(e.For), Since: e.Time}
+			l.waiting[key] = &Entry{Object: e.For, Since: e.Time}
 			l.state.Waiting++
 		}
 		cause := trace.Cause{Time: e.Time, Object: e.Object, Verb: e.Verb, ResourceVersion: e.ResourceVersion}
@@ -186,7 +188,7 @@ func (l *recordedLoop) apply(e *trace.Event) {
 			l.state.Waiting = max(0, l.state.Waiting-1)
 		}
 		l.state.Processing++
-		l.processing[key] = &Entry{Object: objectOf(e.For), Since: e.Time, Causes: causesOf(e.Causes), MoreCauses: e.More}
+		l.processing[key] = &Entry{Object: e.For, Since: e.Time, Causes: causesOf(e.Causes), MoreCauses: e.More}
 		if at, set := l.timers[key]; set && !at.After(e.Time) {
 			delete(l.timers, key)
 			l.state.Timers = max(0, l.state.Timers-1)
@@ -207,15 +209,15 @@ func (l *recordedLoop) apply(e *trace.Event) {
 	}
 }
 
-// workqueue returns the keys. A key that returns after a failed sync is not among the timers: its time was not recorded.
+// workqueue returns the keys. The timers do not include a retry after a failed sync: the recording does not have its time.
 func (l *recordedLoop) workqueue() *Workqueue {
 	w := &Workqueue{Waiting: []Entry{}, Processing: []Entry{}, Timers: []Timer{}}
-	for _, key := range earliest(sinceOf(l.waiting), &w.More) {
+	for _, key := range earliest(datedKeysOf(l.waiting), &w.More) {
 		if l.processing[key.key] == nil {
 			w.Waiting = append(w.Waiting, *l.waiting[key.key])
 		}
 	}
-	for _, key := range earliest(sinceOf(l.processing), &w.More) {
+	for _, key := range earliest(datedKeysOf(l.processing), &w.More) {
 		entry := *l.processing[key.key]
 		entry.Again = l.waiting[key.key] != nil
 		w.Processing = append(w.Processing, entry)
@@ -230,15 +232,16 @@ func (l *recordedLoop) workqueue() *Workqueue {
 	return w
 }
 
-func sinceOf(entries map[cache.ObjectName]*Entry) []datedKey {
-	var all []datedKey
+// datedKeysOf returns the keys of entries, each with the Since of its entry.
+func datedKeysOf(entries map[cache.ObjectName]*Entry) []datedKey {
+	var keys []datedKey
 	for key, entry := range entries {
-		all = append(all, datedKey{entry.Since, key})
+		keys = append(keys, datedKey{entry.Since, key})
 	}
-	return all
+	return keys
 }
 
-// player serves the moments of a recording.
+// player answers requests with a moment of a recording.
 type player struct {
 	tape    *tape
 	aliases map[string][]string
@@ -246,11 +249,11 @@ type player struct {
 	streams atomic.Int64
 
 	mu     sync.Mutex
-	latest *moment // that of the last request
+	latest *moment // the moment of the last request, which advances to a later time but not to an earlier one
 }
 
-// NewRecorded returns the handler of the page and its API for a recording, which consists of files, and the time that it covers. aliases
-// are further names of each kind. Done ends the streams.
+// NewRecorded reads a recording from files. It returns the handler of the page and its API, and the Recording. aliases are further names of
+// each kind. The streams end when done is closed.
 func NewRecorded(files []string, aliases map[string][]string, done <-chan struct{}) (http.Handler, *Recording, error) {
 	t, err := readTape(files)
 	if err != nil {
@@ -261,8 +264,8 @@ func NewRecorded(files []string, aliases map[string][]string, done <-chan struct
 	return handler, &t.Recording, err
 }
 
-// timeOf returns the moment that a request asks for.
-func (p *player) timeOf(r *http.Request, byDefault time.Time) (time.Time, *failure) {
+// requestedTime returns the time that a request names, or byDefault if it names none.
+func (p *player) requestedTime(r *http.Request, byDefault time.Time) (time.Time, *failure) {
 	text := r.URL.Query().Get(atParameter)
 	if text == "" {
 		return byDefault, nil
@@ -274,7 +277,7 @@ func (p *player) timeOf(r *http.Request, byDefault time.Time) (time.Time, *failu
 	return p.clamp(at), nil
 }
 
-// clamp returns the nearest moment of the recording.
+// clamp returns the time of the recording that is nearest to at.
 func (p *player) clamp(at time.Time) time.Time {
 	switch {
 	case at.Before(p.tape.From):
@@ -285,9 +288,10 @@ func (p *player) clamp(at time.Time) time.Time {
 	return at
 }
 
-// moment returns the view of one moment. Until its end, no other one begins.
+// moment returns a view of the recording at the time that a request names. Requests share p.latest, so a request waits until the view of
+// the previous request is done.
 func (p *player) moment(r *http.Request) (*view, *failure) {
-	at, failed := p.timeOf(r, p.tape.To)
+	at, failed := p.requestedTime(r, p.tape.To)
 	if failed != nil {
 		return nil, failed
 	}
@@ -299,9 +303,10 @@ func (p *player) moment(r *http.Request) (*view, *failure) {
 	return &view{server: p.latest.server, advance: func() {}, done: p.mu.Unlock}, nil
 }
 
-// following returns a view that begins at one moment, and moves to the end of the recording at its pace.
+// following returns a view for a stream. It starts at the time that a request names, and advances to the end of the recording in real
+// time.
 func (p *player) following(r *http.Request) (*view, *failure) {
-	at, failed := p.timeOf(r, p.tape.From)
+	at, failed := p.requestedTime(r, p.tape.From)
 	if failed != nil {
 		return nil, failed
 	}

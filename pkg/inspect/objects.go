@@ -34,7 +34,7 @@ func (s *server) life(r *http.Request) (*Life, *failure) {
 	}
 	object := trace.Object{Kind: kind, Namespace: namespace, Name: name}
 	events, forgotten := s.Trace.Life(object)
-	life := &Life{Object: objectOf(object), Events: []Event{}, Forgotten: forgotten}
+	life := &Life{Object: object, Events: []Event{}, Forgotten: forgotten}
 	for _, w := range s.watching(kind) {
 		if _, exists, err := w.index.GetByKey(cache.NewObjectName(namespace, name).String()); err == nil && exists {
 			life.Exists = true
@@ -51,7 +51,7 @@ func (s *server) life(r *http.Request) (*Life, *failure) {
 	return life, nil
 }
 
-// watching returns the informers of a kind. kind is its own name, its resource's with or without the group, or an alias.
+// watching returns the informers of a kind. kind is the name of the kind, the name of its resource with or without the group, or an alias.
 func (s *server) watching(kind string) []*shownInformer {
 	var all []*shownInformer
 	for _, w := range s.informers {
@@ -86,7 +86,7 @@ func (s *server) kinds() []string {
 	return slices.Compact(all)
 }
 
-// find returns the objects whose kind, namespace and name contain each word of q: "job sample" finds job/default/sample.
+// find returns the objects whose text "kind/namespace/name" contains each word of q: "job sample" finds job/default/sample.
 func (s *server) find(r *http.Request) (*Found, *failure) {
 	found := &Found{Objects: []Object{}}
 	words := strings.Fields(strings.ToLower(r.FormValue("q")))

@@ -124,7 +124,7 @@ func New(config Config) (*Page, error) {
 	return &Page{handler, s}, err
 }
 
-// Overview returns the state of all gears, without the time and the lags: it is equal until something changes.
+// Overview returns the state of all gears, without the time and the lags: two results are equal unless something changed.
 func (p *Page) Overview() any {
 	o, _ := p.server.overview(nil) // It does not fail.
 	o.Time = time.Time{}
@@ -137,7 +137,7 @@ func (p *Page) Overview() any {
 // atParameter is the query parameter with the moment of a recording.
 const atParameter = "at"
 
-// view is a server while it answers a request. advance lets the time of a recording go on, during a stream. done ends the view.
+// view is the server for one request. advance moves a recording forward during a stream. done ends the view.
 type view struct {
 	*server
 
@@ -147,7 +147,7 @@ type view struct {
 // viewOf returns the view that a request asks for.
 type viewOf func(*http.Request) (*view, *failure)
 
-// handler returns the handler of the page and its API. It takes one view for each answer, and another one for each stream.
+// handler returns the handler of the page and its API. moment returns the view for an answer, and following the view for a stream.
 func (s *server) handler(moment, following viewOf) (http.Handler, error) {
 	files, err := fs.Sub(page, "page")
 	if err != nil {
@@ -174,7 +174,7 @@ func (s *server) handler(moment, following viewOf) (http.Handler, error) {
 	return withSecurityHeaders(mux), nil
 }
 
-// guardServed passes requests to guard only if api serves their path. For other paths the Guard does not send requests to the API server.
+// guardServed passes requests to guard only if api serves their path. So other paths do not make the Guard send requests to the API server.
 func guardServed(api *http.ServeMux, guard http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if refusal, pattern := api.Handler(r); pattern == "" {
@@ -201,8 +201,8 @@ func withSecurityHeaders(handler http.Handler) http.Handler {
 	})
 }
 
-// LocalOnly passes only requests whose Host is a loopback address or localhost. It refuses those of
-// other sites whose DNS name resolves to a loopback address.
+// LocalOnly passes only requests whose Host is a loopback address or localhost. It refuses requests for another name that resolves to a
+// loopback address (DNS rebinding).
 func LocalOnly(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !local(r.Host) {

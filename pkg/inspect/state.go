@@ -16,7 +16,7 @@ import (
 	"github.com/glassback/glassback/pkg/trace"
 )
 
-// Answers contain at most so many keys or objects, groups and events. They count the others.
+// The largest numbers of keys or objects, groups, and events in an answer. An answer counts the other keys, objects and groups.
 const (
 	maxEntries = 500
 	maxGroups  = 200
@@ -157,7 +157,7 @@ func (s *server) index(r *http.Request) (*Index, *failure) {
 	slices.Sort(values)
 	answer.More = max(0, len(values)-maxGroups)
 	for _, value := range values[:len(values)-answer.More] {
-		if objects, err := indexer.ByIndex(by, value); err == nil && len(objects) > 0 { // It may have gone since.
+		if objects, err := indexer.ByIndex(by, value); err == nil && len(objects) > 0 { // The value may have been removed meanwhile.
 			answer.Groups = append(answer.Groups, group(value, w.kind, objects))
 		}
 	}

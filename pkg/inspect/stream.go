@@ -153,7 +153,7 @@ func (s *server) filter(r *http.Request) (filter, *failure) {
 func (s *server) since(seen uint64, wanted filter) (Events, uint64) {
 	limit := maxEvents
 	if wanted != (filter{}) {
-		limit = 0 // Not here: below, maxEvents limits the events that the filter keeps.
+		limit = 0 // The loop below limits the events that the filter keeps.
 	}
 	recorded, missed := s.Trace.Since(seen, limit)
 	batch := Events{Events: []Event{}, Missed: missed}

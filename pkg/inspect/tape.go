@@ -34,7 +34,7 @@ type step struct {
 	started time.Time
 }
 
-// gears are the informers and controllers of an Overview. Those that are equal in two overviews are the same.
+// gears are the informers and controllers of an Overview. Equal ones of two successive overviews share one pointer.
 type gears struct {
 	informers   []*Informer
 	controllers []*Controller
@@ -58,7 +58,7 @@ type reader struct {
 	texts map[string]string // Each text of the events, once.
 }
 
-// readTape reads files of one operator, or of several that ran one after another. Of a damaged file it reads what is before the damage.
+// readTape reads files of one operator, or of several that ran one after another. It reads a damaged file up to the damage.
 func readTape(files []string) (*tape, error) {
 	r := &reader{texts: map[string]string{}}
 	var damages error
@@ -157,7 +157,7 @@ func (r *reader) addOverview(record *recording.Record) error {
 	return nil
 }
 
-// same returns the gear at index n of the last overview, if it is equal, and else the gear itself.
+// same returns the gear at index n of last if it equals gear, and gear otherwise.
 func same[T any](last []*T, n int, gear *T) *T {
 	if n < len(last) && reflect.DeepEqual(last[n], gear) {
 		return last[n]
@@ -165,7 +165,7 @@ func same[T any](last []*T, n int, gear *T) *T {
 	return gear
 }
 
-// keep replaces texts by those that the tape has already.
+// keep replaces each text of an event with the equal text that the reader already has, to save memory.
 func (r *reader) keep(e *trace.Event) {
 	for _, text := range []*string{
 		&e.Source, &e.Kind, &e.Namespace, &e.Name, &e.For.Kind, &e.For.Namespace, &e.For.Name, &e.Verb, &e.ResourceVersion,

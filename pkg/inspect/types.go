@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/glassback/glassback/pkg/breakpoint"
+	"github.com/glassback/glassback/pkg/trace"
 )
 
 // Overview is the state of all gears at one moment. GET overview returns it, and the stream sends it as "overview", twice a second.
@@ -17,8 +18,8 @@ type Overview struct {
 	Time     time.Time `json:"time"`
 	// Started is the time since when this process records.
 	Started time.Time `json:"started"`
-	// OneIn says that one of so many changes is recorded: 1 is all of them. Under load, fewer changes
-	// are recorded, but all stages of each. Counts always include all changes.
+	// OneIn is the sampling rate: one in OneIn changes is recorded; 1 means all. Under load, fewer changes are recorded, but each with all its
+	// stages. Counts always include all changes.
 	OneIn int `json:"oneIn"`
 	// Breakpoints reports whether gears can be held.
 	Breakpoints bool `json:"breakpoints"`
@@ -28,12 +29,12 @@ type Overview struct {
 	Controllers []Controller `json:"controllers"`
 }
 
-// Recording is the time that a recording covers. With ?at=TIME, each request is about that moment, in the form of RFC 3339; without it,
-// about the end. A stream begins at that moment, or else at the start, and has the pace of the recording.
+// Recording is the time that a recording covers. With ?at=TIME, in the form of RFC 3339, a request is about that moment; without it, about
+// the end. A stream begins at that moment, or else at the start, and runs in real time.
 type Recording struct {
 	From time.Time `json:"from"`
 	To   time.Time `json:"to"`
-	// Dropped counts the syncs, and DroppedStages the stages, that the operator did not record, since its disk was too slow.
+	// Dropped counts the syncs, and DroppedStages the stages, that the operator did not record, because its disk was too slow or failed.
 	Dropped       uint64 `json:"dropped"`
 	DroppedStages uint64 `json:"droppedStages"`
 	// Damaged says which files cannot be read to their end, and what was read of them.
@@ -66,7 +67,7 @@ type Informer struct {
 	Applied uint64 `json:"applied"`
 	// Objects counts the objects in the index.
 	Objects int `json:"objects"`
-	// Lag is the time of the newest recorded change from the wire to the index, in seconds.
+	// Lag is how long the newest recorded change took from the wire to the index, in seconds.
 	Lag float64 `json:"lag"`
 
 	Handlers []Handler `json:"handlers"`
@@ -129,7 +130,7 @@ type Event struct {
 	Stage string    `json:"stage"` // wire queue index dispatch enqueue sync write done
 	// Source is an Informer's ID up to dispatch, a Controller's from enqueue on.
 	Source string `json:"source"`
-	// Object is the object that passed. At enqueue its change is the cause; at write it was written.
+	// Object is the object that passed the stage: at enqueue, the object whose change is the cause; at write, the written object.
 	Object
 	// For is the object that the sync is for: from enqueue on.
 	For *Object `json:"for,omitempty"`
@@ -150,31 +151,20 @@ type Event struct {
 	Duration float64 `json:"duration,omitempty"`
 	After    float64 `json:"after,omitempty"`
 	Error    string  `json:"error,omitempty"`
-	// Repeats counts the similar syncs before this one that a Life leaves out: a timer led to each, and none had a write or an error: at done.
+	// Repeats counts the similar syncs before this one that a Life leaves out: at done. A timer led to each, and none had a write or an error.
 	Repeats int `json:"repeats,omitempty"`
 	// Line is the event in one line, as glassback trace prints it.
 	Line string `json:"line"`
 }
 
-// Object names an object.
-type Object struct {
-	Kind      string `json:"kind"`
-	Namespace string `json:"namespace,omitempty"`
-	Name      string `json:"name"`
-}
+// Object is a trace.Object: the object of an event.
+type Object = trace.Object
 
-// Writer is a client that wrote an object: its field manager, and the time of the write in whole seconds.
-type Writer struct {
-	Manager string    `json:"manager"`
-	Time    time.Time `json:"time"`
-}
+// Writer is a trace.Writer: the client that wrote an object.
+type Writer = trace.Writer
 
-// Change is one field. Old and New are "" if a value may be secret or is too large.
-type Change struct {
-	Path string `json:"path"`
-	Old  string `json:"old,omitempty"`
-	New  string `json:"new,omitempty"`
-}
+// Change is a trace.Change: a field that an update changed.
+type Change = trace.Change
 
 // Cause is a trace.Cause: the reason why a key was added.
 type Cause struct {
@@ -213,10 +203,10 @@ type Delta struct {
 // Index is the content of an index.
 type Index struct {
 	Objects int `json:"objects"`
-	// Indexers are the names of its further keys; By is the requested one, "" for the key.
+	// Indexers are the names of the indexers; By is the requested one, "" for the key of the objects.
 	Indexers []string `json:"indexers"`
 	By       string   `json:"by"`
-	// Groups are the values of By in alphabetical order; one, "", for the key.
+	// Groups has one group for each value of By, in alphabetical order. Without By, it has a single group with the value "".
 	Groups []Group `json:"groups"`
 	More   int     `json:"more,omitempty"`
 }
@@ -246,7 +236,8 @@ type Workqueue struct {
 	More   int     `json:"more,omitempty"`
 }
 
-// Entry is one key with its causes. Again reports that it was added since its sync began: the queue returns it when that sync ends.
+// Entry is one key with its causes. Again reports that the key was added since its sync began: the queue returns the key when that sync
+// ends.
 type Entry struct {
 	Object
 	Since      time.Time `json:"since"`

@@ -14,16 +14,16 @@ import (
 	"github.com/glassback/glassback/pkg/trace"
 )
 
-// maxCauses bounds the causes that are kept for one key. The first ones are kept: the beginning of a burst says more than its end.
+// maxCauses limits the causes that are kept for one key. The first causes are kept: the beginning of a burst says more than its end.
 const maxCauses = 8
 
 // Pending says why a key waits for a sync, or is being synced.
 type Pending struct {
 	Since  time.Time
-	Causes []trace.Cause // only ever appended to
-	More   int           // further causes, which were not kept
+	Causes []trace.Cause // append-only: copies of a Pending share it
+	More   int           // the number of causes that were not kept
 
-	urgent bool // whether one of the causes is: see order
+	urgent bool // whether one of the causes is urgent: see order
 }
 
 // String renders the causes in one line, for the log.
@@ -69,8 +69,8 @@ func (c *causes) add(key cache.ObjectName, cause trace.Cause) {
 	p.Causes = append(p.Causes, cause)
 }
 
-// urgent returns whether a key that is added to the queue now has an urgent cause, or whether the time has come that a sync
-// asked for. A retry is not urgent.
+// urgent reports whether a key that is added to the queue now is urgent: it has an urgent cause, or it is due at a time that a
+// sync asked for. A retry is not urgent.
 func (c *causes) urgent(key cache.ObjectName, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -79,11 +79,11 @@ func (c *causes) urgent(key cache.ObjectName, now time.Time) bool {
 		return true
 	}
 	set, ok := c.timers[key]
-	return ok && set.asked && (p == nil || !set.at.After(now)) // Without a cause, it is the timer that adds the key.
+	return ok && set.asked && (p == nil || !set.at.After(now)) // Without a cause, the timer adds the key.
 }
 
 // take returns the causes of the sync of key that begins now. If there was no event, an earlier sync is
-// the cause. failed says whether that one failed, in case no timer says so.
+// the cause. failed says whether that sync failed; take uses it only if key has no expired timer.
 func (c *causes) take(key cache.ObjectName, now time.Time, failed bool) Pending {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -99,8 +99,8 @@ func (c *causes) take(key cache.ObjectName, now time.Time, failed bool) Pending 
 	return why
 }
 
-// done records that the sync of key has ended. A positive delay is the time after which the key
-// returns, because the sync failed or because it asked for that; it can have done both.
+// done records that the sync of key has ended. A positive delay is the time until the queue returns the
+// key again. failed and asked say why: the sync failed, it asked for that time, or both.
 func (c *causes) done(key cache.ObjectName, now time.Time, delay time.Duration, failed, asked bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -110,7 +110,7 @@ func (c *causes) done(key cache.ObjectName, now time.Time, delay time.Duration, 
 	}
 }
 
-// timers are the keys that return at a time. The workqueue has them too, but does not show them.
+// timers holds the keys that the workqueue returns at a later time. The workqueue has these keys too, but does not show them.
 type timers map[cache.ObjectName]timer
 
 type timer struct {
@@ -119,14 +119,15 @@ type timer struct {
 	asked bool // set because a sync asked for this time
 }
 
-// set does what the workqueue does: it keeps the earlier of two times.
+// set sets the timer of key. Like the workqueue, it keeps the earlier of two times.
 func (t timers) set(key cache.ObjectName, now time.Time, next timer) {
 	if set, ok := t[key]; !ok || !set.at.After(now) || !set.at.Before(next.at) {
 		t[key] = next
 	}
 }
 
-// verb returns the cause of an expired timer of key. A retry comes even if an event has led to a sync of the key meanwhile.
+// verb returns the verb of a cause without an event: VerbRetry or VerbAfter. An expired timer of key decides, and otherwise failed. The
+// timer of a retry expires even if an event has led to a sync of key meanwhile.
 func (t timers) verb(key cache.ObjectName, now time.Time, failed bool) string {
 	if set, ok := t[key]; ok && !set.at.After(now) {
 		failed = set.retry

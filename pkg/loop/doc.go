@@ -9,16 +9,16 @@
 //	                                       ▲                                          │
 //	                                       └── after a time, or after a backoff ◀─────┘
 //
-// A workqueue holds each key once, even after many events, and does not hold the reasons. The list of
-// causes beside it does: the log line and the trace of a sync have the events that led to it.
+// A workqueue holds each key once, even after many events, and does not hold the causes. Package loop keeps
+// the causes beside the queue, so the log line and the trace of a sync show the events that led to it.
 //
-// The queue hands out changes, and keys whose time has come, before the keys of a restart, of a resync, and
-// of syncs that failed: see order.
+// The queue returns keys of changes, and keys that are due, before keys of a restart, of a resync, and of
+// failed syncs: see order.
 //
-// Before Run, handlers add no keys: a standby would collect the keys of all objects that come and go.
+// Before Run, handlers add no keys: a standby would collect the keys of all objects that are created and deleted.
 // Run begins with the keys of all cached objects.
 //
 // Two workers never sync the same key at the same time: the queue returns a key that is added during its sync after Done.
 //
-// Written makes a sync wait until the caches show the writes of the sync before.
+// Written makes a sync wait until the caches show the writes of the previous sync.
 package loop

@@ -19,8 +19,8 @@ func Self(obj metav1.Object) (cache.ObjectName, bool) {
 	return cache.MetaObjectToName(obj), true
 }
 
-// ControllerOf returns a function for children: it returns the key of an object's controller owner, if
-// that is of the given kind. group is the owner's API group, without the version; "" is the core group.
+// ControllerOf returns a function for children: it returns the key of an object's controller, if that owner
+// is of the given kind. group is the owner's API group, without the version; "" is the core group.
 func ControllerOf(group, kind string) func(metav1.Object) (cache.ObjectName, bool) {
 	return func(obj metav1.Object) (cache.ObjectName, bool) {
 		owner := metav1.GetControllerOfNoCopy(obj)
@@ -38,7 +38,7 @@ func ControllerOf(group, kind string) func(metav1.Object) (cache.ObjectName, boo
 // that key, the handler adds the old and the new key. kind is the kind of the objects. Call Watch before Run, and before the informer runs.
 //
 // Before Run, handlers add no keys: a standby would collect the keys of all objects that are created and deleted.
-// Run begins with the keys of the objects that are in the caches then.
+// Run begins with the keys of all cached objects.
 func (l *Loop) Watch(informer cache.SharedIndexInformer, kind string, keyOf func(metav1.Object) (cache.ObjectName, bool)) error {
 	h := &handler{loop: l, kind: kind, keyOf: keyOf, objects: informer.GetStore()}
 	if _, err := informer.AddEventHandler(h); err != nil {
@@ -94,16 +94,16 @@ func (h *handler) OnUpdate(o, n any) {
 }
 
 func (h *handler) OnDelete(o any) {
-	// After a missed deletion the informer has only the last state that it saw.
+	// If the watch missed the deletion, the tombstone holds the last known state.
 	if tombstone, ok := o.(cache.DeletedFinalStateUnknown); ok {
 		o = tombstone.Obj
 	}
 	if obj, ok := o.(metav1.Object); ok {
-		h.add(string(cache.Deleted), nil, obj, true) // Urgent: it goes before the keys that Run begins with.
+		h.add(string(cache.Deleted), nil, obj, true) // urgent: before the keys that Run begins with
 	}
 }
 
-// add adds the key of obj. After an update, old is the previous state of obj; otherwise nil. urgent is as in trace.Cause.
+// add adds the key of obj. After an update, old is the previous state of obj; otherwise it is nil. For urgent, see trace.Cause.
 func (h *handler) add(verb string, old, obj metav1.Object, urgent bool) {
 	if !h.loop.begun.Load() {
 		return

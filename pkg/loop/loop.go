@@ -25,12 +25,12 @@ import (
 
 // SyncFunc reconciles the object named key once. Its results say when Sync runs for the key again, if no event comes earlier:
 //
-//   - an error: after a backoff; if after > 0, not later than after that time;
+//   - an error: after a backoff; if after is shorter and > 0, after that time;
 //   - after > 0 and no error: after that time;
 //   - after = 0 and no error: never.
 type SyncFunc func(ctx context.Context, key cache.ObjectName) (after time.Duration, err error)
 
-// Soonest returns the shorter of two delays. A delay of 0 means that there is none, as in the result of a SyncFunc.
+// Soonest returns the shorter of two delays. 0 means no delay, as in the result of a SyncFunc.
 func Soonest(a, b time.Duration) time.Duration {
 	if a == 0 || b == 0 {
 		return a + b
@@ -85,7 +85,7 @@ func New(config Config) *Loop {
 	return l
 }
 
-// Add puts key into the queue because of cause. It records the cause first, so that the worker that gets the key finds the cause.
+// Add puts key into the queue because of cause. It records the cause first: the worker that gets the key needs it.
 func (l *Loop) Add(key cache.ObjectName, cause trace.Cause) {
 	if cause.Time.IsZero() {
 		cause.Time = time.Now()
@@ -105,8 +105,8 @@ func (l *Loop) object(key cache.ObjectName) trace.Object {
 }
 
 // Run adds the keys of all cached objects, and syncs keys with the given number of workers until ctx ends. The caches must be synced.
-// After ctx has ended, Run starts no sync, and returns when the last running one has ended. It drops the keys in the queue: the next start
-// adds the keys of all objects. Syncs get drain, a context that outlives ctx. Cancel drain to interrupt them.
+// After ctx has ended, Run starts no sync, and returns when the last running sync has ended. It drops the keys in the queue: the next
+// start adds the keys of all objects. Syncs get drain, a context that outlives ctx. Cancel drain to interrupt them.
 func (l *Loop) Run(ctx, drain context.Context, workers int) {
 	logger := klog.FromContext(ctx).WithValues("controller", l.Name)
 	drain = klog.NewContext(drain, logger)
@@ -180,7 +180,7 @@ func (l *Loop) finish(logger klog.Logger, key cache.ObjectName, why Pending, too
 	if err == nil {
 		l.Queue.Forget(key)
 	} else {
-		// errors.Join puts each error on a line of its own. A log must have all errors in the line that names the object.
+		// errors.Join puts each error on a separate line. The log must show all errors in the line that names the object.
 		event.Err = strings.ReplaceAll(err.Error(), "\n", "; ")
 		retry := l.limiter.When(key)
 		l.Queue.AddAfter(key, retry) // This is AddRateLimited, which does not return the delay.
@@ -193,7 +193,7 @@ func (l *Loop) finish(logger klog.Logger, key cache.ObjectName, why Pending, too
 	l.Trace.Report(event)
 	switch {
 	case isConflict(err):
-		// The object has changed since it was cached. The watch will deliver the newer version: this is no error.
+		// A conflict is no error: the object has changed since it was cached, and the watch will deliver the newer version.
 		logger.V(4).Info("Sync met a conflict and runs again", "causes", why, "err", event.Err)
 	case err != nil:
 		logger.Error(errors.New(event.Err), "Sync failed and runs again", "causes", why, "duration", took, "retries", l.Queue.NumRequeues(key))

@@ -13,14 +13,14 @@ import (
 // Result is the outcome of a sync.
 type Result int
 
-// The results, in the order of their names in metrics.
+// The results. Package metrics has a name for each.
 const (
 	Success Result = iota
 	// Error: the sync failed, or panicked. It runs again after a backoff.
 	Error
 	// Requeue: the sync met a conflict with another writer. It runs again after a backoff.
 	Requeue
-	// RequeueAfter: the sync asked to run again at a time.
+	// RequeueAfter: the sync succeeded, and asked to run again after a delay.
 	RequeueAfter
 	// Results is the number of results.
 	Results = iota
@@ -50,7 +50,7 @@ type Metrics interface {
 	Panicked()
 }
 
-// MetricsProvider makes the Metrics of Loops. Several Loops can have one name: the controllers of several namespaces do.
+// MetricsProvider makes the Metrics of Loops. Loops may share a name: with --namespaces, each namespace has a Loop of each controller.
 type MetricsProvider interface {
 	ForController(name string) Metrics
 }

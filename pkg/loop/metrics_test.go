@@ -21,51 +21,52 @@ import (
 	"github.com/glassback/glassback/pkg/trace"
 )
 
-// tally is a Metrics that records its calls.
-type tally struct {
+// callRecorder is a Metrics that records its calls.
+type callRecorder struct {
 	mu    sync.Mutex
 	names []string
 	calls []string
 }
 
-func (c *tally) ForController(name string) Metrics {
-	c.names = append(c.names, name)
-	return c
+func (m *callRecorder) ForController(name string) Metrics {
+	m.names = append(m.names, name)
+	return m
 }
 
-func (c *tally) record(format string, args ...any) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.calls = append(c.calls, fmt.Sprintf(format, args...))
+func (m *callRecorder) record(format string, args ...any) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.calls = append(m.calls, fmt.Sprintf(format, args...))
 }
 
-func (c *tally) Workers(n int) { c.record("%+d workers", n) }
-func (c *tally) Started(causes []trace.Cause) {
-	c.record("started: %s", Pending{Causes: causes})
+func (m *callRecorder) Workers(n int) { m.record("%+d workers", n) }
+func (m *callRecorder) Started(causes []trace.Cause) {
+	m.record("started: %s", Pending{Causes: causes})
 }
-func (c *tally) Finished(result Result, took time.Duration) {
-	c.record("finished: %d in %s", result, took)
+func (m *callRecorder) Finished(result Result, took time.Duration) {
+	m.record("finished: %d in %s", result, took)
 }
-func (c *tally) Panicked() { c.record("panicked") }
+func (m *callRecorder) Panicked() { m.record("panicked") }
 
-func TestWhatIsCounted(t *testing.T) {
+func TestCallsOfMetrics(t *testing.T) {
+	finished := func(r Result) string { return fmt.Sprintf("finished: %d in 1s", r) }
 	conflict := apierrors.NewConflict(batchv1.Resource("jobs"), "j", errors.New("another resourceVersion"))
 	for sentence, test := range map[string]struct {
 		outcome
 		want []string
 	}{
-		"a success":               {outcome{}, []string{"finished: 0 in 1s"}},
-		"an error":                {outcome{err: errors.New("no")}, []string{"finished: 1 in 1s"}},
-		"an error with a time":    {outcome{err: errors.New("no"), after: time.Hour}, []string{"finished: 1 in 1s"}},
-		"a conflict, no error":    {outcome{err: errors.Join(conflict, nil)}, []string{"finished: 2 in 1s"}},
-		"a conflict and an error": {outcome{err: errors.Join(conflict, errors.New("no"))}, []string{"finished: 1 in 1s"}},
-		"a time to run again":     {outcome{after: time.Hour}, []string{"finished: 3 in 1s"}},
-		"a panic":                 {outcome{panic: "oh"}, []string{"panicked", "finished: 1 in 1s"}},
+		"a success":                {outcome{}, []string{finished(Success)}},
+		"an error":                 {outcome{err: errors.New("no")}, []string{finished(Error)}},
+		"an error and a time":      {outcome{err: errors.New("no"), after: time.Hour}, []string{finished(Error)}},
+		"only a conflict":          {outcome{err: errors.Join(conflict, nil)}, []string{finished(Requeue)}},
+		"a conflict and an error":  {outcome{err: errors.Join(conflict, errors.New("no"))}, []string{finished(Error)}},
+		"a time for the next sync": {outcome{after: time.Hour}, []string{finished(RequeueAfter)}},
+		"a panic":                  {outcome{panic: "oh"}, []string{"panicked", finished(Error)}},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				counting := &tally{}
-				SetMetricsProvider(counting)
+				metrics := &callRecorder{}
+				SetMetricsProvider(metrics)
 				defer provider.Store(nil)
 				ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
 				l := newLoop(func(context.Context, cache.ObjectName) (time.Duration, error) {
@@ -79,11 +80,11 @@ func TestWhatIsCounted(t *testing.T) {
 				l.Add(key, trace.Cause{Verb: "Added", Object: trace.Object{Kind: "Job", Name: "j"}})
 				l.Run(ctx, context.WithoutCancel(ctx), 2)
 				want := slices.Concat([]string{"+2 workers", "started: Added Job j"}, test.want, []string{"-2 workers"})
-				if !slices.Equal(counting.calls, want) {
-					t.Errorf("the calls are %q, want %q", counting.calls, want)
+				if !slices.Equal(metrics.calls, want) {
+					t.Errorf("the calls are %q, want %q", metrics.calls, want)
 				}
-				if !slices.Equal(counting.names, []string{"test"}) {
-					t.Errorf("ForController was called for %q", counting.names)
+				if !slices.Equal(metrics.names, []string{"test"}) {
+					t.Errorf("ForController was called for %q", metrics.names)
 				}
 			})
 		})
@@ -104,8 +105,8 @@ func TestWithoutMetricsNothingIsAllocated(t *testing.T) {
 	}
 }
 
-// BenchmarkLoop measures one event, from Add to the end of its sync, without metrics. The benchmark in package metrics does the same with
-// metrics.
+// BenchmarkLoop measures the time from Add of a key until its sync, without metrics. The benchmark in package metrics measures the same
+// with metrics.
 func BenchmarkLoop(b *testing.B) {
 	ctx, cancel := context.WithCancel(klog.NewContext(b.Context(), klog.Logger{}))
 	synced := make(chan struct{})
@@ -114,8 +115,8 @@ func BenchmarkLoop(b *testing.B) {
 		return 0, nil
 	})
 	l.Trace = nil
-	var running sync.WaitGroup
-	running.Go(func() { l.Run(ctx, ctx, 1) })
+	var loops sync.WaitGroup
+	loops.Go(func() { l.Run(ctx, ctx, 1) })
 	cause := trace.Cause{Time: time.Now(), Object: trace.Object{Kind: "Job"}, Verb: "Added"}
 	b.ReportAllocs()
 	for b.Loop() {
@@ -124,5 +125,5 @@ func BenchmarkLoop(b *testing.B) {
 	}
 	b.StopTimer()
 	cancel()
-	running.Wait()
+	loops.Wait()
 }

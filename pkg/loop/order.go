@@ -8,19 +8,19 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// urgentInARow is the largest number of consecutive urgent keys while others wait.
+// urgentInARow is the largest number of consecutive urgent keys while other keys wait.
 const urgentInARow = 7
 
-// order is the order in which a workqueue hands out its keys. Urgent keys come before the others, and both come in the order in which they
-// were added: a change, or a time that has come, does not wait behind all objects of a restart, of a resync, or of an outage that made
-// every sync fail. Every eighth key is not an urgent one, so that none waits forever.
+// order is the order in which a workqueue returns its keys. Urgent keys come before the others; among equals, the first key that was
+// added comes first. So a change, or a key that is due, does not wait behind all objects of a restart, a resync or an outage. While other
+// keys wait, at least every eighth key is not urgent, so that no key waits forever.
 //
-// The workqueue calls it with its lock held. urgent takes the lock of causes.
+// The workqueue calls the methods of order with its lock held. The function urgent takes the lock of causes.
 type order struct {
 	urgent      func(cache.ObjectName) bool
-	first, rest []cache.ObjectName        // the urgent keys, and the others; those that moved from rest to first are in both
-	isUrgent    map[cache.ObjectName]bool // for each key that waits, whether it is in first
-	inARow      int                       // urgent keys that were handed out
+	first, rest []cache.ObjectName        // the urgent keys, and the others; a key that became urgent is in both
+	isUrgent    map[cache.ObjectName]bool // whether the key is urgent, for each key that waits
+	inARow      int                       // urgent keys that Pop returned since the last other key
 }
 
 var _ workqueue.Queue[cache.ObjectName] = &order{}
@@ -29,7 +29,7 @@ func newOrder(urgent func(cache.ObjectName) bool) *order {
 	return &order{urgent: urgent, isUrgent: map[cache.ObjectName]bool{}}
 }
 
-// Push adds a key that does not wait.
+// Push adds a key that is not in the queue.
 func (o *order) Push(key cache.ObjectName) { o.add(key, o.urgent(key)) }
 
 // Touch is called when a key that waits is added again.
@@ -55,7 +55,7 @@ func (o *order) line(urgent bool) *[]cache.ObjectName {
 // Len returns how many keys wait.
 func (o *order) Len() int { return len(o.isUrgent) }
 
-// Pop removes the next key, and returns it. At least one waits.
+// Pop removes the next key, and returns it. The queue must not be empty.
 func (o *order) Pop() cache.ObjectName {
 	urgent := o.inARow < urgentInARow
 	key, found := o.take(urgent)
@@ -71,7 +71,7 @@ func (o *order) Pop() cache.ObjectName {
 	return key
 }
 
-// take removes the first key of a line. It skips those that have moved to the other line.
+// take removes the first key of first (urgent) or rest, and returns it. It skips keys of rest that became urgent.
 func (o *order) take(urgent bool) (key cache.ObjectName, found bool) {
 	line := o.line(urgent)
 	for len(*line) > 0 && !found {

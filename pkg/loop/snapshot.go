@@ -14,16 +14,16 @@ import (
 type Snapshot struct {
 	// Workers counts the workers that run.
 	Workers int
-	// Waiting are the keys that were added since their last sync began. A key can also be in Syncing:
-	// the queue returns it when that sync ends.
+	// Waiting holds the keys that were added since their last sync began. A key can also be in Syncing:
+	// the queue returns it again when that sync has ended.
 	Waiting map[cache.ObjectName]Pending
-	// Syncing are the keys that a worker has, since the time at which their sync began.
+	// Syncing holds the keys that workers sync now. Since is the time at which the sync began.
 	Syncing map[cache.ObjectName]Pending
-	// Timers are the times at which keys return. A key whose time has passed waits in the queue.
+	// Timers holds the times at which the queue returns keys again. A key whose time has passed waits in the queue.
 	Timers map[cache.ObjectName]time.Time
 }
 
-// Snapshot returns a copy of the present state. The causes in it are read only.
+// Snapshot returns a copy of the present state. Do not change the causes: they are shared.
 func (l *Loop) Snapshot() Snapshot {
 	l.causes.mu.Lock()
 	defer l.causes.mu.Unlock()

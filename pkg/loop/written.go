@@ -16,12 +16,12 @@ import (
 	"github.com/glassback/glassback/pkg/trace"
 )
 
-// maxStale is the longest time that a sync waits for its cache to show an earlier write. It matters when the cache never shows it: the
-// object was deleted before the watch brought it, or etcd was restored from a backup.
+// maxStale is the longest time that a sync waits for its cache to show an earlier write. The cache may never show that write: the object
+// was deleted before the watch delivered it, or etcd was restored from a backup.
 const maxStale = 5 * time.Second
 
-// Written records the writes of a controller's syncs for each key, and reports them to the trace. With
-// it, a sync does not decide on a cache that is older than the writes of the sync before.
+// Written records the writes of a controller's syncs for each key, and reports them to the trace. It keeps
+// a sync from deciding on a cache that is older than the writes of the previous sync.
 type Written struct {
 	source, kind string
 	clock        clock.PassiveClock
@@ -33,7 +33,7 @@ type Written struct {
 
 type write struct {
 	at    time.Time
-	shown func() bool // reports whether the cache shows it
+	shown func() bool // reports whether the cache shows the write
 }
 
 // NewWritten returns an empty Written for the controller source, which syncs objects of the given kind. recorder may be nil.
@@ -41,7 +41,7 @@ func NewWritten(source, kind string, clock clock.PassiveClock, recorder *trace.R
 	return &Written{source: source, kind: kind, clock: clock, trace: recorder, byKey: map[cache.ObjectName][]write{}}
 }
 
-// Record records that a sync of key wrote obj, which store caches. verb is the write, such as
+// Record records that a sync of key wrote obj; store is the cache of obj. verb is the write, such as
 // "create jobs.batch"; obj is the API server's answer.
 func (w *Written) Record(key cache.ObjectName, verb string, store cache.Store, obj metav1.Object) {
 	w.report(key, verb, obj)
@@ -51,13 +51,13 @@ func (w *Written) Record(key cache.ObjectName, verb string, store cache.Store, o
 		if cached == nil {
 			return false
 		}
-		// Only tests have versions that cannot be compared.
+		// CompareResourceVersion fails only in tests, for versions that are no numbers.
 		order, err := resourceversion.CompareResourceVersion(cached.GetResourceVersion(), version)
 		return err != nil || order >= 0
 	})
 }
 
-// RecordDelete records that a sync of key deleted obj, which store caches.
+// RecordDelete records that a sync of key deleted obj; store is the cache of obj.
 func (w *Written) RecordDelete(key cache.ObjectName, verb string, store cache.Store, obj metav1.Object) {
 	w.report(key, verb, obj)
 	name, uid := cache.MetaObjectToName(obj).String(), obj.GetUID()
@@ -98,8 +98,8 @@ func (w *Written) add(key cache.ObjectName, shown func() bool) {
 	w.byKey[key] = append(w.byKey[key], write{w.clock.Now(), shown})
 }
 
-// Wait returns 0 once the caches show all recorded writes of key. Until then it returns the longest time
-// to wait: the watch event of the write adds the key earlier.
+// Wait returns 0 if the caches show each recorded write of key, or if the write is older than maxStale.
+// Otherwise it returns how long to wait at most: the watch event of the write adds the key earlier.
 func (w *Written) Wait(key cache.ObjectName) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -15,10 +15,10 @@ import (
 	"github.com/glassback/glassback/pkg/redisnode"
 )
 
-// maxRegions bounds the values of the label: Alibaba Cloud has about thirty regions, but users can write any name.
+// maxRegions limits the values of the label region: Alibaba Cloud has about thirty regions, but users can write any name.
 const maxRegions = 64
 
-// newCloud returns the observer that counts the calls of Alibaba Cloud. Since there are few calls, it looks up the labels for each.
+// newCloud returns the observer that counts the requests to Alibaba Cloud. It looks up the labels for each request, since there are few.
 func newCloud(in promauto.Factory) aliyun.Observer {
 	total := in.NewCounterVec(prometheus.CounterOpts{
 		Name: "glassback_cloud_requests_total",
@@ -27,7 +27,7 @@ func newCloud(in promauto.Factory) aliyun.Observer {
 	}, []string{"action", "region", "result"})
 	took := in.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "glassback_cloud_request_duration_seconds",
-		Help:    "How long requests to Alibaba Cloud took, without the wait for the operator's own rate limits.",
+		Help:    "How long requests to Alibaba Cloud took. Waiting for the operator's own rate limits is not included.",
 		Buckets: []float64{0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15, 30, 60},
 	}, []string{"action"})
 	seen := &regions{names: map[string]bool{}}
@@ -41,7 +41,7 @@ func newCloud(in promauto.Factory) aliyun.Observer {
 	}
 }
 
-// regions are those that have a label of their own.
+// regions holds the regions that have their own label value. All others share the value "other".
 type regions struct {
 	mu    sync.Mutex
 	names map[string]bool
@@ -63,12 +63,12 @@ func (r *regions) label(name string) string {
 func newRedis(in promauto.Factory) redisnode.Observer {
 	total := in.NewCounterVec(prometheus.CounterOpts{
 		Name: "glassback_redis_requests_total",
-		Help: "Requests to Redis nodes by command; VIEW is the round trip of five that looks at a node. The result is success, " +
-			"refused (the node answered with an error), password, unreachable, or canceled (the caller no longer waits).",
+		Help: "Requests to Redis nodes by command. VIEW is the round trip that reads the state of a node. The result is success, " +
+			"refused (the node answered with an error), password (it refused the login), unreachable, or canceled (the caller no longer waits).",
 	}, []string{"command", "result"})
 	took := in.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "glassback_redis_request_duration_seconds",
-		Help:    "How long requests to Redis nodes took, connecting included.",
+		Help:    "How long requests to Redis nodes took, including connecting.",
 		Buckets: []float64{0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10},
 	}, []string{"command"})
 	return func(_ context.Context, command string, result redisnode.Result, duration time.Duration) {

@@ -5,6 +5,7 @@ package metrics
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,8 +20,8 @@ import (
 	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 )
 
-// maxConditionSeries limits the series of one kind: any client that may write a status can write any reason. The largest kind of a
-// cluster with 500 namespaces has about as many.
+// maxConditionSeries limits the series of one kind: any client that may write a status can write any reason. In a cluster with 500
+// namespaces, the kind with the most series has about that many.
 const maxConditionSeries = 2000
 
 // conditions shows the conditions of the objects that the caches hold. Like informers, it costs nothing until it is scraped.
@@ -31,15 +32,15 @@ type conditions struct {
 
 var (
 	conditionsDesc = prometheus.NewDesc("glassback_conditions", "Objects of a kind in a namespace that have this condition. "+
-		"Beyond the first 2,000 series of a kind, one series without other labels counts those that are left, and what is wrong comes first.",
+		"A kind has 2,000 such series at most; what is wrong comes first. One more, without the other labels, counts the remaining objects.",
 		[]string{"kind", "namespace", "type", "status", "reason"}, nil)
-	objectConditionDesc = prometheus.NewDesc("glassback_object_condition", "Always 1: the labels have a condition of one object. "+
+	objectConditionDesc = prometheus.NewDesc("glassback_object_condition", "Always 1: the labels are a condition of one object. "+
 		"--metrics-objects limits the number of objects; those that are not ready come first.",
 		[]string{"kind", "namespace", "name", "type", "status", "reason"}, nil)
 )
 
-// conditionsOf has a function for each kind that returns the conditions of an object.
-var conditionsOf = map[string]func(any) []metav1.Condition{
+// ConditionsOf has a function for each kind that returns the conditions of an object.
+var ConditionsOf = map[string]func(any) []metav1.Condition{
 	"ApiExampleA":  func(o any) []metav1.Condition { return o.(*groupav1.ApiExampleA).Status.Conditions },
 	"Application":  func(o any) []metav1.Condition { return o.(*appv1.Application).Status.Conditions },
 	"ECSInstance":  func(o any) []metav1.Condition { return o.(*ecsv1alpha1.ECSInstance).Status.Conditions },
@@ -52,7 +53,7 @@ type conditionSeries struct{ kind, namespace, condition, status, reason string }
 
 // compareSeries puts series of faults first: alerts need them.
 func compareSeries(a, b conditionSeries) int {
-	return cmp.Or(one(a.isFine())-one(b.isFine()), cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.condition, b.condition),
+	return cmp.Or(oneIf(a.isFine())-oneIf(b.isFine()), cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.condition, b.condition),
 		cmp.Compare(a.status, b.status), cmp.Compare(a.reason, b.reason))
 }
 
@@ -76,7 +77,7 @@ type conditionedObject struct {
 // compareObjects puts objects that are not ready first.
 func compareObjects(a, b conditionedObject) int {
 	rank := func(o conditionedObject) int {
-		return one(meta.IsStatusConditionTrue(o.conditions, glassback.ConditionReady))
+		return oneIf(meta.IsStatusConditionTrue(o.conditions, glassback.ConditionReady))
 	}
 	return cmp.Or(rank(a)-rank(b), cmp.Compare(a.kind, b.kind), cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name))
 }
@@ -85,7 +86,7 @@ func compareObjects(a, b conditionedObject) int {
 func (c *conditions) count() (kinds map[string]map[conditionSeries]int, objects []conditionedObject) {
 	kinds = map[string]map[conditionSeries]int{}
 	for _, m := range c.informers.running() {
-		extract := conditionsOf[m.Kind()]
+		extract := ConditionsOf[m.Kind()]
 		if extract == nil {
 			continue
 		}
@@ -108,18 +109,13 @@ func (c *conditions) count() (kinds map[string]map[conditionSeries]int, objects 
 	return kinds, objects
 }
 
-// bound returns at most maxConditionSeries series: the last one adds up all series that do not fit.
+// bound returns at most maxConditionSeries series. If there are more, the last series is the sum of all series that do not fit.
 func bound(kind string, counts map[conditionSeries]int) map[conditionSeries]int {
 	if len(counts) <= maxConditionSeries {
 		return counts
 	}
-	all := make([]conditionSeries, 0, len(counts))
-	for series := range counts {
-		all = append(all, series)
-	}
-	slices.SortFunc(all, compareSeries)
 	bounded := make(map[conditionSeries]int, maxConditionSeries)
-	for i, series := range all {
+	for i, series := range slices.SortedFunc(maps.Keys(counts), compareSeries) {
 		if i < maxConditionSeries-1 {
 			bounded[series] = counts[series]
 		} else {
@@ -129,13 +125,13 @@ func bound(kind string, counts map[conditionSeries]int) map[conditionSeries]int 
 	return bounded
 }
 
-// Describe is for a prometheus.Registerer.
+// Describe implements prometheus.Collector.
 func (c *conditions) Describe(to chan<- *prometheus.Desc) {
 	to <- conditionsDesc
 	to <- objectConditionDesc
 }
 
-// Collect is for a prometheus.Gatherer.
+// Collect implements prometheus.Collector.
 func (c *conditions) Collect(to chan<- prometheus.Metric) {
 	kinds, objects := c.count()
 	for kind, counts := range kinds {

@@ -167,12 +167,12 @@ func TestEveryKindHasConditions(t *testing.T) {
 	kinds := map[string]bool{}
 	for _, definition := range crds.All() {
 		kinds[definition.Spec.Names.Kind] = true
-		if conditionsOf[definition.Spec.Names.Kind] == nil {
+		if ConditionsOf[definition.Spec.Names.Kind] == nil {
 			t.Errorf("the conditions of %s are not shown", definition.Spec.Names.Kind)
 		}
 	}
-	if len(kinds) != len(conditionsOf) {
-		t.Errorf("there are conditions of %d kinds, want %d", len(conditionsOf), len(kinds))
+	if len(kinds) != len(ConditionsOf) {
+		t.Errorf("there are conditions of %d kinds, want %d", len(ConditionsOf), len(kinds))
 	}
 }
 

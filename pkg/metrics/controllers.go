@@ -31,8 +31,8 @@ func newControllers(in promauto.Factory) *controllers {
 	return &controllers{
 		total: in.NewCounterVec(prometheus.CounterOpts{
 			Name: "controller_runtime_reconcile_total",
-			Help: "Syncs by result: error is retried with backoff; requeue_after requested a later sync; " +
-				"requeue is retried after a conflict with another client, which controller-runtime counts as an error." + kubebuilder,
+			Help: "Syncs by result. error: it failed, and is retried with backoff. requeue_after: it requested a later sync. " +
+				"requeue: it had a conflict with another client, and is retried; controller-runtime counts that as an error." + kubebuilder,
 		}, []string{"controller", "result"}),
 		errors: in.NewCounterVec(prometheus.CounterOpts{
 			Name: "controller_runtime_reconcile_errors_total",
@@ -56,18 +56,18 @@ func newControllers(in promauto.Factory) *controllers {
 		}, byName),
 		workers: in.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "controller_runtime_max_concurrent_reconciles",
-			Help: "Workers, of all namespaces together; 0 while another replica leads." + kubebuilder,
+			Help: "Workers of all namespaces together; 0 while another replica leads." + kubebuilder,
 		}, byName),
 		causes: in.NewCounterVec(prometheus.CounterOpts{
 			Name: "glassback_reconcile_causes_total",
-			Help: "Causes of syncs, at most eight of each. With a kind: an object of it was Added, Updated, Deleted, or unchanged (Sync). " +
-				"Without: an earlier sync requested this one (After) or failed (Retry), or the operator started (Start).",
+			Help: "Causes of syncs, at most eight of each sync. With a kind: an object of it was Added, Updated, Deleted, or unchanged (Sync). " +
+				"Without one: an earlier sync requested this one (After) or failed (Retry), or the operator started (Start).",
 		}, []string{"controller", "kind", "verb"}),
 	}
 }
 
-// ForController returns the metrics of the controller of that name. Its series exist from now on, with the value 0, except for
-// those of causes.
+// ForController returns the metrics of the controller of that name. From now on its series exist, with the value 0, except the
+// series of causes.
 func (c *controllers) ForController(name string) loop.Metrics {
 	m := &controller{
 		errors:    c.errors.WithLabelValues(name),
@@ -144,7 +144,7 @@ func newMissed(in promauto.Factory) func(namespace string, slots int64) {
 func newRecorded(in promauto.Factory) func(result recording.Result, records int) {
 	total := in.NewCounterVec(prometheus.CounterOpts{
 		Name: "glassback_recorded_syncs_total",
-		Help: "Syncs that --record has written to its files (written), or not, since the disk was too slow or failed (dropped).",
+		Help: "Syncs that --record has handled. written: its files have them. dropped: the disk was too slow, or failed.",
 	}, []string{"result"})
 	for _, result := range []recording.Result{recording.Written, recording.Dropped} {
 		total.WithLabelValues(string(result))

@@ -14,7 +14,7 @@ import (
 )
 
 // AddInformer adds an informer to the metrics, until it has stopped. Informers with the same resource and namespace ("": all namespaces)
-// share a series: several controllers have children of one kind, and each watched Secret has an informer of its own.
+// share a series: several controllers have children of one kind, and each watched Secret has a separate informer.
 func AddInformer(resource, namespace string, informer *pipeline.Informer) {
 	if counting.Load() {
 		watched.add(labels{resource, namespace}, informer)
@@ -39,7 +39,7 @@ type watchedInformer struct {
 
 type labels struct{ resource, namespace string }
 
-// seen is the combined state of informers with the same labels. Its numbers are sums. It is synced or watching only if all of them are.
+// seen is the combined state of informers with the same labels. Its numbers are sums. It is synced or watching only if all informers are.
 type seen struct {
 	objects, queued, backlog int
 	synced, watching         bool
@@ -89,7 +89,7 @@ func (i *informers) running() []watchedInformer {
 	return slices.Clone(i.all)
 }
 
-// look returns the state of the informers, and the failures of these and of the stopped ones.
+// look returns the state of the running informers, and the failures of all informers, also of stopped ones.
 func (i *informers) look() (map[labels]*seen, map[labels]int64) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -115,7 +115,7 @@ func (i *informers) look() (map[labels]*seen, map[labels]int64) {
 	return all, failures
 }
 
-// Describe is for a prometheus.Registerer.
+// Describe implements prometheus.Collector.
 func (i *informers) Describe(to chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{
 		informerObjects, informerSynced, informerQueue, informerBacklog, informerWatching, informerWatchError,
@@ -124,7 +124,7 @@ func (i *informers) Describe(to chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect is for a prometheus.Gatherer.
+// Collect implements prometheus.Collector.
 func (i *informers) Collect(to chan<- prometheus.Metric) {
 	all, failures := i.look()
 	for l, s := range all {
@@ -134,16 +134,17 @@ func (i *informers) Collect(to chan<- prometheus.Metric) {
 		gauge(informerObjects, s.objects)
 		gauge(informerQueue, s.queued)
 		gauge(informerBacklog, s.backlog)
-		gauge(informerSynced, one(s.synced))
-		gauge(informerWatching, one(s.watching))
+		gauge(informerSynced, oneIf(s.synced))
+		gauge(informerWatching, oneIf(s.watching))
 	}
 	for l, n := range failures {
 		to <- prometheus.MustNewConstMetric(informerWatchError, prometheus.CounterValue, float64(n), l.resource, l.namespace)
 	}
 }
 
-func one(yes bool) int {
-	if yes {
+// oneIf returns 1 if condition is true, and 0 otherwise.
+func oneIf(condition bool) int {
+	if condition {
 		return 1
 	}
 	return 0

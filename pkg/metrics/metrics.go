@@ -29,13 +29,13 @@ import (
 	"github.com/glassback/glassback/pkg/webhook/certificate"
 )
 
-// maxScrapes is how many scrapes are answered at a time. One takes some milliseconds.
+// maxScrapes is the maximum number of concurrent scrapes. A scrape takes some milliseconds.
 const maxScrapes = 8
 
 // kubebuilder ends the help of a metric that has the same name in kubebuilder's operators.
 const kubebuilder = " The name is the one that dashboards of kubebuilder's operators use."
 
-// Register makes all parts of the process count, and Handler serve the metrics. Call it before anything else is made: parts that exist
+// Register registers the metrics of all parts of the process; Handler serves them. Call it before any part is created: parts that exist
 // already do not count. Calls after the first have no effect.
 //
 // version and commit are those of the build. objects is the number of objects whose conditions are shown one by one.
@@ -52,7 +52,7 @@ func register(registerer prometheus.Registerer, version, commit string, objects 
 	in := promauto.With(registerer)
 	in.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "glassback_build_info",
-		Help: "Always 1: the labels say what runs.",
+		Help: "Always 1: the labels are the version that runs.",
 	}, []string{"version", "commit", "go_version"}).WithLabelValues(version, commit, runtime.Version()).Set(1)
 	registerer.MustRegister(&watched, &conditions{informers: &watched, maxObjects: objects}, &polled, &backedUp)
 	counting.Store(true)
@@ -72,7 +72,7 @@ func register(registerer prometheus.Registerer, version, commit string, objects 
 // Handler answers every request with all metrics: see Protect.
 func Handler() http.Handler {
 	return promhttp.HandlerFor(legacyregistry.DefaultGatherer, promhttp.HandlerOpts{
-		ErrorHandling:       promhttp.ContinueOnError, // One that is broken does not hide the others.
+		ErrorHandling:       promhttp.ContinueOnError, // A broken metric does not hide the others.
 		ErrorLog:            errorLog{},
 		MaxRequestsInFlight: maxScrapes,
 	})

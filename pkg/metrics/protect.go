@@ -25,11 +25,11 @@ const (
 	// every 15 to 60 seconds. A user who just got the permission must not wait long.
 	allowedFor = time.Minute
 	deniedFor  = 10 * time.Second
-	// maxVerdicts limits the number of cached verdicts. Each takes 600 bytes at most: a hash, and maxUser.
+	// maxVerdicts limits the number of cached verdicts. Each takes 600 bytes at most: mainly a hash and a user's name.
 	maxVerdicts = 1000
 	// maxUser limits the bytes that a verdict keeps of a user's name.
 	maxUser = 256
-	// maxAsked limits the path and the method of a request together, in bytes. The served paths have some 30 bytes.
+	// maxAsked limits the total length of a request's path and method, in bytes. The served paths have some 30 bytes.
 	maxAsked = 256
 	// maxReviews limits the number of concurrent reviews. So a client that sends invalid tokens
 	// cannot take the API server's capacity from the operator.
@@ -107,7 +107,7 @@ func (a asked) refusal(answer verdict) string {
 }
 
 // judge returns the cached verdict, or gets one by a review. Concurrent requests with the same
-// content share a review. It continues even if the first of these requests is canceled.
+// content share a review, which continues even if the first of these requests is canceled.
 func (g *guard) judge(ctx context.Context, a asked) verdict {
 	switch {
 	case len(a.path)+len(a.verb) > maxAsked:

@@ -18,7 +18,7 @@ import (
 // maxBackups limits the RedisClusters whose backups are shown. Each has up to 6 series. Those with a failed backup come first.
 const maxBackups = 1000
 
-// redisBackups shows the backups of RedisClusters as the leader saw them last.
+// redisBackups collects the metrics of the backups of RedisClusters, as the leader last observed them.
 type redisBackups struct {
 	mu       sync.Mutex
 	clusters map[cache.ObjectName]rediscluster.BackupMetrics
@@ -37,7 +37,7 @@ func (r *redisBackups) observe(cluster cache.ObjectName, backups *rediscluster.B
 	}
 }
 
-// redisBackupMetric is a metric of the backups of a RedisCluster that exists returns true for.
+// redisBackupMetric is a metric of the backups of a RedisCluster. A RedisCluster has the metric if exists returns true.
 type redisBackupMetric struct {
 	desc   *prometheus.Desc
 	exists func(rediscluster.BackupMetrics) bool
@@ -60,7 +60,7 @@ func succeeded(m rediscluster.BackupMetrics) bool { return !m.Succeeded.IsZero()
 
 var redisBackupMetrics = []redisBackupMetric{
 	newRedisBackupMetric("failed", "1 if the last backup failed, or if none can be made.", always,
-		func(m rediscluster.BackupMetrics) float64 { return float64(one(m.Failed)) }),
+		func(m rediscluster.BackupMetrics) float64 { return float64(oneIf(m.Failed)) }),
 	newRedisBackupMetric("interval_seconds", "The longest time between two of the next times of the schedule.", scheduled,
 		func(m rediscluster.BackupMetrics) float64 { return m.Interval.Seconds() }),
 	newRedisBackupMetric("since_timestamp_seconds", "When the operator noticed the schedule, in seconds since 1970.", scheduled,
@@ -73,20 +73,20 @@ var redisBackupMetrics = []redisBackupMetric{
 		func(m rediscluster.BackupMetrics) float64 { return float64(m.Bytes) }),
 }
 
-// Describe is for a prometheus.Registerer.
+// Describe implements prometheus.Collector.
 func (r *redisBackups) Describe(to chan<- *prometheus.Desc) {
 	for _, m := range redisBackupMetrics {
 		to <- m.desc
 	}
 }
 
-// Collect is for a prometheus.Gatherer.
+// Collect implements prometheus.Collector.
 func (r *redisBackups) Collect(to chan<- prometheus.Metric) {
 	r.mu.Lock()
 	clusters := maps.Clone(r.clusters)
 	r.mu.Unlock()
 	names := slices.SortedFunc(maps.Keys(clusters), func(a, b cache.ObjectName) int {
-		return cmp.Or(one(clusters[b].Failed)-one(clusters[a].Failed), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(oneIf(clusters[b].Failed)-oneIf(clusters[a].Failed), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	for _, name := range names[:min(len(names), maxBackups)] {
 		for _, m := range redisBackupMetrics {

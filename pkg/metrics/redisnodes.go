@@ -14,18 +14,19 @@ import (
 	"github.com/glassback/glassback/pkg/controller/rediscluster"
 )
 
-// maxRedisNodes limits the nodes that are shown. Each has up to 13 series.
+// maxRedisNodes is the maximum number of nodes that have metrics. Each node has up to 13 series.
 const maxRedisNodes = 1000
 
-// redisNodes shows the nodes of RedisClusters as the leader polled them last.
+// redisNodes collects the metrics of the nodes of RedisClusters, from the last poll of each cluster.
 type redisNodes struct {
 	mu       sync.Mutex
 	clusters map[cache.ObjectName][]rediscluster.NodeMetrics
 }
 
-var polled redisNodes
+// polled is the only redisNodes of a process.
+var polled = redisNodes{clusters: map[cache.ObjectName][]rediscluster.NodeMetrics{}}
 
-// observe is a rediscluster.NodesObserver.
+// observe stores the nodes of a cluster, or removes the cluster if nodes is nil. It is a rediscluster.NodesObserver.
 func (r *redisNodes) observe(cluster cache.ObjectName, nodes []rediscluster.NodeMetrics) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -33,24 +34,22 @@ func (r *redisNodes) observe(cluster cache.ObjectName, nodes []rediscluster.Node
 		delete(r.clusters, cluster)
 		return
 	}
-	if r.clusters == nil {
-		r.clusters = map[cache.ObjectName][]rediscluster.NodeMetrics{}
-	}
 	r.clusters[cluster] = nodes
 }
 
-// redisNode is a node with the labels of its series.
+// redisNode is a node with the name of its cluster.
 type redisNode struct {
 	cluster cache.ObjectName
 	rediscluster.NodeMetrics
 }
 
-// compareRedisNodes puts nodes that do not answer first.
+// compareRedisNodes sorts nodes that do not answer first, so that maxRedisNodes omits other nodes.
 func compareRedisNodes(a, b redisNode) int {
-	return cmp.Or(one(a.Answers)-one(b.Answers), cmp.Compare(a.cluster.Namespace, b.cluster.Namespace),
+	return cmp.Or(oneIf(a.Answers)-oneIf(b.Answers), cmp.Compare(a.cluster.Namespace, b.cluster.Namespace),
 		cmp.Compare(a.cluster.Name, b.cluster.Name), cmp.Compare(a.Pod, b.Pod))
 }
 
+// all returns the nodes of all clusters, in the order of compareRedisNodes.
 func (r *redisNodes) all() []redisNode {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -72,7 +71,7 @@ type redisNodeMetric struct {
 	value func(*redisNode) float64
 }
 
-// newRedisNodeMetric returns a metric of the nodes for which has returns true, or, if has is nil, of those that answer.
+// newRedisNodeMetric returns a redisNodeMetric. If has is nil, all nodes that answer have the metric.
 func newRedisNodeMetric(name, help string, kind prometheus.ValueType, has func(*redisNode) bool,
 	value func(*redisNode) float64,
 ) redisNodeMetric {
@@ -88,11 +87,11 @@ func isReplica(n *redisNode) bool { return n.Answers && !n.Master }
 var (
 	redisNodeMetrics = []redisNodeMetric{
 		newRedisNodeMetric("up", "1 if the Redis node answered the last poll of the operator.",
-			prometheus.GaugeValue, func(*redisNode) bool { return true }, func(n *redisNode) float64 { return float64(one(n.Answers)) }),
+			prometheus.GaugeValue, func(*redisNode) bool { return true }, func(n *redisNode) float64 { return float64(oneIf(n.Answers)) }),
 		newRedisNodeMetric("master", "1 for a master, 0 for a replica.",
-			prometheus.GaugeValue, nil, func(n *redisNode) float64 { return float64(one(n.Master)) }),
+			prometheus.GaugeValue, nil, func(n *redisNode) float64 { return float64(oneIf(n.Master)) }),
 		newRedisNodeMetric("link_up", "1 for a replica that is connected to its master.",
-			prometheus.GaugeValue, isReplica, func(n *redisNode) float64 { return float64(one(n.LinkUp)) }),
+			prometheus.GaugeValue, isReplica, func(n *redisNode) float64 { return float64(oneIf(n.LinkUp)) }),
 		newRedisNodeMetric("slots", "Slots that the node owns.",
 			prometheus.GaugeValue, nil, func(n *redisNode) float64 { return float64(n.Slots) }),
 		newRedisNodeMetric("keys", "Keys that the node has.",
@@ -120,7 +119,7 @@ var (
 		"Redis nodes that no metric shows, because there are more than 1,000. Nodes that do not answer come first.", nil, nil)
 )
 
-// Describe is for a prometheus.Registerer.
+// Describe implements prometheus.Collector.
 func (r *redisNodes) Describe(to chan<- *prometheus.Desc) {
 	for i := range redisNodeMetrics {
 		to <- redisNodeMetrics[i].desc
@@ -128,7 +127,7 @@ func (r *redisNodes) Describe(to chan<- *prometheus.Desc) {
 	to <- redisNodesOmittedDesc
 }
 
-// Collect is for a prometheus.Gatherer.
+// Collect implements prometheus.Collector.
 func (r *redisNodes) Collect(to chan<- prometheus.Metric) {
 	all := r.all()
 	shown := all[:min(len(all), maxRedisNodes)]

@@ -28,8 +28,8 @@ func newWebhooks(in promauto.Factory) *webhooks {
 	return &webhooks{
 		total: in.NewCounterVec(prometheus.CounterOpts{
 			Name: "controller_runtime_webhook_requests_total",
-			Help: "Admission requests by path and HTTP status: " +
-				"200 is every verdict, also one that refuses, 429 had no memory left, 507 was too large." + kubebuilder,
+			Help: "Admission requests by path and HTTP status. 200: a verdict, also one that rejects the object. " +
+				"429: there was no memory left for the request. 507: it was too large." + kubebuilder,
 		}, []string{"webhook", "code"}),
 		took: in.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "controller_runtime_webhook_latency_seconds",
@@ -42,7 +42,7 @@ func newWebhooks(in promauto.Factory) *webhooks {
 		}, byPath),
 		refused: in.NewCounterVec(prometheus.CounterOpts{
 			Name: "glassback_connections_refused_total",
-			Help: "Connections that were closed at once, since the client's address, or all addresses, had too many open.",
+			Help: "Connections that were closed at once: the client's address, or all addresses together, had too many open.",
 		}, []string{"server"}),
 	}
 }
@@ -65,7 +65,7 @@ func (w *webhooks) ForWebhook(path string) webhook.Metrics {
 }
 
 type webhookMetrics struct {
-	ok     prometheus.Counter // the counter of nearly all requests
+	ok     prometheus.Counter // the counter of status 200: nearly all requests
 	total  *prometheus.CounterVec
 	took   prometheus.Observer
 	active prometheus.Gauge
@@ -101,7 +101,7 @@ func newCertificates(in promauto.Factory) func(error) {
 	})
 	failed := in.NewCounter(prometheus.CounterOpts{
 		Name: "certwatcher_read_certificate_errors_total",
-		Help: "How often the certificate files could not be read or used, and the last ones stayed in use." + kubebuilder,
+		Help: "How often the certificate files could not be read or used. The last certificate stayed in use." + kubebuilder,
 	})
 	return func(err error) {
 		total.Inc()

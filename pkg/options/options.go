@@ -66,7 +66,7 @@ type Lease struct {
 	Retry     time.Duration
 }
 
-// Margin returns how much earlier a leader that cannot renew its Lease ends than another one follows.
+// Margin returns the minimal time between the end of a leader that cannot renew its Lease and the start of the next leader.
 func (l Lease) Margin() time.Duration { return l.Duration - l.Deadline - l.Retry }
 
 const usage = `Glassback is a Kubernetes operator for five resources. It can show each step of each sync.

@@ -165,9 +165,11 @@ func TestFlagsOfAnOperatorInACluster(t *testing.T) {
 		},
 		"a retry as long as the deadline": {
 			[]string{"--leader-elect", "--leader-elect-lease-duration=60s", "--leader-elect-retry-period=9s"},
-			"--leader-elect-retry-period must be from 100ms to less than 8.333s",
+			"--leader-elect-retry-period must be at least 100ms, and less than 8.333s",
 		},
-		"a retry that is none": {[]string{"--leader-elect", "--leader-elect-retry-period=0s"}, "--leader-elect-retry-period must be from 100ms"},
+		"a retry that is none": {
+			[]string{"--leader-elect", "--leader-elect-retry-period=0s"}, "--leader-elect-retry-period must be at least 100ms",
+		},
 		"a Lease that cannot be": {
 			[]string{"--leader-elect", "--leader-elect-resource-name=A"}, `--leader-elect-resource-name "A" is not the name of a Lease`,
 		},

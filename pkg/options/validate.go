@@ -37,7 +37,7 @@ type WebhookMode string
 // The modes.
 const (
 	WebhooksOff         WebhookMode = "off"
-	WebhooksFromFiles   WebhookMode = "files"   // of --webhook-cert-path; registered by manifest
+	WebhooksFromFiles   WebhookMode = "files"   // certificate in --webhook-cert-path; registered by manifest
 	WebhooksFromService WebhookMode = "service" // CA in a Secret; registered by manifest, with a caBundle that the operator writes
 	WebhooksFromURL     WebhookMode = "url"     // CA in memory; registered by this process
 )
@@ -63,7 +63,7 @@ func exists(file string) bool {
 	return err == nil
 }
 
-// WebhookAddress returns where the webhooks listen: on this machine alone, if their URL is of this machine alone.
+// WebhookAddress returns the address on which the webhooks listen. It is on loopback if the host of their URL is.
 func (o *Options) WebhookAddress() string {
 	host := ""
 	if u, err := url.Parse(o.WebhookURL); err == nil {
@@ -74,14 +74,14 @@ func (o *Options) WebhookAddress() string {
 	return net.JoinHostPort(host, strconv.Itoa(o.WebhookPort))
 }
 
-// InCluster reports whether the operator is a Pod of the cluster that it works on.
+// InCluster reports whether the operator works on the cluster of its own Pod: no flag names another cluster.
 func (o *Options) InCluster() bool { return !o.Cluster.Given() }
 
 // checkWebhooks checks the flags of the webhooks, alone and together.
 func (o *Options) checkWebhooks(flags *pflag.FlagSet) error {
 	for _, name := range []string{"webhook-port", "webhook-url", "webhook-cert-path"} {
 		if !o.Webhooks && flags.Changed(name) {
-			return fmt.Errorf("--webhooks=false leaves nothing to do for --%s: leave one of them out", name)
+			return fmt.Errorf("--%s has no effect with --webhooks=false: remove one of the two flags", name)
 		}
 	}
 	if !flags.Changed("webhook-cert-path") {
@@ -132,16 +132,16 @@ func (o *Options) checkLease(flags *pflag.FlagSet) error {
 		return fmt.Errorf("--leader-elect-lease-duration must be whole seconds, not %s", l.Duration)
 	case l.Margin() <= 0:
 		return fmt.Errorf("--leader-elect-lease-duration (%s) must be longer than --leader-elect-renew-deadline (%s) and "+
-			"--leader-elect-retry-period (%s) together: a leader that cannot renew its Lease ends before another one follows it",
+			"--leader-elect-retry-period (%s) together: a leader that cannot renew its Lease must end before another replica takes the Lease",
 			l.Duration, l.Deadline, l.Retry)
 	case l.Retry < 100*time.Millisecond || float64(l.Deadline) <= leaderelection.JitterFactor*float64(l.Retry):
-		return fmt.Errorf("--leader-elect-retry-period must be from 100ms to less than %s, 1/%v of --leader-elect-renew-deadline, not %s",
+		return fmt.Errorf("--leader-elect-retry-period must be at least 100ms, and less than %s (--leader-elect-renew-deadline / %v), not %s",
 			time.Duration(float64(l.Deadline)/leaderelection.JitterFactor).Round(time.Millisecond), leaderelection.JitterFactor, l.Retry)
 	}
 	return nil
 }
 
-// checkServers checks the addresses of probes, metrics and the page. "0" stands for none, as in other programs.
+// checkServers checks the flags of probes, metrics and the page. The address "0" means none, as in controller-runtime.
 func (o *Options) checkServers(flags *pflag.FlagSet) error {
 	for name, address := range map[string]*string{
 		"health-probe-bind-address": &o.ProbeAddress, "metrics-bind-address": &o.MetricsAddress, "inspect-bind-address": &o.InspectAddress,
@@ -167,13 +167,13 @@ func (o *Options) checkServers(flags *pflag.FlagSet) error {
 	case o.InspectAddress != "" && (o.InspectAddress == o.MetricsAddress || o.InspectAddress == o.ProbeAddress):
 		return fmt.Errorf("--inspect-bind-address must differ from those of probes and metrics: it is %s, too", o.InspectAddress)
 	case o.InspectBreakpoints && !Loopback(o.InspectAddress):
-		return errors.New("--inspect-breakpoints lets people hold the operator up: " +
+		return errors.New("--inspect-breakpoints lets users of the page stop the operator: " +
 			"it needs an --inspect-bind-address on loopback, such as 127.0.0.1:8082")
 	}
 	return nil
 }
 
-// checkProcess checks the flags that only the operator itself uses.
+// checkProcess checks --workers, --logging-format and --otlp-endpoint.
 func (o *Options) checkProcess() error {
 	if o.Workers < 1 || o.Workers > 1000 {
 		return fmt.Errorf("--workers must be from 1 to 1000, not %d", o.Workers)
@@ -182,13 +182,14 @@ func (o *Options) checkProcess() error {
 		return fmt.Errorf("--logging-format must be text or json, not %q", o.Logging.Format)
 	}
 	if o.OTLPEndpoint != "" && command.Origin(o.OTLPEndpoint, "http", "https") == nil {
-		return errors.New("--otlp-endpoint must be http://HOST:PORT or https://HOST:PORT, such as http://localhost:4318, and nothing more: " +
-			"credentials are headers, of OTEL_EXPORTER_OTLP_HEADERS in the environment")
+		return errors.New("--otlp-endpoint must be http://HOST:PORT or https://HOST:PORT, such as http://localhost:4318: " +
+			"it has no credentials; set these as headers, with OTEL_EXPORTER_OTLP_HEADERS in the environment")
 	}
 	return nil
 }
 
-// Validate checks the namespaces, the controllers and the endpoint of ECS, and brings them into the form that Options describes.
+// Validate checks the namespaces, the controllers, the endpoint of ECS and the backup image. It brings namespaces and controllers into
+// the form that Options describes.
 func (o *Options) Validate() error {
 	for _, ns := range o.Namespaces {
 		if err := command.CheckNamespace("namespace", ns); err != nil {
@@ -211,8 +212,7 @@ func (o *Options) Validate() error {
 	return err
 }
 
-// enabledControllers returns the names of the controllers that the values of
-// --controllers select. A name given alone excludes all others.
+// enabledControllers returns the names of the controllers that the values of --controllers select. Without *, only named controllers run.
 func enabledControllers(values []string) ([]string, error) {
 	on := map[string]bool{}
 	all := slices.Contains(values, "*")
@@ -244,9 +244,5 @@ func enabledControllers(values []string) ([]string, error) {
 // Loopback reports whether only this machine reaches an address.
 func Loopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return false
-	}
-	ip := net.ParseIP(strings.Trim(host, "[]"))
-	return host == "localhost" || (ip != nil && ip.IsLoopback())
+	return err == nil && (host == "localhost" || net.ParseIP(host).IsLoopback())
 }

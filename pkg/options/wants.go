@@ -10,8 +10,8 @@ import (
 	"github.com/glassback/glassback/pkg/permissions"
 )
 
-// Wants returns the permissions that an operator with these options needs. Its webhooks are of a mode, and it is installed in a
-// namespace. lease is the Lease by which it elects a leader; it has no name if there is none.
+// Wants returns the permissions that an operator with these options needs. mode is the mode of its webhooks, and namespace is where it is
+// installed. lease is the Lease of its leader election, and has no name without leader election.
 func (o *Options) Wants(mode WebhookMode, namespace string, lease types.NamespacedName) []permissions.Wanted {
 	var all []permissions.Wanted
 	for _, ns := range o.Namespaces {

@@ -51,13 +51,13 @@ func TestWebhookFlags(t *testing.T) {
 		"a port that cannot be":        {[]string{"--webhook-port=0"}, "", "", "--webhook-port must be from 1 to 65535, not 0"},
 		"a port that cannot be either": {[]string{"--webhook-port=65536"}, "", "", "--webhook-port must be from 1 to 65535, not 65536"},
 		"switched off with a URL": {
-			[]string{"--webhooks=false", "--webhook-url=https://127.0.0.1:1"}, "", "", "--webhooks=false leaves nothing to do for --webhook-url",
+			[]string{"--webhooks=false", "--webhook-url=https://127.0.0.1:1"}, "", "", "--webhook-url has no effect with --webhooks=false",
 		},
 		"switched off with a port": {
-			[]string{"--webhooks=false", "--webhook-port=1"}, "", "", "--webhooks=false leaves nothing to do for --webhook-port",
+			[]string{"--webhooks=false", "--webhook-port=1"}, "", "", "--webhook-port has no effect with --webhooks=false",
 		},
 		"switched off with files": {
-			[]string{"--webhooks=false", "--webhook-cert-path=/x"}, "", "", "--webhooks=false leaves nothing to do for --webhook-cert-path",
+			[]string{"--webhooks=false", "--webhook-cert-path=/x"}, "", "", "--webhook-cert-path has no effect with --webhooks=false",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

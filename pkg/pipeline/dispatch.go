@@ -16,7 +16,6 @@ import (
 	"k8s.io/client-go/tools/cache/synctrack"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/buffer"
-	"k8s.io/utils/clock"
 )
 
 // notification is the outcome of one delta: an addition (old is nil), an update, or a deletion (new is
@@ -34,7 +33,7 @@ func (n *notification) object() any {
 	return n.old
 }
 
-// isResync reports whether this is an update with the same resourceVersion. It comes from a Sync, or
+// isResync reports whether n is an update to the same resourceVersion. Such an update comes from a Sync, or
 // from a Replace after a lost watch. Only handlers that want resyncs get it.
 func (n *notification) isResync() bool {
 	if n.old == nil || n.new == nil {
@@ -50,8 +49,6 @@ func (n *notification) isResync() bool {
 
 // dispatcher passes each notification to all listeners.
 type dispatcher struct {
-	clock clock.Clock
-
 	// mu also guards the application of deltas. So a delta cannot change the index while mu is held.
 	mu        sync.Mutex
 	listeners []*listener // in order of registration
@@ -77,10 +74,10 @@ func (d *dispatcher) wants(note *notification) bool {
 	return slices.ContainsFunc(d.listeners, func(l *listener) bool { return !resync || l.resyncing })
 }
 
-// listener delivers notifications to one handler, one after the other, from its own goroutine. The backlog before it has no bound: a slow
+// listener delivers notifications to one handler, one after the other, from its own goroutine. Its backlog has no bound: a slow
 // handler costs memory, but delays neither the index nor other handlers.
 //
-// AddEventHandler returns it as the registration.
+// AddEventHandler returns the listener as the registration.
 type listener struct {
 	handler  cache.ResourceEventHandler
 	logger   klog.Logger
@@ -103,8 +100,8 @@ func (l *listener) add(note *notification) {
 	l.backlog.put(note)
 }
 
-// run delivers notifications until the backlog is closed. If the handler is running then, run waits for
-// it. The listener's goroutine calls run.
+// run delivers notifications until the backlog is closed. Before it returns, it waits for a handler that is
+// still running. The listener's goroutine calls run.
 func (l *listener) run() {
 	defer close(l.finished)
 	for {
@@ -125,7 +122,7 @@ func (l *listener) deliver(note *notification) {
 	}
 	defer func() {
 		if r := recover(); r != nil {
-			// The additional frame is that of logPanic: it calls the logger.
+			// logPanic adds one frame, since it calls the logger.
 			ctx := klog.NewContext(context.Background(), l.logger.WithCallDepth(panicDepth()+1))
 			for _, handle := range utilruntime.PanicHandlers { // the first is logPanic
 				handle(ctx, r)
@@ -149,7 +146,7 @@ type backlog struct {
 	closed bool
 	wake   chan struct{} // gets a token when the first notification is put into the empty backlog; closed with the backlog
 
-	pending atomic.Int64 // put and not yet delivered
+	pending atomic.Int64 // notifications that were put and are not delivered yet
 }
 
 func newBacklog() backlog {

@@ -61,8 +61,8 @@ func (i *Informer) AddEventHandlerWithOptions(
 	return l, nil
 }
 
-// nameWithHandler returns the name that client-go's own informer gives the HasSyncedChecker of a handler
-// in logs. Only client-go can name a handler. So a stock informer, which never runs, registers it.
+// nameWithHandler returns the name that client-go's own informer gives the HasSyncedChecker of handler in
+// logs. Only client-go can compute that name, so a client-go informer that never runs registers handler.
 func (i *Informer) nameWithHandler(handler cache.ResourceEventHandler) string {
 	stock := cache.NewSharedInformer(nil, i.cfg.Object, 0)
 	registration, err := stock.AddEventHandler(handler)
@@ -72,8 +72,8 @@ func (i *Informer) nameWithHandler(handler cache.ResourceEventHandler) string {
 	return registration.HasSyncedChecker().Name()
 }
 
-// RemoveEventHandler removes a handler. A call of it may still be running; cache.ShutDownEventHandler
-// waits for its end. Removing a handler twice is harmless.
+// RemoveEventHandler removes a handler. A call of the handler may still be running; cache.ShutDownEventHandler
+// waits until that call has ended. Removing a handler twice is harmless.
 func (i *Informer) RemoveEventHandler(handle cache.ResourceEventHandlerRegistration) error {
 	l, ok := handle.(*listener)
 	if !ok {
@@ -83,7 +83,8 @@ func (i *Informer) RemoveEventHandler(handle cache.ResourceEventHandlerRegistrat
 	return nil
 }
 
-// resyncPeriod returns how often a handler gets resyncs, if the informer checks every check whether they are due. Zero is never.
+// resyncPeriod returns the interval of a handler's resyncs; zero means never. check is the interval at which the informer looks for
+// resyncs that are due.
 func resyncPeriod(logger klog.Logger, requested, check time.Duration) time.Duration {
 	switch {
 	case requested == 0:
@@ -98,7 +99,7 @@ func resyncPeriod(logger klog.Logger, requested, check time.Duration) time.Durat
 	return requested
 }
 
-// newListener returns a listener that delivers nothing yet. name is that of its HasSyncedChecker.
+// newListener returns a listener that delivers nothing yet. name is the name of its HasSyncedChecker.
 func newListener(handler cache.ResourceEventHandler, logger klog.Logger, name string) *listener {
 	return &listener{
 		handler:   handler,
@@ -117,11 +118,11 @@ func (l *listener) name() string {
 	return fmt.Sprintf("%T", l.handler)
 }
 
-// HasSynced reports whether the handler has received the objects that existed when it was added. If it
-// was added before the informer synced, these are all objects of the first list.
+// HasSynced reports whether the handler has received the objects that existed when it was added. For a
+// handler that was added before the informer synced, these are all objects of the first list.
 func (l *listener) HasSynced() bool { return l.progress.HasSynced() }
 
-// HasSyncedChecker returns HasSynced with a channel to wait for.
+// HasSyncedChecker returns HasSynced as a channel, which closes when HasSynced becomes true.
 func (l *listener) HasSyncedChecker() cache.DoneChecker { return l.progress }
 
 // ShutdownChan returns the channel that cache.ShutDownEventHandler waits for.
@@ -131,7 +132,7 @@ func (l *listener) ShutdownChan() <-chan struct{} { return l.finished }
 func (d *dispatcher) addListener(l *listener, index cache.Store) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	l.nextResync = d.clock.Now().Add(l.resyncPeriod)
+	l.nextResync = time.Now().Add(l.resyncPeriod)
 	d.listeners = append(d.listeners, l)
 	if !d.started {
 		return
@@ -140,14 +141,14 @@ func (d *dispatcher) addListener(l *listener, index cache.Store) {
 		l.add(&notification{new: obj, initial: true})
 	}
 	if d.synced {
-		// Not earlier: progress compares with the number of initial additions, which must be complete.
+		// This call must follow the last initial addition: progress compares with their number.
 		l.progress.UpstreamHasSynced()
 	}
 	d.running.Go(l.run)
 }
 
 // removeListener removes a listener and drops its backlog. It does nothing if d does not have the
-// listener. Its handler may still be running afterwards.
+// listener. The handler may still be running afterwards.
 func (d *dispatcher) removeListener(l *listener) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -158,7 +159,7 @@ func (d *dispatcher) removeListener(l *listener) {
 	d.listeners = slices.Delete(d.listeners, at, at+1)
 	l.backlog.close()
 	if !d.started {
-		close(l.finished) // No goroutine does it.
+		close(l.finished) // The listener has no goroutine that would close it.
 	}
 }
 
@@ -193,12 +194,12 @@ func (d *dispatcher) indexSynced() {
 	}
 }
 
-// shouldResync selects the listeners whose resync is due: they get resyncs until the next call. It reports whether a resync is due; then
-// the Reflector makes the queue emit a resync. The Reflector calls it every resyncCheckPeriod.
+// shouldResync selects the listeners whose resync is due: they get resyncs until the next call. It returns true if there are any; then
+// the Reflector makes the queue emit a resync. The Reflector calls shouldResync every resyncCheckPeriod.
 func (d *dispatcher) shouldResync() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	now, due := d.clock.Now(), false
+	now, due := time.Now(), false
 	for _, l := range d.listeners {
 		l.resyncing = l.resyncPeriod != 0 && !now.Before(l.nextResync)
 		if l.resyncing {
@@ -209,8 +210,8 @@ func (d *dispatcher) shouldResync() bool {
 	return due
 }
 
-// panicDepth returns the number of frames between its caller, a deferred function that recovers from a
-// panic, and the function that panicked: those of the Go runtime. It depends on the kind of panic.
+// panicDepth returns the call depth from its caller, a deferred function that recovers from a panic, to the
+// function that panicked. The frames between are the Go runtime's; their number depends on the kind of panic.
 func panicDepth() int {
 	pcs := make([]uintptr, 32)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/utils/clock"
 )
 
 // errBroken is the error of an open WATCH that broke. The reflector logs the details.
@@ -29,8 +28,8 @@ type Health struct {
 	Synced bool
 	// Watching reports whether a WATCH is open. It is false before the first WATCH, between two of them, and after the informer has stopped.
 	Watching bool
-	// Failing is the time since when no WATCH is open because requests fail, or because the last one
-	// broke; zero otherwise. A connection that hangs fails when the client's own timeout ends it.
+	// Failing is the time of the first failure since a WATCH was last opened: a request failed, or the WATCH
+	// broke. It is zero without a failure. A connection that hangs fails when the client's own timeout ends it.
 	Failing time.Time
 	// Err is the last failure; nil if Failing is zero.
 	Err error
@@ -45,16 +44,14 @@ func (i *Informer) Health() Health {
 	return health
 }
 
-// Failures returns how many LISTs and WATCHes have failed. A test of another synctest bubble may call it: it reads no channel.
+// Failures returns how many LISTs and WATCHes have failed. It reads no channel, so a test in another synctest bubble may call it.
 func (i *Informer) Failures() int64 { return i.source.health().Failures }
 
-// source records the outcome of the Reflector's requests. It sees their beginning and their end. The
-// events of a WATCH do not pass through it.
+// source records the outcome of the Reflector's requests: when each begins and ends. The events of a
+// WATCH do not pass through source.
 //
 // The Reflector sends requests from one goroutine, and has one WATCH open at most.
 type source struct {
-	clock clock.PassiveClock
-
 	mu   sync.Mutex
 	open *openWatch // nil: none
 	now  Health     // without Synced and Watching
@@ -76,7 +73,7 @@ func (s *source) observe(lw cache.ListerWatcher) cache.ListerWatcher {
 			if err == nil {
 				return s.opened(w), nil
 			}
-			// A server that cannot begin a WATCH with all objects answers Invalid. The Reflector then sends a LIST instead: this is no failure.
+			// A server that cannot begin a WATCH with all objects answers Invalid. This is no failure: the Reflector sends a LIST instead.
 			if ctx.Err() == nil && (options.SendInitialEvents == nil || !apierrors.IsInvalid(err)) {
 				s.failed(err)
 			}
@@ -97,7 +94,7 @@ func (s *source) failed(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.now.Failing.IsZero() {
-		s.now.Failing = s.clock.Now()
+		s.now.Failing = time.Now()
 	}
 	s.now.Err = err
 	s.now.Failures++
@@ -118,7 +115,7 @@ func (s *source) health() Health {
 	return health
 }
 
-// openWatch is a WATCH. The Reflector stops each when it has ended, some of them twice.
+// openWatch is a WATCH. The Reflector calls Stop when the WATCH has ended, sometimes twice.
 type openWatch struct {
 	watch.Interface
 

@@ -24,17 +24,17 @@ import (
 
 var forbidden = apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "", errors.New("no role grants it"))
 
-// expectHealth waits until all goroutines are idle, and checks the health. ago is the time since the first failure, or 0 if the informer is
-// not failing.
-func expectHealth(t *testing.T, when string, informer *Informer, synced, watching bool, ago time.Duration, err error) {
+// expectHealth waits until all goroutines are idle, and checks the health. failingFor is the time since the first failure without a success
+// after it; 0 if the informer is not failing.
+func expectHealth(t *testing.T, when string, informer *Informer, synced, watching bool, failingFor time.Duration, err error) {
 	t.Helper()
 	synctest.Wait()
 	got := informer.Health()
 	if got.Synced != synced || got.Watching != watching {
 		t.Errorf("%s: synced %t and watching %t, want %t and %t", when, got.Synced, got.Watching, synced, watching)
 	}
-	if failing := !got.Failing.IsZero(); failing != (err != nil) || failing && time.Since(got.Failing) != ago {
-		t.Errorf("%s: failing for %v, want %s", when, time.Since(got.Failing), ago)
+	if failing := !got.Failing.IsZero(); failing != (err != nil) || failing && time.Since(got.Failing) != failingFor {
+		t.Errorf("%s: failing since %v, want for %s with the error %v", when, got.Failing, failingFor, err)
 	}
 	if !errors.Is(got.Err, err) {
 		t.Errorf("%s: failing because of %v, want %v", when, got.Err, err)
@@ -50,10 +50,9 @@ func TestHealthFollowsTheAPIServer(t *testing.T) {
 		stop := run(t, informer)
 		expectHealth(t, "the server is down", informer, false, false, 0, syscall.ECONNREFUSED)
 		time.Sleep(10 * time.Second)
-		expectHealth(t, "the time is still that of the first failure", informer, false, false, 10*time.Second, syscall.ECONNREFUSED)
-		tried := informer.Health().Failures
-		if tried < 3 {
-			t.Errorf("%d failures in ten seconds", tried)
+		expectHealth(t, "ten seconds after the first failure", informer, false, false, 10*time.Second, syscall.ECONNREFUSED)
+		if failures := informer.Health().Failures; failures < 3 {
+			t.Errorf("%d failures in ten seconds, want at least 3", failures)
 		}
 		api.offline(false)
 		time.Sleep(time.Minute)
@@ -70,7 +69,7 @@ func TestHealthFollowsTheAPIServer(t *testing.T) {
 		}
 
 		api.expireWatches()
-		expectHealth(t, "the server has compacted the version", informer, true, false, 0, errBroken)
+		expectHealth(t, "after the server has compacted the resourceVersion", informer, true, false, 0, errBroken)
 		time.Sleep(time.Minute)
 		expectHealth(t, "after the relist", informer, true, true, 0, nil)
 		if after := informer.Health().Failures; after != before+1 {
@@ -98,7 +97,7 @@ func TestHealthAfterStop(t *testing.T) {
 	})
 }
 
-// TestHealthOfRequestsThatFail: if the server allows LIST but not WATCH, the index becomes stale.
+// TestHealthOfRequestsThatFail checks the health while requests always fail. With LIST and without WATCH, the cache becomes stale.
 func TestHealthOfRequestsThatFail(t *testing.T) {
 	many := slices.Repeat([]error{forbidden}, 1000)
 	for name, test := range map[string]struct {
@@ -107,12 +106,12 @@ func TestHealthOfRequestsThatFail(t *testing.T) {
 		synced         bool
 		want           error
 	}{
-		"a server that streams the first list":                {streaming: true, synced: true},
-		"a server that does not stream lists: no failure":     {synced: true},
-		"no permission to watch: only the list succeeds":      {watches: many, synced: true, want: forbidden},
-		"no permission to watch: a stream fails too":          {streaming: true, watches: many, synced: true, want: forbidden},
-		"no permission to list: nothing succeeds":             {lists: many, want: forbidden},
-		"no permission to list, which a stream does not need": {streaming: true, lists: many, synced: true},
+		"a server that streams the first list":               {streaming: true, synced: true},
+		"a server that does not stream lists: no failure":    {synced: true},
+		"no permission to watch: only the list succeeds":     {watches: many, synced: true, want: forbidden},
+		"no permission to watch: a streamed list fails, too": {streaming: true, watches: many, synced: true, want: forbidden},
+		"no permission to list: nothing succeeds":            {lists: many, want: forbidden},
+		"no permission to list: a streamed list succeeds":    {streaming: true, lists: many, synced: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -130,7 +129,7 @@ func TestHealthOfRequestsThatFail(t *testing.T) {
 	}
 }
 
-// TestHealthOfAListThatCannotBeStored: the store refuses an object of the list. Only the error of ListAndWatch shows this.
+// TestHealthOfAListThatCannotBeStored: the Transform returns an error for an object of the list. Only the error of ListAndWatch shows this.
 func TestHealthOfAListThatCannotBeStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := newFakeAPI("a/1")
@@ -147,13 +146,14 @@ func TestHealthOfAListThatCannotBeStored(t *testing.T) {
 	})
 }
 
-// TestSourceIsAsItsListerWatcher: the Reflector checks for optional methods of its ListerWatcher. With a source, the results are the same.
-func TestSourceIsAsItsListerWatcher(t *testing.T) {
+// TestSourceKeepsOptionalMethods: the Reflector checks for optional methods of its ListerWatcher. The wrapper of a source gives the same
+// answers as the ListerWatcher.
+func TestSourceKeepsOptionalMethods(t *testing.T) {
 	plain := &cache.ListWatch{}
 	for name, lw := range map[string]cache.ListerWatcher{
-		"one without the method":       plain,
+		"one that does not say":        plain,
 		"one that can stream its list": cache.ToListWatcherWithWatchListSemantics(plain, nil),
-		"one that cannot":              cache.ToListWatcherWithWatchListSemantics(plain, cannotStream{}),
+		"one that cannot stream it":    cache.ToListWatcherWithWatchListSemantics(plain, cannotStream{}),
 		"one of fakeAPI":               newFakeAPI().newClient(true),
 		"one without contexts":         struct{ cache.ListerWatcher }{newFakeAPI().newClient(true)},
 		"the source of an informer":    new(source).observe(cache.ToListWatcherWithWatchListSemantics(plain, cannotStream{})),
@@ -165,6 +165,9 @@ func TestSourceIsAsItsListerWatcher(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestSourceSeesTheEndOfItsWatch(t *testing.T) {
 	fake := watch.NewFake()
 	if w := new(source).opened(fake); w.ResultChan() != fake.ResultChan() {
 		t.Error("the source replaces the channel of events")

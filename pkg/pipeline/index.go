@@ -21,13 +21,13 @@ func newIndexer(queue Queue, indexers cache.Indexers) cache.Indexer {
 	return indexer
 }
 
-// unordered is the index behind a DeltaFIFO, which pops [A at 5, A at 9] before [B at 7]. At 9, the
-// index does not hold the 7 yet. A plain indexer would return 9 as its resourceVersion, and a reader
-// that waits for the write at 7 would read an index without it.
+// unordered is the index behind a DeltaFIFO, which pops [A at 5, A at 9] before [B at 7]. When the index
+// holds A at 9, it does not hold B at 7 yet. A plain indexer would return 9 as its resourceVersion, and a
+// reader that waits for the write at 7 would read an index without that write.
 type unordered struct{ cache.Indexer }
 
-// LastStoreSyncResourceVersion returns "", which means unknown, as client-go does where the order is
-// not kept.
+// LastStoreSyncResourceVersion returns "", which means unknown. client-go also returns "" for stores that
+// do not keep the order.
 func (unordered) LastStoreSyncResourceVersion() string { return "" }
 
 // pop takes deltas out of the queue and applies them, until ctx ends. Only Run's goroutine calls it:
@@ -51,11 +51,11 @@ func (i *Informer) pop(ctx context.Context, queue cache.Queue) {
 	}
 }
 
-// applyDeltas applies the outcome of one Pop: all deltas of one object since it was last popped
-// (DeltaFIFO), or a single delta (RealFIFO). initial says that it belongs to the first Replace.
+// applyDeltas applies the result of one Pop: all deltas of one object since it was last popped
+// (DeltaFIFO), or a single delta (RealFIFO). initial says that popped belongs to the first Replace.
 //
-// It holds the handlers' lock throughout. So a new handler misses no delta: the index has it already, or a
-// later notification carries it.
+// applyDeltas holds the handlers' lock throughout. So a new handler misses no delta: the index already has the
+// delta, or a later notification carries it.
 func (i *Informer) applyDeltas(popped any, initial bool) error {
 	deltas, ok := popped.(cache.Deltas)
 	if !ok {
@@ -72,13 +72,13 @@ func (i *Informer) applyDeltas(popped any, initial bool) error {
 	return nil
 }
 
-// apply writes one delta to the index, and then notifies the handlers. In this order, a handler finds
-// its object in the index in the state that it gets, or in a later one.
+// apply writes one delta to the index, and then notifies the handlers. Because of this order, the index
+// holds the state that a handler gets, or a later one.
 func (i *Informer) apply(delta cache.Delta, initial bool) error {
 	switch obj := delta.Object; delta.Type {
 	case cache.Replaced, cache.Sync, cache.Added, cache.Updated:
-		// The type says how the object arrived. For the handlers it is an update if the index has the
-		// object, and an addition otherwise.
+		// The type says how the object arrived. The handlers get an update if the index has the object, and
+		// an addition otherwise.
 		if old, known, err := i.indexer.Get(obj); err == nil && known {
 			if err := i.indexer.Update(obj); err != nil {
 				return err
@@ -92,21 +92,21 @@ func (i *Informer) apply(delta cache.Delta, initial bool) error {
 		i.notify(delta.Type, &notification{new: obj, initial: initial})
 
 	case cache.Deleted:
-		// The last state, from the watch; or a DeletedFinalStateUnknown, if the watch missed the
-		// deletion and a Replace revealed it.
+		// obj is the last state, from the watch. If the watch missed the deletion, and a Replace revealed
+		// it, obj is a DeletedFinalStateUnknown.
 		if err := i.indexer.Delete(obj); err != nil {
 			return err
 		}
 		i.notify(delta.Type, &notification{old: obj})
 
-	// The rest comes from a RealFIFO only.
+	// Only a RealFIFO pops the other types.
 	default:
 		return i.applyToAll(delta, initial)
 	}
 	return nil
 }
 
-// notify traces the outcome of a delta, which the index holds now, and passes it to the handlers. The
+// notify traces note, after the delta has been applied to the index, and passes note to the handlers. The
 // trace comes first: a handler, in its own goroutine, may report the next stage at once.
 func (i *Informer) notify(verb cache.DeltaType, note *notification) {
 	if note.new != nil {
@@ -116,8 +116,8 @@ func (i *Informer) notify(verb cache.DeltaType, note *notification) {
 	i.handlers.distribute(note)
 }
 
-// countApplied counts the objects that reached the index, of those that reflectorStore.arrive counted.
-// Syncs and tombstones do not come from the API server.
+// countApplied counts the objects of deltas that no longer wait, even if applying one failed. It counts only
+// objects that reflectorStore.arrive has counted: syncs and tombstones do not come from the API server.
 func (i *Informer) countApplied(deltas []cache.Delta) {
 	n := 0
 	for _, delta := range deltas {

@@ -18,12 +18,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/clock"
 
 	"github.com/glassback/glassback/pkg/trace"
 )
 
-// Errors have the texts of client-go's own informer.
+// These errors have the texts of client-go's own informer.
 var (
 	errStarted = errors.New("informer has already started")
 	errStopped = errors.New("has stopped already")
@@ -33,7 +32,7 @@ var (
 type Config struct {
 	// ListerWatcher reads from the API server.
 	ListerWatcher cache.ListerWatcher
-	// Object is an example of the objects. Objects of another type are dropped. An unstructured one needs its apiVersion and kind.
+	// Object is an example of the objects. Objects of another type are dropped. An unstructured example needs its apiVersion and kind.
 	Object runtime.Object
 	// Resource names the informer in logs, such as "jobs.batch".
 	Resource string
@@ -41,7 +40,7 @@ type Config struct {
 	Name string
 	// Queue is the delta queue; DeltaFIFO by default.
 	Queue Queue
-	// Indexers are further keys of the index.
+	// Indexers are the indexers of the index; AddIndexers adds more.
 	Indexers cache.Indexers
 	// ResyncPeriod is for handlers that specify none. With zero, no handler gets resyncs.
 	ResyncPeriod time.Duration
@@ -66,7 +65,6 @@ type Config struct {
 type Informer struct {
 	cfg       Config
 	name      string
-	clock     clock.Clock
 	source    source
 	indexer   cache.Indexer
 	handlers  dispatcher
@@ -75,8 +73,8 @@ type Informer struct {
 
 	synced  chan struct{} // closed once the index holds the first list
 	arrived atomic.Int64  // objects that the reflector has read; reflectorStore counts them
-	_       [64]byte      // Two goroutines write the two counters: not in one cache line.
-	applied atomic.Int64  // of these, the objects that have reached the index
+	_       [64]byte      // keeps the two counters out of one cache line: two goroutines write them
+	applied atomic.Int64  // the arrived objects that no longer wait: see countApplied
 
 	mu                sync.Mutex
 	started, stopped  bool
@@ -98,7 +96,6 @@ func New(cfg Config) *Informer {
 	i := &Informer{
 		cfg:               cfg,
 		name:              cfg.Resource,
-		clock:             clock.RealClock{},
 		mutations:         cache.NewCacheMutationDetector(fmt.Sprintf("%T", cfg.Object)),
 		tracer:            tracer{recorder: cfg.Trace, source: cmp.Or(cfg.Name, cfg.Resource), kind: kindOf(cfg.Object)},
 		synced:            make(chan struct{}),
@@ -109,8 +106,6 @@ func New(cfg Config) *Informer {
 	if i.name == "" {
 		i.name = fmt.Sprintf("%T", cfg.Object)
 	}
-	i.handlers.clock = i.clock
-	i.source.clock = i.clock
 	indexers := cache.Indexers{} // a copy: AddIndexers adds to it
 	maps.Copy(indexers, cfg.Indexers)
 	i.indexer = newIndexer(cfg.Queue, indexers)
@@ -172,8 +167,8 @@ func (i *Informer) awaitSync(ctx context.Context, queue cache.Queue) {
 	select {
 	case <-ctx.Done():
 	case <-queue.HasSyncedChecker().Done():
-		// DeltaFIFO closes the channel when it pops the last object, before that is applied. It holds its
-		// lock meanwhile, so HasSynced returns afterwards.
+		// DeltaFIFO closes the channel when it pops the last object, before it applies that object. It holds
+		// its lock during both, so HasSynced returns only after the object is applied.
 		queue.HasSynced()
 		close(i.synced)
 		i.handlers.indexSynced()
@@ -186,7 +181,7 @@ func (i *Informer) stop() {
 	i.stopped = true
 }
 
-// IsStopped reports whether the informer has run and ended. It accepts no handler then.
+// IsStopped reports whether the informer has run and ended. A stopped informer accepts no handler.
 func (i *Informer) IsStopped() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -199,7 +194,7 @@ func (i *Informer) GetStore() cache.Store { return i.indexer }
 // GetIndexer returns the index. It is for reading: handlers do not learn of other writes to it.
 func (i *Informer) GetIndexer() cache.Indexer { return i.indexer }
 
-// AddIndexers adds keys of the index, and indexes the objects in it. It fails after the informer has stopped.
+// AddIndexers adds indexers, and indexes the objects that the index already holds. It fails after the informer has stopped.
 func (i *Informer) AddIndexers(indexers cache.Indexers) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -251,11 +246,11 @@ func (i *Informer) set(change func()) error {
 	return nil
 }
 
-// HasSynced reports whether the index holds all of the first list. A handler may not have had all of it
-// yet: see its registration's HasSynced.
+// HasSynced reports whether the index holds all objects of the first list. A handler may not have received
+// all of them yet: see its registration's HasSynced.
 func (i *Informer) HasSynced() bool { return cache.IsDone(i.HasSyncedChecker()) }
 
-// HasSyncedChecker returns HasSynced with a channel to wait for.
+// HasSyncedChecker returns HasSynced as a channel, which closes when the index is synced.
 func (i *Informer) HasSyncedChecker() cache.DoneChecker { return syncedChecker{i} }
 
 type syncedChecker struct{ i *Informer }
@@ -274,7 +269,7 @@ func (i *Informer) LastSyncResourceVersion() string {
 	return i.reflector.LastSyncResourceVersion()
 }
 
-// GetController returns a controller for older code, which reads HasSynced of it. Its Run does nothing.
+// GetController returns a controller for older code that calls HasSynced on it. Its Run does nothing.
 func (i *Informer) GetController() cache.Controller { return controller{i} }
 
 type controller struct{ *Informer }
@@ -293,10 +288,10 @@ func (i *Informer) Queue() Queue { return i.cfg.Queue }
 
 // Stats counts the objects and notifications in an Informer.
 type Stats struct {
-	// Arrived counts the objects that the reflector has read, and Applied those of them that have reached the index.
+	// Arrived counts the objects that the reflector has read. Applied counts those that no longer wait to be applied to the index.
 	Arrived, Applied int64
-	// Queued counts the objects that the reflector has read and that are not in the index yet. An object
-	// counts once for each change. With a DeltaFIFO, the deletion of an unknown object counts for ever.
+	// Queued counts the objects that the reflector has read and that are not applied to the index yet. An
+	// object counts once for each change. A DeltaFIFO drops the deletion of an unknown object, which then counts for ever.
 	Queued int
 	// Handlers are in order of registration.
 	Handlers []HandlerStats

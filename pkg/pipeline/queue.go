@@ -10,7 +10,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Queue names the delta queue of an informer. doc.go lists the differences.
+// Queue is the kind of the delta queue of an informer. doc.go lists the differences.
 type Queue int
 
 const (
@@ -32,7 +32,7 @@ func (q Queue) String() string {
 	return fmt.Sprintf("Queue(%d)", int(q))
 }
 
-// Set sets the queue by its name. With Type it makes a Queue a flag.
+// Set sets the queue by its name. Set, String and Type make a *Queue a pflag.Value.
 func (q *Queue) Set(name string) error {
 	for _, known := range []Queue{DeltaFIFO, RealFIFO} {
 		if name == known.String() {
@@ -62,7 +62,7 @@ func (i *Informer) newQueue(logger klog.Logger) cache.Queue {
 		// The queue compares a Replace with the index to find deleted objects, and a Resync emits the
 		// objects of the index. This is safe because deltas are applied under the queue's lock.
 		KnownObjects: i.indexer,
-		// Otherwise a relist emits Sync, like a resync, though its objects may have changed.
+		// Without this, a relist would emit Sync, like a resync, although its objects may have changed.
 		EmitDeltaTypeReplaced: true,
 	})
 }

@@ -11,7 +11,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// newRealFIFO is the part of newQueue for a RealFIFO.
+// newRealFIFO returns a RealFIFO for newQueue.
 func (i *Informer) newRealFIFO(logger klog.Logger, name string) cache.Queue {
 	return cache.NewRealFIFOWithOptions(cache.RealFIFOOptions{
 		Logger:      &logger,
@@ -26,7 +26,7 @@ func (i *Informer) newRealFIFO(logger klog.Logger, name string) cache.Queue {
 	})
 }
 
-// applyToAll is the part of apply for the deltas of a RealFIFO that are not about one object.
+// applyToAll applies a delta of a RealFIFO that is not about one object.
 func (i *Informer) applyToAll(delta cache.Delta, initial bool) error {
 	switch delta.Type {
 	case cache.ReplacedAll:
@@ -85,7 +85,7 @@ func (i *Informer) replaceAll(all cache.ReplacedAllInfo, initial bool) error {
 	return nil
 }
 
-// applyBatch applies deltas of as many different objects, which a RealFIFO pops together. It does the same as apply for each, but with one
+// applyBatch applies deltas that a RealFIFO pops together; each is of another object. It does the same as apply for each, but with one
 // write to the index: readers that hold the index's lock delay a burst once and not once per object.
 func (i *Informer) applyBatch(deltas []cache.Delta, initial bool) error {
 	i.handlers.mu.Lock()
@@ -112,7 +112,7 @@ func (i *Informer) applyBatch(deltas []cache.Delta, initial bool) error {
 		}
 	}
 
-	// NewIndexer's result has Transaction, though its type does not say so.
+	// cache.NewIndexer declares no Transaction, but its result has one.
 	failed := i.indexer.(cache.TransactionStore).Transaction(writes...)
 	if failed == nil {
 		for n := range notes {

@@ -11,11 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 )
 
-// defaultBackoff has the values of client-go's own Reflector.Run. That one also uses its delays for
-// the retries of a refused WATCH inside a ListAndWatch. Outside client-go the two have separate delays.
+// defaultBackoff has the values of client-go's Reflector.Run. Reflector.Run shares one sequence of delays with
+// the retries of a refused WATCH inside ListAndWatch. Here, the two have separate sequences.
 var defaultBackoff = wait.Backoff{Duration: 800 * time.Millisecond, Factor: 2, Jitter: 1, Steps: 38, Cap: 30 * time.Second}
 
 const backoffReset = 2 * time.Minute
@@ -31,7 +32,6 @@ func (i *Informer) newReflector(logger klog.Logger, queue cache.ReflectorStore) 
 		Name:         i.name,
 		ResyncPeriod: i.resyncCheckPeriod,
 		Backoff:      ptr.To(i.backoff()),
-		Clock:        i.clock,
 	})
 	reflector.ShouldResync = i.handlers.shouldResync
 	return reflector
@@ -43,13 +43,13 @@ func (i *Informer) backoff() wait.Backoff { return ptr.Deref(i.cfg.Backoff, defa
 // objects. If the server does not support that, it sends a LIST, and a WATCH from its resourceVersion.
 // It passes these objects to the store with Replace, and then each event with Add, Update or Delete.
 // When a WATCH ends normally, ListAndWatch opens another one from the last resourceVersion. It returns
-// an error if a request fails, and nil if an open WATCH brings an error, such as an expired
-// resourceVersion. Then reflect calls it again.
+// an error if a request fails. It returns nil if an open WATCH sends an error, such as an expired
+// resourceVersion. In both cases, reflect calls it again.
 //
-// This is Reflector.Run, written out: only client-go can give that one an error handler.
+// reflect repeats the code of Reflector.Run, because only client-go can set a Reflector's error handler.
 func (i *Informer) reflect(ctx context.Context) {
-	delay := i.backoff().DelayWithReset(i.clock, backoffReset)
-	// The first true: Until calls the func at once. The second: a delay begins when the func has returned.
+	delay := i.backoff().DelayWithReset(clock.RealClock{}, backoffReset)
+	// The first true means that Until calls the func at once; the second, that a delay begins when the func has returned.
 	_ = delay.Until(ctx, true, true, func(ctx context.Context) (bool, error) {
 		switch err := i.reflector.ListAndWatchWithContext(ctx); {
 		case err != nil:
@@ -63,15 +63,15 @@ func (i *Informer) reflect(ctx context.Context) {
 }
 
 // reflectorStore is the Reflector's store: it counts and traces each object, and puts it into the
-// queue. The Reflector calls Resync from a goroutine of its own, and the others from a second one.
+// queue. The Reflector calls Resync from one goroutine, and the other methods from another.
 //
 // A watch event arrives at once. The objects of a LIST, or of the initial part of a WATCH, arrive
-// together, when the reflector has the last of them.
+// together, when the reflector has received the last one.
 //
-// The trace precedes the queue: the goroutine that pops the object may report the next stage at once.
+// reflectorStore traces an object before it queues it: the goroutine that pops the object may report the next stage at once.
 type reflectorStore struct {
 	queue   cache.ReflectorStore
-	arrived *atomic.Int64 // Informer.countApplied counts those that reach the index
+	arrived *atomic.Int64 // Informer.arrived
 	tracer  *tracer
 }
 
@@ -104,8 +104,8 @@ func (s *reflectorStore) Replace(objs []any, resourceVersion string) error {
 	return s.undoCount(len(objs), s.queue.Replace(objs, resourceVersion))
 }
 
-// Resync does not read from the API server: the queue emits again the objects of the index. Its trace
-// event names no object, because the queue selects them.
+// Resync does not read from the API server: the queue emits the objects of the index again. The trace
+// event of a resync names no object, because the queue selects them.
 func (s *reflectorStore) Resync() error {
 	s.tracer.resync()
 	return s.queue.Resync()
@@ -116,9 +116,9 @@ func (s *reflectorStore) arrive(verb cache.DeltaType, obj any) {
 	s.tracer.arrive(verb, obj)
 }
 
-// undoCount subtracts n objects that the queue refused: a key or a transform failed. The Reflector logs
-// the error. A DeltaFIFO that refuses one object of a Replace has queued those before it; the count is
-// then too low.
+// undoCount subtracts n objects if the queue refused them, because a key or a transform failed. The
+// Reflector logs the error. A DeltaFIFO that refuses one object of a Replace has already queued the objects
+// before it; then the count is too low.
 func (s *reflectorStore) undoCount(n int, err error) error {
 	if err != nil {
 		s.arrived.Add(int64(-n))
@@ -126,8 +126,8 @@ func (s *reflectorStore) undoCount(n int, err error) error {
 	return err
 }
 
-// The Reflector asks its store for these two as optional interfaces. They do nothing if the queue does
-// not have them.
+// The Reflector checks whether its store has the next two methods. They do nothing if the queue does not
+// have them.
 
 // Transformer lets the reflector trim the objects of a streamed initial list while it collects them.
 func (s *reflectorStore) Transformer() cache.TransformFunc {

@@ -17,7 +17,7 @@ import (
 )
 
 // tracer reports the objects of one informer to the trace. Without a recorder, a report costs one
-// comparison. With one, an object whose change is not recorded costs a hash of its resourceVersion.
+// comparison. With a recorder, a change that sampling omits costs a hash of its resourceVersion.
 type tracer struct {
 	recorder *trace.Recorder // nil: nothing is recorded
 	source   string
@@ -39,7 +39,7 @@ func (t *tracer) resync() {
 	t.recorder.Report(trace.Event{Stage: trace.Queue, Source: t.source, Verb: string(cache.Sync)})
 }
 
-// apply reports that the index holds the outcome of a delta, and that the handlers get note, if any of them wants it.
+// apply reports that a delta has been applied to the index, and that the handlers get note, if any handler wants it.
 func (t *tracer) apply(verb cache.DeltaType, note *notification, wanted func(*notification) bool) {
 	if t.recorder == nil {
 		return
@@ -99,7 +99,7 @@ func resourceVersionOf(obj any) string {
 	return ""
 }
 
-// accessor is meta.Accessor. For the API server's objects it makes no error that the caller would drop.
+// accessor is meta.Accessor with a bool instead of an error.
 func accessor(obj any) (metav1.Object, bool) {
 	if object, ok := obj.(metav1.Object); ok {
 		return object, true

@@ -12,20 +12,21 @@ import (
 	"github.com/glassback/glassback/pkg/trace"
 )
 
-// writers holds the last writer of each object that is on its way to the index. A transform may drop managedFields, which name the
-// writer, before the object reaches the index. It is safe for concurrent use.
+// writers holds the last writer of each object from its transform until it reaches the index. managedFields name the writer, but a
+// transform may drop them. writers is safe for concurrent use.
 type writers struct {
 	mu   sync.Mutex
-	last map[cache.ObjectName]written
+	last map[cache.ObjectName]lastWrite
 }
 
-type written struct {
+// lastWrite is the write that made a version of an object.
+type lastWrite struct {
 	resourceVersion string
-	by              *trace.Writer
+	writer          *trace.Writer // nil if unknown: see lastWriter
 }
 
-// withWriters wraps a transform, so that apply can report the last writer of each object. Without a recorder it returns the transform
-// itself.
+// withWriters wraps a transform to store the last writer of each object, which tracer.apply reports. Without a recorder it returns the
+// transform itself.
 func (t *tracer) withWriters(transform cache.TransformFunc) cache.TransformFunc {
 	if t.recorder == nil {
 		return transform
@@ -41,21 +42,21 @@ func (t *tracer) withWriters(transform cache.TransformFunc) cache.TransformFunc 
 	}
 }
 
-// put keeps the last writer of an object. Of a version that it has, it keeps the first answer: an object of a streamed initial list is
-// transformed twice, and the first time has dropped managedFields.
+// put stores the last writer of an object. It keeps a writer that is already stored for the same version: client-go transforms an
+// object of a streamed initial list twice, and managedFields may be gone the second time.
 func (w *writers) put(object metav1.Object) {
 	name, version := cache.MetaObjectToName(object), object.GetResourceVersion()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.last == nil {
-		w.last = map[cache.ObjectName]written{}
+		w.last = map[cache.ObjectName]lastWrite{}
 	}
-	if known, ok := w.last[name]; !ok || known.resourceVersion != version {
-		w.last[name] = written{version, lastWriter(object.GetManagedFields())}
+	if stored, ok := w.last[name]; !ok || stored.resourceVersion != version {
+		w.last[name] = lastWrite{version, lastWriter(object.GetManagedFields())}
 	}
 }
 
-// take returns the last writer of an object, and forgets it. It returns nil if it does not know the writer of this version.
+// take removes the last writer of an object, and returns it. It returns nil if the writer of this version is unknown.
 func (w *writers) take(obj any) *trace.Writer {
 	object, ok := accessor(obj)
 	if !ok {
@@ -64,28 +65,28 @@ func (w *writers) take(obj any) *trace.Writer {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	name := cache.MetaObjectToName(object)
-	known := w.last[name]
-	if known.resourceVersion != object.GetResourceVersion() {
-		return nil // A later version is on its way.
+	stored := w.last[name]
+	if stored.resourceVersion != object.GetResourceVersion() {
+		return nil // Keep the stored writer: it may belong to a later version, which has not reached the index yet.
 	}
 	delete(w.last, name)
-	return known.by
+	return stored.writer
 }
 
-// lastWriter returns the manager of the newest entry. It returns nil if several managers have an entry of that second.
+// lastWriter returns the manager of the newest entry. It returns nil if several managers have an entry of the same second.
 func lastWriter(entries []metav1.ManagedFieldsEntry) *trace.Writer {
 	var last *trace.Writer
-	several := false
+	ambiguous := false
 	for _, entry := range entries {
 		switch {
 		case entry.Time == nil:
 		case last == nil || entry.Time.After(last.Time):
-			last, several = &trace.Writer{Manager: entry.Manager, Time: entry.Time.Time}, false
+			last, ambiguous = &trace.Writer{Manager: entry.Manager, Time: entry.Time.Time}, false
 		case entry.Time.Time.Equal(last.Time) && entry.Manager != last.Manager:
-			several = true
+			ambiguous = true
 		}
 	}
-	if several {
+	if ambiguous {
 		return nil
 	}
 	return last

@@ -35,7 +35,7 @@ import (
 	"github.com/glassback/glassback/pkg/preview"
 )
 
-// planner is what a controller has beside its Sync.
+// planner is a controller that can plan a sync.
 type planner interface {
 	Plan(ctx context.Context, key cache.ObjectName, offline bool) (*preview.Plan, error)
 }
@@ -52,8 +52,7 @@ type kind struct {
 // list fills a cache with all objects of one resource.
 type list func(context.Context) error
 
-// fill fills the caches of a kind. A kind whose CustomResourceDefinition does not exist has no objects, and the children of no objects
-// are not listed.
+// fill fills the caches of a kind. A kind without a CustomResourceDefinition has no objects. Without objects, fill does not list children.
 func (k *kind) fill(ctx context.Context) error {
 	if err := k.own(ctx); apierrors.IsNotFound(err) {
 		return nil
@@ -100,7 +99,7 @@ type environment struct {
 
 	cloud     *aliyun.Cloud
 	namespace string
-	// backupImage is that of rediscluster.Config.
+	// backupImage is BackupImage of rediscluster.Config.
 	backupImage string
 	own         externalversions.SharedInformerFactory
 	recorder    record.EventRecorder

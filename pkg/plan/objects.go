@@ -22,21 +22,21 @@ type Object struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Settled says that there is nothing to do, as far as the plan is complete.
+	// Settled says whether the operator has nothing to do. If Incomplete is set, there may be more to do.
 	Settled bool `json:"settled"`
 
 	preview.Plan
 
-	// Error says why there is no plan.
+	// Error says why the object has no plan.
 	Error string `json:"error,omitempty"`
 
 	short string // the short name of the resource
 }
 
-// maxAtOnce is how many objects are planned at once.
-const maxAtOnce = 16
+// maxParallel is how many objects are planned in parallel.
+const maxParallel = 16
 
-// planAll fills the caches, and returns all objects with their plans, in the order of the table.
+// planAll fills the caches, and returns all objects with their plans, in the order of compare.
 func planAll(ctx context.Context, kinds []kind, offline bool) ([]Object, error) {
 	objects := []Object{}
 	for _, k := range kinds {
@@ -45,7 +45,7 @@ func planAll(ctx context.Context, kinds []kind, offline bool) ([]Object, error) 
 		}
 		cached := k.store.List()
 		found := make([]Object, len(cached))
-		workqueue.ParallelizeUntil(ctx, maxAtOnce, len(cached), func(i int) {
+		workqueue.ParallelizeUntil(ctx, maxParallel, len(cached), func(i int) {
 			found[i] = k.plan(ctx, cached[i].(metav1.Object), offline)
 		})
 		if ctx.Err() != nil {
@@ -57,7 +57,8 @@ func planAll(ctx context.Context, kinds []kind, offline bool) ([]Object, error) 
 	return objects, nil
 }
 
-// plan returns the object with its plan. A panic is an error of the object: the exit code of a process that panics is somethingToDo.
+// plan returns the object with its plan. It reports a panic as an error of the object: a panic would end the process with the code 2, which
+// means somethingToDo.
 func (k *kind) plan(ctx context.Context, o metav1.Object, offline bool) (result Object) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -81,9 +82,9 @@ func (k *kind) plan(ctx context.Context, o metav1.Object, offline bool) (result 
 	return result
 }
 
-// compare orders objects with errors first, then those that are not settled, and then by namespace, kind and name.
+// compare orders objects by group, namespace, kind and name. The groups are: with an error, not settled, with an incomplete plan, others.
 func compare(a, b Object) int {
-	rank := func(o Object) int {
+	group := func(o Object) int {
 		switch {
 		case o.Error != "":
 			return 0
@@ -94,6 +95,6 @@ func compare(a, b Object) int {
 		}
 		return 3
 	}
-	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind),
+	return cmp.Or(cmp.Compare(group(a), group(b)), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind),
 		cmp.Compare(a.Name, b.Name))
 }

@@ -1,8 +1,8 @@
 // Copyright The Glassback Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package plan is glassback plan: it prints what this version of the operator would do with each object now, and does nothing. It fills
-// caches once, and runs fetch, observe and decide of each controller. Its clients refuse to write.
+// Package plan implements the command glassback plan. It prints what this version of the operator would do with each object now, and
+// changes nothing. It fills caches once, and runs fetch, observe and decide of each controller. Its clients reject writes.
 package plan
 
 import (
@@ -65,9 +65,7 @@ func (o *settings) flags() *pflag.FlagSet {
 	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "plan for the objects of all namespaces")
 	flags.BoolVar(&o.offline, "offline", false, "ask neither Redis nor ECS, and read no Secret")
 	command.AddOutput(flags, &o.output, command.Text, command.JSON, command.YAML)
-	flags.StringVar(&o.cluster.Kubeconfig, "kubeconfig", "", "file that says how to reach the cluster (default: as for kubectl)")
-	flags.StringVar(&o.cluster.Context, "context", "", "context of the kubeconfig (default: its current one)")
-	flags.StringVar(&o.cluster.Master, "master", "", "URL of the API server; overrides the one in the kubeconfig")
+	o.cluster.Add(flags, "file that says how to reach the cluster (default: as for kubectl)")
 	flags.StringVar(&o.endpoint, "ecs-endpoint", "", "URL of ECS, as the operator has it (default: Alibaba Cloud's own)")
 	flags.StringVar(&o.backupImage, "backup-image", "", "image of the Jobs of backups, as the operator has it (default: none)")
 	return flags
@@ -125,7 +123,7 @@ func (o *settings) connect() (*clients.Clients, error) {
 	return clients.New(config.Config)
 }
 
-// run prints the plan, and returns the exit code that it leads to. An error says that there is no plan.
+// run prints the plan, and returns the exit code for it. It returns an error if there is no plan, or if it cannot print it.
 func (o *settings) run(ctx context.Context, c *clients.Clients, stdout, stderr io.Writer) (int, error) {
 	cloud, err := aliyun.New(aliyun.Config{Endpoint: o.endpoint, UserAgent: "glassback-plan/" + version.Version(), ReadOnly: true})
 	if err != nil {
@@ -161,7 +159,7 @@ func (o *settings) exitCode(objects []Object) int {
 	return code
 }
 
-// document is what -o json and -o yaml print. Under the name of the schema the meaning of a field does not change, and fields are only
+// document is the output of -o json and -o yaml. Under the same schema name, the meaning of a field never changes, and fields are only
 // added.
 type document struct {
 	Schema  string   `json:"schema"`

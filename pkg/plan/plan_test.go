@@ -38,7 +38,7 @@ import (
 	"github.com/glassback/glassback/pkg/preview"
 )
 
-// secrets are values that no output may have.
+// secrets are values that must not be in any output.
 var secrets = leaktest.Secrets{
 	"a password of Redis": "hunter2-of-redis", "an access key": "hunter2-of-ecs",
 	"a variable": "hunter2-in-env", "a ConfigMap": "hunter2-in-data",
@@ -48,7 +48,7 @@ func named(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: "default", Name: name, Generation: 1, CreationTimestamp: metav1.Now()}
 }
 
-// cluster returns an API server with an object of each kind, and the Secrets that they name. The first three are settled.
+// cluster returns an API server with an ApiExampleA, an Application and a MyCronJob. They are settled: their syncs write nothing.
 func cluster(t *testing.T) *fakeapi.Server {
 	t.Helper()
 	s := fakeapi.New()
@@ -60,15 +60,15 @@ func cluster(t *testing.T) *fakeapi.Server {
 		RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "a", Image: "b"}},
 	}
 	s.Put(&groupav1.ApiExampleA{ObjectMeta: named("sample"), Spec: groupav1.ApiExampleASpec{FirstName: "Jimmy"}}, app, cron)
-	for range 5 {
+	for range 5 { // The last round must write nothing.
 		s.Forget()
 		for _, k := range kindsOf(t, s) {
 			must.Succeed(t, k.fill(t.Context()))
 			for _, object := range k.store.List() {
-				sync := k.controller.(interface {
+				controller := k.controller.(interface {
 					Sync(context.Context, cache.ObjectName) (time.Duration, error)
 				})
-				if _, err := sync.Sync(t.Context(), cache.MetaObjectToName(object.(metav1.Object))); err != nil {
+				if _, err := controller.Sync(t.Context(), cache.MetaObjectToName(object.(metav1.Object))); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -80,7 +80,7 @@ func cluster(t *testing.T) *fakeapi.Server {
 	return s
 }
 
-// addCloud adds a RedisCluster and an ECSInstance, and their Secrets.
+// addCloud adds a RedisCluster and an ECSInstance, and the Secrets that they name.
 func addCloud(s *fakeapi.Server) {
 	key := []byte(secrets["an access key"])
 	s.Put(
@@ -118,12 +118,12 @@ func kindsOf(t *testing.T, s *fakeapi.Server) []kind {
 	return kinds
 }
 
-// run runs the program, and checks that it writes nothing and shows no secret.
+// run runs plan, and checks that it sends no write and that its output has no secret.
 func run(t *testing.T, s *fakeapi.Server, o settings) (int, string) {
 	t.Helper()
 	s.Forget()
 	var stdout, stderr strings.Builder
-	// Nothing listens there.
+	// No ECS listens at this endpoint.
 	o.namespace, o.endpoint = "default", "http://127.0.0.1:1"
 	code, err := o.run(t.Context(), clientsOf(s), &stdout, &stderr)
 	must.Succeed(t, err)
@@ -148,7 +148,7 @@ func TestASettledClusterHasNothingToDo(t *testing.T) {
 	}
 }
 
-func TestWhatIsToDo(t *testing.T) {
+func TestThePlanHasEachChange(t *testing.T) {
 	s := cluster(t)
 	web, greeting := cache.NewObjectName("default", "web"), cache.NewObjectName("default", "sample-greeting")
 	fakeapi.Edit(s, web, "user", func(app *appv1.Application) {
@@ -177,11 +177,11 @@ default     mcj/backup   nothing to do
 	if err := json.Unmarshal([]byte(out), &got); err != nil || code != somethingToDo || got.Schema != schemaName || len(got.Objects) != 3 {
 		t.Fatalf("exit code %d, error %v, output\n%s", code, err, out)
 	}
-	wanted := []preview.Write{{Verb: "update", Kind: "Deployment", Name: "web", Fields: []preview.Field{
+	wantWrites := []preview.Write{{Verb: "update", Kind: "Deployment", Name: "web", Fields: []preview.Field{
 		{Path: "spec.template.spec.containers[app].image", Old: "nginx:1.28", New: "nginx:1.29"},
 	}}}
-	if o := got.Objects[1]; o.Kind != "Application" || o.Name != "web" || o.Settled || fmt.Sprint(o.Writes) != fmt.Sprint(wanted) ||
-		!slices.Equal(o.Writes[0].Fields, wanted[0].Fields) {
+	if o := got.Objects[1]; o.Kind != "Application" || o.Name != "web" || o.Settled || fmt.Sprint(o.Writes) != fmt.Sprint(wantWrites) ||
+		!slices.Equal(o.Writes[0].Fields, wantWrites[0].Fields) {
 		t.Errorf("got %+v", o)
 	}
 }
@@ -205,8 +205,8 @@ func TestOfflineSaysWhatIsIncomplete(t *testing.T) {
 	}
 }
 
-// TestTheRoleInTheDocumentIsEnough compares the rights in the document with the requests for objects of all kinds.
-func TestTheRoleInTheDocumentIsEnough(t *testing.T) {
+// TestTheRoleInTheDocumentGrantsWhatPlanUses compares the ClusterRole in docs/plan.md with the requests of a plan for objects of all kinds.
+func TestTheRoleInTheDocumentGrantsWhatPlanUses(t *testing.T) {
 	s := cluster(t)
 	addCloud(s)
 	if code, out := run(t, s, settings{}); code != command.Failed || !strings.Contains(out, "incomplete: ECS did not answer") {
@@ -227,7 +227,7 @@ func TestTheRoleInTheDocumentIsEnough(t *testing.T) {
 	for _, r := range s.Requests() {
 		used[r.Verb+" "+r.Resource] = true
 	}
-	used["watch secrets"] = used["list secrets"] // An informer lists them. The fake server does not count its watch.
+	used["watch secrets"] = used["list secrets"] // An informer lists and watches Secrets. The fake server does not record a watch.
 	if !maps.Equal(granted, used) {
 		t.Errorf("the document grants\n%v, the program uses\n%v", slices.Sorted(maps.Keys(granted)), slices.Sorted(maps.Keys(used)))
 	}
@@ -254,13 +254,13 @@ func TestExitCode(t *testing.T) {
 		offline bool
 		want    int
 	}{
-		"no objects":                               {nil, false, 0},
-		"all settled":                              {[]Object{settled, settled}, false, 0},
-		"something to do":                          {[]Object{settled, pending, settled}, false, 2},
-		"an error counts more":                     {[]Object{pending, failed}, false, 1},
-		"an incomplete plan is an error":           {[]Object{settled, incomplete}, false, 1},
-		"with --offline it is not":                 {[]Object{settled, incomplete}, true, 0},
-		"with --offline there may be things to do": {[]Object{pending, incomplete}, true, 2},
+		"no objects":                         {nil, false, 0},
+		"all settled":                        {[]Object{settled, settled}, false, 0},
+		"something to do":                    {[]Object{settled, pending, settled}, false, 2},
+		"an error, and something to do":      {[]Object{pending, failed}, false, 1},
+		"an incomplete plan is an error":     {[]Object{settled, incomplete}, false, 1},
+		"with --offline, an incomplete plan": {[]Object{settled, incomplete}, true, 0},
+		"with --offline, something to do":    {[]Object{pending, incomplete}, true, 2},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			if got := (&settings{offline: test.offline}).exitCode(test.objects); got != test.want {
@@ -275,13 +275,13 @@ func TestTheCommandLine(t *testing.T) {
 	for sentence, test := range map[string]struct {
 		args []string
 		code int
-		want string // the beginning of the output
+		want string // the prefix of the output
 	}{
-		"help":            {[]string{"--help"}, 0, "Plan prints what"},
-		"an unknown flag": {[]string{"--no"}, 1, "glassback: unknown flag"},
-		"an argument":     {[]string{"app/web"}, 1, "glassback: unexpected argument"},
-		"no namespace":    {[]string{"-n", "A"}, 1, "glassback: --namespace \"A\" is not the name of a namespace"},
-		"no kubeconfig":   {[]string{"--kubeconfig", "/none"}, 1, "glassback: cannot read the kubeconfig"},
+		"help":                 {[]string{"--help"}, 0, "Plan prints what"},
+		"an unknown flag":      {[]string{"--no"}, 1, "glassback: unknown flag"},
+		"an argument":          {[]string{"app/web"}, 1, "glassback: unexpected argument"},
+		"an invalid namespace": {[]string{"-n", "A"}, 1, "glassback: --namespace \"A\" is not the name of a namespace"},
+		"a missing kubeconfig": {[]string{"--kubeconfig", "/none"}, 1, "glassback: cannot read the kubeconfig"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			var out strings.Builder
@@ -296,11 +296,11 @@ func TestTheClientsCannotWrite(t *testing.T) {
 	o := settings{cluster: clients.Flags{Master: "http://127.0.0.1:1"}}
 	c, err := o.connect()
 	must.Succeed(t, err)
-	_, created := c.Kube.CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{}, metav1.CreateOptions{})
+	_, createErr := c.Kube.CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{}, metav1.CreateOptions{})
 	app := &appv1.Application{ObjectMeta: named("a")}
-	_, updated := c.Glassback.AppV1().Applications("default").UpdateStatus(t.Context(), app, metav1.UpdateOptions{})
-	deleted := c.Apiextensions.ApiextensionsV1().CustomResourceDefinitions().Delete(t.Context(), "a", metav1.DeleteOptions{})
-	for verb, err := range map[string]error{"create": created, "update": updated, "delete": deleted} {
+	_, updateErr := c.Glassback.AppV1().Applications("default").UpdateStatus(t.Context(), app, metav1.UpdateOptions{})
+	deleteErr := c.Apiextensions.ApiextensionsV1().CustomResourceDefinitions().Delete(t.Context(), "a", metav1.DeleteOptions{})
+	for verb, err := range map[string]error{"create": createErr, "update": updateErr, "delete": deleteErr} {
 		if err == nil || !strings.Contains(err.Error(), "this client only reads") {
 			t.Errorf("%s: error %v", verb, err)
 		}

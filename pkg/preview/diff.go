@@ -17,8 +17,8 @@ import (
 // value has no JSON.
 func Diff(before, after any) ([]Field, error) { return DiffOwned(before, after, nil) }
 
-// DiffOwned returns the fields in which the fields that the operator owns differ from those that it will own. The old value of a field
-// that it does not own is that of the live object.
+// DiffOwned compares the fields that the operator owns with those that it will own, and returns the fields that differ. The old value of a
+// field that the operator does not own is the value in the live object.
 func DiffOwned(owned, desired, live any) ([]Field, error) {
 	var decoded [3]any
 	for i, value := range []any{owned, desired, live} {
@@ -85,8 +85,8 @@ func children(value any, key func(int, any) string) map[string]any {
 	return nil
 }
 
-// keyOf returns the function that names the items of lists: by their name or their type, if each item has another one, and otherwise
-// by their index.
+// keyOf returns the function that names the items of lists: by their name or their type, if these are unique in each list, and otherwise by
+// their index.
 func keyOf(lists ...any) func(int, any) string {
 	for _, field := range []string{"name", "type"} {
 		if !slices.ContainsFunc(lists, func(list any) bool { return !isUnique(list, field) }) {

@@ -38,21 +38,21 @@ func TestDiff(t *testing.T) {
 		before, after any
 		want          []string
 	}{
-		"the same: nothing":     {deployment(), deployment(), nil},
-		"nothing and nothing":   {nil, (*appsv1.Deployment)(nil), nil},
-		"a number that is new":  {deployment(), deployment(replicas(3)), []string{"spec.replicas: none → 3"}},
-		"a number that is gone": {deployment(replicas(0)), deployment(), []string{"spec.replicas: 0 → none"}},
-		"a text in a list of items with names": {
+		"equal objects":    {deployment(), deployment(), nil},
+		"two nil objects":  {nil, (*appsv1.Deployment)(nil), nil},
+		"a new number":     {deployment(), deployment(replicas(3)), []string{"spec.replicas: none → 3"}},
+		"a removed number": {deployment(replicas(0)), deployment(), []string{"spec.replicas: 0 → none"}},
+		"a string in a list of items with names": {
 			deployment(), deployment(func(d *appsv1.Deployment) { containers(d)[0].Image = "nginx:2" }),
 			[]string{path + "[app].image: nginx:1 → nginx:2"},
 		},
-		"an item before the others: only that item": {
+		"an item is inserted: only that item": {
 			deployment(), deployment(func(d *appsv1.Deployment) {
 				d.Spec.Template.Spec.Containers = slices.Insert(containers(d), 0, corev1.Container{Name: "new", Image: "n"})
 			}),
 			[]string{path + "[new].image: none → n", path + "[new].name: none → new"},
 		},
-		"a list of texts: by index": {
+		"a list of strings: by index": {
 			deployment(), deployment(func(d *appsv1.Deployment) { containers(d)[1].Args = []string{"-q", "-x"} }),
 			[]string{path + "[log].args[0]: -v → -q", path + "[log].args[1]: none → -x"},
 		},
@@ -65,12 +65,12 @@ func TestDiff(t *testing.T) {
 			map[string]any{"status": map[string]any{"conditions": []metav1.Condition{{Type: "Ready", Status: "False"}}}},
 			[]string{"status.conditions[Ready].status: True → False"},
 		},
-		"two items of one name: by index": {
+		"two items with the same name: by index": {
 			map[string]any{"a": []any{map[string]any{"name": "x"}, map[string]any{"name": "x"}}},
 			map[string]any{"a": []any{map[string]any{"name": "x"}}},
 			[]string{"a[1].name: x → none"},
 		},
-		"an environment: no values": {
+		"environment variables: no values": {
 			deployment(), deployment(func(d *appsv1.Deployment) {
 				containers(d)[0].Env = []corev1.EnvVar{{Name: "B", Value: "hunter2-c"}, {Name: "C", Value: "hunter2-d"}}
 			}),
@@ -88,7 +88,7 @@ func TestDiff(t *testing.T) {
 			nil, &corev1.Secret{StringData: map[string]string{"a": "hunter2-a"}, Data: map[string][]byte{"a": []byte("hunter2-a")}},
 			[]string{"data.a: changed, values not shown", "stringData.a: changed, values not shown"},
 		},
-		"a map in place of a text": {
+		"a map replaces a string": {
 			map[string]any{"a": "text"}, map[string]any{"a": map[string]any{"b": 1}}, []string{`a: text → {"b":1}`},
 		},
 	} {
@@ -108,18 +108,19 @@ func TestDiff(t *testing.T) {
 		})
 	}
 	if _, err := Diff(nil, func() {}); err == nil {
-		t.Error("a value without JSON is no error")
+		t.Error("no error for a value that has no JSON")
 	}
 }
 
-func TestALongValueIsCut(t *testing.T) {
+func TestALongValueIsTruncated(t *testing.T) {
 	long := Field{Path: "a", Old: string(make([]byte, maxText)), New: "-" + string(slices.Repeat([]byte("ß"), maxText))}
 	if got, want := long.String(), "a: "+long.Old+" → "+long.New[:maxText-1]+"…"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
-func TestAFieldOfAnotherClientHasItsValue(t *testing.T) {
+// DiffOwned also returns the fields that another client has set, with their present values.
+func TestFieldsOfAnotherClient(t *testing.T) {
 	object := func(a, b string) map[string]any {
 		return map[string]any{"spec": map[string]any{"a": a, "b": b}, "data": map[string]any{"c": a}}
 	}

@@ -14,12 +14,11 @@ import (
 	"sync"
 )
 
-// Encode returns the JSON of a value as encoding/json has it, but with tokens in place of the texts that must not be recorded: see
-// redact.go.
-// It only reads value: it does not copy it, and other goroutines may read it too.
+// Encode returns the JSON of a value as encoding/json writes it, but with tokens in place of the texts that must not be recorded: see
+// redact.go. Encode does not change or copy value, and other goroutines may read value too.
 func Encode(value any) json.RawMessage { return encodeWith(value, token) }
 
-// EncodeAgain is Encode for a value that is, or follows from, one that Encode has encoded: tokens stay.
+// EncodeAgain is Encode for a value that was read from a record, or computed from one: tokens stay unchanged.
 func EncodeAgain(value any) json.RawMessage { return encodeWith(value, keepToken) }
 
 func encodeWith(value any, hide func(string) string) json.RawMessage {
@@ -64,7 +63,7 @@ func (e *encoder) value(v reflect.Value, show bool) {
 		e.list(v, show)
 	case reflect.Map:
 		e.dictionary(v)
-	default: // Numbers with a fraction may be anything, and no kind has them.
+	default: // No kind has numbers with a fraction, and they might be secret.
 		e.out = append(e.out, "null"...)
 	}
 }
@@ -96,7 +95,7 @@ func (e *encoder) fields(v reflect.Value, fields []field) {
 }
 
 func (e *encoder) list(v reflect.Value, show bool) {
-	// Bytes are the data of something.
+	// Bytes are data, which must not be recorded.
 	if (v.Kind() == reflect.Slice && v.IsNil()) || v.Type().Elem().Kind() == reflect.Uint8 {
 		e.out = append(e.out, "null"...)
 		return
@@ -109,7 +108,7 @@ func (e *encoder) list(v reflect.Value, show bool) {
 	e.close(']')
 }
 
-// dictionary appends a map. Its keys are recorded, and texts only if the key is one of the operator's.
+// dictionary appends a map. All keys but lastApplied are recorded, and the texts of the keys for which isShownKey is true.
 func (e *encoder) dictionary(v reflect.Value) {
 	if v.IsNil() {
 		e.out = append(e.out, "null"...)
@@ -140,7 +139,7 @@ func (e *encoder) dictionary(v reflect.Value) {
 	e.close('}')
 }
 
-// marshaler appends what v says of itself: a time, a quantity or a number of replicas.
+// marshaler appends the result of MarshalJSON of v: a time, a quantity or a number of replicas.
 func (e *encoder) marshaler(v reflect.Value) {
 	if !v.CanAddr() {
 		addressable := reflect.New(v.Type()).Elem()
@@ -174,7 +173,7 @@ func (e *encoder) quote(text string) {
 	e.out = append(e.out, '"')
 }
 
-// isEmpty is omitempty of encoding/json, and isZero omitzero.
+// isEmpty has the rule of omitempty of encoding/json, and isZero that of omitzero.
 func isEmpty(v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.Slice, reflect.Map, reflect.String, reflect.Array:
@@ -205,7 +204,7 @@ type field struct {
 	key                 string // "name":
 	inline              bool
 	omitEmpty, omitZero bool
-	show                bool // its text, or those of its list
+	show                bool // whether its text, or the texts in its list, are recorded
 }
 
 var forms sync.Map // reflect.Type → *form
@@ -227,16 +226,16 @@ func formOf(t reflect.Type) *form {
 }
 
 func fieldOf(t reflect.Type, i int) (field, bool) {
-	of := t.Field(i)
-	name, options, _ := strings.Cut(of.Tag.Get("json"), ",")
-	if !of.IsExported() || name == "-" {
+	structField := t.Field(i)
+	name, options, _ := strings.Cut(structField.Tag.Get("json"), ",")
+	if !structField.IsExported() || name == "-" {
 		return field{}, false
 	}
 	f := field{
-		index: i, name: name, inline: name == "" && of.Anonymous,
+		index: i, name: name, inline: name == "" && structField.Anonymous,
 		omitEmpty: strings.Contains(options, "omitempty"), omitZero: strings.Contains(options, "omitzero"),
 	}
-	f.name = cmp.Or(f.name, of.Name)
+	f.name = cmp.Or(f.name, structField.Name)
 	f.key, f.show = strconv.Quote(f.name)+":", isShown(t, f.name)
 	return f, f.inline || !isAPI(t.PkgPath()) || !slices.Contains(omitted, f.name)
 }

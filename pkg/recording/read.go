@@ -59,9 +59,9 @@ const magic = "\x1f\x8b"
 // maxHeader bounds the first line of a file, in bytes.
 const maxHeader = 1 << 20
 
-// Read calls each with the records of a file in their order, and the number of their line. It ends with the first error of each. It returns
-// an error if the file is no recording, if its schema is another one, or a *Damage if a part of it is missing; then it has called each with
-// the records before that.
+// Read calls each for every record of a file, in order, with the number of its line. It stops at the first error of each. It returns an
+// error if the file is not a recording, or has another schema. If a part of the file is missing or damaged, it returns a *Damage, after it
+// has called each for the records before that part.
 func Read(path string, each func(header *Header, line int, r *Record) error) error {
 	file, err := os.Open(path)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,30 +24,30 @@ type Header struct {
 	Version  string `json:"version"` // of the operator
 	Commit   string `json:"commit"`
 	Instance string `json:"instance"`
-	// Time is when the file was begun, and Started when the operator began the first one.
+	// Time is when the operator began this file, and Started when it began its first file.
 	Time    time.Time `json:"time"`
 	Started time.Time `json:"started,omitzero"`
-	// Fields are what the operator records of each kind.
+	// Fields has the recorded fields of each kind. The key is the name of the kind.
 	Fields map[string]Fields `json:"fields"`
 }
 
-// Fields are the paths of all fields that a record can have, without those within objects of the API.
+// Fields has the paths of all fields that a record of one kind can have. It has no path into an object of the API.
 type Fields struct {
 	Observed []string `json:"observed"`
 	Plan     []string `json:"plan"`
 }
 
-// Record is a line of a file: one sync, or one of the lines that IsSync describes.
+// Record is a line of a file after the Header. It has one sync, or the counts of dropped records, or one stage, or one overview.
 type Record struct {
 	// Time is when the sync began.
 	Time time.Time `json:"time"`
-	// Dropped counts the syncs, and DroppedStages the stages, before this line that were not recorded, since the writer was too slow. The
-	// line has nothing else.
+	// Dropped and DroppedStages count the syncs and stages before this line that were not recorded because the writer was too slow or failed.
+	// A line with them has no other field but Time.
 	Dropped       uint64 `json:"dropped,omitempty"`
 	DroppedStages uint64 `json:"droppedStages,omitempty"`
-	// Stage is what an object passed before a sync. The line has nothing else.
+	// Stage is one stage that an object passed before a sync. A line with it has no other field but Time.
 	Stage *Stage `json:"stage,omitempty"`
-	// Overview is the state of all informers and workqueues, as the page shows it. The line has nothing else.
+	// Overview is the state of all informers and workqueues, as the page shows it. A line with it has no other field but Time.
 	Overview json.RawMessage `json:"overview,omitempty"`
 
 	Controller string  `json:"controller,omitempty"`
@@ -54,22 +55,22 @@ type Record struct {
 	Namespace  string  `json:"namespace,omitempty"`
 	Name       string  `json:"name,omitempty"`
 	Causes     []Cause `json:"causes,omitempty"`
-	// MoreCauses counts further causes, which were not kept.
+	// MoreCauses is the number of further causes, which are not in Causes.
 	MoreCauses int `json:"moreCauses,omitempty"`
 
-	// Observed is what decide got, and Plan what it returned. Both are empty for a sync that ended before decide.
+	// Observed is the argument of decide, and Plan its result. Both are empty if the sync ended before decide.
 	Observed json.RawMessage `json:"observed,omitempty"`
 	Plan     json.RawMessage `json:"plan,omitempty"`
 
 	// Writes are the requests of the sync that changed an object.
 	Writes []Write `json:"writes,omitempty"`
-	// Took is how long the sync took, and After the time after which it asked to run again.
+	// Took is the duration of the sync. After is the delay after which the sync asked to be requeued.
 	Took  metav1.Duration `json:"took,omitzero"`
 	After metav1.Duration `json:"after,omitzero"`
 	Error string          `json:"error,omitempty"`
 }
 
-// IsSync reports whether the line is a sync. Other lines say what was dropped, or are for the page of glassback inspect.
+// IsSync reports whether the line has a sync. Other lines have counts of dropped records, or what the page of glassback inspect shows.
 func (r *Record) IsSync() bool { return r.Kind != "" }
 
 // Object names an object.
@@ -79,7 +80,7 @@ type Object struct {
 	Name      string `json:"name,omitempty"`
 }
 
-// Cause is one reason of a sync: see trace.Cause.
+// Cause is one cause of a sync: see trace.Cause.
 type Cause struct {
 	Object
 
@@ -100,39 +101,41 @@ type Write struct {
 }
 
 func causesOf(causes []trace.Cause) []Cause {
-	var all []Cause
+	var recorded []Cause
 	for _, c := range causes {
-		all = append(all, Cause{Object(c.Object), c.Time.UTC(), c.Verb, c.ResourceVersion, c.Fields})
+		recorded = append(recorded, Cause{Object(c.Object), c.Time.UTC(), c.Verb, c.ResourceVersion, c.Fields})
 	}
-	return all
+	return recorded
 }
 
-// Kind lets a program decide again on what was recorded of one kind.
+// Kind holds the function decide of one kind, so that a program can call it again with a recorded Observed.
 type Kind struct {
 	Name string
-	// Observed and Plan have the types that Observed.Record and Plan.Record return.
+	// Observed and Plan are zero values of the types in a record: those that the methods Record of Observed and of Plan return.
 	Observed, Plan any
-	// DecideOn returns the plan for what Read returned, by the code of this program, as it would be recorded.
+	// DecideOn calls the decide of this program with a value from Read. It returns the plan as an operator would record it.
 	DecideOn func(observed any) (plan json.RawMessage)
 }
 
-// NewKind returns the Kind whose decide takes an O that restore makes of a recorded R.
-func NewKind[R, W any, O Observed, P Plan[O]](name string, _ W, restore func(*R) O, decide func(O) P) Kind {
-	var observed R
-	var plan W
+// NewKind returns the Kind with a name. restore turns a recorded Observed into the argument of decide. The plan only gives the type of
+// recorded plans.
+func NewKind[RecordedO, RecordedP any, O Observed, P Plan[O]](
+	name string, plan RecordedP, restore func(*RecordedO) O, decide func(O) P,
+) Kind {
+	var observed RecordedO
 	return Kind{Name: name, Observed: observed, Plan: plan, DecideOn: func(recorded any) json.RawMessage {
-		o := restore(recorded.(*R))
+		o := restore(recorded.(*RecordedO))
 		return EncodeAgain(decide(o).Record(o))
 	}}
 }
 
-// Read returns a pointer to a recorded Observed. It returns an error if the text is not such a value.
+// Read returns a pointer to a recorded Observed. It returns an error if the text is not the JSON of one.
 func (k Kind) Read(text []byte) (observed any, err error) {
 	observed = reflect.New(reflect.TypeOf(k.Observed)).Interface()
 	return observed, json.Unmarshal(text, observed)
 }
 
-// Decide returns the plan for a recorded Observed, as DecideOn does. It returns an error if the text is not such a value.
+// Decide returns the plan for a recorded Observed, as DecideOn does. It returns an error if the text is not the JSON of one.
 func (k Kind) Decide(text []byte) (plan json.RawMessage, err error) {
 	observed, err := k.Read(text)
 	if err != nil {
@@ -141,55 +144,48 @@ func (k Kind) Decide(text []byte) (plan json.RawMessage, err error) {
 	return k.DecideOn(observed), nil
 }
 
-// Fields returns the fields of a record of this kind.
+// Fields returns the Fields of this kind.
 func (k Kind) Fields() Fields { return Fields{pathsOf(k.Observed), pathsOf(k.Plan)} }
 
-// FieldsOf returns the fields of the records of some kinds.
+// FieldsOf returns the Fields of each kind, by its name.
 func FieldsOf(kinds []Kind) map[string]Fields {
-	all := map[string]Fields{}
+	fields := map[string]Fields{}
 	for _, k := range kinds {
-		all[k.Name] = k.Fields()
+		fields[k.Name] = k.Fields()
 	}
-	return all
+	return fields
 }
 
 func pathsOf(value any) []string {
-	var all []string
-	addPaths("", reflect.TypeOf(value), &all)
-	slices.Sort(all)
-	return slices.Compact(all)
+	var paths []string
+	addPaths("", reflect.TypeOf(value), &paths)
+	slices.Sort(paths)
+	return slices.Compact(paths)
 }
 
-// addPaths adds the paths of the fields below path. The types of the API have versions of their own: a field that a recording's version of
-// them did not have was not in the object.
-func addPaths(path string, t reflect.Type, all *[]string) {
+// addPaths adds path, which has the type t, and the paths of the fields in t. It adds no path into a type of the API. These types have
+// versions of their own: if an earlier version of the type did not have a field, then no recorded object of that version has it.
+func addPaths(path string, t reflect.Type, paths *[]string) {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map {
 		t = t.Elem()
 	}
 	if path != "" {
-		*all = append(*all, path)
+		*paths = append(*paths, path)
 	}
 	if isAPI(t.PkgPath()) || t.Kind() != reflect.Struct {
 		return
 	}
 	for _, f := range formOf(t).fields {
-		below := path
+		fieldPath := path
 		if !f.inline {
-			below = join(path, f.name)
+			fieldPath = strings.TrimPrefix(path+"."+f.name, ".")
 		}
-		addPaths(below, t.Field(f.index).Type, all)
+		addPaths(fieldPath, t.Field(f.index).Type, paths)
 	}
 }
 
-func join(path, name string) string {
-	if path == "" {
-		return name
-	}
-	return path + "." + name
-}
-
-// Wall returns t as it is in a record. A time of this process also has a reading of the monotonic clock, by which decide computes how much
-// later than t now is. A record has none: so its t is before its now by that difference, also if the clock was set in between.
+// Wall returns the time t for a record. A record has times of the wall clock only, but decide computes now minus t with the monotonic clock
+// of this process. So Wall returns a t for which the wall clock gives the same difference, even if it was set between t and now.
 func Wall(now, t time.Time) time.Time {
 	if t.IsZero() {
 		return time.Time{}

@@ -18,11 +18,11 @@ import (
 
 // Config describes a Recorder.
 type Config struct {
-	// Dir is where the files are; empty for no Recorder. It is made if it does not exist.
+	// Dir is the directory of the files. Start creates it if it does not exist. If Dir is empty, there is no Recorder.
 	Dir string
 	// Version, Commit and Instance are those of the operator, for the headers of the files.
 	Version, Commit, Instance string
-	// Kinds are those whose decisions are recorded.
+	// Kinds are the kinds whose decisions are recorded.
 	Kinds []Kind
 }
 
@@ -34,7 +34,7 @@ type Recorder struct {
 	syncing map[syncKey]*entry
 }
 
-// syncKey identifies a running sync: a controller syncs an object once at a time.
+// syncKey identifies a running sync. A controller runs at most one sync of an object at a time.
 type syncKey struct {
 	controller string
 	object     trace.Object
@@ -45,11 +45,10 @@ type entry struct {
 	Record
 
 	writer  *writer
-	dropped bool // since there was no room for the decision
+	dropped bool // whether the queue had no room for the decision
 }
 
-// Start returns a Recorder that records until Stop. It returns nil if config has no directory. It returns an error if it cannot write a
-// file there.
+// Start returns a Recorder that records until Stop. It returns nil if config.Dir is empty, and an error if it cannot write a file there.
 func Start(ctx context.Context, config Config) (*Recorder, error) {
 	if config.Dir == "" {
 		return nil, nil //nolint:nilnil // A nil Recorder records nothing.
@@ -68,14 +67,14 @@ func Start(ctx context.Context, config Config) (*Recorder, error) {
 // stopTimeout bounds the time in which Stop writes the last records.
 const stopTimeout = 3 * time.Second
 
-// Stop writes the records of the syncs that have ended, for stopTimeout at most. It does nothing when it is called again.
+// Stop writes the records of the syncs that have ended. It takes at most stopTimeout. A second call does nothing.
 func (r *Recorder) Stop() {
 	if r != nil {
 		r.writer.stop(stopTimeout)
 	}
 }
 
-// Observe is for trace.Recorder.Observe. It begins and ends the record of each sync, and records its writes.
+// Observe receives the events of a trace.Recorder. It begins and ends the record of each sync, and records the writes of the sync.
 func (r *Recorder) Observe(e trace.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -97,7 +96,7 @@ func (r *Recorder) Observe(e trace.Event) {
 	}
 }
 
-// Follow records the stages before a sync that stages gets. Call it before the first Report.
+// Follow makes r record the events of the stages before trace.Sync. Call it before the first Report of stages.
 func (r *Recorder) Follow(stages *trace.Recorder) {
 	if r == nil {
 		return
@@ -109,15 +108,15 @@ func (r *Recorder) Follow(stages *trace.Recorder) {
 	})
 }
 
-// SetOverview sets the function that returns the state of all informers and workqueues, for the page: a value whose JSON is the same until
-// something changes. It is called once a second.
+// SetOverview sets a function that returns the state of all informers and workqueues, as the page shows it. The Recorder calls it once a
+// second, and records a result whose JSON differs from the last one.
 func (r *Recorder) SetOverview(overview func() any) {
 	if r != nil {
 		r.writer.overview.Store(&overview)
 	}
 }
 
-// Wrap has the decisions of l's syncs recorded. Call it before l runs.
+// Wrap makes r record the decisions of the syncs of l. Call it before l runs.
 func (r *Recorder) Wrap(l *loop.Loop) {
 	if r == nil {
 		return
@@ -134,7 +133,7 @@ func (r *Recorder) Wrap(l *loop.Loop) {
 	}
 }
 
-// Wants reports whether there is room for a decision now.
+// Wants reports whether the queue has room for the decision. Once it had none, Wants stays false for this sync.
 func (e *entry) Wants() bool {
 	e.dropped = e.dropped || !e.writer.hasRoom()
 	return !e.dropped

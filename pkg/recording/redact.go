@@ -15,16 +15,16 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// A recording leaves the cluster: a bug report can have one. So redaction is an allow-list, as that of the page is (package changes):
+// A recording leaves the cluster: a bug report can have one. So redaction is an allow-list, like that of the page (see package changes):
 //
 //   - Numbers, truth values, times and quantities are recorded.
-//   - A text is recorded if its field is named below, or if the field is one of the structs that a controller makes for a recording: its
-//     record.go chooses each of them.
-//   - Maps have keys that others choose: their texts are recorded for the keys of the operator alone.
+//   - A text is recorded if its field is named below, or belongs to a struct that a controller makes for recordings: the record.go of the
+//     controller chooses each of these fields.
+//   - Others choose the keys of maps, so the texts of a map are recorded only for keys of the operator.
 //   - Bytes, messages of others and managedFields are left out.
 //
-// Each other text is replaced by a token, so that a decision that compares two of them stays the same. A token is a digest with a key
-// that the process makes at its start, and that it writes nowhere: a text cannot be found by trying. The tokens of two processes differ.
+// A token replaces each other text, so that a decision that compares two texts stays the same. A token is a digest with a key. The process
+// makes the key for its first token, and writes it nowhere, so a guess of a text cannot be checked. The tokens of two processes differ.
 
 // omitted are fields that are left out.
 var omitted = []string{"managedFields", "message"}
@@ -50,7 +50,7 @@ var shown = sets.New(
 	"schedule", "timeZone", "concurrencyPolicy", "missedRunPolicy", "lastRunNow",
 	// RedisCluster
 	"mode", "clients", "nodes", "fingerprint", "backup", "running", "lastBackupNow",
-	"addr", "storageClassName", "pod", "id", "ip", "role", "master", "link", "slots", "replicas",
+	"addr", "hostname", "storageClassName", "pod", "id", "ip", "role", "master", "link", "slots", "replicas",
 	// ECSInstance
 	"regionID", "instanceType", "instanceTypeChangePolicy", "imageID", "instanceName", "instanceChargeType", "periodUnit", "zoneID",
 	"vSwitchID", "securityGroupIDs", "keyPairName", "category", "performanceLevel", "snapshotID", "powerState", "deletionPolicy",
@@ -103,7 +103,7 @@ func token(text string) string {
 	return "redacted-" + digest(string(key[:])+text)
 }
 
-// keepToken returns the text of a replayed plan: the token that was observed. Another text is one that this program alone has.
+// keepToken returns a text of a replayed plan: an observed token unchanged, and "redacted" for a text that only this program has made.
 func keepToken(text string) string {
 	if isToken(text) {
 		return text

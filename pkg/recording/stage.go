@@ -10,52 +10,36 @@ import (
 	"github.com/glassback/glassback/pkg/trace"
 )
 
-// Stage is an event of one of the stages before a sync, from the wire to the workqueue: see trace.Event. Syncs have records of their own.
+// Stage is the record of a trace.Event of one of the stages before a sync: from trace.Wire to trace.Enqueue. Record itself has the fields
+// of a sync.
 type Stage struct {
 	Object
 
-	Stage           string   `json:"stage"`
-	Source          string   `json:"source"`
-	For             *Object  `json:"for,omitempty"`
-	Verb            string   `json:"verb,omitempty"`
-	ResourceVersion string   `json:"resourceVersion,omitempty"`
-	Changes         []Change `json:"changes,omitempty"`
-	Writer          *Writer  `json:"writer,omitempty"`
-	// OneIn is n if one in n changes was recorded then.
+	Stage           string         `json:"stage"`
+	Source          string         `json:"source"`
+	For             *Object        `json:"for,omitempty"`
+	Verb            string         `json:"verb,omitempty"`
+	ResourceVersion string         `json:"resourceVersion,omitempty"`
+	Missed          bool           `json:"missed,omitempty"`
+	Changes         []trace.Change `json:"changes,omitempty"`
+	Writer          *trace.Writer  `json:"writer,omitempty"`
+	// OneIn is the sampling rate at the time of the event: one in OneIn changes was recorded.
 	OneIn uint32 `json:"oneIn"`
-}
-
-// Change is one field: see trace.Change.
-type Change struct {
-	Path string `json:"path"`
-	Old  string `json:"old,omitempty"`
-	New  string `json:"new,omitempty"`
-}
-
-// Writer is the last client that wrote the object: see trace.Writer.
-type Writer struct {
-	Manager string    `json:"manager"`
-	Time    time.Time `json:"time"`
 }
 
 func stageOf(e *trace.Event) *Stage {
 	s := &Stage{
 		Object: Object(e.Object), Stage: e.Stage.String(), Source: e.Source, Verb: e.Verb, ResourceVersion: e.ResourceVersion, OneIn: e.OneIn,
+		Missed: e.Missed, Changes: e.Changes, Writer: e.Writer,
 	}
 	if e.For != (trace.Object{}) {
-		of := Object(e.For)
-		s.For = &of
-	}
-	if e.Writer != nil {
-		s.Writer = &Writer{e.Writer.Manager, e.Writer.Time}
-	}
-	for _, c := range e.Changes {
-		s.Changes = append(s.Changes, Change(c))
+		synced := Object(e.For)
+		s.For = &synced
 	}
 	return s
 }
 
-// stageNamed returns a stage before a sync, and whether there is one with this name.
+// stageNamed returns the stage of this name. It returns false if the name is unknown, or is not that of a stage before a sync.
 func stageNamed(name string) (trace.Stage, bool) {
 	for stage := trace.Wire; stage < trace.Sync; stage++ {
 		if stage.String() == name {
@@ -65,8 +49,8 @@ func stageNamed(name string) (trace.Stage, bool) {
 	return 0, false
 }
 
-// Events returns what a trace.Recorder got: the event of a stage, or the events of a sync, its writes and its end. It returns none for
-// another line, and for a stage that this program does not know.
+// Events converts the record to the events that a trace.Recorder got. A stage has one event. A sync has one for its start, one for each
+// write and one for its end. Other records have none, and neither has a stage that this program does not know.
 func (r *Record) Events() []trace.Event {
 	switch {
 	case r.Stage != nil:
@@ -84,16 +68,10 @@ func (s *Stage) events(at time.Time) []trace.Event {
 	}
 	e := trace.Event{
 		Time: at, Stage: stage, OneIn: max(s.OneIn, 1), Source: s.Source, Object: trace.Object(s.Object), Verb: s.Verb,
-		ResourceVersion: s.ResourceVersion,
+		ResourceVersion: s.ResourceVersion, Missed: s.Missed, Changes: s.Changes, Writer: s.Writer,
 	}
 	if s.For != nil {
 		e.For = trace.Object(*s.For)
-	}
-	if s.Writer != nil {
-		e.Writer = &trace.Writer{Manager: s.Writer.Manager, Time: s.Writer.Time}
-	}
-	for _, c := range s.Changes {
-		e.Changes = append(e.Changes, trace.Change(c))
 	}
 	return []trace.Event{e}
 }

@@ -51,6 +51,7 @@ func TestARecordingHasEachEventOfTheTrace(t *testing.T) {
 		{Time: at(0), Stage: trace.Wire, Source: "jobs.batch", Object: job, Verb: "Updated", ResourceVersion: "7"},
 		{Time: at(1), Stage: trace.Index, Source: "jobs.batch", Object: job, Verb: "Updated", ResourceVersion: "7",
 			Writer:  &trace.Writer{Manager: "kubectl", Time: at(0)},
+			Missed:  true,
 			Changes: []trace.Change{{Path: "status.active", Old: "1", New: "0"}, {Path: "metadata.labels"}}},
 		{Time: at(2), Stage: trace.Enqueue, Source: "mycronjob", Object: job, For: cron, Verb: "Updated", ResourceVersion: "7"},
 		{Time: at(3), Stage: trace.Sync, Source: "mycronjob", Object: cron, For: cron, Causes: causes, More: 2},

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -51,8 +52,8 @@ type writer struct {
 
 	queue   chan *Record
 	queued  atomic.Int64  // bytes of the decisions in queue
-	dropped atomic.Uint64 // syncs since the last line that says so
-	// droppedStages are the stages since that line.
+	dropped atomic.Uint64 // dropped syncs since the last line with this count
+	// droppedStages counts the dropped stages since that line.
 	droppedStages atomic.Uint64
 	overview      atomic.Pointer[func() any] // see SetOverview
 	stopped       chan struct{}
@@ -122,7 +123,7 @@ func (w *writer) drop(records int) {
 	count(Dropped, records)
 }
 
-// stop has the queue written, and returns when it is, after timeout at the latest: a disk may hang.
+// stop makes run write the queue. It returns when run has ended, after timeout at the latest: a disk may hang.
 func (w *writer) stop(timeout time.Duration) {
 	w.once.Do(func() { close(w.stopped) })
 	select {
@@ -156,16 +157,15 @@ func (w *writer) run(logger klog.Logger) {
 	}
 }
 
-// finish writes what is queued, and closes the file.
+// finish writes what is queued, and closes the file. After a failure, it counts the other records as dropped.
 func (w *writer) finish() error {
+	var err error
 	for {
 		select {
 		case r := <-w.queue:
-			if err := w.write(r); err != nil {
-				return err
-			}
+			err = errors.Join(err, w.write(r))
 		default:
-			err := w.flush()
+			err = errors.Join(err, w.flush())
 			if w.file != nil {
 				_ = w.file.Close() // All has been written.
 			}
@@ -212,14 +212,14 @@ func (w *writer) dropRecord(r *Record) {
 	}
 }
 
-// addOverview adds the overview of a moment to the member, if the file does not have it.
+// addOverview adds the current overview to the member, if it differs from the last one in the file.
 func (w *writer) addOverview(at time.Time) {
 	overview := w.overview.Load()
 	if overview == nil || w.file == nil {
 		return
 	}
 	text, err := json.Marshal((*overview)())
-	if err != nil || bytes.Equal(text, w.shown) { // A time may have a year that JSON has not.
+	if err != nil || bytes.Equal(text, w.shown) { // JSON cannot encode a time with some years.
 		return
 	}
 	w.shown = text
@@ -230,7 +230,7 @@ func (w *writer) add(line any) {
 	w.line.Reset()
 	encoder := json.NewEncoder(&w.line)
 	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(line); err != nil { // A time may have a year that JSON has not.
+	if err := encoder.Encode(line); err != nil { // JSON cannot encode a time with some years.
 		w.drop(1)
 		return
 	}
@@ -243,12 +243,13 @@ func (w *writer) flush() error {
 	if w.pending == 0 {
 		return nil
 	}
-	_ = w.packer.Close() // As above.
+	_ = w.packer.Close() // A bytes.Buffer takes everything.
 	n, err := w.file.Write(w.member.Bytes())
 	records := w.records
 	w.discard()
 	if err != nil {
-		_ = w.file.Truncate(w.size) // The file ends with a member that is complete, if that is possible.
+		_ = w.file.Truncate(w.size) // The file then ends with a complete member, unless Truncate fails too.
+		_ = w.file.Close()          // It has failed already.
 		w.fail(records)
 		return fmt.Errorf("write to the recording: %w", err)
 	}
@@ -267,14 +268,10 @@ func (w *writer) discard() {
 	w.pending, w.records = 0, 0
 }
 
+// fail drops records, and leaves the writer without a file until retryInterval has passed. The caller has closed the file.
 func (w *writer) fail(records int) {
-	if w.file != nil {
-		_ = w.file.Close() // It has failed already.
-	}
 	w.file, w.retryAt = nil, time.Now().Add(retryInterval)
-	if records > 0 {
-		w.drop(records)
-	}
+	w.drop(records)
 }
 
 // open begins the next file, with its header, and deletes the oldest files.
@@ -286,7 +283,6 @@ func (w *writer) open() error {
 	name := filepath.Join(w.dir, prefix+w.header.Time.Format(timeFormat)+suffix)
 	file, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
-		w.file = nil
 		w.fail(0)
 		return fmt.Errorf("begin a file of the recording: %w", err)
 	}

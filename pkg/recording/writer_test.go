@@ -108,6 +108,23 @@ func TestASlowDiskDropsRecords(t *testing.T) {
 	}
 }
 
+// A disk that fails while the operator ends: each record that was queued is counted.
+func TestTheLastRecordsAreCounted(t *testing.T) {
+	results := map[Result]int{}
+	SetObserver(func(result Result, records int) { results[result] += records })
+	defer observer.Store(nil)
+	limits := small
+	limits.memberSize = 1 // Each record is written at once.
+	w := newTestWriter(t, t.TempDir(), limits)
+	for _, name := range []string{"a", "b", "c"} {
+		w.put(record(name), false)
+	}
+	_ = w.file.Close() // Each write fails from now on.
+	if err := w.finish(); err == nil || results[Dropped] != 3 || len(w.queue) != 0 {
+		t.Errorf("error %v, results %v, %d records in the queue", err, results, len(w.queue))
+	}
+}
+
 func TestLargeDecisionsFillTheQueue(t *testing.T) {
 	limits := small
 	limits.queueSize = 100

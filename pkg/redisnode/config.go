@@ -5,6 +5,7 @@ package redisnode
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -38,7 +39,7 @@ func (n *Node) Directives(ctx context.Context, names []string) (map[string]strin
 	var values map[string]string
 	err := n.request(ctx, "CONFIG GET", func(client *redis.Client) error {
 		cmd := client.Do(ctx, args...)
-		if isNoConfig(cmd.Err()) {
+		if lacksCommand(cmd.Err()) {
 			return fmt.Errorf("CONFIG GET: %w", ErrNoConfig)
 		}
 		if cmd.Err() != nil {
@@ -71,7 +72,7 @@ func parseDirectives(answer any) (map[string]string, error) {
 	return values, nil
 }
 
-// SetDirective sets a directive until the node stops. If the node refuses the directive or its value, the error is a
+// SetDirective sets a directive until the node stops. If the node refuses CONFIG, the directive or its value, the error is a
 // RefusedDirectiveError: https://redis.io/docs/latest/commands/config-set/
 func (n *Node) SetDirective(ctx context.Context, name, value string) error {
 	return n.request(ctx, "CONFIG SET", func(client *redis.Client) error {
@@ -84,8 +85,8 @@ func (n *Node) SetDirective(ctx context.Context, name, value string) error {
 	})
 }
 
-// Announce sets the address that the node tells to the other nodes and to clients, until the node stops. With the port 0, it tells the port
-// on which it listens; so with tlsPort and busPort. All of them change together.
+// Announce sets the address that the node announces to other nodes and to clients, until the node stops. For a port of 0, the node
+// announces the port on which it listens. The IP and the ports change together.
 func (n *Node) Announce(ctx context.Context, ip string, port, tlsPort, busPort int) error {
 	return n.request(ctx, "CONFIG SET", func(client *redis.Client) error {
 		cmd := client.Do(ctx, "CONFIG", "SET", "cluster-announce-ip", ip, "cluster-announce-port", strconv.Itoa(port),
@@ -94,18 +95,18 @@ func (n *Node) Announce(ctx context.Context, ip string, port, tlsPort, busPort i
 	})
 }
 
-// temporary returns whether the node refuses all commands at this moment, or all commands of this connection.
+// temporary returns whether the node's state or this connection causes the error, and not the command.
 func temporary(err error) bool {
 	return slices.ContainsFunc([]string{"LOADING", "BUSY", "NOAUTH", "WRONGPASS", "MASTERDOWN", "ERR AUTH", "ERR max number of clients"},
 		func(prefix string) bool { return redis.HasErrorPrefix(err, prefix) })
 }
 
-// isNoConfig returns whether the error says that the node forbids CONFIG, or does not have it.
-func isNoConfig(err error) bool {
+// lacksCommand returns whether the error says that the node does not have a command, or forbids it.
+func lacksCommand(err error) bool {
 	return err != nil && (strings.Contains(err.Error(), "unknown command") || redis.HasErrorPrefix(err, "NOPERM"))
 }
 
-// reasonOf returns the reason of a refused directive, without the name of the directive and without arguments. An answer of a node is
+// reasonOf returns the reason in a node's answer. It drops the list of arguments, which contains the value. One answer is, for example,
 // "ERR CONFIG SET failed (possibly related to argument 'maxmemory') - argument must be a memory value".
 func reasonOf(answer string) string {
 	answer, _, _ = strings.Cut(answer, ", with args beginning with")
@@ -143,9 +144,13 @@ func cutWord(text string) (word, rest string, ok bool) {
 			quote = c
 		case quote != 0 && c == quote:
 			quote = 0
-		case c == '\\' && i+1 < len(text) && (quote == '"' || (quote == '\'' && text[i+1] == '\'')):
+		case quote == '\'' && strings.HasPrefix(text[i:], `\'`):
 			i++
-			b.WriteByte(text[i])
+			b.WriteByte('\'')
+		case quote == '"' && c == '\\' && i+1 < len(text):
+			char, length := unescape(text[i+1:])
+			i += length
+			b.WriteByte(char)
 		default:
 			b.WriteByte(c)
 		}
@@ -153,9 +158,34 @@ func cutWord(text string) (word, rest string, ok bool) {
 	return b.String(), "", quote == 0
 }
 
-// Quoted returns a value of Directives as one word of redis.conf with the same meaning.
+// unescape returns the character that text begins with after a backslash in double quotes, and its length in text:
+// https://github.com/redis/redis/blob/7.0.15/src/sds.c, sdssplitargs.
+func unescape(text string) (char byte, length int) {
+	if text[0] == 'x' && len(text) >= 3 {
+		if code, err := hex.DecodeString(text[1:3]); err == nil {
+			return code[0], 3
+		}
+	}
+	if i := strings.IndexByte("nrtba", text[0]); i >= 0 {
+		return "\n\r\t\b\a"[i], 1
+	}
+	return text[0], 1
+}
+
+// Quoted returns value in double quotes: one word of redis.conf with the same meaning. It is one line, whatever the value has.
 func Quoted(value string) string {
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(value) + `"`
+	var b strings.Builder
+	for _, c := range []byte(value) {
+		switch {
+		case c == '\\' || c == '"':
+			b.WriteString(`\` + string(c))
+		case c < ' ':
+			fmt.Fprintf(&b, `\x%02x`, c)
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return `"` + b.String() + `"`
 }
 
 // SameValue returns whether two values of a directive certainly mean the same. A node does not always return the text that was set: for
@@ -165,7 +195,7 @@ func SameValue(a, b string) bool {
 	if slices.EqualFunc(as, bs, sameWord) {
 		return true
 	}
-	// For client-output-buffer-limit, a node returns the limits of all classes. "pubsub 32mb 8mb 60" is one part of that value.
+	// A node returns client-output-buffer-limit for all classes. The other value may be a part of it, such as "pubsub 32mb 8mb 60".
 	short, long := as, bs
 	if len(short) > len(long) {
 		short, long = long, short
@@ -199,7 +229,7 @@ func sameFlags(a, b string) bool {
 	x, y := []byte(a), []byte(b)
 	slices.Sort(x)
 	slices.Sort(y)
-	upper := a != strings.ToLower(a) // The flags always include K or E. A word in lower case is no list of flags.
+	upper := a != strings.ToLower(a) // Flags have no effect without K or E. So a word in lower case is no list of flags.
 	return upper && slices.Equal(x, y) && len(slices.Compact(x)) == len(a)
 }
 

@@ -56,6 +56,17 @@ func TestDirectives(t *testing.T) {
 	}
 }
 
+// TestValueIsThatOfTheNode compares the values of two lines of redis.conf with those that a node reads from them.
+func TestValueIsThatOfTheNode(t *testing.T) {
+	escaped, value := `"\x41\x4\r\n\t\b\a\q \"\\ '"`, "two\nlines \\ \" \x01 é"
+	s := start(t, redistest.Config{Directives: []string{"masteruser " + escaped, "syslog-ident " + redisnode.Quoted(value)}})
+	values, err := s.Directives(t.Context(), []string{"masteruser", "syslog-ident"})
+	check(t, err)
+	if want := map[string]string{"masteruser": redisnode.Value(escaped), "syslog-ident": value}; !maps.Equal(values, want) {
+		t.Errorf("the node has %q, want %q", values, want)
+	}
+}
+
 func TestARestartChangesTheRunID(t *testing.T) {
 	s := start(t, redistest.Config{})
 	before := s.view(t).RunID
@@ -121,6 +132,7 @@ func TestValue(t *testing.T) {
 	for text, want := range map[string]string{
 		"100mb": "100mb", `""`: "", "": "", "''": "", " 3600  1\t300 100 ": "3600 1 300 100", `"{title} {port}"`: "{title} {port}",
 		`'a "b"'`: `a "b"`, `"a \"b\" \\"`: `a "b" \`, `'it\'s'`: "it's", `a"b`: `a"b`, `'a`: "'a", `a\b`: `a\b`, `pre"fix"`: "prefix",
+		`"\x41\x4\n\q\`: `"\x41\x4\n\q\`, `"\x41\x4\n\q"`: "Ax4\nq", `'\n'`: `\n`,
 	} {
 		got := redisnode.Value(text)
 		if got != want {

@@ -47,10 +47,7 @@ func (n *Node) DumpFunctions(ctx context.Context) (string, error) {
 // none of them and returns an error:
 // https://redis.io/docs/latest/commands/function-restore/
 func (n *Node) RestoreFunctions(ctx context.Context, dump string) error {
-	return n.request(ctx, "FUNCTION RESTORE", func(client *redis.Client) error {
-		cmd := client.Do(ctx, "FUNCTION", "RESTORE", dump)
-		return failed(cmd, cmd.Err())
-	})
+	return n.command(ctx, "FUNCTION", "RESTORE", dump)
 }
 
 // DeleteLibrary deletes a function library from the node. It returns no error if the node does not have the library:
@@ -65,17 +62,16 @@ func (n *Node) DeleteLibrary(ctx context.Context, name string) error {
 	})
 }
 
-// noFunctions returns whether the node refused a command of functions. The node is older than 7.0, or its configuration removes or
-// forbids the command.
-func noFunctions(cmd redis.Cmder) bool {
-	return cmd.Name() == "function" && cmd.Err() != nil &&
-		(strings.Contains(cmd.Err().Error(), "unknown command") || redis.HasErrorPrefix(cmd.Err(), "NOPERM"))
+// hidesFunctions returns whether the node does not list its functions. It is older than 7.0, its configuration removes FUNCTION, or an ACL
+// forbids it. Or it is a replica with replica-serve-stale-data no, and has no connection to its master.
+func hidesFunctions(cmd redis.Cmder) bool {
+	return cmd.Name() == "function" && (lacksCommand(cmd.Err()) || redis.HasErrorPrefix(cmd.Err(), "MASTERDOWN"))
 }
 
 var errLibraries = errors.New("FUNCTION LIST: malformed answer")
 
-// parseLibraries reads the answer to FUNCTION LIST. Its libraries and functions are in any order, so that parseLibraries sorts the
-// functions: https://redis.io/docs/latest/commands/function-list/
+// parseLibraries reads the answer to FUNCTION LIST. The libraries and functions are in any order, so parseLibraries sorts the functions:
+// https://redis.io/docs/latest/commands/function-list/
 func parseLibraries(answer any) (map[string]string, error) {
 	list, ok := answer.([]any)
 	if !ok {

@@ -10,10 +10,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -32,21 +32,6 @@ const (
 	bufferSize = 8 << 10
 )
 
-// Failover is the way in which a replica takes the place of its master.
-type Failover string
-
-// The ways of a failover, as of https://redis.io/docs/latest/commands/cluster-failover/
-const (
-	// Graceful makes the master accept no writes until the replica has them all. No write is lost.
-	Graceful Failover = ""
-	// Force needs the votes of the other masters, but not the master itself, which may be gone. The writes that have not reached the
-	// replica are lost.
-	Force Failover = "FORCE"
-	// Takeover needs no votes. It serves when most masters are gone. If two replicas take over at once, or the master is alive, two nodes
-	// own the slots for a while.
-	Takeover Failover = "TAKEOVER"
-)
-
 // SlotState is the state that SetSlots gives to a slot.
 type SlotState string
 
@@ -62,8 +47,8 @@ const (
 	SlotStable SlotState = "STABLE"
 )
 
-// ErrPassword is the error of a node whose password is another one, of a node that needs a password and got none, and of a node that got a
-// password and has none. The text says which of these it is.
+// ErrPassword is the error of a node that refuses the password, that needs one and got none, or that has none and got one. The text says
+// which case it is.
 var ErrPassword = errors.New("the password is refused")
 
 var errClosed = errors.New("the connection is closed")
@@ -81,6 +66,7 @@ type Node struct {
 	login    Login
 	readOnly bool          // see DialReadOnly
 	turn     chan struct{} // holds an element while a request runs
+	limit    atomic.Int64  // how many bytes the replies to the request may have
 
 	mu          sync.Mutex
 	client      *redis.Client // nil until the next request
@@ -152,14 +138,12 @@ func (n *Node) Connect(ctx context.Context) error {
 // returns no error.
 func (n *Node) View(ctx context.Context) (*View, error) {
 	var id, cluster, nodes, info, functions, directives *redis.Cmd
-	var keys *redis.IntCmd
 	loading := false
 	err := n.pipeline(ctx, "VIEW", func(p redis.Pipeliner) {
 		id = p.Do(ctx, "CLUSTER", "MYID")
 		cluster = p.Do(ctx, "CLUSTER", "INFO")
 		nodes = p.Do(ctx, "CLUSTER", "NODES")
-		info = p.Do(ctx, "INFO", "server", "replication", "persistence", "memory", "clients", "stats")
-		keys = p.DBSize(ctx)
+		info = p.Do(ctx, "INFO", "server", "replication", "persistence", "memory", "clients", "stats", "keyspace")
 		functions = p.Do(ctx, "FUNCTION", "LIST")
 		if n.login.TLS != (TLS{}) {
 			directives = p.Do(ctx, tlsDirectives...)
@@ -169,7 +153,7 @@ func (n *Node) View(ctx context.Context) (*View, error) {
 			loading = true
 			return nil
 		}
-		if noFunctions(cmd) || (cmd == redis.Cmder(directives) && isNoConfig(cmd.Err())) {
+		if hidesFunctions(cmd) || (cmd == redis.Cmder(directives) && lacksCommand(cmd.Err())) {
 			return nil
 		}
 		if cmd == redis.Cmder(info) && redis.HasErrorPrefix(cmd.Err(), "syntax error") { // Redis 6 accepts only one section.
@@ -185,7 +169,7 @@ func (n *Node) View(ctx context.Context) (*View, error) {
 		view.parseInfo(text(info))
 		return &View{Version: view.Version, Loading: true}, nil
 	}
-	view, err := parseView(text(id), text(cluster), text(nodes), text(info), keys.Val(), n.login.TLS != (TLS{}))
+	view, err := parseView(text(id), text(cluster), text(nodes), text(info), n.login.TLS != (TLS{}))
 	if err == nil && functions.Err() == nil {
 		view.Libraries, err = parseLibraries(functions.Val())
 	}
@@ -238,15 +222,6 @@ func (n *Node) AddSlots(ctx context.Context, slots Slots) error {
 // https://redis.io/docs/latest/commands/cluster-replicate/
 func (n *Node) Replicate(ctx context.Context, masterID string) error {
 	return n.cluster(ctx, "REPLICATE", masterID)
-}
-
-// Failover makes the node, a replica, take the place of its master. It returns before the failover has ended. If the failover does not
-// succeed, the node gives it up without an error.
-func (n *Node) Failover(ctx context.Context, how Failover) error {
-	if how == Graceful {
-		return n.cluster(ctx, "FAILOVER")
-	}
-	return n.cluster(ctx, "FAILOVER", string(how))
 }
 
 // SetSlots sets the state of slots in one round trip. SlotState says which node the ID belongs to. It returns the first error, but the
@@ -316,189 +291,3 @@ func (n *Node) Migrate(ctx context.Context, ip string, port int, login Login, ti
 		return failed(cmd, cmd.Err())
 	})
 }
-
-// cluster sends one command of CLUSTER.
-func (n *Node) cluster(ctx context.Context, command string, args ...any) error {
-	return n.request(ctx, "CLUSTER "+command, func(client *redis.Client) error {
-		cmd := client.Do(ctx, append([]any{"CLUSTER", command}, args...)...)
-		return failed(cmd, cmd.Err())
-	})
-}
-
-// pipeline sends the commands that add collects, and returns the first error that errorOf finds in one of them. For an Observer, they are
-// one request with the name command.
-func (n *Node) pipeline(ctx context.Context, command string, add func(redis.Pipeliner), errorOf func(redis.Cmder) error) error {
-	return n.send(ctx, command, (*redis.Client).Pipeline, add, errorOf)
-}
-
-// transaction is pipeline, but the node executes all commands or none, whenever the connection breaks.
-func (n *Node) transaction(ctx context.Context, command string, add func(redis.Pipeliner), errorOf func(redis.Cmder) error) error {
-	return n.send(ctx, command, (*redis.Client).TxPipeline, add, errorOf)
-}
-
-func (n *Node) send(
-	ctx context.Context, command string, begin func(*redis.Client) redis.Pipeliner, add func(redis.Pipeliner), errorOf func(redis.Cmder) error,
-) error {
-	return n.request(ctx, command, func(client *redis.Client) error {
-		p := begin(client)
-		add(p)
-		cmds, err := p.Exec(ctx)
-		answered := err == nil
-		for _, cmd := range cmds {
-			if err := failed(cmd, errorOf(cmd)); err != nil {
-				return err
-			}
-			answered = answered || cmd.Err() != nil
-		}
-		if answered {
-			return nil
-		}
-		// After a refused AUTH, go-redis sends no command and sets no error on the commands.
-		return failed(cmds[0], err)
-	})
-}
-
-// request waits for its turn, and calls do with the connection.
-func (n *Node) request(ctx context.Context, command string, do func(*redis.Client) error) error {
-	if n.readOnly && !slices.Contains(reads, command) {
-		return fmt.Errorf("%s: %w", command, ErrReadOnly)
-	}
-	select {
-	case n.turn <- struct{}{}:
-		defer func() { <-n.turn }()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	client, err := n.connection()
-	if err != nil {
-		return err
-	}
-	start := time.Now()
-	err = n.exchange(ctx, client, do)
-	observe(ctx, command, err, time.Since(start))
-	return err
-}
-
-// exchange calls do, and closes the client when ctx ends. While go-redis waits for an answer, it can stop at a deadline (with
-// ContextTimeoutEnabled), but not at a cancellation, and its error is not that of ctx. The next request opens another client.
-func (n *Node) exchange(ctx context.Context, client *redis.Client, do func(*redis.Client) error) error {
-	inTime := context.AfterFunc(ctx, func() { n.hangUp(client) })
-	err := do(client)
-	if inTime() && (err == nil || ctx.Err() == nil) {
-		return err
-	}
-	n.hangUp(client) // The function of AfterFunc may not have run yet.
-	if err != nil {
-		return ctx.Err()
-	}
-	return nil
-}
-
-func (n *Node) connection() (*redis.Client, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.closed {
-		return nil, errClosed
-	}
-	if n.client == nil {
-		options := n.options // NewClient writes defaults into its argument.
-		n.client = redis.NewClient(&options)
-	}
-	return n.client, nil
-}
-
-func (n *Node) hangUp(client *redis.Client) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.client == client {
-		n.client = nil
-		_ = client.Close() // As in Close.
-	}
-}
-
-// authenticate returns a function that logs in on a new connection. go-redis itself would send the password with HELLO, but a node
-// without a password accepts any password there.
-func authenticate(login Login) func(context.Context, *redis.Conn) error {
-	return func(ctx context.Context, conn *redis.Conn) error {
-		switch {
-		case login.Password == "":
-			return nil
-		case login.User == "":
-			return conn.Auth(ctx, login.Password).Err()
-		}
-		return conn.AuthACL(ctx, login.User, login.Password).Err()
-	}
-}
-
-// failed wraps the error of a command.
-func failed(cmd redis.Cmder, err error) error {
-	if err == nil {
-		return nil
-	}
-	if answer, ok := errors.AsType[redis.Error](err); ok {
-		err = refused(answer.Error())
-	}
-	return fmt.Errorf("%s: %w", strings.ToUpper(cmd.FullName()), err)
-}
-
-// refused turns an error answer of a node into an error.
-func refused(answer string) error {
-	switch {
-	case strings.HasPrefix(answer, "WRONGPASS "):
-		return fmt.Errorf("%w: the node has another one", ErrPassword)
-	case strings.HasPrefix(answer, "NOAUTH "):
-		return fmt.Errorf("%w: the node needs one and was given none", ErrPassword)
-	case strings.HasPrefix(answer, "ERR AUTH <password> called without any password"):
-		return fmt.Errorf("%w: the node has none and was given one", ErrPassword)
-	}
-	// A node with a renamed command quotes the arguments in its answer. These include the password of AUTH or MIGRATE.
-	answer, _, _ = strings.Cut(answer, ", with args beginning with")
-	return refusal(answer)
-}
-
-// refusal is an error answer of the node.
-type refusal string
-
-func (r refusal) Error() string { return string(r) }
-
-// dial connects, and returns a deadConn if it cannot. After an error of a dialer, go-redis dials in the background every second, answers
-// every request with that error until a dial succeeds, and writes a line to a log of its own.
-func (n *Node) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	conn, err := n.open(ctx)
-	if err != nil {
-		return deadConn{err: err}, nil //nolint:nilerr // Each read returns it.
-	}
-	return conn, nil
-}
-
-// open connects.
-func (n *Node) open(ctx context.Context) (net.Conn, error) {
-	conn, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "tcp", n.options.Addr)
-	if err == nil && n.login.TLS != (TLS{}) {
-		conn, err = n.handshake(ctx, conn, n.login.TLS)
-	}
-	if err != nil {
-		// go-redis unwraps the error of a new connection. The wrapping keeps the address in the text.
-		return nil, fmt.Errorf("connect: %w", err)
-	}
-	return conn, nil
-}
-
-// deadConn is a connection that could not be opened. Each read and write returns the error.
-type deadConn struct {
-	net.Conn // nil: go-redis calls only the methods below
-
-	err error
-}
-
-func (c deadConn) Read([]byte) (int, error)         { return 0, c.err }
-func (c deadConn) Write([]byte) (int, error)        { return 0, c.err }
-func (c deadConn) Close() error                     { return nil }
-func (c deadConn) LocalAddr() net.Addr              { return &net.TCPAddr{} }
-func (c deadConn) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
-func (c deadConn) SetDeadline(time.Time) error      { return nil }
-func (c deadConn) SetReadDeadline(time.Time) error  { return nil }
-func (c deadConn) SetWriteDeadline(time.Time) error { return nil }

@@ -247,7 +247,10 @@ func testMoveSlots(t *testing.T, servers []server) {
 
 func testGracefulFailover(t *testing.T, servers []server) {
 	master, replica := servers[0], servers[3]
-	keys, slots := master.view(t).Keys, myself(t, master.view(t)).Slots
+	keys, slots, history := master.view(t).Keys, myself(t, master.view(t)).Slots, master.view(t).History
+	if replicas := replica.view(t).History; replicas != history {
+		t.Errorf("the history of the master is %q, and that of its replica %q", history, replicas)
+	}
 	check(t, replica.Failover(t.Context(), redisnode.Graceful))
 	await(t, "the replica is master", []server{replica}, func(view *redisnode.View) bool {
 		return view.Master && view.Keys == keys && myself(t, view).Slots.Equal(slots)
@@ -258,6 +261,9 @@ func testGracefulFailover(t *testing.T, servers []server) {
 	})
 	await(t, "the offsets are the same", []server{master},
 		func(view *redisnode.View) bool { return view.Offset > 0 && view.Offset == replica.view(t).Offset })
+	if now := replica.view(t).History; now == history || now != master.view(t).History {
+		t.Errorf("the history was %q, and now is %q, and %q on the replica", history, now, master.view(t).History)
+	}
 }
 
 func testTakeover(t *testing.T, servers []server) {
@@ -473,8 +479,6 @@ func TestARedisThatIsTooOld(t *testing.T) {
 				answer = "*0\r\n"
 			case strings.HasPrefix(command, "INFO "):
 				answer = "-ERR syntax error\r\n"
-			case command == "dbsize":
-				answer = ":0\r\n"
 			}
 			_, _ = io.WriteString(client, answer)
 		}
@@ -631,7 +635,7 @@ func TestWire(t *testing.T) {
 					want = append(want, "auth "+password)
 				}
 				want = append(want, "CLUSTER MYID", "CLUSTER INFO", "CLUSTER NODES",
-					"INFO server replication persistence memory clients stats", "dbsize", "FUNCTION LIST")
+					"INFO server replication persistence memory clients stats keyspace", "FUNCTION LIST")
 				if got := sent(); !slices.Equal(got, want) {
 					t.Errorf("sent %q, want %q", got, want)
 				}

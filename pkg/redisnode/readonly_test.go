@@ -39,7 +39,7 @@ func TestAReadOnlyNodeSendsNoCommandThatChangesSomething(t *testing.T) {
 		"migrate": node.Migrate(ctx, "10.0.0.1", 6379, Login{}, time.Second, []string{"key"}), "restore": node.RestoreFunctions(ctx, "dump"),
 		"set": node.SetDirective(ctx, "maxmemory", "0"), "set user": node.SetUser(ctx, "app", nil), "save": node.SaveUsers(ctx),
 		"delete users": node.DeleteUsers(ctx, []string{"app"}), "end": node.EndConnections(ctx, "app"),
-		"delete library": node.DeleteLibrary(ctx, "library"),
+		"delete library": node.DeleteLibrary(ctx, "library"), "pause": node.PauseWrites(ctx, time.Second), "resume": node.ResumeWrites(ctx),
 	} {
 		if !errors.Is(err, ErrReadOnly) {
 			t.Errorf("%s: error %v", command, err)

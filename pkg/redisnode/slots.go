@@ -59,6 +59,9 @@ func NewSlots(slots ...int) Slots {
 	return normal(ranges)
 }
 
+// AllSlots returns all slots of a Redis Cluster.
+func AllSlots() Slots { return Slots{{0, SlotCount - 1}} }
+
 // SlotRange returns the slots from first to last, both included. It leaves out numbers below 0 and from SlotCount.
 func SlotRange(first, last int) Slots {
 	first, last = max(first, 0), min(last, SlotCount-1)

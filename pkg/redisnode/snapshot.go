@@ -111,7 +111,7 @@ func (s *snapshot) send(command []string) error {
 	return err
 }
 
-// line reads a line of an answer. An error answer is an error.
+// line reads a line of an answer. It returns an error answer as an error.
 func (s *snapshot) line() (string, error) {
 	line, err := s.in.ReadSlice('\n') // At most as long as the buffer.
 	if err != nil {

@@ -53,7 +53,10 @@ func TestSnapshot(t *testing.T) {
 			}
 
 			master.Kill()
-			await(t, "the replica has lost its master", []server{replica}, func(v *redisnode.View) bool { return !v.LinkUp })
+			for _, stale := range []string{"no", "yes"} { // With "no", the replica refuses most commands.
+				check(t, replica.SetDirective(t.Context(), "replica-serve-stale-data", stale))
+				await(t, "the replica has lost its master", []server{replica}, func(v *redisnode.View) bool { return !v.LinkUp && v.Keys == 1 })
+			}
 			if _, err := replica.Snapshot(t.Context()); err == nil || !strings.Contains(err.Error(), "SYNC: NOMASTERLINK") {
 				t.Errorf("a replica without its master: error %v", err)
 			}

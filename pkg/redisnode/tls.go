@@ -86,7 +86,7 @@ func (t TLS) Config() *tls.Config {
 // renewed one. It is limited, since the key of an old certificate may have leaked.
 const maxExpired = 30 * 24 * time.Hour
 
-// verify returns an ErrCertificate unless the first certificate is the pinned one, or is of the authorities and has the name.
+// verify returns an ErrCertificate unless the first certificate is the pinned one, or is signed by the authorities and has the name.
 func (t TLS) verify(chain []*x509.Certificate) error {
 	if Fingerprint(chain[0].Raw) == t.Pin {
 		return nil
@@ -127,10 +127,10 @@ func (n *Node) tlsState(cmd *redis.Cmd) *TLSState {
 	return state
 }
 
-// SwitchTLS sets whether replication and the cluster bus use TLS, and the port without TLS, 0 for none, until the node stops. The node
-// announces the port announcedBus of its bus, 0 for busPort. Redis derives what the node announces of its ports only when a directive about
-// that changes: hence the two that change nothing else. A node that does one of the three does all: the first alone would look like a
-// complete switch.
+// SwitchTLS sets whether replication and the cluster bus use TLS, and the port without TLS (0 for none), until the node stops.
+// announcedBus is the bus port that the node announces; 0 for busPort. Redis updates the announced ports only when a cluster-announce
+// directive changes: so SwitchTLS changes the announced bus port and changes it back. All commands are one transaction: the first alone
+// would look like a complete switch.
 func (n *Node) SwitchTLS(ctx context.Context, on bool, port, busPort, announcedBus int) error {
 	other := busPort
 	if announcedBus != 0 {
@@ -147,8 +147,8 @@ func (n *Node) SwitchTLS(ctx context.Context, on bool, port, busPort, announcedB
 	}, redis.Cmder.Err)
 }
 
-// ReloadCertificate makes the node read its certificate, its key and its CAs again, and closes the connection: the next one shows
-// which certificate the node serves then. If the node cannot use the files, it is a RefusedDirectiveError.
+// ReloadCertificate makes the node read its certificate, its key and its CAs again, and closes the connection: the next one shows which
+// certificate the node serves then. If the node cannot use the files, the error is a RefusedDirectiveError.
 func (n *Node) ReloadCertificate(ctx context.Context) error {
 	const file = "tls-cert-file"
 	values, err := n.Directives(ctx, []string{file})

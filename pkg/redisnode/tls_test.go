@@ -68,3 +68,9 @@ func TestVerifyCertificate(t *testing.T) {
 		})
 	}
 }
+
+// TestHangUpWithoutAConnection: if a context ends at the moment at which its command succeeds, the connection is closed before
+// ReloadCertificate closes it.
+func TestHangUpWithoutAConnection(*testing.T) {
+	Dial("127.0.0.1", 1, Login{}).hangUp(nil)
+}

@@ -112,14 +112,11 @@ func (n *Node) DeleteUsers(ctx context.Context, names []string) error {
 	if len(names) == 0 {
 		return nil
 	}
-	args := []any{"ACL", "DELUSER"}
+	var args []any
 	for _, name := range names {
 		args = append(args, name)
 	}
-	return n.request(ctx, "ACL DELUSER", func(client *redis.Client) error {
-		cmd := client.Do(ctx, args...)
-		return failed(cmd, cmd.Err())
-	})
+	return n.command(ctx, "ACL", "DELUSER", args...)
 }
 
 // EndConnections ends all connections of a user, also those of replicas that copy the data. It returns no error for a user that the node
@@ -136,8 +133,5 @@ func (n *Node) EndConnections(ctx context.Context, user string) error {
 
 // SaveUsers writes the users to the file of the directive aclfile: https://redis.io/docs/latest/commands/acl-save/
 func (n *Node) SaveUsers(ctx context.Context) error {
-	return n.request(ctx, "ACL SAVE", func(client *redis.Client) error {
-		cmd := client.Do(ctx, "ACL", "SAVE")
-		return failed(cmd, cmd.Err())
-	})
+	return n.command(ctx, "ACL", "SAVE")
 }

@@ -4,6 +4,7 @@
 package redisnode
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -18,8 +19,11 @@ type View struct {
 	ID string
 	// Version is the redis_version, such as "7.2.4".
 	Version string
-	// RunID is another one after each start of the server.
+	// RunID changes with each start of the server.
 	RunID string
+	// History names the writes that the node has: those of a master and its replicas have one name. A replica that takes over begins
+	// another history: the master_replid of https://redis.io/docs/latest/commands/info/
+	History string `json:",omitempty"`
 	// Loading says that the node still reads its data from the disk. It reports only its
 	// Version then: all other fields are zero.
 	Loading bool
@@ -30,7 +34,7 @@ type View struct {
 	Epoch int64
 	// Keys is how many keys the node holds, as a master or as a replica.
 	Keys int64
-	// Master says what the node is in the cluster, by its own line in Table.
+	// Master says whether the node is a master, by its own line in Table.
 	Master bool
 	// LinkUp says that a replica is connected to its master, and has all of its data except
 	// the latest writes. It is false for a master.
@@ -56,9 +60,8 @@ type View struct {
 	// Offset is how many bytes of its history a master has sent, or a replica has
 	// applied. Only offsets of one master and its replicas can be compared.
 	Offset int64
-	// Rewriting says that the node writes its append-only file anew. After a replica has
-	// got all of its master's data, none of that is on its disk until this is done, and it
-	// does not stop when it is asked to.
+	// Rewriting says that the node writes its append-only file anew. A replica that has just copied all of its master's data has none of
+	// it on its disk until the rewrite ends, and does not stop before, even when asked.
 	Rewriting bool
 	// WriteError says why the node may lose writes: the last write to its append-only
 	// file, the last rewrite of that file, or the last snapshot has failed, mostly
@@ -67,10 +70,10 @@ type View struct {
 	// Unwritten says that no key and no function was written or deleted since the node began
 	// its append-only file.
 	Unwritten bool
-	// Libraries are the libraries of functions that the node has, by name, each with a digest
-	// of all of it but its code. It is empty for a version without functions.
+	// Libraries are the libraries of functions that the node has, by name, each with a digest that leaves out its code. It is empty if the
+	// node does not list them.
 	Libraries map[string]string
-	// Table is a line for each node that this one knows. Its own is among them.
+	// Table has one Entry for each node that this node knows, itself included.
 	Table []Entry
 	// TLS is nil for a connection without TLS.
 	TLS *TLSState `json:",omitempty"`
@@ -88,17 +91,18 @@ type Stats struct {
 	// Commands is the number of commands that were processed, and Evicted the number of keys
 	// that were deleted because the limit was reached.
 	Commands, Evicted int64
-	// LastSave is when the last snapshot was written. The node takes its start for one.
+	// LastSave is when the last snapshot was written. Until the first one, it is the start of the node.
 	LastSave time.Time
 }
 
 // Entry is what one node knows of another one, or of itself: a line of CLUSTER NODES.
 type Entry struct {
 	ID string
-	// IP is "" for a node whose address is not known, and of Myself until it has
-	// learned its own from another node or from cluster-announce-ip.
+	// IP is "" if the address is not known. The node that was asked learns its own IP from another node or from cluster-announce-ip.
 	IP            string
 	Port, BusPort int
+	// Hostname is what the node announces as its cluster-announce-hostname; "" if it announces none. Needs Redis 7.0.
+	Hostname string `json:",omitempty"`
 	// Myself marks the entry of the node that was asked.
 	Myself bool
 	// Master is false for a replica, and for a node in a handshake, of which only the
@@ -113,7 +117,7 @@ type Entry struct {
 	MaybeFailed bool
 	// Failed is the flag "fail": most masters agreed that they cannot reach it.
 	Failed bool
-	// MasterID is of a replica the ID of its master, and "" for a master.
+	// MasterID is the ID of the master of a replica; "" for a master.
 	MasterID string
 	// Epoch is the config epoch: of two nodes that claim a slot, the higher one wins.
 	Epoch int64
@@ -121,17 +125,20 @@ type Entry struct {
 	Connected bool
 	// Slots is what the node owns. Only masters own slots.
 	Slots Slots
-	// Migrating and Importing are the open slots, each with the ID of the node that it
-	// goes to or comes from. A node reports only its own; nil if there are none.
+	// Migrating and Importing are the open slots, each with the ID of the node that it goes to or comes from. A node reports only its own
+	// open slots; nil if there are none.
 	Migrating, Importing map[int]string
 }
 
-// parseView makes a View of the answers to the commands in viewCommands. overTLS says that the node has a port for TLS, too.
-func parseView(id, cluster, nodes, info string, keys int64, overTLS bool) (*View, error) {
-	view := &View{ID: id, Keys: keys}
+// parseView makes a View of the answers to the commands of Node.View. overTLS says that the node has a port for TLS, too.
+func parseView(id, cluster, nodes, info string, overTLS bool) (*View, error) {
+	view := &View{ID: id}
 	view.parseInfo(info)
 	if view.Loading {
 		return &View{Version: view.Version, Loading: true}, nil
+	}
+	if !strings.Contains(info, "# Keyspace") { // Without it, the node would seem to have no keys.
+		return nil, errors.New("INFO: there is no section Keyspace")
 	}
 	for key, value := range fields(cluster) {
 		switch key {
@@ -173,8 +180,8 @@ func (v *View) asksElsewhere(masterID string, overTLS bool) bool {
 		return true
 	}
 	return slices.ContainsFunc(v.Table, func(e Entry) bool {
-		otherPort := !overTLS && v.MasterPort != 0 && e.Port != v.MasterPort && v.SharesIP(e)
-		return e.ID == masterID && !e.NoAddr && e.IP != "" && v.MasterIP != "" && (e.IP != v.MasterIP || otherPort)
+		return e.ID == masterID && !e.NoAddr && e.IP != "" && v.MasterIP != "" &&
+			(e.IP != v.MasterIP || (!overTLS && v.MasterPort != 0 && e.Port != v.MasterPort && v.SharesIP(e)))
 	})
 }
 
@@ -188,12 +195,15 @@ func (v *View) parseInfo(info string) {
 	linkUp, syncing, replica, down, masterIP, masterPort := false, false, false, int64(-1), "", 0
 	var masterOffset, replicaOffset int64
 	var base, size string // of the append-only file
+	var failed []string
 	for key, value := range fields(info) {
 		switch key {
 		case "redis_version":
 			v.Version = value
 		case "run_id":
 			v.RunID = value
+		case "master_replid":
+			v.History = value
 		case "loading":
 			v.Loading = value == "1"
 		case "role":
@@ -220,14 +230,16 @@ func (v *View) parseInfo(info string) {
 			v.Rewriting = v.Rewriting || value == "1"
 		case "aof_last_write_status", "aof_last_bgrewrite_status", "rdb_last_bgsave_status":
 			if value != "ok" {
-				v.addWriteError(key, value)
+				failed = append(failed, key+" is "+value)
 			}
+		case "db0": // A node of a cluster has no other database. The line is missing if there are no keys.
+			keys, _, _ := strings.Cut(strings.TrimPrefix(value, "keys="), ",")
+			v.Keys, _ = strconv.ParseInt(keys, 10, 64)
 		default:
 			v.Stats.set(key, value)
 		}
 	}
-	// A replica that has been restarted, and has not heard from its master yet, says
-	// that it is a master here, but not so in CLUSTER NODES.
+	// Until a restarted replica has heard from its master, INFO says that it is a master, but CLUSTER NODES does not.
 	v.LinkUp, v.Offset = false, masterOffset
 	if replica {
 		v.LinkUp, v.Syncing, v.Offset = linkUp && !syncing, syncing, replicaOffset
@@ -235,6 +247,7 @@ func (v *View) parseInfo(info string) {
 	}
 	v.LinkDown = time.Duration(down) * time.Second
 	v.Unwritten = base != "" && base == size
+	v.WriteError = strings.Join(failed, ", ")
 }
 
 // set reads a line of INFO. A version that lacks one leaves the field 0.
@@ -256,13 +269,6 @@ func (s *Stats) set(key, value string) {
 	}
 }
 
-func (v *View) addWriteError(key, value string) {
-	if v.WriteError != "" {
-		v.WriteError += ", "
-	}
-	v.WriteError += key + " is " + value
-}
-
 // fields yields the lines "key:value" of an INFO.
 func fields(info string) func(func(key, value string) bool) {
 	return func(yield func(key, value string) bool) {
@@ -275,10 +281,17 @@ func fields(info string) func(func(key, value string) bool) {
 	}
 }
 
+// maxEntries is how many nodes a Table may have: four times as many as a cluster may have.
+const maxEntries = 2000
+
 // parseTable reads the answer to CLUSTER NODES:
 // https://redis.io/docs/latest/commands/cluster-nodes/
 func parseTable(nodes string) ([]Entry, error) {
-	table := make([]Entry, 0, strings.Count(nodes, "\n"))
+	count := strings.Count(nodes, "\n")
+	if count > maxEntries {
+		return nil, fmt.Errorf("there are %d lines, more than %d", count, maxEntries)
+	}
+	table := make([]Entry, 0, count)
 	for line := range strings.Lines(nodes) {
 		line = strings.TrimRight(line, "\r\n")
 		if line == "" {
@@ -286,7 +299,7 @@ func parseTable(nodes string) ([]Entry, error) {
 		}
 		entry, err := parseEntry(line)
 		if err != nil {
-			return nil, fmt.Errorf("malformed line %q: %w", line, err)
+			return nil, fmt.Errorf("malformed line %.200q: %w", line, err)
 		}
 		table = append(table, entry)
 	}
@@ -322,25 +335,20 @@ func parseEntry(line string) (Entry, error) {
 // parseAddress reads "ip:port@busport", and what newer versions add after a comma: a
 // host name, and fields such as shard-id=…. The address is :0@0 if it is not known.
 func (e *Entry) parseAddress(text string) error {
-	address, _, _ := strings.Cut(text, ",")
+	address, rest, _ := strings.Cut(text, ",")
+	hostname, _, _ := strings.Cut(rest, ",")
 	address, bus, hasBus := strings.Cut(address, "@")
 	colon := strings.LastIndexByte(address, ':') // Redis writes no brackets around IPv6.
-	if colon < 0 || !hasBus {
-		return fmt.Errorf("%q is no ip:port@busport", text)
-	}
 	port, err := strconv.ParseUint(address[colon+1:], 10, 16)
-	if err != nil {
+	busPort, busErr := strconv.ParseUint(bus, 10, 16)
+	if colon < 0 || !hasBus || err != nil || busErr != nil {
 		return fmt.Errorf("%q is no ip:port@busport", text)
 	}
-	busPort, err := strconv.ParseUint(bus, 10, 16)
-	if err != nil {
-		return fmt.Errorf("%q is no ip:port@busport", text)
-	}
-	e.IP, e.Port, e.BusPort = address[:colon], int(port), int(busPort)
+	e.IP, e.Port, e.BusPort, e.Hostname = address[:colon], int(port), int(busPort), hostname
 	return nil
 }
 
-// parseFlags reads "myself,master". Flags that no field is for say nothing.
+// parseFlags reads "myself,master". It ignores flags without a field.
 func (e *Entry) parseFlags(text string) {
 	for flag := range strings.SplitSeq(text, ",") {
 		switch flag {

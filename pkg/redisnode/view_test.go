@@ -24,7 +24,7 @@ func TestParseTable(t *testing.T) {
 	}{
 		"7.0: a replica with a host name": {
 			idA + " 127.0.0.1:30004@31004,hostname4 slave " + idB + " 0 1426238317239 4 connected",
-			Entry{ID: idA, IP: "127.0.0.1", Port: 30004, BusPort: 31004, MasterID: idB, Epoch: 4, Connected: true},
+			Entry{ID: idA, IP: "127.0.0.1", Port: 30004, BusPort: 31004, Hostname: "hostname4", MasterID: idB, Epoch: 4, Connected: true},
 		},
 		"7.0: a master with ranges and slots, and no host name": {
 			idB + " 127.0.0.1:30002@31002 master - 0 1426238316232 2 disconnected 5461-10922 11000 16383",
@@ -38,6 +38,13 @@ func TestParseTable(t *testing.T) {
 			Entry{
 				ID: idA, IP: "10.244.0.7", Port: 6379, BusPort: 16379, Myself: true, Master: true,
 				Epoch: 1, Connected: true, Slots: Slots{{0, 5460}},
+			},
+		},
+		"7.2: further fields after the host name": {
+			idA + " 10.244.0.7:6379@16379,a.example.com,shard-id=69bc myself,master - 0 0 1 connected",
+			Entry{
+				ID: idA, IP: "10.244.0.7", Port: 6379, BusPort: 16379, Hostname: "a.example.com", Myself: true, Master: true,
+				Epoch: 1, Connected: true,
 			},
 		},
 		"IPv6": {
@@ -122,7 +129,7 @@ const info = "# Server\r\nredis_version:7.0.15\r\nos:Linux 6.1\r\n\r\n# Persiste
 	"master_link_status:up\r\nmaster_sync_in_progress:0\r\nslave_repl_offset:77\r\n" +
 	"master_repl_offset:88\r\n\r\n# Memory\r\nused_memory:1048576\r\nused_memory_rss:2097152\r\nmaxmemory:4194304\r\n" +
 	"\r\n# Clients\r\nconnected_clients:3\r\n\r\n# Stats\r\ntotal_commands_processed:1234\r\nevicted_keys:5\r\n" +
-	"rdb_last_save_time:1763900000\r\n"
+	"rdb_last_save_time:1763900000\r\n\r\n# Keyspace\r\ndb0:keys=5,expires=2,avg_ttl=7\r\n"
 
 const (
 	clusterInfo = "cluster_state:ok\r\ncluster_slots_assigned:16384\r\ncluster_current_epoch:6\r\ncluster_my_epoch:2\r\n"
@@ -205,6 +212,10 @@ func TestParseView(t *testing.T) {
 			replace: []string{"loading:0", "loading:1"},
 			change:  func(v *View) { *v = View{Version: "7.0.15", Loading: true} },
 		},
+		"no keys": {
+			replace: []string{"db0:keys=5,expires=2,avg_ttl=7\r\n", ""},
+			change:  func(v *View) { v.Keys = 0 },
+		},
 		"nothing was ever written": {
 			replace: []string{"loading:0", "loading:0\r\naof_current_size:89\r\naof_base_size:89"},
 			change:  func(v *View) { v.Unwritten = true },
@@ -243,7 +254,7 @@ func TestParseView(t *testing.T) {
 			if test.replace != nil {
 				text = strings.NewReplacer(test.replace...).Replace(info)
 			}
-			got, err := parseView(idA, cluster, nodes, text, 5, test.overTLS)
+			got, err := parseView(idA, cluster, nodes, text, test.overTLS)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -262,12 +273,21 @@ func TestParseView(t *testing.T) {
 		"a malformed line":   {clusterInfo, "words\n"},
 		"no line of its own": {clusterInfo, strings.ReplaceAll(masterLine, "myself,", "")},
 		"an empty table":     {clusterInfo, ""},
+		"a long table":       {clusterInfo, masterLine + strings.Repeat("\n", maxEntries)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if view, err := parseView(idA, test.cluster, test.nodes, info, 5, false); err == nil {
+			if view, err := parseView(idA, test.cluster, test.nodes, info, false); err == nil {
 				t.Errorf("got %+v", view)
 			}
 		})
+	}
+}
+
+// TestParseViewWithoutKeys fails if the answer to INFO does not say how many keys there are: the node would seem to be empty.
+func TestParseViewWithoutKeys(t *testing.T) {
+	text, _, _ := strings.Cut(info, "# Keyspace")
+	if view, err := parseView(idA, clusterInfo, masterLine, text, false); err == nil {
+		t.Errorf("got %+v", view)
 	}
 }
 
@@ -308,7 +328,7 @@ func BenchmarkParseView(b *testing.B) {
 		b.Run(fmt.Sprintf("%d nodes", count), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := parseView(idA, clusterInfo, nodes.String(), info, 5, false); err != nil {
+				if _, err := parseView(idA, clusterInfo, nodes.String(), info, false); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -16,11 +16,11 @@ import (
 	"github.com/glassback/glassback/pkg/recording"
 )
 
-// Result is what -o json and -o yaml print. Under the name of the schema the meaning of a field does not change, and fields are only added.
+// Result is the output of -o json and -o yaml. Under the same schema name, the meaning of a field never changes, and fields are only added.
 type Result struct {
 	Schema  string `json:"schema"`
 	Version string `json:"version"` // of this program
-	// Recorded are the versions of the operators that recorded.
+	// Recorded are the versions of the operators that made the recordings.
 	Recorded []string `json:"recorded"`
 	// From and To are the times of the first and of the last sync. Syncs counts all of them, also those that ended before a decision.
 	From  time.Time `json:"from,omitzero"`
@@ -54,7 +54,7 @@ type Place struct {
 	Line int    `json:"line"`
 }
 
-// Decision is one decision that is not the same.
+// Decision is one decision whose plan differs, or cannot be compared.
 type Decision struct {
 	Place
 
@@ -151,7 +151,7 @@ func (r *Result) count(kind, policy string) *Count {
 	return r.counts[key]
 }
 
-// sort sets Counts, and brings all into the order of the output.
+// sort sets Counts, and sorts all results for the output.
 func (r *Result) sort() {
 	for _, count := range r.counts {
 		r.Counts = append(r.Counts, *count)

@@ -1,8 +1,8 @@
 // Copyright The Glassback Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package replay is glassback replay: it runs decide of this program on what an operator recorded with --record, and prints where the plans
-// differ. It needs no cluster.
+// Package replay implements the command glassback replay. It runs decide of this program on what an operator recorded with --record, and
+// prints where the plans differ. It needs no cluster.
 package replay
 
 import (
@@ -25,7 +25,7 @@ import (
 	"github.com/glassback/glassback/pkg/version"
 )
 
-// Kinds are those whose decisions can be replayed.
+// Kinds are the kinds whose decisions can be replayed.
 var Kinds = []recording.Kind{
 	apiexamplea.Decisions, application.Decisions, ecsinstance.Decisions, mycronjob.Decisions, rediscluster.Decisions,
 }
@@ -103,7 +103,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return command.OK
 }
 
-// replay decides again on all records of the files. The error is that of the first file that cannot be read; the other files are read.
+// replay decides again on all records of the files. The error joins the errors of all files that cannot be read; the other files are read.
 func replay(ctx context.Context, files []string) (*Result, error) {
 	result := newResult(version.Version())
 	var failure error
@@ -131,7 +131,8 @@ func kindOf(name string) *recording.Kind {
 	return nil
 }
 
-// decide returns the plan of this program for a record. A panic is an error: the exit code of a process that panics is differs.
+// decide returns the plan of this program for a record. It returns a panic as an error: a panic would end the process with the code 2,
+// which means differs.
 func decide(kind *recording.Kind, r *recording.Record) (plan []byte, err error) {
 	defer func() {
 		if panicked := recover(); panicked != nil {

@@ -40,13 +40,13 @@ type Config[T Object, S any] struct {
 	Kind, Resource string
 	// Fields returns the status of an object, and its conditions.
 	Fields func(T) (status *S, conditions []metav1.Condition)
-	// Calm are the reasons for which transitions sends no warning.
-	Calm []string
+	// NoWarning are the reasons for which transitions sends no warning.
+	NoWarning []string
 	// MinorEvery is the shortest time from one write of a status to a write of minor changes; 0 delays no write.
 	MinorEvery time.Duration
-	// Major returns a status without the fields whose changes are minor, such as numbers and messages. It must not
+	// WithoutMinor returns a status without the fields whose changes are minor, such as numbers and messages. It must not
 	// write to the slices and pointers of its argument. It is used only with MinorEvery.
-	Major func(S) S
+	WithoutMinor func(S) S
 	// Wrote is called after each write, unless it is nil. after has the new status.
 	Wrote func(before, after T)
 
@@ -63,6 +63,7 @@ type Writer[T Object, S any] struct {
 	Config[T, S]
 	client func(namespace string) Client[T]
 	times  sync.Map // of the last write, by cache.ObjectName
+	pruned sync.Map // see isWritten, by cache.ObjectName
 }
 
 // NewWriter returns a Writer that writes with client.
@@ -87,8 +88,7 @@ func (w *Writer[T, S]) Report(ctx context.Context, object T, status S) (time.Dur
 // copy of object with the status and the resourceVersion that the API server stores. A conflict says that the cache
 // was stale, and NotFound that the object no longer exists. It does not change object.
 func (w *Writer[T, S]) Write(ctx context.Context, object T, status S) (T, error) {
-	before, conditions := w.Fields(object)
-	if equality.Semantic.DeepEqual(*before, status) {
+	if w.isWritten(object, status) {
 		return object, nil
 	}
 	changed := object.DeepCopyObject().(T)
@@ -104,15 +104,31 @@ func (w *Writer[T, S]) Write(ctx context.Context, object T, status S) (T, error)
 	}
 	w.Written.Record(key, "update "+w.Resource+"/status", w.Store, updated)
 	klog.FromContext(ctx).V(2).Info("Updated status", "resourceVersion", updated.GetResourceVersion())
+	_, conditions := w.Fields(object)
 	_, now := w.Fields(changed)
-	transitions(w.Recorder, object, conditions, now, w.Calm...)
+	transitions(w.Recorder, object, conditions, now, w.NoWarning...)
 	if w.Wrote != nil {
 		w.Wrote(object, changed)
 	}
 	stored, _ := w.Fields(updated)
+	w.pruned.Delete(key)
+	if !equality.Semantic.DeepEqual(*stored, status) {
+		w.pruned.Store(key, [2]S{*stored, status})
+	}
 	*after = *stored
 	changed.SetResourceVersion(updated.GetResourceVersion())
 	return changed, nil
+}
+
+// isWritten returns whether object has status, or has what the API server made of status when it was written last: a
+// CustomResourceDefinition of an earlier version prunes fields that it does not have.
+func (w *Writer[T, S]) isWritten(object T, status S) bool {
+	before, _ := w.Fields(object)
+	if equality.Semantic.DeepEqual(*before, status) {
+		return true
+	}
+	pruned, ok := w.pruned.Load(cache.MetaObjectToName(object))
+	return ok && equality.Semantic.DeepEqual(pruned, [2]S{*before, status})
 }
 
 // Preview adds the write that Write would make to a plan, and makes none.
@@ -126,8 +142,11 @@ func (w *Writer[T, S]) Preview(object T, status S, plan *preview.Plan) error {
 	return err
 }
 
-// Forget drops the time of the last write. Call it when the object no longer exists.
-func (w *Writer[T, S]) Forget(key cache.ObjectName) { w.times.Delete(key) }
+// Forget drops what is known of the last write. Call it when the object no longer exists.
+func (w *Writer[T, S]) Forget(key cache.ObjectName) {
+	w.times.Delete(key)
+	w.pruned.Delete(key)
+}
 
 // delay returns how long the write of status must wait; 0 if it is due, or if nothing changed.
 func (w *Writer[T, S]) delay(object T, status S) time.Duration {
@@ -137,8 +156,8 @@ func (w *Writer[T, S]) delay(object T, status S) time.Duration {
 	}
 	wait := w.MinorEvery - w.Clock.Since(wrote.(time.Time))
 	before, _ := w.Fields(object)
-	if wait <= 0 || equality.Semantic.DeepEqual(*before, status) ||
-		!equality.Semantic.DeepEqual(w.Major(*before), w.Major(status)) {
+	if wait <= 0 || w.isWritten(object, status) ||
+		!equality.Semantic.DeepEqual(w.WithoutMinor(*before), w.WithoutMinor(status)) {
 		return 0
 	}
 	return wait

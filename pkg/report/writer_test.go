@@ -29,6 +29,7 @@ type fixture struct {
 	events   *record.FakeRecorder
 	requests []*v1.ApiExampleA
 	err      error // the API server's answer
+	prunes   bool  // whether the API server drops greetings
 	wrote    [][2]*v1.ApiExampleA
 }
 
@@ -38,6 +39,9 @@ func (f *fixture) UpdateStatus(_ context.Context, object *v1.ApiExampleA, option
 	}
 	stored := object.DeepCopy()
 	stored.ResourceVersion += "0"
+	if f.prunes {
+		stored.Status.Greeting = ""
+	}
 	return stored, nil
 }
 
@@ -51,7 +55,7 @@ func newFixture() *fixture {
 			return &e.Status, e.Status.Conditions
 		},
 		MinorEvery: 10 * time.Second,
-		Major: func(status v1.ApiExampleAStatus) v1.ApiExampleAStatus {
+		WithoutMinor: func(status v1.ApiExampleAStatus) v1.ApiExampleAStatus {
 			status.Greeting, status.Conditions = "", WithoutMessages(status.Conditions)
 			return status
 		},
@@ -140,6 +144,55 @@ func TestWrite(t *testing.T) {
 				t.Errorf("%d requests of Report, want %d", len(again.requests), test.requests)
 			}
 		})
+	}
+}
+
+// The CustomResourceDefinition of the cluster is older, and has no greeting. A status is sent again only if the object or the status has
+// changed.
+func TestAFieldThatTheAPIServerPrunesIsWrittenOnce(t *testing.T) {
+	f, e := newFixture(), object()
+	f.prunes = true
+	for _, step := range []struct {
+		says     string
+		status   v1.ApiExampleAStatus
+		change   func()
+		requests int
+	}{
+		{says: "the first status", status: ready("Done", "1"), requests: 1},
+		{says: "the same", status: ready("Done", "1")},
+		{says: "another greeting", status: ready("Done", "2"), requests: 1},
+		{says: "the same once more", status: ready("Done", "2")},
+		{says: "the object has changed", status: ready("Done", "2"), change: func() { e.Status = v1.ApiExampleAStatus{} }, requests: 1},
+		{says: "nothing is pruned any more", status: ready("Done", "3"), change: func() { f.prunes = false }, requests: 1},
+		{says: "nothing has changed", status: ready("Done", "3")},
+		{says: "the first status again", status: ready("Done", "1"), requests: 1},
+		{says: "the object is gone", status: ready("Done", "1"), change: func() { f.Forget(cache.MetaObjectToName(e)) }},
+	} {
+		t.Run(step.says, func(t *testing.T) {
+			f.clock.SetTime(f.clock.Now().Add(time.Minute))
+			if step.change != nil {
+				step.change()
+			}
+			f.requests = nil
+			for range 2 {
+				wait, err := f.Report(t.Context(), e, step.status)
+				if err != nil || wait != 0 {
+					t.Errorf("wait %s, error %v", wait, err)
+				}
+				if len(f.requests) > 0 {
+					e.Status = step.status
+					if f.prunes {
+						e.Status.Greeting = ""
+					}
+				}
+			}
+			if len(f.requests) != step.requests {
+				t.Errorf("%d requests, want %d", len(f.requests), step.requests)
+			}
+		})
+	}
+	if _, kept := f.pruned.Load(cache.MetaObjectToName(e)); kept {
+		t.Error("the Writer remembers an object that is gone")
 	}
 }
 

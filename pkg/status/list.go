@@ -9,74 +9,36 @@ import (
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
-	ecsv1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
-	appv1 "github.com/glassback/glassback/pkg/apis/app/v1"
-	mcjv1 "github.com/glassback/glassback/pkg/apis/batch/v1"
-	groupav1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
-	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
+	"github.com/glassback/glassback/pkg/metrics"
 )
 
 // kind is one of the five kinds.
 type kind struct {
 	name, short string
-	list        func(context.Context, versioned.Interface, string) ([]item, error)
-}
-
-// item is an object with its conditions.
-type item struct {
-	metav1.Object
-
-	conditions []metav1.Condition
-}
-
-// items returns the elements of a list as items.
-func items[T any](all []T, itemOf func(*T) item) []item {
-	found := make([]item, len(all))
-	for i := range all {
-		found[i] = itemOf(&all[i])
-	}
-	return found
+	list        func(ctx context.Context, client versioned.Interface, namespace string) (runtime.Object, error)
 }
 
 // kinds are all kinds.
 var kinds = []kind{
-	{"ApiExampleA", "aea", func(ctx context.Context, client versioned.Interface, namespace string) ([]item, error) {
-		found, err := client.GroupaV1().ApiExampleAs(namespace).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return nil, err
-		}
-		return items(found.Items, func(o *groupav1.ApiExampleA) item { return item{o, o.Status.Conditions} }), nil
+	{"ApiExampleA", "aea", func(ctx context.Context, client versioned.Interface, namespace string) (runtime.Object, error) {
+		return client.GroupaV1().ApiExampleAs(namespace).List(ctx, metav1.ListOptions{})
 	}},
-	{"Application", "app", func(ctx context.Context, client versioned.Interface, namespace string) ([]item, error) {
-		found, err := client.AppV1().Applications(namespace).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return nil, err
-		}
-		return items(found.Items, func(o *appv1.Application) item { return item{o, o.Status.Conditions} }), nil
+	{"Application", "app", func(ctx context.Context, client versioned.Interface, namespace string) (runtime.Object, error) {
+		return client.AppV1().Applications(namespace).List(ctx, metav1.ListOptions{})
 	}},
-	{"MyCronJob", "mcj", func(ctx context.Context, client versioned.Interface, namespace string) ([]item, error) {
-		found, err := client.BatchV1().MyCronJobs(namespace).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return nil, err
-		}
-		return items(found.Items, func(o *mcjv1.MyCronJob) item { return item{o, o.Status.Conditions} }), nil
+	{"MyCronJob", "mcj", func(ctx context.Context, client versioned.Interface, namespace string) (runtime.Object, error) {
+		return client.BatchV1().MyCronJobs(namespace).List(ctx, metav1.ListOptions{})
 	}},
-	{"RedisCluster", "rdc", func(ctx context.Context, client versioned.Interface, namespace string) ([]item, error) {
-		found, err := client.RedisV1().RedisClusters(namespace).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return nil, err
-		}
-		return items(found.Items, func(o *redisv1.RedisCluster) item { return item{o, o.Status.Conditions} }), nil
+	{"RedisCluster", "rdc", func(ctx context.Context, client versioned.Interface, namespace string) (runtime.Object, error) {
+		return client.RedisV1().RedisClusters(namespace).List(ctx, metav1.ListOptions{})
 	}},
-	{"ECSInstance", "ecs", func(ctx context.Context, client versioned.Interface, namespace string) ([]item, error) {
-		found, err := client.AlibabacloudV1alpha1().ECSInstances(namespace).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return nil, err
-		}
-		return items(found.Items, func(o *ecsv1alpha1.ECSInstance) item { return item{o, o.Status.Conditions} }), nil
+	{"ECSInstance", "ecs", func(ctx context.Context, client versioned.Interface, namespace string) (runtime.Object, error) {
+		return client.AlibabacloudV1alpha1().ECSInstances(namespace).List(ctx, metav1.ListOptions{})
 	}},
 }
 
@@ -89,11 +51,14 @@ func list(ctx context.Context, client versioned.Interface, namespace string) ([]
 		if apierrors.IsNotFound(err) {
 			continue
 		}
+		if err == nil {
+			err = meta.EachListItem(found, func(o runtime.Object) error {
+				objects = append(objects, objectOf(k.name, k.short, o.(metav1.Object), metrics.ConditionsOf[k.name](o)))
+				return nil
+			})
+		}
 		if err != nil {
 			return nil, fmt.Errorf("list objects of the kind %s: %w", k.name, err)
-		}
-		for _, o := range found {
-			objects = append(objects, objectOf(k.name, k.short, o, o.conditions))
 		}
 	}
 	slices.SortFunc(objects, compare)

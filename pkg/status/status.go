@@ -57,9 +57,7 @@ func (o *settings) flags() *pflag.FlagSet {
 		"namespace of the objects (default: that of the kubeconfig's context, or \"default\")")
 	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "list the objects of all namespaces")
 	command.AddOutput(flags, &o.output, command.Text, command.Wide, command.JSON, command.YAML)
-	flags.StringVar(&o.cluster.Kubeconfig, "kubeconfig", "", "file that says how to reach the cluster (default: as for kubectl)")
-	flags.StringVar(&o.cluster.Context, "context", "", "context of the kubeconfig (default: its current one)")
-	flags.StringVar(&o.cluster.Master, "master", "", "URL of the API server; overrides the one in the kubeconfig")
+	o.cluster.Add(flags, "file that says how to reach the cluster (default: as for kubectl)")
 	flags.StringVar(&o.operatorNamespace, "operator-namespace", "",
 		"namespace of the operator's Lease (default: that of this Pod, or "+command.DefaultNamespace+")")
 	flags.StringVar(&o.leaseName, "leader-elect-resource-name", command.DefaultLease, "name of the operator's Lease")

@@ -9,12 +9,12 @@
 //	└──────── pkg/pipeline ───────┘   └────── pkg/loop ───────────┘
 //
 // The Recorder keeps the newest events of all objects in a ring, and the newest events of each object in its Life. Both have a fixed size.
-// The Recorder never blocks a stage: a slow subscriber loses events, and gets their number. A nil *Recorder is valid and records nothing.
+// The Recorder never blocks a stage: a slow reader misses events, and learns how many. A nil *Recorder is valid and records nothing.
 //
-// Recording takes some hundred nanoseconds an event. If there are too many changes, the Recorder records only some of them, but each of
-// these at all stages: a stage calls Wants first. Syncs, their writes and their results are always recorded.
+// Recording takes some hundred nanoseconds an event. If there are too many changes, the Recorder samples them: it records a change at all
+// stages or at none, and a stage calls Wants first. Syncs, their writes and their results are always recorded.
 //
-// Events and causes contain names, versions and field paths. Of values they contain those that package changes shows: numbers, states and
-// short texts of typed fields, and nothing of a Secret. The text of an error is the one that the sync returned. A sync must keep secrets
-// out of its errors, as out of a log.
+// Events and causes contain names, versions and field paths. They contain only values that package changes shows: numbers, states and
+// short texts of typed fields, and no values of a Secret. The text of an error is the one that the sync returned. A sync must keep secrets
+// out of its errors, just as out of the log.
 package trace

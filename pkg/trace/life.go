@@ -12,10 +12,10 @@ import (
 const (
 	maxLives     = 256 // objects with the newest events
 	maxLifeSteps = 128 // events of each object
-	trimmed      = 32  // events that are dropped at once, since each time moves the others
+	trimmed      = 32  // events of an object that are dropped at once, since each drop moves the remaining events
 )
 
-// lives holds the newest events of each object. A Recorder guards it.
+// lives holds the newest events of each object. Recorder.mu guards it.
 type lives struct {
 	byObject map[Object]*list.Element // of *life
 	recent   *list.List               // of *life; the object of the newest event is in front
@@ -32,8 +32,8 @@ func newLives() lives {
 	return lives{byObject: map[Object]*list.Element{}, recent: list.New()}
 }
 
-// add adds e to the lives of its objects. An Enqueue is only in the life of the object that is the cause: the life of the synced object has
-// it among the causes of the sync.
+// add adds e to the lives of its objects. It adds an Enqueue only to the life of the object that is the cause: in the life of the synced
+// object, the Sync lists that cause.
 func (l *lives) add(e *Event) {
 	if e.Name != "" {
 		l.file(e.Object, e)
@@ -66,13 +66,13 @@ func (l *life) add(e *Event) {
 	}
 }
 
-// quiet reports whether two events are a sync whose only cause was a timer, and that wrote nothing and had no error.
+// quiet reports whether two events are the Sync and the Done of one sync that had a timer as its only cause, no write and no error.
 func quiet(two []Event) bool {
 	began, ended := &two[0], &two[1]
 	return began.Stage == Sync && ended.Stage == Done && ended.Err == "" && len(began.Causes) == 1 && began.Causes[0].Verb == VerbAfter
 }
 
-// open begins the life of o. If there are maxLives, it drops the one whose newest event is the oldest.
+// open begins the life of o. If there are maxLives already, it drops the life that got no event for the longest time.
 func (l *lives) open(o Object) *list.Element {
 	if l.recent.Len() >= maxLives {
 		last := l.recent.Back()
@@ -84,7 +84,7 @@ func (l *lives) open(o Object) *list.Element {
 	return element
 }
 
-// get returns a copy of the events of o, and whether older ones were dropped.
+// get returns a copy of the events of o, and whether older events were dropped.
 func (l *lives) get(o Object) (events []Event, forgotten bool) {
 	element := l.byObject[o]
 	if element == nil {

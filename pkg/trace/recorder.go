@@ -9,25 +9,22 @@ import (
 	"time"
 )
 
-// Recorder keeps the newest events and passes each on to its subscribers. It is safe for concurrent use. A nil *Recorder records nothing.
+// Recorder keeps the newest events, and passes each event to its observers. It is safe for concurrent use. A nil *Recorder records nothing.
 type Recorder struct {
 	sampling sampler
 	observe  []func(Event)
 	every    func(Event) // gets the events of all stages; nil for none
 	keeps    bool        // false if only observe and every get events
 
-	mu          sync.Mutex
-	ring        []Event // ring[(seq-1)%len] holds event seq
-	last        uint64  // Seq of the newest event; 0 before the first
-	lives       lives
-	subscribers map[*Subscription]struct{}
+	mu    sync.Mutex
+	ring  []Event // ring[(seq-1)%len] holds event seq
+	last  uint64  // Seq of the newest event; 0 before the first
+	lives lives
 }
 
 // NewRecorder returns a Recorder that keeps the newest size events, at least 1. It allocates the ring once.
 func NewRecorder(size int) *Recorder {
-	return &Recorder{
-		sampling: newSampler(), ring: make([]Event, max(size, 1)), lives: newLives(), subscribers: map[*Subscription]struct{}{}, keeps: true,
-	}
+	return &Recorder{sampling: newSampler(), ring: make([]Event, max(size, 1)), lives: newLives(), keeps: true}
 }
 
 // NewObserved returns a Recorder that passes events to observe and keeps none: see Observe. Its Wants is always false, unless ObserveAll is
@@ -50,7 +47,7 @@ func (r *Recorder) ObserveAll(observe func(Event)) { r.every = observe }
 const maxErr = 1024
 
 // Report records e. It does not block. It allocates memory only for a Life that grows. An event with a OneIn comes from a recording: it
-// keeps this OneIn, and has no part in the limit of events a second.
+// keeps this OneIn, and does not count towards the limit of events per second.
 func (r *Recorder) Report(e Event) {
 	if r == nil {
 		return
@@ -87,15 +84,9 @@ func (r *Recorder) Report(e Event) {
 	e.Seq = r.last
 	r.ring[(e.Seq-1)%uint64(len(r.ring))] = e
 	r.lives.add(&e)
-	for s := range r.subscribers {
-		select {
-		case s.events <- e:
-		default: // It is lost, and the next one has a gap in Seq before it.
-		}
-	}
 }
 
-// Wants reports whether a stage should report the change that led to resourceVersion. Without a resourceVersion, it should.
+// Wants reports whether a stage should report the change that led to resourceVersion. An empty resourceVersion is always sampled.
 func (r *Recorder) Wants(resourceVersion string) bool {
 	return r != nil && (r.keeps || r.every != nil) && r.sampling.wants(resourceVersion)
 }
@@ -114,8 +105,8 @@ func (r *Recorder) Events() []Event {
 	return events
 }
 
-// Since returns the newest events after number seq, oldest first: at most limit, if that is not 0. missed counts the events after seq that
-// it does not return: they exceed the limit, or the ring has dropped them.
+// Since returns the newest events after number seq, oldest first: at most limit, if limit is not 0. missed counts the events after seq
+// that are not returned: they exceed the limit, or the ring has dropped them.
 func (r *Recorder) Since(seq uint64, limit int) (events []Event, missed uint64) {
 	if r == nil {
 		return nil, 0
@@ -148,7 +139,7 @@ func (r *Recorder) Last() uint64 {
 }
 
 // Life returns the recorded events of o, oldest first: events with o as their Object, and events of its syncs. forgotten reports whether
-// older ones were dropped.
+// older events were dropped.
 func (r *Recorder) Life(o Object) (events []Event, forgotten bool) {
 	if r == nil {
 		return nil, false
@@ -156,38 +147,4 @@ func (r *Recorder) Life(o Object) (events []Event, forgotten bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.lives.get(o)
-}
-
-// Subscription receives every event that is reported while it is open.
-type Subscription struct {
-	recorder *Recorder
-	events   chan Event
-}
-
-// silent replaces a nil Recorder: it never receives a report.
-var silent = NewRecorder(1)
-
-// Subscribe opens a subscription with space for buffer unread events. The caller closes it. From a nil Recorder it receives nothing.
-func (r *Recorder) Subscribe(buffer int) *Subscription {
-	if r == nil {
-		r = silent
-	}
-	s := &Subscription{recorder: r, events: make(chan Event, buffer)}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.subscribers[s] = struct{}{}
-	return s
-}
-
-// Events returns the channel of the events, in the order of Seq. A gap in Seq shows that events were dropped. Close closes the channel.
-func (s *Subscription) Events() <-chan Event { return s.events }
-
-// Close ends the subscription. Closing twice is harmless.
-func (s *Subscription) Close() {
-	s.recorder.mu.Lock()
-	defer s.recorder.mu.Unlock()
-	if _, open := s.recorder.subscribers[s]; open {
-		delete(s.recorder.subscribers, s)
-		close(s.events)
-	}
 }

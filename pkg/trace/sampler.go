@@ -10,19 +10,19 @@ import (
 	"time"
 )
 
-// These limit the cost of recording. They count events of the stages before Sync: 500 changes a second are 2,500 events, which take about
-// 1 % of a core.
+// These constants limit the cost of recording. The rates count events of the stages before Sync: 500 changes a second are 2,500 events,
+// which take about 1 % of a core.
 const (
 	maxRate   = 2500 // events a second
-	maxBurst  = 5000 // events at once, after a time with fewer
+	maxBurst  = 5000 // events at once, after a time with fewer events than maxRate
 	window    = 100 * time.Millisecond
 	perWindow = maxRate * int64(window) / int64(time.Second)
 	maxMask   = 1<<16 - 1
 )
 
-// sampler decides which changes to record. It begins with all. Each time credit is used up, it records half as many: one in 2, one in 4, ….
-// After a window that used a quarter of its credit at most, it records twice as many. A hash of the resourceVersion decides. So a change is
-// recorded at all its stages or at none, unless the mask changes meanwhile.
+// sampler decides which changes to record. It begins with all changes. Each time credit is used up, it halves the rate: one change in 2,
+// one in 4, …. After a window that used at most a quarter of its credit, it doubles the rate. A hash of the resourceVersion decides. So a
+// change is recorded at all its stages or at none, unless the mask changes meanwhile.
 type sampler struct {
 	seed maphash.Seed
 	mask atomic.Uint64 // a change is recorded if its hash has none of these bits: one in mask+1
@@ -63,7 +63,8 @@ func (s *sampler) spend(now time.Time) {
 			return
 		}
 	}
-	s.mask.Store(min(s.mask.Load()<<1|1, maxMask)) // The limit is for events without a resourceVersion: no mask makes them fewer.
+	// maxMask is for events without a resourceVersion: no mask omits them, so they would make it grow without end.
+	s.mask.Store(min(s.mask.Load()<<1|1, maxMask))
 	s.credit, s.raised = perWindow, true
 	if !s.waiting {
 		s.waiting = true

@@ -47,7 +47,9 @@ func (s Stage) String() string {
 
 // Object names an object. Namespace is "" for a cluster-scoped object.
 type Object struct {
-	Kind, Namespace, Name string
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
 }
 
 // String renders the object as "Job default/sample".
@@ -70,38 +72,38 @@ type Event struct {
 	Time time.Time
 	// Stage is the stage that reports.
 	Stage Stage
-	// Missed is set if the watch missed the deletion and a relist revealed it: ResourceVersion is then that of the last known state (Index,
-	// Dispatch).
+	// Missed is set if the watch missed the deletion and a relist revealed it. Then ResourceVersion is that of the last known state
+	// (Index, Dispatch).
 	Missed bool
-	// OneIn is n if one in n changes was recorded then; 1 means all. The Recorder sets it if it is 0.
+	// OneIn is the sampling rate at the time of the event: one in OneIn changes was recorded; 1 means all. The Recorder sets it if it is 0.
 	OneIn uint32
-	// Source is the reporting gear: an informer's resource ("jobs.batch") up to Dispatch, a controller's name ("mycronjob") from Enqueue on.
+	// Source is what reports the event: an informer's name ("jobs.batch") up to Dispatch, a controller's name ("mycronjob") from Enqueue on.
 	Source string
 	// Object is the object that passed the stage. At Enqueue it is the object whose change is the cause, at Write the written object, and
 	// at Sync and Done the same as For.
 	Object
 	// For is the object that is synced, from Enqueue on.
 	For Object
-	// ResourceVersion is the object's, if the stage knows it.
+	// ResourceVersion is the resourceVersion of Object; "" if the stage does not know it.
 	ResourceVersion string
 	// Verb is a delta type (Added, Updated, Deleted, Replaced, Sync), or a write ("create jobs.batch").
 	Verb string
 	// Changes are the fields that differ from the object that the index held before (Index). The slice is shared: do not change it.
 	Changes []Change
-	// Writer is the last client that wrote the object; nil if it is not known (Index). It is shared: do not change it.
+	// Writer is the last client that wrote the object; nil if unknown (Index). The pointer is shared: do not change the Writer.
 	Writer *Writer
 	// Causes are the reasons of the sync (Sync, Done). The slice is shared: do not change it.
 	Causes []Cause
-	// More counts further causes, which were not kept.
+	// More counts the causes that were not kept.
 	More int
 	// Duration is the duration of the sync (Done).
 	Duration time.Duration
-	// After is the time after which the sync asked to run again (Done); zero if it did not.
+	// After is the time after which the sync asked to run again (Done); zero if it did not ask.
 	After time.Duration
 	// Err is the text of the error of a write or of a sync (Write, Done).
 	Err string
-	// Repeats counts the syncs that the Life dropped because this one repeats them: each had a timer as its only cause, wrote nothing and
-	// had no error (Done).
+	// Repeats counts the earlier syncs that the Life dropped because this sync repeats them (Done). Each had a timer as its only cause, no
+	// write and no error.
 	Repeats int
 }
 
@@ -135,49 +137,51 @@ func (e Event) String() string {
 			fmt.Fprintf(&b, ", like %d before it", e.Repeats)
 		}
 	default:
-		e.describe(&b)
+		var changed []string
+		for _, change := range e.Changes {
+			changed = append(changed, change.String())
+		}
+		b.WriteString(describe(e.Verb, e.Object, e.ResourceVersion, strings.Join(changed, ", ")))
+		if e.Stage == Write {
+			fmt.Fprintf(&b, ", for %s", e.For)
+		}
+		if e.Err != "" {
+			fmt.Fprintf(&b, ", failed: %s", e.Err)
+		}
 	}
 	return b.String()
 }
 
-// describe writes the verb, the object and its changes.
-func (e Event) describe(b *strings.Builder) {
-	fmt.Fprint(b, e.Verb)
-	if e.Object != (Object{}) {
-		fmt.Fprint(b, " ", e.Object)
+// describe returns the verb, the object with its resourceVersion, and what changed.
+func describe(verb string, o Object, resourceVersion, changed string) string {
+	text := verb
+	if o != (Object{}) {
+		text += " " + o.String()
 	}
-	var notes []string
-	for _, change := range e.Changes {
-		notes = append(notes, change.String())
+	switch {
+	case resourceVersion != "" && changed != "":
+		text += " (resourceVersion " + resourceVersion + ": " + changed + ")"
+	case resourceVersion != "":
+		text += " (resourceVersion " + resourceVersion + ")"
 	}
-	switch changed := strings.Join(notes, ", "); {
-	case e.ResourceVersion != "" && changed != "":
-		fmt.Fprintf(b, " (resourceVersion %s: %s)", e.ResourceVersion, changed)
-	case e.ResourceVersion != "":
-		fmt.Fprintf(b, " (resourceVersion %s)", e.ResourceVersion)
-	}
-	if e.Stage == Write {
-		fmt.Fprintf(b, ", for %s", e.For)
-	}
-	if e.Err != "" {
-		fmt.Fprintf(b, ", failed: %s", e.Err)
-	}
+	return text
 }
 
 // Writer is the last client that wrote an object, as the object's managedFields name it.
 type Writer struct {
 	// Manager is the name of the client, its field manager.
-	Manager string
+	Manager string `json:"manager"`
 	// Time is the time of the write by the clock of the API server, in whole seconds.
-	Time time.Time
+	Time time.Time `json:"time"`
 }
 
 // Change is one field of an object that differs from before.
 type Change struct {
 	// Path is the field's path in JSON, such as "status.active".
-	Path string
-	// Old and New are readable values of the field; both are "" if they are not shown.
-	Old, New string
+	Path string `json:"path"`
+	// Old and New are readable values of the field; both are "" if they may be secret, or are too large.
+	Old string `json:"old,omitempty"`
+	New string `json:"new,omitempty"`
 }
 
 // String renders the change as "status.active 1 → 0".
@@ -194,24 +198,24 @@ const (
 	VerbAfter = "After"
 	// VerbRetry: an earlier sync failed.
 	VerbRetry = "Retry"
-	// VerbStart: the sync has a key from the start, and no watched object.
+	// VerbStart: the controller added its key when it started.
 	VerbStart = "Start"
 )
 
 // Cause is one reason for which a key was put into a workqueue.
 type Cause struct {
-	// Time is when the key was put in.
+	// Time is when the key was added.
 	Time time.Time
 	// Object is the object whose change is the cause: the synced object, or one that it owns or reads.
 	Object
 	// Verb is Added, Updated, Deleted, Sync (a periodic resync), After, Retry or Start.
 	Verb string
-	// ResourceVersion is the object's after the change.
+	// ResourceVersion is the resourceVersion of Object after the change.
 	ResourceVersion string
 	// Fields are the paths of the fields that an Updated changed, such as
 	// "status.succeeded". Their number is bounded.
 	Fields []string
-	// Urgent keys are synced before keys of a restart or of a resync.
+	// Urgent says that the key is synced before the keys of a restart or of a resync.
 	Urgent bool
 }
 
@@ -219,20 +223,5 @@ type Cause struct {
 //
 //	Updated Job default/sample-1641736135 (resourceVersion 4711: status.succeeded)
 func (c Cause) String() string {
-	var b strings.Builder
-	b.WriteString(c.Verb)
-	if c.Object != (Object{}) {
-		b.WriteByte(' ')
-		b.WriteString(c.Object.String())
-	}
-	if c.ResourceVersion != "" {
-		b.WriteString(" (resourceVersion ")
-		b.WriteString(c.ResourceVersion)
-		if len(c.Fields) > 0 {
-			b.WriteString(": ")
-			b.WriteString(strings.Join(c.Fields, ", "))
-		}
-		b.WriteByte(')')
-	}
-	return b.String()
+	return describe(c.Verb, c.Object, c.ResourceVersion, strings.Join(c.Fields, ", "))
 }

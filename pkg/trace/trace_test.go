@@ -33,35 +33,38 @@ func TestRecorderKeepsTheNewestEvents(t *testing.T) {
 	}
 }
 
-func TestSlowSubscriberLosesEventsAndIsTold(t *testing.T) {
-	r := NewRecorder(1)
-	s := r.Subscribe(2)
+func TestSlowReaderMissesEventsAndIsTold(t *testing.T) {
+	r := NewRecorder(2)
 	for range 5 {
 		r.Report(Event{})
 	}
-	seqs := []uint64{(<-s.Events()).Seq, (<-s.Events()).Seq}
-	r.Report(Event{})
-	s.Close()
-	s.Close()
-	r.Report(Event{})
-	for e := range s.Events() {
-		seqs = append(seqs, e.Seq)
-	}
-	if !slices.Equal(seqs, []uint64{1, 2, 6}) {
-		t.Errorf("received %v, want the first two, and the next one after a gap of three", seqs)
+	for _, test := range []struct {
+		seen   uint64
+		limit  int
+		want   []uint64
+		missed uint64
+	}{
+		{seen: 0, want: []uint64{4, 5}, missed: 3},
+		{seen: 3, want: []uint64{4, 5}},
+		{seen: 3, limit: 1, want: []uint64{5}, missed: 1},
+		{seen: 5},
+	} {
+		events, missed := r.Since(test.seen, test.limit)
+		var seqs []uint64
+		for _, e := range events {
+			seqs = append(seqs, e.Seq)
+		}
+		if !slices.Equal(seqs, test.want) || missed != test.missed {
+			t.Errorf("after %d, it reads %v and misses %d, want %v and %d", test.seen, seqs, missed, test.want, test.missed)
+		}
 	}
 }
 
 func TestNilRecorderRecordsNothing(t *testing.T) {
 	var r *Recorder
 	r.Report(Event{Object: Object{Name: "x"}})
-	s := r.Subscribe(1)
-	if r.Events() != nil || len(s.Events()) != 0 {
+	if events, missed := r.Since(0, 0); r.Events() != nil || events != nil || missed != 0 {
 		t.Error("a nil Recorder has events")
-	}
-	s.Close()
-	if _, open := <-s.Events(); open {
-		t.Error("a closed subscription is still open")
 	}
 }
 
@@ -107,27 +110,25 @@ func TestObserversGetEventsFromSyncOn(t *testing.T) {
 
 func TestRecorderIsSafeForConcurrentUse(t *testing.T) {
 	r := NewRecorder(8)
-	s := r.Subscribe(1000)
 	var reporting sync.WaitGroup
 	for range 4 {
 		reporting.Go(func() {
 			for range 100 {
 				r.Report(Event{})
-				r.Events()
+				r.Since(0, 0)
 			}
 		})
 	}
 	reporting.Wait()
-	s.Close()
-	last := uint64(0)
-	for e := range s.Events() {
+	last := uint64(392)
+	for _, e := range r.Events() {
 		if e.Seq != last+1 {
 			t.Fatalf("event %d after %d", e.Seq, last)
 		}
 		last = e.Seq
 	}
 	if last != 400 {
-		t.Errorf("%d events, want 400", last)
+		t.Errorf("the last event is %d, want 400", last)
 	}
 }
 

@@ -20,8 +20,8 @@ import (
 // timeoutSeconds is how long the API server waits for an answer.
 const timeoutSeconds = 5
 
-// The conditions under which the API server calls a webhook. It makes no call that cannot matter,
-// so that no finalizer, label or deletion waits for webhooks that do not answer.
+// The conditions under which the API server calls a webhook. They leave out calls that cannot matter, so that no finalizer, label or
+// deletion waits for an unavailable webhook.
 var (
 	specChanges = admissionregistrationv1.MatchCondition{
 		Name: "spec-changes",
@@ -37,14 +37,14 @@ var (
 
 // Endpoint is the address of the webhooks for API servers.
 type Endpoint struct {
-	// Client returns how the webhook at a path is called.
+	// Client returns the client configuration of the webhook at a path.
 	Client func(path string) admissionregistrationv1.WebhookClientConfig
 	// Namespaces are the namespaces of the objects; none for all.
 	Namespaces []string
 }
 
-// MutatingConfiguration returns the configuration of the webhooks that set defaults. It has the
-// defaults of the API server too, so that it can be compared with the stored configuration.
+// MutatingConfiguration returns the configuration of the webhooks that set defaults. It includes the API server's defaults, so that
+// UpToDate can compare it with the stored configuration.
 func (e Endpoint) MutatingConfiguration(name string) *admissionregistrationv1.MutatingWebhookConfiguration {
 	return &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: owned(name), Webhooks: e.mutating()}
 }
@@ -156,7 +156,7 @@ func NameByURL(u *url.URL) string {
 	return strings.NewReplacer("-.", "--", ".-", "--").Replace(name)
 }
 
-// ByURL returns the endpoint of an operator out of a cluster, at a URL without a path.
+// ByURL returns the endpoint of an operator outside of a cluster, at a URL without a path.
 func ByURL(u *url.URL, namespaces []string, caBundle []byte) Endpoint {
 	return Endpoint{Namespaces: namespaces, Client: func(path string) admissionregistrationv1.WebhookClientConfig {
 		return admissionregistrationv1.WebhookClientConfig{URL: ptr.To("https://" + u.Host + path), CABundle: caBundle}

@@ -51,18 +51,18 @@ var quantity = regexp.MustCompile(`^[-+]?[0-9.]{1,100}([eE][-+]?[0-9]{1,2}|[a-zA
 // meter computes the memory of decoded JSON without decoding it, from the numbers of structs, list items and map entries. A list of "{}"
 // may take 300 times its length.
 //
-// It does not count strings: in UTF-8, they take no more than their JSON. It does not count a type with an own UnmarshalJSON: such a
-// value keeps its JSON, or is short. Fields that the type does not have take no memory.
+// It does not count strings: a decoded string takes no more bytes than its JSON, if that is valid UTF-8. It does not count a type with an
+// own UnmarshalJSON: such a value keeps its JSON, or is short. Fields that the type does not have take no memory.
 type meter struct {
 	walk
 	object    *shape // the type into which a RawExtension is decoded later; nil for none
 	size      int64
 	endless   bool  // a quantity takes too long to read
-	malformed error // the first reason why this cannot be from an API server, or nil
+	malformed error // the first reason why the JSON cannot be from an API server, or nil
 }
 
-// maxText is the length in bytes of the longest text that errors quote, or that is decoded before it is rejected: a key of a map, a time,
-// the name of an object. API servers allow at most 317 bytes.
+// maxText bounds a text, in bytes: a map key, a time or the name of an object in a request, and a text that an error quotes. API servers
+// allow at most 317 bytes for such a key or name.
 const maxText = 1 << 10
 
 // measure reads one value, and counts the memory that the value refers to, but not the value itself. s is the shape into which the value
@@ -112,7 +112,7 @@ func (m *meter) fields(s *shape) {
 	})
 }
 
-// refuse records why this cannot be from an API server. The first reason stays.
+// refuse records why the JSON cannot be from an API server. The first reason stays.
 func (m *meter) refuse(format string, args ...any) {
 	if m.malformed == nil {
 		m.malformed = fmt.Errorf(format, args...)
@@ -151,7 +151,7 @@ type shape struct {
 // structField is a field of a struct.
 type structField struct {
 	shape *shape
-	bit   uint64 // of a set of the struct's fields
+	bit   uint64 // the field's bit in a set of the struct's fields
 }
 
 // field returns the field for a key, or the zero structField.

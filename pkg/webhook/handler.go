@@ -24,10 +24,11 @@ import (
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
 )
 
-// reviewTimeout is the longest duration of a review. The webhook configurations have a shorter timeoutSeconds.
+// reviewTimeout limits the request that a review sends to the API server. It is longer than timeoutSeconds of the webhook configurations:
+// normally the API server gives up first and closes the connection, which cancels the review.
 const reviewTimeout = 10 * time.Second
 
-// reviewShape describes the Go type of every request. limits computes from it how much memory a request may take.
+// reviewShape describes the Go type of every request. account.forObjects computes from it how much memory a decoded request takes.
 var reviewShape = shapeOf(reflect.TypeFor[admissionv1.AdmissionReview]())
 
 // Handler answers the admission requests of the API server, on two paths for each kind. Requests and responses are AdmissionReviews of
@@ -100,11 +101,11 @@ func answer(
 	defer func() {
 		if r := recover(); r != nil {
 			klog.FromContext(ctx).Error(fmt.Errorf("panic in review: %v", r), "Recovered from a panic", "stack", string(debug.Stack()))
-			response = refusal(apierrors.NewInternalError(errors.New("the review panicked, see the log of glassback")))
+			response = denial(apierrors.NewInternalError(errors.New("the review panicked, see the log of glassback")))
 		}
 	}()
 	if !k.concerns(request) {
-		return refusal(apierrors.NewBadRequest(fmt.Sprintf(
+		return denial(apierrors.NewBadRequest(fmt.Sprintf(
 			"this path is for %s of %s, but the request is for %s of %s: correct the webhook configuration",
 			k.resource, k.GroupVersion(), request.Resource.Resource,
 			schema.GroupVersion{Group: request.Resource.Group, Version: request.Resource.Version})))
@@ -165,7 +166,7 @@ func readBody(w http.ResponseWriter, r *http.Request, memory *account) ([]byte, 
 	body := bytes.NewBuffer(make([]byte, 0, length+bytes.MinRead))
 	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, maxBody))
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return nil, tooLarge("the AdmissionReview has more than %d bytes: two objects of %d bytes each, and the fields around them",
+		return nil, tooLarge("the AdmissionReview has more than the allowed %d bytes (two objects of %d bytes each, and the fields around them)",
 			maxBody, maxObject)
 	}
 	if err != nil { // The deadline stays: net/http reads the rest of the body before it sends the response.
@@ -211,14 +212,14 @@ func write(ctx context.Context, w http.ResponseWriter, response *admissionv1.Adm
 	}
 	w.Header().Set("Content-Type", "application/json")
 	if _, err := w.Write(body); err != nil {
-		klog.FromContext(ctx).V(2).Info("Could not send a response: the client closed the connection", "err", err)
+		klog.FromContext(ctx).V(2).Info("Could not send a response", "err", err)
 	}
 	return http.StatusOK
 }
 
 func mutation(operations []operation, err error) *admissionv1.AdmissionResponse {
 	if err != nil {
-		return refusal(err)
+		return denial(err)
 	}
 	response := &admissionv1.AdmissionResponse{Allowed: true}
 	if len(operations) == 0 {
@@ -230,7 +231,7 @@ func mutation(operations []operation, err error) *admissionv1.AdmissionResponse 
 		}
 	}
 	if response.Patch, err = marshal(operations); err != nil {
-		return refusal(apierrors.NewInternalError(fmt.Errorf("encode the patch: %w", err)))
+		return denial(apierrors.NewInternalError(fmt.Errorf("encode the patch: %w", err)))
 	}
 	patchType := admissionv1.PatchTypeJSONPatch
 	response.PatchType = &patchType
@@ -239,13 +240,13 @@ func mutation(operations []operation, err error) *admissionv1.AdmissionResponse 
 
 func validation(warnings []string, err error) *admissionv1.AdmissionResponse {
 	if err != nil {
-		return refusal(err)
+		return denial(err)
 	}
 	return &admissionv1.AdmissionResponse{Allowed: true, Warnings: warnings}
 }
 
-// refusal returns the response that denies a request because of err. kubectl prints the causes of a StatusError.
-func refusal(err error) *admissionv1.AdmissionResponse {
+// denial returns the response that denies a request because of err. It keeps the Status of an API error: kubectl prints its causes.
+func denial(err error) *admissionv1.AdmissionResponse {
 	status := apierrors.APIStatus(nil)
 	if !errors.As(err, &status) {
 		status = apierrors.NewInternalError(err)

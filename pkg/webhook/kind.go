@@ -44,7 +44,7 @@ type reviewer interface {
 // typed is the reviewer of the kind whose type is T.
 type typed[T any, P object[T]] struct {
 	gvk schema.GroupVersionKind
-	// get returns the object that a scale subresource belongs to. It is nil for kinds whose scale is stored as it is.
+	// get returns the object that a scale subresource belongs to. It is nil for kinds whose scale is stored unchanged.
 	get func(ctx context.Context, namespace, name string) (P, error)
 	// replicas returns the field of the object that its scale subresource sets.
 	replicas func(P) **int32
@@ -78,11 +78,8 @@ func (t typed[T, P]) mutateScale(ctx context.Context, request *admissionv1.Admis
 		return nil, nil //nolint:nilerr // The API server rejects an invalid Scale.
 	}
 	parent, err := t.get(ctx, request.Namespace, request.Name)
-	if apierrors.IsNotFound(err) {
-		return nil, nil // The API server reports this.
-	}
-	if apierrors.IsForbidden(err) {
-		return nil, nil // The namespace is not one of the operator's.
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+		return nil, nil // The API server reports NotFound. Forbidden means that the operator does not work in this namespace.
 	}
 	if err != nil {
 		return nil, apierrors.NewInternalError(fmt.Errorf("get %s %s: %w", t.gvk.Kind, request.Name, err))
@@ -132,7 +129,7 @@ func (t typed[T, P]) validate(request *admissionv1.AdmissionRequest) ([]string, 
 	return warnings, nil
 }
 
-// read returns an object without the parts that are not reviewed. They may be most of it.
+// read returns an object without managedFields, which are not reviewed and may be most of the object.
 func (t typed[T, P]) read(raw runtime.RawExtension) (P, error) {
 	obj := P(new(T))
 	if err := decode(raw.Raw, obj); err != nil {
@@ -160,10 +157,21 @@ func newErrors[T any, P object[T]](now, old P) field.ErrorList {
 	if old == nil || len(errs) == 0 {
 		return errs
 	}
-	known := short(old.Validate(nil))
+	known := map[field.Error][]any{} // the values that the errors before the update quote
+	for _, was := range short(old.Validate(nil)) {
+		rest := withoutValue(was)
+		known[rest] = append(known[rest], was.BadValue)
+	}
 	return slices.DeleteFunc(errs, func(err *field.Error) bool {
-		return slices.ContainsFunc(known, func(was *field.Error) bool { return reflect.DeepEqual(err, was) })
+		return slices.ContainsFunc(known[withoutValue(err)], func(was any) bool { return reflect.DeepEqual(err.BadValue, was) })
 	})
+}
+
+// withoutValue returns an error without the value that it quotes, as a key of a map. The value may be a list, which cannot be a key.
+func withoutValue(err *field.Error) field.Error {
+	key := *err
+	key.BadValue = nil
+	return key
 }
 
 // short shortens the values that errors quote: kubectl prints them, and an answer contains them several times.
@@ -185,8 +193,8 @@ func cut(text string) string {
 	return text[:maxText] + "…"
 }
 
-// maxErrors is the longest text of all errors of an object, in bytes. An answer contains it twice,
-// and memory has more copies of it while the answer is written.
+// maxErrors bounds the text of all errors of an object together, in bytes. An answer contains the text twice, and memory has more copies
+// while the answer is written.
 const maxErrors = 8 << 10
 
 // firstOf returns the first errors that fit into an answer: at least one. After the user has

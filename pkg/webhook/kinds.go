@@ -75,7 +75,7 @@ var kinds = []kind{
 	},
 }
 
-// plain reviews a kind whose scale, if it has one, is stored as it is.
+// plain reviews a kind whose scale, if it has one, is stored unchanged.
 func plain[T any, P object[T]](gvk schema.GroupVersionKind, _ versioned.Interface) reviewer {
 	return typed[T, P]{gvk: gvk}
 }

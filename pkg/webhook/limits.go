@@ -21,12 +21,12 @@ import (
 //
 //	bodies        45 MiB   a fifth
 //	objects       45 MiB   a fifth
-//	connections    8 MiB   256 of some 30 KiB; 64 MiB if all send headers to be expensive
+//	connections    8 MiB   256 of some 30 KiB; 64 MiB if every client sends the longest header
 //
-// The caches and the controllers have the rest. Each amount is divided by shares. A request acquires memory for its body before it reads
-// the body, and memory for its objects before it decodes them. It acquires each once, and in this order, so that no two requests wait for
-// each other. The largest request takes 9.8 MiB for its body and 14.6 for its objects. That is less than a third of each amount, so that
-// there is room for it beside an address that uses all of its share.
+// The caches and the controllers have the rest. shares divides each amount between addresses. A request acquires memory for its body before
+// it reads the body, and memory for its objects before it decodes them. It acquires each once, and in this order, so that no two requests
+// wait for each other. The largest request takes 9.8 MiB for its body and 14.6 for its objects. That is less than a third of each amount,
+// so it fits even if another address uses all of its share.
 const (
 	shippedMemory = 224 << 20
 
@@ -40,9 +40,9 @@ const (
 	// as meter counts them. Each sample of the kinds takes less than a hundredth of it.
 	maxExpanded = 2 << 20
 
-	// bodyCopies and objectCopies together say how often the text of a body is in memory: the body, the objects in it as JSON, the strings of
-	// what is decoded of them, and the JSON before and after the defaults, which make the patch. Most requests need two. For a moment some
-	// need six; requests do not all need them in the same moment, as TestMemoryOfAllRequests shows.
+	// bodyCopies and objectCopies together count the copies of a body in memory: the body, its objects as JSON, their decoded strings, and the
+	// JSON before and after the defaults, from which the patch is made. Most requests need two copies. Some need six for a moment, but not all
+	// requests at the same moment, as TestMemoryOfAllRequests shows.
 	bodyCopies, objectCopies = 3, 2
 	// expandedCopies: to make the patch, a request holds structs, lists and maps of its object
 	// twice, before and after the defaults. Lists grow by half or double.
@@ -53,8 +53,8 @@ const (
 	// parentSize is the memory for the object that a Scale belongs to: mutateScale reads all of it. It counts as the largest object.
 	parentSize = objectCopies*maxObject + expandedCopies*maxExpanded
 
-	// shareTimeout is how long a request waits for its share. Then the answer asks the API server
-	// to retry. It does so within its timeoutSeconds, perhaps with another replica.
+	// shareTimeout is how long a request waits for its share. Then the answer asks the API server to retry. The API server retries within its
+	// timeoutSeconds, perhaps with another replica.
 	shareTimeout = time.Second
 	// bodyTimeout is how long a client may take to send a body. The API server gives up then.
 	bodyTimeout = 5 * time.Second

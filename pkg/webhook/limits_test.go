@@ -36,8 +36,8 @@ func fill(length int, element string) string {
 	return strings.TrimSuffix(text, ",")
 }
 
-// flood has bodies that need much more memory than their size, unless a limit stops them. Each has a kind, a review with %s, and the
-// element that is repeated in the place of %s.
+// flood has bodies that need much more memory or time than others of their size, unless a limit stops them. Each has a kind, a review
+// with %s, and the element that is repeated in each place of %s.
 var flood = map[string]struct{ kind, review, element string }{
 	"objects in an unknown list": {"MyCronJob", `"object":{"spec":{"x":[%s]}}`, `{}`},
 	"maps in an unknown list":    {"RedisCluster", `"object":{"spec":{"size":3,"x":[%s]}}`, `{"":0}`},
@@ -51,6 +51,14 @@ var flood = map[string]struct{ kind, review, element string }{
 	"arguments": {"MyCronJob", `"object":{"spec":{"jobTemplate":{"spec":{"template":{"spec":{"containers":[{"args":[%s]}]}}}}}}`, `""`},
 	"limits": {
 		"MyCronJob", `"object":{"spec":{"jobTemplate":{"spec":{"template":{"spec":{"containers":[%s]}}}}}}`, `{"resources":{"limits":{"":1}}}`,
+	},
+	"machines, and the same before": {
+		"RedisCluster", `"operation":"UPDATE","object":{"spec":{"access":{"external":{"hosts":[%s]}}}},` +
+			`"oldObject":{"spec":{"access":{"external":{"hosts":[%s]}}}}`, `{}`,
+	},
+	"clients, and the same before": {
+		"RedisCluster", `"operation":"UPDATE","object":{"spec":{"networkPolicy":{"from":[%s]}}},` +
+			`"oldObject":{"spec":{"networkPolicy":{"from":[%s]}}}`, `{}`,
 	},
 	"variables of the same name":   {"Application", `"object":{"spec":{"env":[%s]}}`, `{"name":"a"}`},
 	"variables that are filled in": {"Application", `"object":{"spec":{"env":[%s]}}`, `{"valueFrom":{"fileKeyRef":{}}}`},
@@ -98,7 +106,7 @@ func flooding(tb testing.TB, name string, length int) (path, body string) {
 		request = fmt.Sprintf(`"resource":{"group":%q,"version":%q,"resource":%q},`, k.Group, k.Version, k.resource) + request
 	}
 	around := `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{` + request + `}}`
-	body = strings.Replace(around, "%s", fill(length-len(around), what.element), 1)
+	body = strings.ReplaceAll(around, "%s", fill((length-len(around))/strings.Count(around, "%s"), what.element))
 	verb := "validate"
 	if strings.Contains(body[:len(around)], `"size":3`) || strings.Contains(name, "filled in") {
 		verb = "mutate"
@@ -181,7 +189,8 @@ func TestMemoryOfAllRequests(t *testing.T) {
 	for name := range flood {
 		sizes := map[string]int{"small": 100 << 10, "of the maximal size": maxBody}
 		if slices.Contains([]string{"containers", "containers, stored before", "arguments", "limits", "variables of the same name",
-			"variables that are filled in", "owners", "groups of the user", "options"}, name) {
+			"variables that are filled in", "machines, and the same before", "clients, and the same before", "owners", "groups of the user",
+			"options"}, name) {
 			delete(sizes, "of the maximal size") // Such objects would have too many elements.
 		}
 		if name == "line separators" {

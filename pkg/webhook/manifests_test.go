@@ -79,7 +79,7 @@ func TestTheManifestsAgreeOnTheService(t *testing.T) {
 	}
 	kustomization, err := os.ReadFile(filepath.Join("..", "..", "artifacts", "certmanager", "kustomization.yaml"))
 	must.Succeed(t, err)
-	want := annotationCertManager + "ca-from: " + certificate.Namespace + "/" + certificate.Name + "\n"
+	want := AnnotationCertManager + "ca-from: " + certificate.Namespace + "/" + certificate.Name + "\n"
 	if !bytes.Contains(kustomization, []byte(want)) {
 		t.Errorf("the kustomization lacks %q", want)
 	}

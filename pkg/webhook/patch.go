@@ -34,7 +34,7 @@ type operation struct {
 	was any // the value of the user, if it is known
 }
 
-// warning returns the warning that another value is stored than the user's, or "" if that is not the case.
+// warning returns the warning that the stored value differs from the value of the user, "" for none.
 func (o operation) warning() string {
 	if o.was == nil {
 		return ""
@@ -47,8 +47,8 @@ func (o operation) warning() string {
 	return fmt.Sprintf("%s: %#v is stored as %#v", strings.ReplaceAll(strings.TrimPrefix(o.Path, "/"), "/", "."), o.was, o.Value)
 }
 
-// difference calls change, which changes obj, and returns the operations that change raw in the same way: raw is the JSON of obj. Fields of
-// raw that the type does not have stay. Of more than maxOperations operations, it returns the first ones: one more than maxOperations.
+// difference calls change, which changes obj, and returns the operations that change raw, the JSON of obj, in the same way. Fields of raw
+// that the type does not have stay. After more than maxOperations, it skips the other list elements.
 //
 // It does not copy obj, which may be large.
 func difference(raw []byte, obj any, change func()) ([]operation, error) {
@@ -73,8 +73,8 @@ func marshal(obj any) ([]byte, error) {
 	return bytes.TrimSpace(text.Bytes()), err
 }
 
-// appendDifference appends the operations that change raw at path as from changes to to. All are
-// JSON. Equal values must be written alike in from and to.
+// appendDifference appends the operations that repeat the change between from and to in raw, which is at path. All three are JSON. Equal
+// values must have the same text in from and to.
 func appendDifference(operations []operation, path string, raw, from, to []byte) []operation {
 	switch {
 	case bytes.Equal(from, to):
@@ -115,7 +115,7 @@ func appendFields(operations []operation, path string, raw, from, to []byte) []o
 	return operations
 }
 
-// scalar returns the value of JSON, and an object or a list as it is.
+// scalar returns the decoded value of JSON, but an object or a list as a RawMessage.
 func scalar(text []byte) any {
 	if isObject(text) || isList(text) {
 		return stdjson.RawMessage(text)

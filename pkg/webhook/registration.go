@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -84,32 +85,20 @@ func Inject[T any, P configuration[T]](name string, store cache.Store, client cl
 
 // Bundles is part of certificate.Registration.
 func (i Injected[T, P]) Bundles() ([][]byte, error) {
-	own, err := i.own()
-	var bundles [][]byte
-	for _, w := range own {
-		bundles = append(bundles, w.Client.CABundle)
-	}
-	return bundles, err
+	c, err := i.cached()
+	return bundlesOf(i.own(c)), err
 }
 
 // UpToDate is part of certificate.Registration.
 func (i Injected[T, P]) UpToDate(caBundle []byte) (bool, error) {
 	bundles, err := i.Bundles()
-	for _, bundle := range bundles {
-		if !bytes.Equal(bundle, caBundle) {
-			return false, err
-		}
-	}
-	return true, err
+	return !slices.ContainsFunc(bundles, func(bundle []byte) bool { return !bytes.Equal(bundle, caBundle) }), err
 }
 
 // Trust is part of certificate.Registration.
 func (i Injected[T, P]) Trust(ctx context.Context, caBundle []byte) error {
 	c, err := i.cached()
-	if c == nil || err != nil {
-		return err
-	}
-	own, err := i.own()
+	own := i.own(c)
 	if len(own) == 0 || err != nil {
 		return err
 	}
@@ -133,39 +122,35 @@ func (i Injected[T, P]) Trust(ctx context.Context, caBundle []byte) error {
 	return nil
 }
 
-// annotationCertManager is the prefix of the annotations that make cert-manager write the
+// AnnotationCertManager is the prefix of the annotations that make cert-manager write the
 // caBundle. With two writers, each would undo the writes of the other.
-const annotationCertManager = "cert-manager.io/inject-"
+const AnnotationCertManager = "cert-manager.io/inject-"
 
-// own returns the webhooks of the configuration in the cache that call the Service.
-func (i Injected[T, P]) own() ([]entry, error) {
-	c, err := i.cached()
-	if c == nil || err != nil {
-		return nil, err
+// own returns the webhooks of c that call the Service; none if c is nil, or if cert-manager writes the caBundle.
+func (i Injected[T, P]) own(c P) []entry {
+	if c == nil {
+		return nil
 	}
 	for annotation := range c.GetAnnotations() {
-		if strings.HasPrefix(annotation, annotationCertManager) {
-			return nil, nil
+		if strings.HasPrefix(annotation, AnnotationCertManager) {
+			return nil
 		}
 	}
-	var own []entry
-	for _, w := range entries(c) {
-		if s := w.Client.Service; s != nil && s.Namespace == i.service.Namespace && s.Name == i.service.Name {
-			own = append(own, w)
-		}
-	}
-	return own, nil
+	return slices.DeleteFunc(entries(c), func(w entry) bool {
+		s := w.Client.Service
+		return s == nil || s.Namespace != i.service.Namespace || s.Name != i.service.Name
+	})
 }
 
-// Owned is a configuration that the operator itself has created, out of a cluster.
+// Owned is a configuration that an operator outside of a cluster has created itself.
 type Owned[T any, P configuration[T]] struct {
 	registered[T, P]
 	// desired returns the desired configuration.
 	desired func(caBundle []byte) P
 }
 
-// Own returns the Owned of the configuration that desired returns, which has the label
-// LabelOwned. It leaves a configuration of that name without the label alone.
+// Own returns the Owned of the configuration that desired returns, which has the label LabelOwned. The Owned does not change a
+// configuration of that name that lacks the label.
 func Own[T any, P configuration[T]](store cache.Store, client client[T], desired func(caBundle []byte) P) Owned[T, P] {
 	return Owned[T, P]{registered[T, P]{desired(nil).GetName(), store, client}, desired}
 }
@@ -176,11 +161,7 @@ func (o Owned[T, P]) Bundles() ([][]byte, error) {
 	if c == nil || err != nil {
 		return nil, err
 	}
-	var bundles [][]byte
-	for _, w := range entries(c) {
-		bundles = append(bundles, w.Client.CABundle)
-	}
-	return bundles, nil
+	return bundlesOf(entries(c)), nil
 }
 
 // UpToDate is part of certificate.Registration.
@@ -255,6 +236,14 @@ type entry struct {
 	Name   string
 	Client admissionregistrationv1.WebhookClientConfig
 	Whole  any
+}
+
+func bundlesOf(webhooks []entry) [][]byte {
+	var bundles [][]byte
+	for _, w := range webhooks {
+		bundles = append(bundles, w.Client.CABundle)
+	}
+	return bundles
 }
 
 // entries returns the webhooks of a configuration.

@@ -21,7 +21,7 @@ const (
 	readHeaderTimeout = 10 * time.Second
 	readTimeout       = 30 * time.Second
 	writeTimeout      = 30 * time.Second
-	idleTimeout       = 2 * time.Minute // longer than that of the API server, so that the API server closes
+	idleTimeout       = 2 * time.Minute // longer than that of the API server, which then closes connections first
 	shutdownTimeout   = 10 * time.Second
 )
 
@@ -29,9 +29,10 @@ const (
 // of many short lines takes thirty times its length in memory.
 const MaxHeaderBytes = 4 << 10
 
-// Serve handles the requests of listener with handler, over TLS with the certificate that certificate returns, until ctx is done, and then
-// for linger: clients take so long to notice. Meanwhile each answer asks the client to close the connection, so that hardly any connection
-// closes during a request. Serve closes listener. It returns an error of the listener, or an error if a request was not answered in time.
+// Serve handles the requests of listener with handler, over TLS, until ctx is done, and then for linger: clients take so long to notice the
+// end. certificate returns the serving certificate. During linger, each answer asks its client to close the connection, so that hardly any
+// connection closes during a request. Serve closes listener. It returns an error if the listener fails, or if a request was not answered in
+// time.
 func Serve(ctx context.Context, listener net.Listener, handler http.Handler,
 	certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error), linger time.Duration) error {
 	var protocols http.Protocols

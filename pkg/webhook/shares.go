@@ -11,10 +11,11 @@ import (
 	"sync"
 )
 
-// shares divides an amount, of bytes or of connections, between addresses. An address may hold as much as is left for the others:
+// shares divides an amount, of bytes or of connections, between addresses. An address may take an amount if it then holds at most what was
+// left before:
 //
 //	one address     1/2
-//	n addresses     1/(n+1) each, and as much is left for the next one
+//	n addresses     1/(n+1) each, and 1/(n+1) is left for a new address
 //
 // So an address that asks for everything gets half, and the other addresses still get their shares.
 // Addresses need not be known in advance. Many goroutines may use shares.
@@ -22,7 +23,7 @@ type shares struct {
 	mu      sync.Mutex
 	left    int64
 	held    map[netip.Addr]int64 // only addresses that hold something
-	waiting []*waiter            // the longest first
+	waiting []*waiter            // in the order of arrival
 }
 
 type waiter struct {
@@ -45,7 +46,7 @@ func (s *shares) take(from netip.Addr, n int64) bool {
 	return true
 }
 
-// acquire waits until it can take n for an address. The error is that of ctx.
+// acquire waits until it can take n for an address. If ctx ends first, it returns the error of ctx.
 func (s *shares) acquire(ctx context.Context, from netip.Addr, n int64) error {
 	if s.take(from, n) {
 		return nil
@@ -53,7 +54,7 @@ func (s *shares) acquire(ctx context.Context, from netip.Addr, n int64) error {
 	w := &waiter{from: from, n: n, granted: make(chan struct{})}
 	s.mu.Lock()
 	s.waiting = append(s.waiting, w)
-	s.grant() // A release since take did not see w.
+	s.grant() // A release between take and this line has not granted w.
 	s.mu.Unlock()
 	select {
 	case <-w.granted:
@@ -69,7 +70,7 @@ func (s *shares) acquire(ctx context.Context, from netip.Addr, n int64) error {
 	return nil // It was granted meanwhile.
 }
 
-// release returns an amount of take or acquire.
+// release gives back an amount that take or acquire took.
 func (s *shares) release(from netip.Addr, n int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,7 +81,7 @@ func (s *shares) release(from netip.Addr, n int64) {
 	s.grant()
 }
 
-// grant gives all waiters the amount that they wait for, if their share allows it. s is locked.
+// grant serves each waiter whose share allows it, in the order of arrival. The caller holds s.mu.
 func (s *shares) grant() {
 	s.waiting = slices.DeleteFunc(s.waiting, func(w *waiter) bool {
 		if s.held[w.from]+w.n > s.left {
@@ -106,8 +107,8 @@ func address(hostPort string) netip.Addr {
 // about 30 KiB, and up to 250 KiB while its client sends the longest header.
 const maxConnections = 256
 
-// Bounded returns a listener that has no more than 256 connections open, and of one address no more than its share: 128 if it is the only
-// one. It closes further ones at once, and counts them under this name.
+// Bounded returns a listener with at most 256 open connections. One address has at most its share of them: 128 if it is alone. The listener
+// closes any other connection at once, and counts it as refused, in the metrics under this name.
 func Bounded(listener net.Listener, name string) net.Listener {
 	return &bounded{Listener: listener, open: newShares(maxConnections), refused: refusedBy(name)}
 }
@@ -118,7 +119,7 @@ type bounded struct {
 	refused func()
 }
 
-// Accept returns the next connection that its address may have.
+// Accept returns the next connection that is within the share of its address. It closes the connections before that one.
 func (b *bounded) Accept() (net.Conn, error) {
 	for {
 		conn, err := b.Listener.Accept()
@@ -130,7 +131,7 @@ func (b *bounded) Accept() (net.Conn, error) {
 			return &boundedConn{Conn: conn, release: sync.OnceFunc(func() { b.open.release(from, 1) })}, nil
 		}
 		b.refused()
-		_ = conn.Close() // There is nothing to lose.
+		_ = conn.Close() // No data was exchanged.
 	}
 }
 

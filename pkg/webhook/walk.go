@@ -8,14 +8,14 @@ import (
 	stdjson "encoding/json"
 )
 
-// walk reads JSON from the beginning to the end without decoding or allocations. For invalid JSON its
-// result is undefined, but it ends: decoding returns the error.
+// walk reads JSON from the beginning to the end without decoding or allocations. For invalid JSON, walk terminates, but its result is
+// undefined. Decoding then reports the error.
 type walk struct {
 	data []byte
 	at   int
 }
 
-// peek returns the next byte that is not a space, and 0 at the end.
+// peek moves to the next byte that is not white space, and returns it; 0 at the end.
 func (w *walk) peek() byte {
 	for ; w.at < len(w.data); w.at++ {
 		switch c := w.data[w.at]; c {
@@ -36,8 +36,8 @@ func (w *walk) skip(c byte) bool {
 	return true
 }
 
-// members calls value for each member of the object that begins here. value must move behind the
-// member's value. The key has quotes, as in the JSON.
+// members calls value for each member of the object that begins here. The callback must move behind the value of the member. The key has
+// quotes, as in the JSON.
 func (w *walk) members(value func(key []byte)) {
 	for w.skip('{'); w.peek() == '"'; w.skip(',') {
 		key := w.value()
@@ -49,7 +49,7 @@ func (w *walk) members(value func(key []byte)) {
 	w.end('}')
 }
 
-// elements calls element for each element of the list that begins here. element must move behind it.
+// elements calls element for each element of the list that begins here. The callback must move behind the element.
 func (w *walk) elements(element func()) {
 	w.skip('[')
 	for w.peek() != ']' {
@@ -131,7 +131,7 @@ func (w *walk) value() []byte {
 func (w *walk) text() {
 	w.at++
 	for quote := -1; w.at < len(w.data); {
-		if quote < w.at { // Each quote is searched only once: a string may consist of escapes.
+		if quote < w.at { // Search each quote only once: repeated searches in a string of escapes are quadratic.
 			next := bytes.IndexByte(w.data[w.at:], '"')
 			if next < 0 {
 				break
@@ -175,7 +175,7 @@ func find(object []byte, key string) []byte {
 	w := &walk{data: object}
 	w.members(func(name []byte) {
 		value := w.value()
-		// An escaped byte has up to six bytes. Unquoting longer names would waste memory.
+		// An escape takes up to six bytes for one. Unquoting longer names would waste memory.
 		if len(name) <= 6*len(key)+len(`""`) && string(unquote(name)) == key {
 			found = value
 		}

@@ -57,7 +57,7 @@ type whySync struct {
 	Duration float64    `json:"duration,omitempty"` // seconds
 	Writes   []whyWrite `json:"writes,omitempty"`
 	Error    string     `json:"error,omitempty"`
-	Again    *time.Time `json:"again,omitempty"` // when it asked to run again
+	Again    *time.Time `json:"again,omitempty"` // the time that it requested for its next run
 	// Repeats is the number of similar syncs before this one that are not recorded: each had a timer as its only cause, wrote nothing and
 	// had no error.
 	Repeats int `json:"repeats,omitempty"`
@@ -100,8 +100,8 @@ type whyCause struct {
 	// absent for a write of a sync, and if the object does not name one client.
 	Manager string     `json:"manager,omitempty"`
 	Written *time.Time `json:"written,omitempty"`
-	// Sync is the sync that made the change, or that asked to run again, or the first of Failures consecutive failed syncs. Error is the
-	// last one's error.
+	// Sync is the sync that made the change, or that requested the run, or the first of Failures consecutive failed syncs. Error is the
+	// error of the last of these.
 	Sync     *whySync `json:"sync,omitempty"`
 	Failures int      `json:"failures,omitempty"`
 	Error    string   `json:"error,omitempty"`
@@ -175,7 +175,7 @@ func (c *chains) changes(life *inspect.Life, last int) []*whyCause {
 	return changes
 }
 
-// sync returns a sync. The first time, it has its causes.
+// sync returns a sync. Only its first occurrence in the answer has its causes.
 func (c *chains) sync(s *pastSync, depth int) *whySync {
 	result := s.whySync
 	id := syncID{result.Object, s.seq}
@@ -306,14 +306,14 @@ func (c *chains) author(change *whyCause, writer *inspect.Writer) {
 		return
 	}
 	change.Manager, change.Written = writer.Manager, &writer.Time
-	// This process received all later changes as updates. The API server's times are whole seconds.
+	// A change from before the start of this process is Listed or Added. The API server's times are whole seconds.
 	first := change.Listed || change.Verb == "Added"
 	if first && writer.Manager == glassback.Name && c.start.Sub(writer.Time) > time.Second {
 		change.By = byEarlier
 	}
 }
 
-// newWriter returns the last writer in the managedFields of a version, or nil if that is not who made the version: a deletion, and a client
+// newWriter returns the last writer in the managedFields of a version, or nil if another client made the version. A deletion, and a client
 // that only removes fields, add nothing to managedFields.
 func newWriter(life *inspect.Life, version *inspect.Event) *inspect.Writer {
 	writer := version.Writer

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -53,7 +52,7 @@ const maxAnswer = 64 << 20
 
 // overview returns the current state of all parts of the operator.
 func (c *client) overview(ctx context.Context) (*inspect.Overview, error) {
-	return get[inspect.Overview](ctx, c, "overview", nil)
+	return get[inspect.Overview](ctx, c, "overview", url.Values{})
 }
 
 // life returns the recorded events of an object. o.Kind is any name of the kind, such as "jobs.batch". If
@@ -92,10 +91,6 @@ func get[T any](ctx context.Context, c *client, path string, query url.Values) (
 // request returns a successful response. The caller closes its body.
 func (c *client) request(ctx context.Context, path string, query url.Values) (*http.Response, error) {
 	if c.at != "" {
-		query = maps.Clone(query)
-		if query == nil {
-			query = url.Values{}
-		}
 		query.Set("at", c.at)
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+"/inspect/api/"+path+"?"+query.Encode(), nil)

@@ -53,10 +53,7 @@ func (o *target) flags(namespace string) *pflag.FlagSet {
 	flags.StringVar(&o.address, "address", "",
 		"http://HOST:PORT of the operator's page (default: that of the operator in the cluster of --kubeconfig or $KUBECONFIG; "+
 			"or "+localOperator+", if one answers; or in kubectl's cluster)")
-	flags.StringVar(&o.cluster.Kubeconfig, "kubeconfig", "",
-		"file that says how to reach the cluster that the operator runs in (default: as for kubectl)")
-	flags.StringVar(&o.cluster.Context, "context", "", "context of the kubeconfig (default: its current one)")
-	flags.StringVar(&o.cluster.Master, "master", "", "URL of the API server; overrides the one in the kubeconfig")
+	o.cluster.Add(flags, "file that says how to reach the cluster that the operator runs in (default: as for kubectl)")
 	flags.StringVar(&o.operatorNamespace, "operator-namespace", "",
 		"namespace that it is installed in (default: "+command.DefaultNamespace+")")
 	flags.StringVar(&o.leaseName, "leader-elect-resource-name", command.DefaultLease, "name of its Lease")

@@ -132,11 +132,12 @@ func clientIn(ctx context.Context, config *rest.Config, kube kubernetes.Interfac
 	}
 	forward := kube.CoreV1().RESTClient().Get().Namespace(pod.namespace).Resource("pods").Name(pod.name).SubResource("portforward").
 		Param("ports", strconv.Itoa(int(pod.port))).URL()
-	return &client{base: "https://" + pod.name, token: token, http: http.Client{Transport: through(config, forward)}}, nil
+	return &client{base: "https://" + pod.name, token: token, http: http.Client{Transport: tunnelTransport(config, forward)}}, nil
 }
 
-// tokenFor returns a token that the operator accepts: of the ServiceAccount that can only read the page. The caller's own token would
-// give the Pod all permissions of the caller. So tokenFor returns it only with sendOwn, and only if the caller may not create the other.
+// tokenFor returns a token that the operator accepts: a token of the ServiceAccount that can only read the page. The caller's own token
+// would give the Pod all permissions of the caller. So tokenFor returns it only with sendOwn, and only if the caller may not create a token
+// of the ServiceAccount.
 func tokenFor(ctx context.Context, config *rest.Config, kube kubernetes.Interface, namespace string, sendOwn bool) (string, error) {
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](3600)}}
 	made, err := kube.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, accountName, request, metav1.CreateOptions{})

@@ -43,7 +43,7 @@ func service() *corev1.Service {
 	}
 }
 
-func podCalled(name string, isReady bool) *corev1.Pod {
+func newPod(name string, isReady bool) *corev1.Pod {
 	status := corev1.ConditionFalse
 	if isReady {
 		status = corev1.ConditionTrue
@@ -65,43 +65,43 @@ func lease(holder string) *coordinationv1.Lease {
 	}
 }
 
-func TestTheReplicaThatIsAsked(t *testing.T) {
-	old := service()
-	old.Spec.Ports[0].TargetPort = intstr.FromInt32(9000)
-	elsewhere := service()
-	elsewhere.Spec.Ports[0].TargetPort = intstr.FromString("page")
+func TestFindReplica(t *testing.T) {
+	numbered := service()
+	numbered.Spec.Ports[0].TargetPort = intstr.FromInt32(9000)
+	unknownPort := service()
+	unknownPort.Spec.Ports[0].TargetPort = intstr.FromString("page")
 	for name, test := range map[string]struct {
 		objects []runtime.Object
 		want    replica
 		err     string
 	}{
-		"the one that leads": {
-			[]runtime.Object{service(), podCalled("a", true), podCalled("b", true), lease("b_uid-of-b")},
+		"the leader": {
+			[]runtime.Object{service(), newPod("a", true), newPod("b", true), lease("b_uid-of-b")},
 			replica{namespace, "b", 8444, "b_uid-of-b", true}, "",
 		},
-		"the one that leads, ready or not": {
-			[]runtime.Object{service(), podCalled("a", true), podCalled("b", false), lease("b_uid-of-b")},
+		"the leader, even if it is not ready": {
+			[]runtime.Object{service(), newPod("a", true), newPod("b", false), lease("b_uid-of-b")},
 			replica{namespace, "b", 8444, "b_uid-of-b", true}, "",
 		},
-		"a ready one, if who leads is gone, and another Pod has its name": {
-			[]runtime.Object{service(), podCalled("a", false), podCalled("b", true), lease("b_uid-of-another")},
+		"a ready Pod, if the holder of the Lease is gone and a new Pod has its name": {
+			[]runtime.Object{service(), newPod("a", false), newPod("b", true), lease("b_uid-of-another")},
 			replica{namespace, "b", 8444, "b_uid-of-another", false}, "",
 		},
-		"a ready one, if none is elected": {
-			[]runtime.Object{service(), podCalled("a", false), podCalled("b", true)}, replica{namespace, "b", 8444, "", false}, "",
+		"a ready Pod, if there is no leader": {
+			[]runtime.Object{service(), newPod("a", false), newPod("b", true)}, replica{namespace, "b", 8444, "", false}, "",
 		},
-		"a port that the Service has by its number": {
-			[]runtime.Object{old, podCalled("a", true)}, replica{namespace, "a", 9000, "", false}, "",
+		"the Service has the port as a number": {
+			[]runtime.Object{numbered, newPod("a", true)}, replica{namespace, "a", 9000, "", false}, "",
 		},
 		"no Service": {
-			[]runtime.Object{podCalled("a", true)}, replica{},
+			[]runtime.Object{newPod("a", true)}, replica{},
 			"there is no Service glassback-inspect in namespace glassback-system; install artifacts/default-inspect",
 		},
-		"no Pod that is ready": {
-			[]runtime.Object{service(), podCalled("a", false)}, replica{}, "no Pod behind Service glassback-inspect is ready",
+		"no ready Pod": {
+			[]runtime.Object{service(), newPod("a", false)}, replica{}, "no Pod behind Service glassback-inspect is ready",
 		},
 		"a Pod without the port": {
-			[]runtime.Object{elsewhere, podCalled("a", true)}, replica{}, `pod a has no port called "page"`,
+			[]runtime.Object{unknownPort, newPod("a", true)}, replica{}, `pod a has no port called "page"`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -119,7 +119,8 @@ func TestTheReplicaThatIsAsked(t *testing.T) {
 	}
 }
 
-func TestAnOperatorThatIsNotInstalledIsToldFromOneThatDoesNotAnswer(t *testing.T) {
+// findReplica returns errNotInstalled if there is no Service, but not if only the Pods are missing.
+func TestErrNotInstalled(t *testing.T) {
 	for name, objects := range map[string][]runtime.Object{"no Service": nil, "no Pods": {service()}} {
 		_, err := findReplica(t.Context(), fake.NewClientset(objects...), namespace, "glassback")
 		if got, want := errors.Is(err, errNotInstalled), len(objects) == 0; got != want {
@@ -128,8 +129,8 @@ func TestAnOperatorThatIsNotInstalledIsToldFromOneThatDoesNotAnswer(t *testing.T
 	}
 }
 
-// The manifests contain the Service that Find looks for, and the Role grants all of its requests.
-func TestTheManifestsHaveWhatIsLookedFor(t *testing.T) {
+// The manifests contain the Service that findReplica gets. Their Role grants all requests of findReplica and tokenFor.
+func TestManifests(t *testing.T) {
 	read := func(name string, into any) {
 		t.Helper()
 		data, err := os.ReadFile(filepath.Join("..", "..", "artifacts", "inspect", name))
@@ -138,21 +139,21 @@ func TestTheManifestsHaveWhatIsLookedFor(t *testing.T) {
 			t.Fatalf("parse %s: %v", name, err)
 		}
 	}
-	shipped, account := &corev1.Service{}, &corev1.ServiceAccount{}
-	role, look, binding := &rbacv1.Role{}, &rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{}
-	read("service.yaml", shipped)
+	manifest, account := &corev1.Service{}, &corev1.ServiceAccount{}
+	role, clusterRole, binding := &rbacv1.Role{}, &rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{}
+	read("service.yaml", manifest)
 	read("service_account.yaml", account)
 	read("role.yaml", role)
-	read("cluster_role.yaml", look)
+	read("cluster_role.yaml", clusterRole)
 	read("cluster_role_binding.yaml", binding)
-	pod := podCalled("manager", true)
-	pod.Labels = shipped.Spec.Selector
-	kube := fake.NewClientset(shipped, pod, lease("manager_uid-of-manager"))
+	pod := newPod("manager", true)
+	pod.Labels = manifest.Spec.Selector
+	kube := fake.NewClientset(manifest, pod, lease("manager_uid-of-manager"))
 	kube.PrependReactor("create", "serviceaccounts", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, &authenticationv1.TokenRequest{}, nil
 	})
 	found, err := findReplica(t.Context(), kube, namespace, "glassback")
-	if err != nil || !found.leads || found.port != shipped.Spec.Ports[0].Port {
+	if err != nil || !found.leads || found.port != manifest.Spec.Ports[0].Port {
 		t.Errorf("%+v, error %v", found, err)
 	}
 	if _, err := tokenFor(t.Context(), &rest.Config{}, kube, namespace, false); err != nil {
@@ -170,17 +171,18 @@ func TestTheManifestsHaveWhatIsLookedFor(t *testing.T) {
 			t.Errorf("the Role does not grant %s %s/%s %s", action.GetVerb(), action.GetResource().Resource, action.GetSubresource(), name)
 		}
 	}
-	if rules := look.Rules; len(rules) != 1 || !slices.Equal(rules[0].NonResourceURLs, []string{"/inspect/*"}) ||
+	if rules := clusterRole.Rules; len(rules) != 1 || !slices.Equal(rules[0].NonResourceURLs, []string{"/inspect/*"}) ||
 		!slices.Equal(rules[0].Verbs, []string{"get"}) {
-		t.Errorf("who may look may do %v", rules)
+		t.Errorf("the ClusterRole grants %v, want only get of /inspect/*", rules)
 	}
 	subject := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: accountName, Namespace: namespace}
-	if account.Name != subject.Name || account.Namespace != subject.Namespace || binding.RoleRef.Name != look.Name ||
+	if account.Name != subject.Name || account.Namespace != subject.Namespace || binding.RoleRef.Name != clusterRole.Name ||
 		len(binding.Subjects) != 1 || binding.Subjects[0] != subject || role.Name != accountName {
-		t.Errorf("it binds %v to %v", binding.Subjects, binding.RoleRef)
+		t.Errorf("the ClusterRoleBinding binds %v to %v, want ServiceAccount %s", binding.Subjects, binding.RoleRef, accountName)
 	}
 }
 
+// allows reports whether a rule allows a verb on a resource with this name.
 func allows(rules []rbacv1.PolicyRule, verb, resource, subresource, name string) bool {
 	if subresource != "" {
 		resource += "/" + subresource
@@ -191,14 +193,15 @@ func allows(rules []rbacv1.PolicyRule, verb, resource, subresource, name string)
 	})
 }
 
-// The Pod gets the caller's own token only if the caller says so, and if there is no other.
-func TestTheTokenThatIsSent(t *testing.T) {
+// tokenFor creates a token of ServiceAccount glassback-inspector. If that is forbidden, and the user has set --send-own-token, it returns
+// the token of the kubeconfig, which is the user's own.
+func TestTokenFor(t *testing.T) {
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "serviceaccounts/token"}, accountName, errors.New("no"))
-	gone := apierrors.NewNotFound(schema.GroupResource{Resource: "serviceaccounts"}, accountName)
+	noAccount := apierrors.NewNotFound(schema.GroupResource{Resource: "serviceaccounts"}, accountName)
 	const (
-		right = "you need the right to create serviceaccounts/token of glassback-inspector (an administrator can bind you to Role " +
+		needsRight = "you need the right to create serviceaccounts/token of glassback-inspector (an administrator can bind you to Role " +
 			"glassback-inspector in namespace glassback-system)"
-		remedy = right + "; or send the Pod the token of your kubeconfig, with --send-own-token"
+		needsRightOrFlag = needsRight + "; or send the Pod the token of your kubeconfig, with --send-own-token"
 	)
 	for name, test := range map[string]struct {
 		config  rest.Config
@@ -207,26 +210,26 @@ func TestTheTokenThatIsSent(t *testing.T) {
 		want    string
 		fails   string
 	}{
-		"one that may only look":                           {rest.Config{BearerToken: "own"}, false, nil, "made", ""},
-		"one that may only look, also if one's own may go": {rest.Config{BearerToken: "own"}, true, nil, "made", ""},
-		"none, if none may be created":                     {rest.Config{BearerToken: "own"}, false, forbidden, "", remedy},
-		"none without a token in the kubeconfig":           {rest.Config{}, false, forbidden, "", remedy},
-		"one's own, if none may be created and it may go":  {rest.Config{BearerToken: "own"}, true, forbidden, "own", ""},
-		"no password": {
-			rest.Config{Username: "a", Password: "b"}, true, forbidden, "", "the kubeconfig has no token; " + right,
+		"a created token": {rest.Config{BearerToken: "own"}, false, nil, "created", ""},
+		"a created token, also with --send-own-token":             {rest.Config{BearerToken: "own"}, true, nil, "created", ""},
+		"creation is forbidden: no token":                         {rest.Config{BearerToken: "own"}, false, forbidden, "", needsRightOrFlag},
+		"creation is forbidden, and the kubeconfig has no token":  {rest.Config{}, false, forbidden, "", needsRightOrFlag},
+		"creation is forbidden, --send-own-token: the user's own": {rest.Config{BearerToken: "own"}, true, forbidden, "own", ""},
+		"a password of the kubeconfig is not sent": {
+			rest.Config{Username: "a", Password: "b"}, true, forbidden, "", "the kubeconfig has no token; " + needsRight,
 		},
-		"none, though one's own may go": {rest.Config{}, true, forbidden, "", "the kubeconfig has no token; " + right},
-		"none, if there is no such account": {
-			rest.Config{BearerToken: "own"}, false, gone, "", "create a token for ServiceAccount glassback-inspector",
+		"--send-own-token, but the kubeconfig has no token": {rest.Config{}, true, forbidden, "", "the kubeconfig has no token; " + needsRight},
+		"there is no ServiceAccount": {
+			rest.Config{BearerToken: "own"}, false, noAccount, "", "create a token for ServiceAccount glassback-inspector",
 		},
-		"none, if there is no account and one's own may go": {
-			rest.Config{BearerToken: "own"}, true, gone, "", "create a token for ServiceAccount glassback-inspector",
+		"there is no ServiceAccount, even with --send-own-token": {
+			rest.Config{BearerToken: "own"}, true, noAccount, "", "create a token for ServiceAccount glassback-inspector",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kube := fake.NewClientset()
 			kube.PrependReactor("create", "serviceaccounts", func(clienttesting.Action) (bool, runtime.Object, error) {
-				return true, &authenticationv1.TokenRequest{Status: authenticationv1.TokenRequestStatus{Token: "made"}}, test.err
+				return true, &authenticationv1.TokenRequest{Status: authenticationv1.TokenRequestStatus{Token: "created"}}, test.err
 			})
 			read := false
 			test.config.Host = "https://127.0.0.1:6443"
@@ -245,15 +248,16 @@ func TestTheTokenThatIsSent(t *testing.T) {
 	}
 }
 
-func TestTheTokenOfAProgramIsOnesOwn(t *testing.T) {
+// ownToken also returns a token that a credential plugin adds to requests.
+func TestOwnTokenOfACredentialPlugin(t *testing.T) {
 	config := &rest.Config{Host: "https://127.0.0.1:6443"}
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(r *http.Request) (*http.Response, error) {
-			r.Header.Set("Authorization", "Bearer from-a-program")
+			r.Header.Set("Authorization", "Bearer from-a-plugin")
 			return next.RoundTrip(r)
 		})
 	})
-	if got, err := ownToken(config); got != "from-a-program" || err != nil {
+	if got, err := ownToken(config); got != "from-a-plugin" || err != nil {
 		t.Errorf("%q, error %v", got, err)
 	}
 }

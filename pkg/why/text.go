@@ -11,7 +11,6 @@ import (
 
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	"github.com/glassback/glassback/pkg/command"
-	"github.com/glassback/glassback/pkg/inspect"
 	"github.com/glassback/glassback/pkg/trace"
 )
 
@@ -33,7 +32,7 @@ const (
 )
 
 func (t *whyText) answer(a *whyAnswer) {
-	name := objectName(a.Object)
+	name := a.Object.String()
 	switch {
 	case len(a.Syncs) > 0:
 		t.coloured(bold, 0, "%s: %s", name, counted(len(a.Syncs), "its last sync", "its last %d syncs, the newest last"))
@@ -83,7 +82,7 @@ func (t *whyText) sync(s *whySync) {
 		t.line(1, "as did %s", counted(s.Repeats, "one before it, which is left out", "%d before it, which are left out"))
 	}
 	for _, w := range s.Writes {
-		t.line(1, "it wrote %s (%s, resourceVersion %s)", objectName(w.Object), w.Did, w.ResourceVersion)
+		t.line(1, "it wrote %s (%s, resourceVersion %s)", w.Object, w.Did, w.ResourceVersion)
 	}
 	if s.Error != "" {
 		t.coloured(red, 1, "it failed: %s", s.Error)
@@ -162,13 +161,13 @@ func (t *whyText) change(depth int, because string, c *whyCause) {
 	case c.ResourceVersion != "":
 		at = " (resourceVersion " + c.ResourceVersion + ")"
 	}
-	t.line(depth, "%s%s %s%s%s", because, objectName(*c.Object), verbText(c), at, t.author(c))
+	t.line(depth, "%s%s %s%s%s", because, c.Object, verbText(c), at, t.author(c))
 	for n, change := range c.Changes {
 		if n == maxShownChanges {
 			t.line(depth+1, "and %d more fields", len(c.Changes)-n)
 			break
 		}
-		t.line(depth+1, "%s", trace.Change(change))
+		t.line(depth+1, "%s", change)
 	}
 	switch {
 	case c.By == byEarlier:
@@ -177,7 +176,7 @@ func (t *whyText) change(depth int, because string, c *whyCause) {
 	case c.Sync == nil:
 		t.line(depth+1, "by a sync of this operator: %s", c.Did)
 	default:
-		t.line(depth+1, "by the sync of %s at %s%s: %s", objectName(c.Sync.Object), t.time(c.Sync.Time), above(c.Sync), c.Did)
+		t.line(depth+1, "by the sync of %s at %s%s: %s", c.Sync.Object, t.time(c.Sync.Time), above(c.Sync), c.Did)
 		t.nested(depth+2, c.Sync)
 	}
 }
@@ -207,8 +206,6 @@ func verbText(c *whyCause) string {
 	}
 	return "was " + strings.ToLower(c.Verb)
 }
-
-func objectName(o inspect.Object) string { return trace.Object(o).String() }
 
 func seconds(s float64) time.Duration {
 	return time.Duration(s * float64(time.Second)).Round(time.Microsecond)

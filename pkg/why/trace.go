@@ -132,7 +132,8 @@ func (t *tracer) run(ctx context.Context) error {
 	return nil
 }
 
-// hopeless reports whether a retry cannot succeed: stdout is closed, there never was an operator, or it has refused.
+// hopeless reports whether a retry cannot succeed: stdout is closed, there never was an operator, or it rejected the request (status below
+// 500).
 func (t *tracer) hopeless(err error) bool {
 	refusal, refused := errors.AsType[*refusedError](err)
 	return t.broken != nil || !t.ever || (refused && refusal.Status < http.StatusInternalServerError)

@@ -20,9 +20,9 @@ import (
 	"k8s.io/client-go/transport/websocket"
 )
 
-// The API server and the kubelet forward a port by a WebSocket for each connection. A message begins with the number of a
-// channel, of which there are two, and the first message in each channel holds the port. This protocol is older than the one of
-// kubectl, which has SPDY in the WebSocket, to have several connections in one. API servers serve both.
+// channelProtocol forwards one connection to a port in each WebSocket. Each message begins with the number of one of two channels. The
+// first message in a channel holds the port. kubectl uses a newer protocol, which sends SPDY with several connections through one
+// WebSocket. API servers serve both.
 const (
 	channelProtocol = "v4.channel.k8s.io"
 
@@ -31,8 +31,8 @@ const (
 	portLength   = 2
 )
 
-// maxMessage is how many bytes a message holds. It fits into one frame of client-go's WebSocket: the kubelet takes the first
-// byte of every frame for the number of a channel.
+// maxMessage is the largest number of data bytes in a message. Such a message fits into one frame of client-go's WebSocket. It must not
+// need a second frame: the kubelet reads the first byte of every frame as the number of a channel.
 const maxMessage = 32 << 10
 
 // tunnel is a connection to a port of a Pod.
@@ -43,10 +43,10 @@ type tunnel struct {
 	begun   [2]bool   // whether the port was read, by channel
 }
 
-// through returns a transport whose connections are all tunnels to one port. The URL is that of the subresource portforward,
+// tunnelTransport returns a transport whose connections are all tunnels to one port. The URL is that of the subresource portforward,
 // with the port. The transport does not verify the certificate of the Pod: the API server, which forwards to the Pod by its
 // name, guarantees the identity of the Pod.
-func through(config *rest.Config, forward *url.URL) *http.Transport {
+func tunnelTransport(config *rest.Config, forward *url.URL) *http.Transport {
 	return &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			conn, err := open(ctx, config, forward)
@@ -92,7 +92,8 @@ func (t *tunnel) Read(into []byte) (int, error) {
 	}
 }
 
-// next goes to the next message, and in it to what the port has sent. The error is io.EOF once the other side has closed.
+// next starts to read the next message. For the data channel, it sets message to what the port has sent. The error is io.EOF once the
+// other side has closed.
 func (t *tunnel) next() error {
 	_, message, err := t.NextReader()
 	if gorilla.IsCloseError(err, gorilla.CloseNormalClosure, gorilla.CloseNoStatusReceived) {

@@ -170,7 +170,7 @@ func forwarded(t *testing.T, k *kubelet) *http.Client {
 	t.Cleanup(server.Close)
 	forward, err := url.Parse(server.URL + "/api/v1/namespaces/glassback-system/pods/manager/portforward?ports=8444")
 	must.Succeed(t, err)
-	transport := through(&rest.Config{Host: server.URL}, forward)
+	transport := tunnelTransport(&rest.Config{Host: server.URL}, forward)
 	t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport}
 }

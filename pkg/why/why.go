@@ -36,7 +36,7 @@ The exit code is 0 with an answer, 1 without one, and 2 if the command line is w
 Flags:
 `
 
-// maxLast is the largest number of syncs that a user can request. The operator remembers fewer if each has many events.
+// maxLast is the largest number of syncs that a user can request. The operator remembers fewer if the syncs have many events.
 const maxLast = 64
 
 // whyOptions are the values of the flags of why.

@@ -1,8 +1,8 @@
 // Copyright The Glassback Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command bare is the limit: 16 writers that send the requests of an operator and watch nothing. Each writer takes one object after
-// the other, and sends its requests in turn.
+// Command bare measures the lower limit of the cost: 16 writers send the requests of an operator and watch nothing. Each writer takes one
+// object after the other, and sends the requests for this object one by one.
 //
 // It writes "ready" when it is connected. Then each line of its standard input starts a batch, and it writes "done" after each:
 //

@@ -1,9 +1,9 @@
 // Copyright The Glassback Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command peer is an operator for Applications made with controller-runtime, as its documentation recommends: CreateOrUpdate from
-// the cache, Owns for each kind of child, a predicate that ignores its own writes of the status, caches that hold only labelled
-// children and no managedFields, and no limit of requests in the client.
+// Command peer is an operator for Applications. It uses controller-runtime as its documentation recommends: CreateOrUpdate reads from the
+// cache, and Owns watches each kind of child. A predicate ignores updates that keep the generation, such as the operator's own status
+// writes. The caches hold only labelled children, without managedFields. The client has no rate limit.
 package main
 
 import (

@@ -19,8 +19,8 @@ import (
 // Exit codes.
 const (
 	ok          = 0
-	failed      = 1   // it did not work
-	usage       = 2   // it was not tried: bad flags or arguments
+	failed      = 1   // the command failed
+	usage       = 2   // bad flags or arguments: the command did nothing
 	interrupted = 130 // Ctrl-C
 )
 
@@ -52,8 +52,8 @@ func New(name, short string) *cobra.Command {
 	return root
 }
 
-// Run runs a program until it ends or gets a signal, prints its error, and returns the exit code. isUsage reports whether an error is in
-// the command line, in addition to those of Usagef.
+// Run runs a program until it ends or gets a signal, prints its error, and returns the exit code. The code is usage for an error of Usagef,
+// and for an error for which isUsage returns true.
 func Run(root *cobra.Command, args []string, isUsage func(error) bool) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
@@ -72,7 +72,7 @@ func Run(root *cobra.Command, args []string, isUsage func(error) bool) int {
 	return code
 }
 
-// Exactly demands the given arguments, and says their names when they are missing.
+// Exactly returns a function that returns an error unless a command gets one argument for each of the names.
 func Exactly(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
@@ -30,7 +29,7 @@ import (
 const (
 	// endTimeout limits the time in which a cluster ends. Usually, killing its processes and removing its files takes less than a second.
 	endTimeout = 30 * time.Second
-	// stopTimeout limits the time in which a supervisor answers a request to stop; askedTimeout limits the time in which it then ends.
+	// stopTimeout limits the wait for a supervisor's answer to a stop request. askedTimeout limits the wait for its end after the answer.
 	stopTimeout  = 3 * time.Second
 	askedTimeout = 15 * time.Second
 )
@@ -85,13 +84,9 @@ func StartDetached(ctx context.Context, config Config) (*Cluster, error) {
 	return Open(string(dir))
 }
 
-// Open returns the cluster that runs in a directory, or an error if none runs there.
+// Open returns the cluster that runs in a directory, or an error if none runs there. path is absolute.
 func Open(path string) (*Cluster, error) {
-	abs, err := filepath.Abs(path)
-	if err != nil {
-		return nil, fmt.Errorf("find directory: %w", err)
-	}
-	dir := state.Dir(abs)
+	dir := state.Dir(path)
 	record, err := dir.Load()
 	if err != nil {
 		return nil, err
@@ -148,8 +143,8 @@ func (c *Cluster) Restart(ctx context.Context, component string) error {
 }
 
 // Load loads the images of a tar archive into the real node of a cluster, and returns their names. The archive has the format of "docker
-// save" or of OCI. An image replaces another one with the same name. With an error, Load returns the names of the images that it loaded
-// before; the other names keep their images.
+// save" or of OCI. An image replaces another one with the same name. After an error, Load returns the names of the images that it loaded
+// before the error. All other names keep their images.
 func (c *Cluster) Load(ctx context.Context, archive string) ([]string, error) {
 	if c.sandbox == nil {
 		return nil, errNoContainers
@@ -223,12 +218,9 @@ func (c *Cluster) Stop() error {
 var ErrNoCluster = errors.New("no cluster")
 
 // Remove ends the cluster of a directory, if it is alive, and removes its files. It returns when the last process of the cluster has ended.
+// path is absolute.
 func Remove(path string) error {
-	abs, err := filepath.Abs(path)
-	if err != nil {
-		return fmt.Errorf("find directory: %w", err)
-	}
-	dir := state.Dir(abs)
+	dir := state.Dir(path)
 	record, err := dir.Load()
 	if err != nil {
 		if !dir.Exists() {

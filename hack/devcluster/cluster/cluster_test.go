@@ -20,7 +20,7 @@ import (
 	"github.com/glassback/glassback/pkg/must"
 )
 
-func TestJobCompletesAndNothingIsLeft(t *testing.T) {
+func TestJobCompletesAndStopRemovesAll(t *testing.T) {
 	ctx := testContext(t)
 	dir := filepath.Join(t.TempDir(), "c")
 	c := start(t, ctx, Config{Dir: dir})
@@ -79,7 +79,7 @@ func TestTwoClustersSideBySide(t *testing.T) {
 		return
 	}
 	if a, b := clusters[0].RESTConfig().Host, clusters[1].RESTConfig().Host; a == b {
-		t.Errorf("both are at %s", a)
+		t.Errorf("both API servers have the address %s", a)
 	}
 }
 
@@ -102,14 +102,14 @@ func TestKillAndRestartKeepDataAndPort(t *testing.T) {
 				t.Errorf("second kill: %v", err)
 			}
 			if _, err := client.CoreV1().ConfigMaps("default").Get(shortly(t, ctx), "kept", metav1.GetOptions{}); err == nil {
-				t.Error("the API answers although a component of it is dead")
+				t.Errorf("the API server answers, although %s was killed", component)
 			}
 			must.Succeed(t, c.Restart(ctx, component))
 			after := componentOf(t, ctx, c, component)
 			if after.Port != before.Port || after.PID == before.PID || !after.Ready {
 				t.Errorf("before %+v, after %+v", before, after)
 			}
-			waitFor(t, ctx, "data to be back", func() (bool, error) {
+			waitFor(t, ctx, "ConfigMap to be readable again", func() (bool, error) {
 				_, err := client.CoreV1().ConfigMaps("default").Get(ctx, "kept", metav1.GetOptions{})
 				return err == nil, err
 			})
@@ -146,7 +146,7 @@ func TestNothingOutlivesAKilledSupervisor(t *testing.T) {
 	supervisor := c.owned.cmd.Process
 	must.Succeed(t, supervisor.Kill())
 	waitEnded(t, ctx, dir)
-	_ = c.owned.wait() // reap it, for a zombie still has its process id
+	_ = c.owned.wait() // A process keeps its id until its parent has waited for it.
 	checkGone(t, pids)
 	if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), "is dead") {
 		t.Errorf("open: %v", err)
@@ -175,7 +175,8 @@ func TestARemovedDirectoryEndsItsCluster(t *testing.T) {
 	checkGone(t, pids)
 }
 
-func TestADirectoryThatIsMadeAnewIsTheNextClustersAlone(t *testing.T) {
+// The first cluster must not remove a directory that a second cluster has created at the same path.
+func TestARecreatedDirectoryIsKept(t *testing.T) {
 	ctx := testContext(t)
 	dir := filepath.Join(t.TempDir(), "c")
 	first := start(t, ctx, Config{Dir: dir, Node: NodeNone})
@@ -192,16 +193,16 @@ func TestADirectoryThatIsMadeAnewIsTheNextClustersAlone(t *testing.T) {
 	stop(t, second)
 }
 
-func TestADirectoryThatOthersMayWriteToIsRefused(t *testing.T) {
+func TestADirectoryWritableByOtherUsersIsRejected(t *testing.T) {
 	dir := t.TempDir()
 	must.Succeed(t, os.Chmod(dir, 0o777))
 	c, err := Start(testContext(t), Config{Dir: dir, Node: NodeNone, Binary: binary(t)})
 	if err == nil {
 		stop(t, c)
-		t.Fatal("a directory that everybody may write to was accepted")
+		t.Fatal("a directory that all users may write to was accepted")
 	}
 	if !strings.Contains(err.Error(), "no other user may write to") {
-		t.Errorf("error %q, want what to do", err)
+		t.Errorf("error %q, want one that says what to change", err)
 	}
 }
 
@@ -220,7 +221,7 @@ func TestLongDirectory(t *testing.T) {
 	}
 }
 
-func TestStartRefusesWhatItMustNotTouch(t *testing.T) {
+func TestStartRejectsDirectoriesAndPortsInUse(t *testing.T) {
 	ctx := testContext(t)
 	t.Run("a directory in use", func(t *testing.T) {
 		c := start(t, ctx, Config{Node: NodeNone})
@@ -229,22 +230,22 @@ func TestStartRefusesWhatItMustNotTouch(t *testing.T) {
 			t.Fatalf("got %v", err)
 		}
 		if _, err := c.Status(ctx); err != nil {
-			t.Errorf("the cluster that was there: %v", err)
+			t.Errorf("status of the cluster that ran before: %v", err)
 		}
 	})
-	t.Run("files that no cluster made", func(t *testing.T) {
+	t.Run("a directory with files of another program", func(t *testing.T) {
 		dir := t.TempDir()
-		foreign := filepath.Join(dir, "kubeconfig")
-		must.Succeed(t, os.WriteFile(foreign, []byte("mine"), 0o600))
+		other := filepath.Join(dir, "kubeconfig")
+		must.Succeed(t, os.WriteFile(other, []byte("mine"), 0o600))
 		_, err := Start(ctx, Config{Binary: binary(t), Dir: dir})
 		if err == nil || !strings.Contains(err.Error(), "already holds kubeconfig") {
 			t.Fatalf("got %v", err)
 		}
-		if data, err := os.ReadFile(foreign); err != nil || string(data) != "mine" {
-			t.Errorf("foreign file: %q, %v", data, err)
+		if data, err := os.ReadFile(other); err != nil || string(data) != "mine" {
+			t.Errorf("kubeconfig: %q, %v", data, err)
 		}
 		if entries, _ := os.ReadDir(dir); len(entries) != 1 {
-			t.Errorf("the directory holds more than it did: %v", entries)
+			t.Errorf("the directory has new files: %v", entries)
 		}
 	})
 	t.Run("a port in use", func(t *testing.T) {
@@ -257,20 +258,20 @@ func TestStartRefusesWhatItMustNotTouch(t *testing.T) {
 	})
 }
 
-func TestForeignFilesStay(t *testing.T) {
+func TestStopKeepsOtherFiles(t *testing.T) {
 	ctx := testContext(t)
 	dir := t.TempDir()
 	c := start(t, ctx, Config{Dir: dir, Node: NodeNone})
-	foreign := filepath.Join(dir, "notes.txt")
-	must.Succeed(t, os.WriteFile(foreign, nil, 0o600))
+	other := filepath.Join(dir, "notes.txt")
+	must.Succeed(t, os.WriteFile(other, nil, 0o600))
 	must.Succeed(t, c.Stop())
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != 1 {
-		t.Errorf("left: %v, %v; want notes.txt alone", entries, err)
+		t.Errorf("the directory has %v, error %v; want only notes.txt", entries, err)
 	}
 }
 
-func TestAFailedStartSaysWhy(t *testing.T) {
+func TestAFailedStartReturnsTheCause(t *testing.T) {
 	ctx := testContext(t)
 	dir := filepath.Join(t.TempDir(), "c")
 	_, err := Start(ctx, Config{Binary: binary(t), Dir: dir, Node: NodeNone,
@@ -280,7 +281,7 @@ func TestAFailedStartSaysWhy(t *testing.T) {
 	}
 	waitEnded(t, ctx, dir)
 	if _, err := os.Stat(state.Dir(dir).Log(APIServer)); err != nil {
-		t.Errorf("its log: %v", err)
+		t.Errorf("log of the component: %v", err)
 	}
 	if err := Remove(dir); err != nil {
 		t.Error(err)
@@ -296,14 +297,14 @@ func TestAStartThatTakesTooLongKeepsItsLogs(t *testing.T) {
 	}
 	waitEnded(t, ctx, dir)
 	if _, err := os.Stat(state.Dir(dir).Log(Etcd)); err != nil {
-		t.Errorf("its log: %v", err)
+		t.Errorf("log of the component: %v", err)
 	}
 	if err := Remove(dir); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestAnInterruptedStartLeavesNothing(t *testing.T) {
+func TestAnInterruptedStartRemovesAll(t *testing.T) {
 	t.Parallel()
 	for _, after := range []time.Duration{0, 50 * time.Millisecond, 500 * time.Millisecond, 1500 * time.Millisecond} {
 		t.Run(after.String(), func(t *testing.T) {

@@ -25,8 +25,8 @@ const (
 	APIServer         = state.APIServer
 	ControllerManager = state.ControllerManager
 	Scheduler         = state.Scheduler
-	Kwok              = state.Kwok     // of a simulated node
-	Registry          = state.Registry // these of a real one
+	Kwok              = state.Kwok     // only with a simulated node
+	Registry          = state.Registry // this and the following: only with a real node
 	Containerd        = state.Containerd
 	Kubelet           = state.Kubelet
 	KubeProxy         = state.KubeProxy
@@ -69,17 +69,16 @@ type Config struct {
 	Progress func(line string)
 }
 
-// errConfig marks errors in a Config, as opposed to failures of the start.
-var errConfig = errors.New("bad configuration")
-
 // IsBadConfig reports whether Start rejected its Config before it started anything.
-func IsBadConfig(err error) bool { return errors.Is(err, errConfig) }
+func IsBadConfig(err error) bool {
+	_, rejected := errors.AsType[configError](err)
+	return rejected
+}
 
-// configError is an error about a Config. Its text is for the user.
+// configError is an error about a Config, as opposed to a failure of the start. Its text is for the user.
 type configError string
 
-func (e configError) Error() string        { return string(e) }
-func (e configError) Is(target error) bool { return target == errConfig }
+func (e configError) Error() string { return string(e) }
 
 func bad(format string, args ...any) error { return configError(fmt.Sprintf(format, args...)) }
 
@@ -116,7 +115,7 @@ func (c Config) spec() (state.Spec, error) {
 	return s, c.check(s)
 }
 
-// check checks what all kinds of nodes have in common.
+// check checks the timeout, the API server's port and the extra arguments.
 func (c Config) check(s state.Spec) error {
 	if s.Timeout < 0 {
 		return bad("timeout %s: want a positive duration", s.Timeout)

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/glassback/glassback/hack/devcluster/state"
 	"github.com/glassback/glassback/pkg/must"
 )
@@ -54,6 +56,11 @@ func look(t *testing.T) machine {
 			m["cgroup "+path] = ""
 		}
 	})
+	var cgroups unix.Statfs_t // With v1, a tmpfs. Another mount can hide entries of it.
+	must.Succeed(t, unix.Statfs("/sys/fs/cgroup", &cgroups))
+	if cgroups.Type == unix.TMPFS_MAGIC {
+		m["entries of /sys/fs/cgroup"] = fmt.Sprint(cgroups.Files - cgroups.Ffree)
+	}
 	for _, dir := range []string{"/proc/sys/kernel", "/proc/sys/vm", "/proc/sys/net"} {
 		m.walk(t, dir, func(path string, entry fs.DirEntry) {
 			if data, err := os.ReadFile(path); err == nil && entry.Type().IsRegular() && !volatile.MatchString(path) {

@@ -18,8 +18,7 @@ import (
 	"github.com/glassback/glassback/pkg/must"
 )
 
-// parentEnv names a directory. It makes the test binary start a cluster there, print that, and wait to be killed. nodeEnv is the kind of
-// node.
+// These variables make the test binary a parent: see TestMain. parentEnv has the directory of its cluster, and nodeEnv its kind of node.
 const (
 	parentEnv = "DEVCLUSTER_TEST_PARENT_DIR"
 	nodeEnv   = "DEVCLUSTER_TEST_PARENT_NODE"
@@ -27,13 +26,14 @@ const (
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(parentEnv); dir != "" {
-		parent(dir)
+		runParent(dir)
 		return
 	}
 	os.Exit(m.Run())
 }
 
-func parent(dir string) {
+// runParent starts a cluster, prints "ready" to stdout, and then waits to be killed.
+func runParent(dir string) {
 	if _, err := Start(context.Background(), Config{Dir: dir, Node: os.Getenv(nodeEnv)}); err != nil {
 		fmt.Println(err)
 		os.Exit(1)
@@ -44,7 +44,8 @@ func parent(dir string) {
 
 func TestNothingOutlivesAKilledParent(t *testing.T) { killParent(t, testContext(t), NodeSimulated) }
 
-// killParent kills the process that has started a cluster, and returns when nothing of the cluster is left.
+// killParent starts a cluster in a child process, and kills that process. It checks that the processes of the cluster end, and that its
+// directory is removed.
 func killParent(t *testing.T, ctx context.Context, node string) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "c")
@@ -56,7 +57,7 @@ func killParent(t *testing.T, ctx context.Context, node string) {
 	must.Succeed(t, cmd.Start())
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil || strings.TrimSpace(line) != "ready" {
-		t.Errorf("parent said %q, %v", line, err)
+		t.Errorf("the parent printed %q, error %v; want ready", line, err)
 	}
 	c, openErr := Open(dir)
 	liveness, livenessErr := state.Dir(dir).Liveness()

@@ -105,7 +105,7 @@ func onCluster(use, short, long string, run func(cmd *cobra.Command, c *cluster.
 // componentNames are the valid values of COMPONENT.
 var componentNames = strings.Join(state.AllComponents(), ", ")
 
-// oneComponent demands the name of a component.
+// oneComponent returns an error unless the only argument is the name of a component.
 func oneComponent(cmd *cobra.Command, args []string) error {
 	if err := cli.Exactly("COMPONENT")(cmd, args); err != nil {
 		return err

@@ -20,7 +20,7 @@ func TestBadInputIsOneLine(t *testing.T) {
 		"an argument too many": {[]string{"down", "--dir", "/none", "x"}, `unexpected argument "x"`},
 		"no component":         {[]string{"kill", "--dir", "/none"}, "it takes COMPONENT, and got 0 arguments"},
 		"unknown component":    {[]string{"restart", "--dir", "/none", "dns"}, `unknown component "dns": etcd, kube-apiserver`},
-		"unknown signal":       {[]string{"kill", "--dir", "/none", "etcd", "--signal", "STOP"}, `unknown signal "STOP": KILL or TERM`},
+		"unknown signal":       {[]string{"kill", "--dir", "/none", "etcd", "--signal", "STOP"}, `unknown signal "STOP": use KILL or TERM`},
 		"no cluster":           {[]string{"status", "--dir", "/none"}, "no cluster in /none"},
 		"no cluster to end":    {[]string{"down", "--dir", "/none"}, "no cluster in /none"},
 		"no command to run":    {[]string{"exec", "--dir", "/none"}, "no command"},

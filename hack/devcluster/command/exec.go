@@ -21,12 +21,12 @@ import (
 )
 
 func newExec() *cobra.Command {
-	cmd := onCluster("exec", "Run a command for which this cluster is the current one",
-		`Run a command with KUBECONFIG set to the cluster's, and with a kubectl of the cluster's version first in PATH. If the node is real, the
-command runs in the cluster's network: it reaches Services and Pods, also by their names, and nothing else. This process becomes the
-command: its signals and its exit code are the command's.`,
+	cmd := onCluster("exec", "Run a command that uses this cluster",
+		`Run a command. KUBECONFIG is that of the cluster, and a kubectl of the cluster's version comes first in PATH. If the node is
+real, the command runs in the cluster's network. It can connect to Services and Pods, also by name, and to nothing else. The command
+replaces this process: it gets the signals of this process, and its exit code becomes the exit code of this process.`,
 		func(_ *cobra.Command, c *cluster.Cluster, args []string) error {
-			// The command is searched in the same PATH that it gets.
+			// LookPath must search the PATH that the command gets.
 			path := state.Dir(c.Dir()).Path("bin") + string(os.PathListSeparator) + os.Getenv("PATH")
 			if err := os.Setenv("PATH", path); err != nil {
 				return fmt.Errorf("set PATH: %w", err)
@@ -47,7 +47,7 @@ command: its signals and its exit code are the command's.`,
 }
 
 func newKubectl() *cobra.Command {
-	cmd := onCluster("kubectl", "Run kubectl on a cluster", "Run the kubectl of the cluster's version on it.",
+	cmd := onCluster("kubectl", "Run kubectl on a cluster", "Run kubectl on the cluster. Its version is that of the cluster.",
 		func(_ *cobra.Command, c *cluster.Cluster, args []string) error {
 			binary, err := supervisor.BinaryPath()
 			if err != nil {
@@ -59,7 +59,7 @@ func newKubectl() *cobra.Command {
 	return passOn(cmd, "ARGUMENTS…")
 }
 
-// passOn makes cmd pass on everything after its first argument, also flags.
+// passOn makes cmd accept arguments after "--". It stops the parsing of flags at the first argument, so that COMMAND can have flags.
 func passOn(cmd *cobra.Command, arguments string) *cobra.Command {
 	cmd.Use += " -- " + arguments
 	cmd.Flags().SetInterspersed(false)
@@ -68,7 +68,7 @@ func passOn(cmd *cobra.Command, arguments string) *cobra.Command {
 
 // become replaces this process by another program, which uses the cluster.
 func become(binary string, args []string, c *cluster.Cluster) error {
-	runtime.LockOSThread() // This thread becomes the program.
+	runtime.LockOSThread() // Enter moves only this thread into the cluster's network. Exec keeps this thread.
 	if err := c.Enter(); err != nil {
 		return err
 	}
@@ -82,5 +82,6 @@ func become(binary string, args []string, c *cluster.Cluster) error {
 	return fmt.Errorf("run %s: %w", args[0], syscall.Exec(binary, args, env))
 }
 
-// proxies are the variables with the address of a proxy. The network of a real node cannot reach one.
+// proxies are environment variables with the address of a proxy, in lower case. A command in the network of a real node cannot reach a
+// proxy.
 var proxies = []string{"http_proxy", "https_proxy", "all_proxy"}

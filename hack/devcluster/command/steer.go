@@ -81,7 +81,7 @@ COMPONENT is one of `+componentNames+".",
 	cmd.PreRunE = func(*cobra.Command, []string) error {
 		given := signal
 		if signal = strings.TrimPrefix(strings.ToUpper(given), "SIG"); signal != "KILL" && signal != "TERM" {
-			return cli.Usagef("unknown signal %q: KILL or TERM", given)
+			return cli.Usagef("unknown signal %q: use KILL or TERM", given)
 		}
 		return nil
 	}

@@ -23,12 +23,13 @@ import (
 const upHelp = `Start a cluster and return when it is usable: the API server is ready, Pods can be created in namespace default, and the
 nodes are Ready. The cluster then runs until "devcluster down".
 
-The directory is created, or reused if it holds a cluster that is dead. Ctrl-C before the cluster is usable ends it and leaves nothing.`
+The directory is created, or reused if it holds a cluster that is dead. If you press Ctrl-C before the cluster is usable,
+the cluster ends and its files are removed.`
 
-const runHelp = `Start a cluster, and run in the foreground until Ctrl-C or SIGTERM. The cluster ends with this process, also after SIGKILL,
-and its files are removed.`
+const runHelp = `Start a cluster, and run in the foreground until Ctrl-C or SIGTERM. The cluster ends with this process, even
+if SIGKILL ends this process. The files of the cluster are removed.`
 
-// startFlags are those of up and run.
+// startFlags are the flags of up and run.
 type startFlags struct {
 	config cluster.Config
 	args   []string
@@ -65,7 +66,7 @@ func newStart(
 	flags.IntVar(&f.config.APIPort, "api-port", 0, "port of the API server on 127.0.0.1 (default a free port)")
 	flags.StringSliceVar(&f.config.Components, "components", nil,
 		"run only these: a list of etcd,kube-apiserver,kube-controller-manager,kube-scheduler,kwok (not with a real node)")
-	flags.StringVar(&f.config.Images, "images", "", "image store of a real node (default the directory images beside this program)")
+	flags.StringVar(&f.config.Images, "images", "", "image store of a real node (default the directory \"images\" next to this program)")
 	flags.StringArrayVar(&f.args, "arg", nil, "an extra argument for a component, such as kube-apiserver=--v=4; may be repeated")
 	flags.DurationVar(&f.config.Timeout, "timeout", cluster.DefaultTimeout, "the longest time until the cluster is usable")
 	flags.BoolVar(&f.quiet, "quiet", false, "print no progress")
@@ -141,7 +142,8 @@ func extraArgs(given []string) (map[string][]string, error) {
 	return extra, nil
 }
 
-// waitAndStop waits until ctx is cancelled, and stops the cluster. It returns an error if the cluster ends before.
+// waitAndStop waits until ctx is cancelled, and stops the cluster. It returns an error if the cluster ends before ctx
+// is cancelled.
 func waitAndStop(ctx context.Context, c *cluster.Cluster) error {
 	err := c.Wait(ctx)
 	if stopErr := c.Stop(); stopErr != nil {
@@ -153,7 +155,7 @@ func waitAndStop(ctx context.Context, c *cluster.Cluster) error {
 	return err
 }
 
-// shellQuote returns a word that a shell reads as s.
+// shellQuote quotes s for a shell, unless the shell reads s unchanged.
 func shellQuote(s string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+,:@%", r)

@@ -6,12 +6,15 @@
 package components
 
 import (
+	"context"
 	"fmt"
 	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"go.etcd.io/etcd/server/v3/etcdmain"
-	_ "k8s.io/client-go/plugin/pkg/client/auth" // kubectl's ways to log in
+	_ "k8s.io/client-go/plugin/pkg/client/auth" // the authentication plugins of kubectl
 	"k8s.io/component-base/cli"
 	"k8s.io/component-base/logs"
 	_ "k8s.io/component-base/logs/json/register"          // --logging-format=json
@@ -31,7 +34,7 @@ var mains = map[string]func(){
 	"kube-controller-manager": func() { run(controllermanager.NewControllerManagerCommand()) },
 	"kube-scheduler":          func() { run(scheduler.NewSchedulerCommand()) },
 	"kubectl":                 runKubectl,
-	"kwok":                    runKwok,
+	"kwok":                    func() { until("kwok", runKwok) },
 }
 
 // Main returns the main function of a component, or nil if there is no such component.
@@ -39,8 +42,20 @@ func Main(name string) func() { return mains[name] }
 
 func run(command *cobra.Command) { os.Exit(cli.Run(command)) }
 
+// until runs a component until it ends, or until the process gets SIGINT or SIGTERM. It prints the error of the component and exits.
+func until(name string, run func(context.Context) error) {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	err := run(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
 func runKubectl() {
-	// kubectl logs while it makes its command, before its flags are parsed.
+	// NewDefaultKubectlCommand writes log lines before it parses the flags. So the verbosity is set first.
 	if _, err := logs.GlogSetter(kubectl.GetLogVerbosity(os.Args)); err != nil {
 		fmt.Fprintf(os.Stderr, "set log verbosity: %v\n", err)
 	}

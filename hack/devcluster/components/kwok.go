@@ -10,9 +10,7 @@ import (
 	_ "embed" // for the configuration
 	"fmt"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/pflag"
 	nodestages "sigs.k8s.io/kwok/kustomize/stage/node/fast"
@@ -23,31 +21,21 @@ import (
 	"sigs.k8s.io/kwok/pkg/log"
 )
 
-// tuning lets kwok play more stages at once than its default of four, for hundreds of Jobs a second. Whoever gives kwok a configuration has
-// to give all of it: the defaults are for those who give none.
+// options is the configuration of kwok. With it, kwok plays more Pod stages at once than its default of four: enough for hundreds of Jobs
+// a second. The file must set every option that is needed: kwok uses its defaults only if it gets no configuration at all.
 //
 //go:embed kwok.yaml
-var tuning string
+var options string
 
-// runKwok runs kwok with its own stages, which make a Node Ready and renew that, run a Pod and complete a Job's Pod as soon as it sees
-// them. kwok reads its configuration from the standard input, so the stages need no file that could be missing or changed.
-func runKwok() {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	err := kwokMain(ctx)
-	stop()
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "kwok: %v\n", err)
-		os.Exit(1)
-	}
-	os.Exit(0)
-}
-
-func kwokMain(ctx context.Context) error {
+// runKwok runs kwok with its default stages. They make each Node Ready and renew its heartbeat, run each Pod, and complete the Pods of
+// Jobs, without a delay. kwok reads its configuration from the standard input, so the stages need no file that could be missing or
+// changed.
+func runKwok(ctx context.Context) error {
 	if err := feedStdin(strings.Join(kwokConfig(), "\n---\n")); err != nil {
 		return err
 	}
 	os.Args = append(os.Args, "--config=-")
-	// Kubernetes' libraries define global flags, which cobra would add to kwok's and of which --version collides.
+	// Kubernetes' libraries define global flags. Cobra would add them to the flags of kwok, where --version would be defined twice.
 	pflag.CommandLine = pflag.NewFlagSet("kwok", pflag.ContinueOnError)
 	flags := pflag.NewFlagSet("global", pflag.ContinueOnError)
 	flags.ParseErrorsAllowlist.UnknownFlags = true
@@ -62,20 +50,21 @@ func kwokMain(ctx context.Context) error {
 	return command.ExecuteContext(ctx)
 }
 
+// kwokConfig returns the YAML documents that kwok reads: its options, and its default stages.
 func kwokConfig() []string {
 	return []string{
-		tuning, nodestages.DefaultNodeInit, heartbeat.DefaultNodeHeartbeat, podstages.DefaultPodReady, podstages.DefaultPodComplete,
+		options, nodestages.DefaultNodeInit, heartbeat.DefaultNodeHeartbeat, podstages.DefaultPodReady, podstages.DefaultPodComplete,
 		podstages.DefaultPodDelete,
 	}
 }
 
-// feedStdin makes text the content of the standard input.
+// feedStdin replaces the standard input with a pipe that contains text.
 func feedStdin(text string) error {
 	read, write, err := os.Pipe()
 	if err != nil {
 		return fmt.Errorf("create pipe: %w", err)
 	}
-	// It fits into the pipe's buffer, so that writing it all before anybody reads does not block.
+	// The text fits into the buffer of the pipe. So the write does not block, although nothing reads yet.
 	if _, err := write.WriteString(text); err != nil {
 		return fmt.Errorf("write configuration: %w", err)
 	}

@@ -7,7 +7,6 @@ package components
 
 import (
 	"context"
-	"os"
 
 	"github.com/coredns/coredns/coremain"
 	_ "github.com/coredns/coredns/plugin/bind"
@@ -22,11 +21,11 @@ import (
 	"github.com/glassback/glassback/hack/devcluster/provisioner"
 )
 
-// What runs on a real node. Only Linux has it.
+// init adds the components of a real node, which needs Linux.
 func init() {
 	mains["kubelet"] = func() { run(kubelet.NewKubeletCommand(context.Background())) }
 	mains["kube-proxy"] = func() { run(kubeproxy.NewProxyCommand()) }
 	mains["coredns"] = coremain.Run
-	mains["provisioner"] = func() { os.Exit(provisioner.Main()) }
-	mains["registry"] = func() { os.Exit(images.Main()) }
+	mains["provisioner"] = func() { until("provisioner", provisioner.Main) }
+	mains["registry"] = func() { until("registry", images.Main) }
 }

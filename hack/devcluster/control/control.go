@@ -9,6 +9,7 @@ import (
 	"context"
 	"crypto/subtle"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -41,14 +42,6 @@ type Operations interface {
 // signals are the signals that Kill can send, by name.
 var signals = map[string]syscall.Signal{"KILL": syscall.SIGKILL, "TERM": syscall.SIGTERM}
 
-// ParseSignal returns the signal with a name, KILL or TERM. Any other name is an error.
-func ParseSignal(name string) (syscall.Signal, error) {
-	if s, ok := signals[name]; ok {
-		return s, nil
-	}
-	return 0, fmt.Errorf("unknown signal %q: KILL or TERM", name)
-}
-
 // Handler serves the operations to clients that send the token.
 func Handler(token string, ops Operations) http.Handler {
 	mux := http.NewServeMux()
@@ -57,11 +50,12 @@ func Handler(token string, ops Operations) http.Handler {
 		_ = json.NewEncoder(w).Encode(ops.Status(r.Context()))
 	})
 	mux.HandleFunc("POST /kill", func(w http.ResponseWriter, r *http.Request) {
-		signal, err := ParseSignal(r.FormValue("signal"))
-		if err == nil {
-			err = ops.Kill(r.Context(), r.FormValue("component"), signal)
+		signal, known := signals[r.FormValue("signal")]
+		if !known {
+			answer(w, fmt.Errorf("unknown signal %q: use KILL or TERM", r.FormValue("signal")))
+			return
 		}
-		answer(w, err)
+		answer(w, ops.Kill(r.Context(), r.FormValue("component"), signal))
 	})
 	mux.HandleFunc("POST /restart", func(w http.ResponseWriter, r *http.Request) {
 		answer(w, ops.Restart(r.Context(), r.FormValue("component")))
@@ -157,12 +151,7 @@ func (c *Client) do(ctx context.Context, method, path string, query url.Values) 
 		return nil, fmt.Errorf("read the response of the supervisor: %w", err)
 	}
 	if response.StatusCode >= http.StatusBadRequest {
-		return nil, &Refused{Message: strings.TrimSuffix(string(body), "\n")}
+		return nil, errors.New(strings.TrimSuffix(string(body), "\n")) // the supervisor's message, for the user
 	}
 	return body, nil
 }
-
-// Refused is an error that the supervisor returned.
-type Refused struct{ Message string }
-
-func (e *Refused) Error() string { return e.Message }

@@ -16,7 +16,7 @@ import (
 	"github.com/glassback/glassback/pkg/must"
 )
 
-// recorder is a supervisor that only records its requests.
+// recorder is a fake supervisor. It records the requests that it receives, and refuses each restart.
 type recorder struct{ requests []string }
 
 func (r *recorder) Status(context.Context) []Component {
@@ -28,7 +28,7 @@ func (r *recorder) Kill(_ context.Context, component string, signal syscall.Sign
 	return nil
 }
 
-func (r *recorder) Restart(context.Context, string) error { return errors.New("not today") }
+func (r *recorder) Restart(context.Context, string) error { return errors.New("restart refused") }
 
 func (r *recorder) Pull(_ context.Context, image string) error {
 	r.requests = append(r.requests, "pull "+image)
@@ -37,7 +37,7 @@ func (r *recorder) Pull(_ context.Context, image string) error {
 
 func (r *recorder) Stop() { r.requests = append(r.requests, "stop") }
 
-func TestControl(t *testing.T) {
+func TestClientReachesTheSupervisor(t *testing.T) {
 	supervisor := &recorder{}
 	server := httptest.NewServer(Handler("secret", supervisor))
 	defer server.Close()
@@ -51,10 +51,10 @@ func TestControl(t *testing.T) {
 	if err := client.Kill(ctx, "etcd", "TERM"); err != nil {
 		t.Error(err)
 	}
-	if err := client.Kill(ctx, "etcd", "HUP"); err == nil || err.Error() != `unknown signal "HUP": KILL or TERM` {
+	if err := client.Kill(ctx, "etcd", "HUP"); err == nil || err.Error() != `unknown signal "HUP": use KILL or TERM` {
 		t.Errorf("unknown signal: %v", err)
 	}
-	if err := client.Restart(ctx, "etcd"); err == nil || err.Error() != "not today" {
+	if err := client.Restart(ctx, "etcd"); err == nil || err.Error() != "restart refused" {
 		t.Errorf("refused restart: %v", err)
 	}
 	if err := client.Pull(ctx, "a/b:1"); err != nil {

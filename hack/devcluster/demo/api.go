@@ -63,7 +63,7 @@ func (a *api) kubectl(ctx context.Context, args ...string) ([]byte, error) {
 }
 
 // install applies the CustomResourceDefinitions and the operator's permissions.
-func (a *api) install(ctx context.Context, artifacts string) error {
+func (a *api) install(ctx context.Context) error {
 	crds := filepath.Join(artifacts, "crd")
 	// The files are named one by one: kubectl apply -f does not accept kustomization.yaml, which is in the same directory.
 	rbac := []string{"apply", "--server-side"}
@@ -84,7 +84,7 @@ func (a *api) install(ctx context.Context, artifacts string) error {
 
 // applyExamples applies all examples, and returns the objects with the fields that the API server set. It retries after an error:
 // discovery may list a resource some time after its definition is Established.
-func (a *api) applyExamples(ctx context.Context, artifacts string) ([]unstructured.Unstructured, error) {
+func (a *api) applyExamples(ctx context.Context) ([]unstructured.Unstructured, error) {
 	var out []byte
 	var lastErr error
 	err := wait.PollUntilContextTimeout(ctx, 250*time.Millisecond, apiTimeout, true, func(ctx context.Context) (bool, error) {

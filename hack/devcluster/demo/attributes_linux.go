@@ -5,7 +5,7 @@ package main
 
 import "syscall"
 
-// keptAttributes makes the kernel send SIGTERM to a command when the thread of its keeper ends, also if the keeper is killed.
-func keptAttributes() *syscall.SysProcAttr {
+// endWithParent makes the kernel send SIGTERM to a command when the thread of its keeper ends, also if the keeper is killed.
+func endWithParent() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 }

@@ -7,5 +7,5 @@ package main
 
 import "syscall"
 
-// keptAttributes returns nil: only Linux can end a process with its parent.
-func keptAttributes() *syscall.SysProcAttr { return nil }
+// endWithParent returns nil: only Linux can end a process with its parent.
+func endWithParent() *syscall.SysProcAttr { return nil }

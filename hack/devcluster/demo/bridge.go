@@ -25,12 +25,14 @@ type page struct {
 	stop    func()
 }
 
-// newPage chooses the addresses of the page. If the cluster has a network of its own, it starts a proxy into that network. stop ends the
-// proxy.
+// newPage chooses the addresses of the page. If the cluster has its own network, newPage starts a proxy into it, and stop ends the proxy.
 func newPage(c *cluster.Cluster) (*page, error) {
 	target, err := freeAddress()
-	if err != nil || !c.Real() {
-		return &page{target: target, address: target, stop: func() {}}, err
+	if err != nil {
+		return nil, err
+	}
+	if !c.Real() {
+		return &page{target: target, address: target, stop: func() {}}, nil
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -38,25 +40,25 @@ func newPage(c *cluster.Cluster) (*page, error) {
 	}
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: "http", Host: target}) },
-		Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
-			return dialInside(c, target)
+		Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return dialInside(ctx, c, target)
 		}},
-		ErrorLog: log.New(io.Discard, "", 0), // The browser sees a bad gateway; the operator's log has the reason.
+		ErrorLog: log.New(io.Discard, "", 0), // A line on the terminal would damage the table. The browser shows 502 Bad Gateway.
 	}
 	server := &http.Server{Handler: proxy, ReadHeaderTimeout: 10 * time.Second}
 	go func() { _ = server.Serve(listener) }()
 	return &page{target: target, address: listener.Addr().String(), stop: func() { _ = server.Close() }}, nil
 }
 
-// dialInside makes a connection in the cluster's network. A thread enters the network and ends with its goroutine. The socket stays in the
-// network in which it was made.
-func dialInside(c *cluster.Cluster, target string) (conn net.Conn, err error) {
+// dialInside makes a connection in the cluster's network. The goroutine does not unlock its thread, so Go ends the thread with it. The
+// socket stays in the network in which it was made.
+func dialInside(ctx context.Context, c *cluster.Cluster, target string) (conn net.Conn, err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		runtime.LockOSThread()
 		if err = c.Enter(); err == nil {
-			conn, err = net.Dial("tcp4", target)
+			conn, err = (&net.Dialer{}).DialContext(ctx, "tcp4", target)
 		}
 	}()
 	<-done

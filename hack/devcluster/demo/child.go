@@ -24,21 +24,22 @@ const keepCommand = "keep"
 // drainTimeout is the time that a command has to end. The operator drains for 20 s at most.
 const drainTimeout = 25 * time.Second
 
-// keep runs a command until the parent of this process closes its lifeline or dies. It returns the exit code of this process.
+// keep runs a command until it ends, and returns the exit code of this process. It stops the command when the parent of this process
+// closes the lifeline or dies, or when this process gets SIGINT, SIGTERM or SIGHUP.
 //
 // A killed demo cannot end its children, and the command does not watch its parent. So the keeper is a process between them.
 func keep(args []string) int {
 	parent := lifeline.Inherited()
 	if len(args) == 0 || parent == nil {
-		fmt.Fprintln(os.Stderr, "demo: keep is for the demo itself")
+		fmt.Fprintln(os.Stderr, "demo: only the demo itself uses the command keep")
 		return exitUsage
 	}
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	runtime.LockOSThread() // for keptAttributes
+	runtime.LockOSThread() // endWithParent ties the command to this thread.
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	cmd.SysProcAttr = keptAttributes()
+	cmd.SysProcAttr = endWithParent()
 	if err := cmd.Start(); err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		return exitFailed
@@ -71,8 +72,12 @@ type child struct {
 	ended   chan struct{}
 }
 
-// start starts a command with an environment, and appends its output to logFile. The command ends with stop, or with this process.
-func start(name, logFile string, env, command []string) (*child, error) {
+// start runs the program of command with its arguments under a keeper, with an environment, and appends its output to logFile. stop ends
+// the program, and so does the end of this process. The context of command does not.
+func start(name, logFile string, env []string, command *exec.Cmd) (*child, error) {
+	if command.Err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, command.Err)
+	}
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)
@@ -82,7 +87,7 @@ func start(name, logFile string, env, command []string) (*child, error) {
 		return nil, fmt.Errorf("create the log of %s: %w", name, err)
 	}
 	defer log.Close()
-	cmd := exec.Command(self, append([]string{keepCommand}, command...)...)
+	cmd := exec.Command(self, append([]string{keepCommand}, command.Args...)...)
 	cmd.Env = env
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // The terminal's Ctrl-C does not reach it.
@@ -96,15 +101,15 @@ func start(name, logFile string, env, command []string) (*child, error) {
 	}
 	c := &child{name: name, logFile: logFile, alive: alive, ended: make(chan struct{})}
 	go func() {
-		_ = cmd.Wait() // Why it ended is in the log.
+		_ = cmd.Wait() // The log has the reason.
 		close(c.ended)
 	}()
 	return c, nil
 }
 
-// stop ends the process and waits for that.
+// stop ends the process and waits until it has ended.
 func (c *child) stop() {
-	_ = c.alive.Close() // A second time does nothing.
+	_ = c.alive.Close() // A second Close has no effect.
 	<-c.ended
 }
 

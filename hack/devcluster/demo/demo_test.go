@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -151,7 +152,7 @@ func TestTheFollowerIgnoresOtherKinds(t *testing.T) {
 			if got := controllersOn(test.real); got != test.controllers {
 				t.Errorf("the operator runs the controllers %q, want %q", got, test.controllers)
 			}
-			if lines := skippedKinds(test.real); len(lines) != test.lines {
+			if lines := skipped(test.real); len(lines) != test.lines {
 				t.Errorf("%q about skipped kinds, want %d lines", lines, test.lines)
 			}
 		})
@@ -283,7 +284,7 @@ func TestStopEndsAChild(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv(keeperEnv, "yes")
 	const script = `trap 'echo drained; exit 0' TERM; echo started $WHAT; while :; do sleep 0.1; done`
-	op, err := start("the operator", filepath.Join(dir, "log"), append(os.Environ(), "WHAT=this"), []string{"/bin/sh", "-c", script})
+	op, err := start("the operator", filepath.Join(dir, "log"), append(os.Environ(), "WHAT=this"), exec.Command("/bin/sh", "-c", script))
 	must.Succeed(t, err)
 	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(op.lastLines(5), "started this"); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -313,7 +314,7 @@ func TestMain(m *testing.M) {
 func TestTheOperatorGetsOnlyTheSimulatorsCredentials(t *testing.T) {
 	env := []string{"PATH=/bin", "ALIBABA_CLOUD_ACCESS_KEY_ID=mine", "ALIBABA_CLOUD_SECURITY_TOKEN=mine"}
 	want := []string{"PATH=/bin", "ALIBABA_CLOUD_ACCESS_KEY_ID=test", "ALIBABA_CLOUD_ACCESS_KEY_SECRET=test"}
-	if got := withAccount(env); !slices.Equal(got, want) {
+	if got := withSimulatorKey(env); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -26,8 +27,8 @@ type follower struct {
 	api      *api
 	examples []*example
 	real     bool     // containers run
-	verdict  string   // the message after all are settled
-	hints    []string // commands that the user may try then
+	verdict  string   // the message after all examples are settled
+	hints    []string // the lines below the verdict: results, and commands that the user may try
 	trouble  string   // the error of the last look, or ""
 }
 
@@ -36,8 +37,8 @@ type example struct {
 	kind    *kind
 	object  *unstructured.Unstructured
 	ready   metav1.Condition
-	settled bool
-	jobs    []job // of a MyCronJob: all that looks have found, in their order
+	settled bool  // its condition is final for now; pending may still name something that is missing
+	jobs    []job // of a MyCronJob: all that were ever seen, sorted by the time at which they were due
 
 	// These are set only if containers run.
 	printed string // of a MyCronJob: the output of its last completed Job
@@ -56,7 +57,7 @@ func newFollower(a *api, objects []unstructured.Unstructured, real bool) *follow
 	return f
 }
 
-// look reads all examples from the API server. If that fails, the examples keep their last states.
+// look reads the examples from the API server. It stops at the first error. The examples after that keep their last states.
 func (f *follower) look(ctx context.Context) {
 	f.trouble = ""
 	for _, e := range f.examples {
@@ -109,13 +110,10 @@ func (e *example) name() string {
 	return strings.ToLower(e.kind.Kind) + "/" + e.object.GetName()
 }
 
-// pending returns what an example still lacks, or "" if it is settled.
+// pending returns what an example still waits for, or "".
 func (e *example) pending(real bool) string {
-	switch {
-	case !e.settled && e.ready.Reason == "":
-		return "no condition Ready"
-	case !e.settled:
-		return strings.TrimSpace(e.ready.Reason + " " + e.ready.Message)
+	if !e.settled {
+		return cmp.Or(strings.TrimSpace(e.ready.Reason+" "+e.ready.Message), "no condition Ready")
 	}
 	lacks := ""
 	if e.kind.lacks != nil {
@@ -132,12 +130,12 @@ func (f *follower) examplesOf(k *kind) []*example {
 	return slices.DeleteFunc(slices.Clone(f.examples), func(e *example) bool { return e.kind != k })
 }
 
-// settled returns whether every example has its desired state.
+// settled returns whether the last look succeeded and no example is pending.
 func (f *follower) settled() bool {
 	return f.trouble == "" && !slices.ContainsFunc(f.examples, func(e *example) bool { return e.pending(f.real) != "" })
 }
 
-// unsettled returns the names of the examples that are not settled, with the reasons.
+// unsettled returns the names of the pending examples with what they wait for, and the error of the last look.
 func (f *follower) unsettled() string {
 	var all []string
 	for _, e := range f.examples {
@@ -169,7 +167,7 @@ func (f *follower) conclude(after time.Duration, stay bool) {
 	if !stay {
 		return
 	}
-	f.hints = append(f.hints, "It runs until Ctrl-C, which ends and removes all of it. Try meanwhile:")
+	f.hints = append(f.hints, "The demo runs until Ctrl-C, which ends its processes and removes its files. Try meanwhile:")
 	widest := 0
 	for _, k := range kindsOn(f.real) {
 		widest = max(widest, len(k.hint.command))
@@ -179,12 +177,12 @@ func (f *follower) conclude(after time.Duration, stay bool) {
 	}
 }
 
-// conditionOf returns a condition of an object, or an empty one.
-func conditionOf(object *unstructured.Unstructured, kind string) metav1.Condition {
+// conditionOf returns the condition of a type, or an empty one.
+func conditionOf(object *unstructured.Unstructured, conditionType string) metav1.Condition {
 	list, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
 	for _, item := range list {
 		var c metav1.Condition
-		if fields, ok := item.(map[string]any); ok && fields["type"] == kind &&
+		if fields, ok := item.(map[string]any); ok && fields["type"] == conditionType &&
 			runtime.DefaultUnstructuredConverter.FromUnstructured(fields, &c) == nil {
 			return c
 		}

@@ -112,27 +112,25 @@ func kindsOn(real bool) []*kind {
 	return all
 }
 
+// skipped returns the kinds that the demo does not follow on a real or a simulated node.
+func skipped(real bool) []*kind {
+	var all []*kind
+	for i := range kinds {
+		if !real && kinds[i].onlyReal {
+			all = append(all, &kinds[i])
+		}
+	}
+	return all
+}
+
 // controllersOn returns the value of --controllers for a real or a simulated node. Pods on a simulated node have fictitious addresses. The
 // operator must not connect to them, since other machines may have the same addresses.
 func controllersOn(real bool) string {
 	controllers := []string{"*"}
-	for _, k := range kinds {
-		if k.onlyReal && !real {
-			controllers = append(controllers, "-"+strings.ToLower(k.Kind))
-		}
+	for _, k := range skipped(real) {
+		controllers = append(controllers, "-"+strings.ToLower(k.Kind))
 	}
 	return strings.Join(controllers, ",")
-}
-
-// skippedKinds returns a line for each kind that the demo does not follow on a simulated node.
-func skippedKinds(real bool) []string {
-	var lines []string
-	for _, k := range kinds {
-		if k.onlyReal && !real {
-			lines = append(lines, fmt.Sprintf("The demo skips %ss: they need containers, and a simulated node runs none", k.Kind))
-		}
-	}
-	return lines
 }
 
 // kindOf returns the kind of an object. It returns false for a kind that is not Glassback's: an example may contain a Secret, too.

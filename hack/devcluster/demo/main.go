@@ -1,9 +1,9 @@
 // Copyright The Glassback Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command demo shows Glassback at work: it starts a devcluster and an ECS that is simulated, installs what an administrator would, runs the
-// operator under its own ServiceAccount with exactly the Role that is shipped, applies every example and follows them. It is what make demo
-// runs.
+// Command demo shows Glassback at work. It starts a devcluster and an ECS simulator, and installs the manifests as an administrator does.
+// The operator runs under its own ServiceAccount, with exactly the permissions that are shipped. Then demo applies all examples and follows
+// them. "make demo" runs this command.
 //
 //	main        the steps, in order
 //	├─ api      the administrator: applies manifests, waits for CRDs, makes a kubeconfig for a ServiceAccount
@@ -43,13 +43,12 @@ const (
 )
 
 type options struct {
-	once      bool
-	node      string
-	timeout   time.Duration
-	glassback string
-	ecssim    string
-	artifacts string
+	once bool
+	node string
 }
+
+// readyTimeout limits the time in which every example must become Ready.
+const readyTimeout = 3 * time.Minute
 
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == keepCommand {
@@ -58,13 +57,9 @@ func main() {
 	var o options
 	flag.BoolVar(&o.once, "once", false, "end when every example is Ready")
 	flag.StringVar(&o.node, "node", nodeAny, `kind of node: "real", "simulated", or "any": real where that can run`)
-	flag.DurationVar(&o.timeout, "timeout", 3*time.Minute, "how long that may take")
-	flag.StringVar(&o.glassback, "glassback", "bin/glassback", "the operator's binary")
-	flag.StringVar(&o.ecssim, "ecssim", "bin/ecssim", "the ECS simulator's binary")
-	flag.StringVar(&o.artifacts, "artifacts", "artifacts", "directory of the manifests")
 	flag.Parse()
-	if flag.NArg() > 0 || o.timeout <= 0 || !slices.Contains([]string{nodeAny, cluster.NodeReal, cluster.NodeSimulated}, o.node) {
-		fmt.Fprintln(os.Stderr, "demo: there are only flags, --node is any, real or simulated, and --timeout is positive: see --help")
+	if flag.NArg() > 0 || !slices.Contains([]string{nodeAny, cluster.NodeReal, cluster.NodeSimulated}, o.node) {
+		fmt.Fprintln(os.Stderr, "demo: there are only flags, and --node is any, real or simulated: see --help")
 		os.Exit(exitUsage)
 	}
 	os.Exit(show(o))
@@ -87,7 +82,7 @@ func chooseNode(asked string) (node, remark string) {
 	return asked, "Node: simulated; Pods run and complete without a container."
 }
 
-// sentence makes a sentence of an error.
+// sentence turns the text of an error into a sentence.
 func sentence(text string) string { return strings.ToUpper(text[:1]) + text[1:] + "." }
 
 // show runs the demo and returns its exit code.
@@ -155,61 +150,77 @@ func run(ctx context.Context, s *screen, o options) (ready bool, err error) {
 		return false, err
 	}
 	s.say("Installing artifacts/crd and artifacts/rbac")
-	if err := admin.install(ctx, o.artifacts); err != nil {
+	if err := admin.install(ctx); err != nil {
 		return false, err
 	}
-	simulator, ecs, err := startSimulator(ctx, c, o, dir)
+	simulator, ecs, err := startSimulator(ctx, c, dir)
 	if err != nil {
 		return false, err
 	}
 	defer simulator.stop()
-	s.say("Starting %s as ServiceAccount %s/%s, with a simulated ECS", o.glassback, operatorNamespace, operatorAccount)
+	s.say("Starting %s as ServiceAccount %s/%s, with a simulated ECS", operatorBinary, operatorNamespace, operatorAccount)
 	page, err := newPage(c)
 	if err != nil {
 		return false, err
 	}
 	defer page.stop()
-	op, err := startOperator(ctx, admin, c, o, dir, ecs, page.target)
+	op, err := startOperator(ctx, admin, c, dir, ecs, page.target)
 	if err != nil {
 		return false, err
 	}
 	defer op.stop()
+	return present(ctx, s, o, &parts{c, admin, simulator, op, ecs, page.address})
+}
 
-	examples, err := admin.applyExamples(ctx, o.artifacts)
+// parts holds the processes and the addresses of a running demo.
+type parts struct {
+	cluster   *cluster.Cluster
+	admin     *api
+	simulator *child
+	operator  *child
+	ecs       string // the URL of the simulator
+	page      string // the address of the operator's page
+}
+
+// present applies the examples and watches them. After an error, it prints the last lines of the logs.
+func present(ctx context.Context, s *screen, o options, p *parts) (ready bool, err error) {
+	c := p.cluster
+	examples, err := p.admin.applyExamples(ctx)
 	if err == nil {
 		s.say("Applied %d objects of artifacts/examples", len(examples))
 		if c.Real() {
-			err = admin.createVisitor(ctx)
+			err = p.admin.createVisitor(ctx)
 		}
 	}
 	if err == nil {
-		sayWhere(s, c, op, ecs, page.address)
-		ready, err = watch(ctx, s, o, newFollower(admin, examples, c.Real()), op.wait, simulator.wait, c.Wait)
+		sayWhere(s, p)
+		ready, err = watch(ctx, s, o, newFollower(p.admin, examples, c.Real()), p.operator.wait, p.simulator.wait, c.Wait)
 	}
 	if err != nil && ctx.Err() == nil {
-		for _, child := range []*child{simulator, op} {
+		for _, child := range []*child{p.simulator, p.operator} {
 			s.say("The last lines of the log of %s:\n%s", child.name, child.lastLines(15))
 		}
 	}
 	return ready, err
 }
 
-func sayWhere(s *screen, c *cluster.Cluster, op *child, ecs, page string) {
-	for _, line := range skippedKinds(c.Real()) {
-		s.say("%s", line)
+func sayWhere(s *screen, p *parts) {
+	c := p.cluster
+	for _, k := range skipped(c.Real()) {
+		s.say("The demo skips %ss: they need containers, and a simulated node runs none", k.Kind)
 	}
 	s.say("")
-	s.say("  the gears at work     http://%s/inspect/", page)
-	s.say("  why did it sync?      bin/glassback why mycronjob/mycronjob-sample --address http://%s", page)
+	s.say("  the gears at work     http://%s/inspect/", p.page)
+	s.say("  why did it sync?      bin/glassback why mycronjob/mycronjob-sample --address http://%s", p.page)
 	s.say("  in another terminal   export KUBECONFIG=%s", c.Kubeconfig())
 	s.say("  or without kubectl    bin/devcluster kubectl --dir %s -- get glassback", c.Dir())
 	if c.Real() {
 		s.say("  in its network        bin/devcluster exec --dir %s -- curl http://%s", c.Dir(), sampleAddress)
-		s.say("  the simulated cloud   bin/devcluster exec --dir %s -- curl %s", c.Dir(), ecs)
+		s.say("  the simulated cloud   bin/devcluster exec --dir %s -- curl %s", c.Dir(), p.ecs)
 	} else {
-		s.say("  the simulated cloud   %s", ecs)
+		s.say("  the simulated cloud   %s", p.ecs)
 	}
-	s.say("  the operator's log    %s", op.logFile)
+	s.say("  the operator's log    %s", p.operator.logFile)
 	s.say("")
 }
 
@@ -239,8 +250,8 @@ func watch(ctx context.Context, s *screen, o options, f *follower, ends ...func(
 		switch {
 		case ready && o.once:
 			return true, nil
-		case !ready && time.Since(began) > o.timeout:
-			return false, fmt.Errorf("after %s these are not Ready: %s", o.timeout, f.unsettled())
+		case !ready && time.Since(began) > readyTimeout:
+			return false, fmt.Errorf("after %s these are not Ready: %s", readyTimeout, f.unsettled())
 		}
 		select {
 		case <-ctx.Done():

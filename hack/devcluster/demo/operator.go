@@ -23,22 +23,30 @@ const (
 	tokenLife         = 24 * time.Hour
 )
 
-// simulatorSpeed is how many times faster than in ECS the simulated instances start and stop.
+// These paths are relative to the root of the repository, where make runs the demo.
+const (
+	operatorBinary  = "bin/glassback"
+	simulatorBinary = "bin/ecssim"
+	artifacts       = "artifacts"
+)
+
+// simulatorSpeed is the factor by which the simulated instances start and stop faster than instances of ECS.
 const simulatorSpeed = "5"
 
-// startSimulator starts the ECS simulator in the cluster's network, where the operator runs. It returns its process and its URL.
-func startSimulator(ctx context.Context, c *cluster.Cluster, o options, dir string) (*child, string, error) {
+// startSimulator starts the ECS simulator in the cluster's network, where the operator runs. It returns the simulator's process and URL.
+func startSimulator(ctx context.Context, c *cluster.Cluster, dir string) (*child, string, error) {
 	address, err := freeAddress()
 	if err != nil {
 		return nil, "", err
 	}
-	command := c.Command(ctx, o.ecssim, "--bind-address", address, "--speed", simulatorSpeed)
-	simulator, err := start("the ECS simulator", filepath.Join(dir, "ecssim.log"), os.Environ(), command.Args)
+	command := c.Command(ctx, simulatorBinary, "--bind-address", address, "--speed", simulatorSpeed)
+	simulator, err := start("the ECS simulator", filepath.Join(dir, "ecssim.log"), os.Environ(), command)
 	return simulator, "http://" + address, err
 }
 
-// startOperator starts the operator. ecs is the URL of the ECS simulator, page the address of the operator's page.
-func startOperator(ctx context.Context, admin *api, c *cluster.Cluster, o options, dir, ecs, page string) (*child, error) {
+// startOperator starts the operator. ecs is the URL of the ECS simulator. inspect is the address on which the operator serves its page,
+// /inspect/.
+func startOperator(ctx context.Context, admin *api, c *cluster.Cluster, dir, ecs, inspect string) (*child, error) {
 	kubeconfig := filepath.Join(dir, "operator.kubeconfig")
 	if err := admin.writeKubeconfig(ctx, operatorNamespace, operatorAccount, tokenLife, kubeconfig); err != nil {
 		return nil, err
@@ -48,19 +56,19 @@ func startOperator(ctx context.Context, admin *api, c *cluster.Cluster, o option
 		return nil, err
 	}
 	// The operator runs in the cluster's network: it must reach containers, and the API server must reach it.
-	command := c.Command(ctx, o.glassback, "--kubeconfig", kubeconfig, "--webhook-url", "https://"+webhooks, "-v=2",
-		"--inspect-bind-address", page, "--inspect-breakpoints", "--ecs-endpoint", ecs, "--controllers", controllersOn(c.Real()))
-	return start("the operator", filepath.Join(dir, "operator.log"), withAccount(os.Environ()), command.Args)
+	command := c.Command(ctx, operatorBinary, "--kubeconfig", kubeconfig, "--webhook-url", "https://"+webhooks, "-v=2",
+		"--inspect-bind-address", inspect, "--inspect-breakpoints", "--ecs-endpoint", ecs, "--controllers", controllersOn(c.Real()))
+	return start("the operator", filepath.Join(dir, "operator.log"), withSimulatorKey(os.Environ()), command)
 }
 
-// withAccount replaces the user's access key in an environment by the one of the ECS simulator.
-func withAccount(env []string) []string {
+// withSimulatorKey removes all variables of Alibaba Cloud from an environment, and adds the access key of the ECS simulator.
+func withSimulatorKey(env []string) []string {
 	const prefix = "ALIBABA_CLOUD_"
 	others := slices.DeleteFunc(slices.Clone(env), func(variable string) bool { return strings.HasPrefix(variable, prefix) })
 	return append(others, prefix+"ACCESS_KEY_ID=test", prefix+"ACCESS_KEY_SECRET=test")
 }
 
-// freeAddress returns a free address on loopback.
+// freeAddress returns an address on loopback that is free in this process's network now. The cluster's network may differ.
 func freeAddress() (string, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

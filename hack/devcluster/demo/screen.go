@@ -104,7 +104,7 @@ func table(f *follower) []string {
 		for _, e := range examples {
 			row(w, e.object.GetName(), string(e.ready.Status), e.ready.Reason, k.cells(f.real, func(c column) string { return orDash(c.cell(e)) }))
 		}
-		_ = w.Flush() // It writes to memory.
+		_ = w.Flush() // A write to memory cannot fail.
 		fmt.Fprintln(&b)
 	}
 	for _, e := range f.examples {

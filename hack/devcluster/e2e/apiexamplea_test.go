@@ -24,7 +24,7 @@ import (
 
 // TestApiExampleA follows objects from their creation to their deletion.
 func TestApiExampleA(t *testing.T) {
-	t.Parallel()
+	light.parallel(t)
 	w := start(t, cluster.Config{})
 	o := launch(t, "--kubeconfig", w.Kubeconfig(), "--install-crds", "--controllers=apiexamplea")
 	o.waitFor("Started controller")

@@ -35,7 +35,7 @@ import (
 
 // TestApplication runs all cases on one cluster with a simulated node. Each case has its own namespace.
 func TestApplication(t *testing.T) {
-	t.Parallel()
+	light.parallel(t)
 	w := start(t, cluster.Config{})
 	launch(t, "--kubeconfig", w.Kubeconfig(), "--install-crds", "--controllers=application", "-v=2").waitFor("Started controller")
 	t.Run("cases", func(t *testing.T) {
@@ -521,7 +521,7 @@ func testApplicationGarbage(t *testing.T, w *world, ns string) {
 // TestApplicationsAreQuiet counts the operator's requests. Until one Application is Ready, the operator makes three creates and at most
 // three status writes. For a hundred settled Applications it makes no request, also after a restart.
 func TestApplicationsAreQuiet(t *testing.T) {
-	t.Parallel()
+	light.parallel(t)
 	w := start(t, cluster.Config{})
 	spy := w.spy(t, w.shippedAccount(t))
 	o := launch(t, "--kubeconfig", spy.kubeconfig, "-v=2")
@@ -631,7 +631,7 @@ var variants = []func(*appv1.Application){
 // TestApplicationSurvivesACrashAfterAnyWrite kills the operator after each of its writes in turn, before the operator gets the answer. The
 // next operator creates no object again.
 func TestApplicationSurvivesACrashAfterAnyWrite(t *testing.T) {
-	t.Parallel()
+	light.parallel(t)
 	w := start(t, cluster.Config{})
 	spy := w.spy(t, w.shippedAccount(t))
 	ns := w.namespace(t)

@@ -125,7 +125,7 @@ const (
 
 // TestCheck runs glassback check at each step of an installation. The first step is an empty cluster.
 func TestCheck(t *testing.T) {
-	t.Parallel()
+	light.parallel(t)
 	w := start(t, cluster.Config{Components: []string{cluster.Etcd, cluster.APIServer}})
 	crds := apiextensions.NewForConfigOrDie(w.config).ApiextensionsV1().CustomResourceDefinitions()
 	admin := []string{"--kubeconfig", w.Kubeconfig()}
@@ -212,7 +212,7 @@ func checkUnreachable(t *testing.T, w *world) {
 	forged.only("cluster/credentials")
 	forged.expect("cluster/credentials", "failed", "does not accept them")
 	forged.expect(crdMyCronJobs, "skipped", "not asked, since this failed: the credentials are accepted")
-	refused := check(t, "--master", "http://127.0.0.1:"+freePort(t))
+	refused := check(t, "--master", "http://"+freeAddress(t))
 	refused.only("cluster/reachable")
 	refused.expect("cluster/reachable", "failed", "connection refused")
 	missing := check(t, "--kubeconfig", filepath.Join(t.TempDir(), "none"))

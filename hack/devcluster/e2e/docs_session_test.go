@@ -73,7 +73,7 @@ func newSession(t *testing.T, w *world, clone string) *session {
 	}
 	s.values = []string{"/tmp/devcluster", dir, "NAMESPACE", metav1.NamespaceDefault}
 	for _, address := range []string{"127.0.0.1:8099", "127.0.0.1:9443"} {
-		s.values = append(s.values, address, "127.0.0.1:"+freePort(t))
+		s.values = append(s.values, address, freeAddress(t))
 	}
 	return s
 }

@@ -28,29 +28,28 @@ type documentRun struct {
 // TestEveryCommandInTheDocuments runs the commands of README.md and docs in their order, in a clone of the repository. The output must
 // match the document. docs/commands.yaml says where and how each block runs, and why some blocks do not run.
 //
-// The test replaces the directory of a cluster, NAMESPACE, and the ports that programs listen at on this machine. It does not replace
-// port 8443, which must be free.
+// This test and TestNodeDocuments replace the directory of a cluster, NAMESPACE, and the ports that programs listen at on this machine.
+// They do not replace port 8443, which must be free.
 func TestEveryCommandInTheDocuments(t *testing.T) {
-	all, err := commands.Read(root)
-	must.Succeed(t, err)
-	simulated := start(t, cluster.Config{})
-	ecs := simulate(t, simulated, simulated.Kubeconfig()).url
-	t.Run("on a cluster", func(t *testing.T) {
-		t.Parallel()
-		r := &documentRun{world: simulated, clone: clone(t), ecs: ecs}
-		r.documents(t, all)
-	})
-	t.Run("on a real node", func(t *testing.T) {
-		needRealNode(t)
-		t.Parallel()
-		r := &documentRun{world: start(t, cluster.Config{Node: cluster.NodeReal}), real: true, clone: clone(t)}
-		r.world.load(t, documentedImage)
-		r.documents(t, all)
-	})
+	light.parallel(t)
+	w := start(t, cluster.Config{})
+	r := &documentRun{world: w, clone: clone(t), ecs: simulate(t, w, w.Kubeconfig()).url}
+	r.documents(t)
+}
+
+// TestNodeDocuments does the same as TestEveryCommandInTheDocuments, with the blocks that need a real node.
+func TestNodeDocuments(t *testing.T) {
+	heavy.parallel(t)
+	needRealNode(t)
+	r := &documentRun{world: start(t, cluster.Config{Node: cluster.NodeReal}), real: true, clone: clone(t)}
+	r.world.load(t, documentedImage)
+	r.documents(t)
 }
 
 // documents runs the blocks of all documents, except translations: they have the blocks of their originals.
-func (r *documentRun) documents(t *testing.T, all []commands.Document) {
+func (r *documentRun) documents(t *testing.T) {
+	all, err := commands.Read(root)
+	must.Succeed(t, err)
 	for _, d := range all {
 		blocks := slices.DeleteFunc(slices.Clone(d.Blocks), func(b *commands.Block) bool {
 			return b.Skipped() || b.Place.Real != r.real

@@ -90,7 +90,7 @@ func (n *node) readyPod(t *testing.T, name string, labels map[string]string) *co
 // TestEvictionAnswers checks the API server's answers to evictions. The fake API server in eviction_test.go of pkg/controller/rediscluster
 // gives the same answers.
 func TestEvictionAnswers(t *testing.T) {
-	t.Parallel()
+	light.parallel(t)
 	n := onNode(t)
 	labels := map[string]string{"app": "evicted"}
 	a, b := n.readyPod(t, "a", labels), n.readyPod(t, "b", labels)

@@ -18,7 +18,7 @@ import (
 // TestExamples applies every example with kubectl. For each bad example, kubectl prints exactly one error, which the example quotes. The
 // objects that the operator creates for the good examples are in testdata/examples.yaml.
 func TestExamples(t *testing.T) {
-	t.Parallel()
+	light.parallel(t)
 	w := start(t, cluster.Config{Components: []string{cluster.Etcd, cluster.APIServer}})
 	launch(t, "--kubeconfig", w.Kubeconfig(), "--install-crds").waitFor("Started controller")
 	const dir = "../../../artifacts/examples"
@@ -32,7 +32,6 @@ func TestExamples(t *testing.T) {
 	}
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			t.Parallel()
 			data, err := os.ReadFile(file)
 			w.must(t, err)
 			first, _, _ := strings.Cut(string(data), "\n")
@@ -63,11 +62,11 @@ func complaints(out string) []string {
 	})
 }
 
-// kubectl runs kubectl and returns its output.
+// kubectl runs kubectl on the cluster and returns its output. "devcluster kubectl" would start its large program twice.
 func (w *world) kubectl(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	binary, err := cluster.FindBinary()
-	w.must(t, err)
-	out, err := exec.CommandContext(t.Context(), binary, append([]string{"kubectl", "--dir", w.Dir(), "--"}, args...)...).CombinedOutput()
+	cmd := exec.CommandContext(t.Context(), filepath.Join(w.Dir(), "bin", "kubectl"), args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+w.Kubeconfig())
+	out, err := cmd.CombinedOutput()
 	return string(out), err
 }

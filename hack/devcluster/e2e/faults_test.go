@@ -20,7 +20,7 @@ import (
 // TestFaults kills processes while MyCronJobs with each missedRunPolicy run. Each slot has at most one Job. Every slot has run, or is
 // counted as missed.
 func TestFaults(t *testing.T) {
-	t.Parallel()
+	light.parallel(t)
 	w := start(t, cluster.Config{})
 	first := w.operate(t, "--install-crds")
 	policies := []v1.MissedRunPolicy{v1.LatestMissed, v1.SkipMissed, v1.AllMissed}

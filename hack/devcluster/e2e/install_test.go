@@ -69,12 +69,12 @@ type installation struct {
 // upgrades, disturbs the operator, and deletes everything. At the end, the cluster has the same objects as before.
 func TestInstallation(t *testing.T) {
 	needRealNode(t)
-	t.Parallel()
+	heavy.parallel(t)
 	first := makeRelease(t, root)
+	r := first.made(t)
 	w := start(t, cluster.Config{Node: cluster.NodeReal})
 	in, _ := w.prepare(t)
 	in.user = w.newUser(t)
-	r := first.made(t)
 	in.first = r
 	in.user.imports(t, r)
 	next, imported := makeRelease(t, nextCheckout(t)), false // This runs while the test uses the first release.
@@ -109,7 +109,7 @@ func TestInstallation(t *testing.T) {
 		in.create(t, ns, name, func(m *v1.MyCronJob) {
 			m.Spec.IntervalSeconds = ptr.To[int32](2) // The test often waits for two slots: a short interval saves time.
 			m.Spec.MissedRunPolicy = v1.AllMissed
-			m.Spec.SuccessfulJobsHistoryLimit = ptr.To[int32](0)
+			withoutPods(m)
 		})
 		in.used(t)
 		ran(t, began)
@@ -540,25 +540,38 @@ func (in *installation) followed(t *testing.T, before string, patience time.Dura
 	return time.Since(began)
 }
 
-// restartLeader kills the leader's process. The kubelet starts the process again, and it stays the leader. Like the other disturbances,
-// restartLeader returns a time at which there was a leader again.
+// successor waits until another process leads after the leader's process was killed. If not is set, it must be another holder, and so in
+// another Pod. The killed leader did not release the Lease, so this may take as long as its lease. successor returns the holder and the
+// time.
+func (in *installation) successor(t *testing.T, killed time.Time, not string) (holder string, led time.Time) {
+	t.Helper()
+	eventually(t, 2*leaseDuration, func(ctx context.Context) error {
+		lease, err := in.kube.CoordinationV1().Leases(operatorNamespace).Get(ctx, "glassback", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		holder = ptr.Deref(lease.Spec.HolderIdentity, "")
+		if holder == "" || holder == not || !lease.Spec.RenewTime.After(killed) {
+			return fmt.Errorf("the leader is %q, and has renewed the Lease at %s", holder, lease.Spec.RenewTime)
+		}
+		return nil
+	})
+	led = time.Now()
+	if took := led.Sub(killed); took > leaseDuration+time.Second {
+		t.Errorf("there was a leader after %s, but the lease lasts %s", took, leaseDuration)
+	}
+	return holder, led
+}
+
+// restartLeader kills the leader's process. The kubelet starts the process again. It stays the leader if it starts before its lease is
+// over. Like the other disturbances, restartLeader returns a time at which there was a leader again.
 func (in *installation) restartLeader(t *testing.T) time.Time {
 	t.Helper()
-	pod, identity, err := in.leader(t.Context())
+	pod, before, err := in.leader(t.Context())
 	in.must(t, err)
-	began := time.Now()
-	in.killProcess(t, pod)
-	eventually(t, leaseDuration, func(ctx context.Context) error {
-		lease, err := in.kube.CoordinationV1().Leases(operatorNamespace).Get(ctx, "glassback", metav1.GetOptions{})
-		if err == nil && lease.Spec.RenewTime.Before(&metav1.MicroTime{Time: began}) {
-			err = fmt.Errorf("the Lease was last renewed at %s", lease.Spec.RenewTime)
-		}
-		return err
-	})
-	led := time.Now()
-	_, now, err := in.leader(t.Context())
-	in.must(t, err)
-	t.Logf("%s after the leader's process was killed, there was a leader again (the same Pod: %t)", led.Sub(began), now == identity)
+	killed := in.killProcess(t, pod)
+	now, led := in.successor(t, killed, "")
+	t.Logf("%s after the leader's process was killed, there was a leader again (the same Pod: %t)", led.Sub(killed), now == before)
 	in.run(t, "rollout", "status", "--namespace", operatorNamespace, "deployment/glassback-manager", "--timeout=2m")
 	return led
 }
@@ -566,24 +579,18 @@ func (in *installation) restartLeader(t *testing.T) time.Time {
 // killLeader ends the leader's Pod without a signal, as a failed node does. The leader does not release the Lease.
 func (in *installation) killLeader(t *testing.T) time.Time {
 	t.Helper()
-	pod, identity, err := in.leader(t.Context())
+	pod, before, err := in.leader(t.Context())
 	in.must(t, err)
-	began := time.Now()
-	in.killProcess(t, pod)
+	killed := in.killProcess(t, pod)
 	in.must(t, in.kube.CoreV1().Pods(operatorNamespace).Delete(t.Context(), pod, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}))
-	in.followed(t, identity, 2*leaseDuration)
-	led := time.Now()
-	took := led.Sub(began)
-	t.Logf("%s after the leader's Pod was killed, another Pod was the leader", took)
-	if took > leaseDuration+time.Second {
-		t.Errorf("the handover took %s, but the lease lasts %s", took, leaseDuration)
-	}
+	_, led := in.successor(t, killed, before)
+	t.Logf("%s after the leader's Pod was killed, another Pod was the leader", led.Sub(killed))
 	in.run(t, "rollout", "status", "--namespace", operatorNamespace, "deployment/glassback-manager", "--timeout=2m")
 	return led
 }
 
-// killProcess sends SIGKILL to the operator in a Pod.
-func (in *installation) killProcess(t *testing.T, pod string) {
+// killProcess sends SIGKILL to the operator in a Pod, and returns the time after that.
+func (in *installation) killProcess(t *testing.T, pod string) time.Time {
 	t.Helper()
 	object, err := in.kube.CoreV1().Pods(operatorNamespace).Get(t.Context(), pod, metav1.GetOptions{})
 	in.must(t, err)
@@ -600,10 +607,11 @@ func (in *installation) killProcess(t *testing.T, pod string) {
 		// systemd's names of control groups have underscores instead of hyphens.
 		if bytes.Contains(bytes.ReplaceAll(group, []byte("_"), []byte("-")), []byte("pod"+object.UID)) {
 			in.must(t, syscall.Kill(pid, syscall.SIGKILL))
-			return
+			return time.Now()
 		}
 	}
 	t.Fatalf("Pod %s has no running process", pod)
+	return time.Time{}
 }
 
 // evictLeader evicts the leader's Pod, as kubectl drain does.

@@ -36,7 +36,7 @@ type candidate struct {
 
 func (w *world) candidate(t *testing.T) *candidate {
 	t.Helper()
-	probes, metrics := "127.0.0.1:"+freePort(t), "127.0.0.1:"+freePort(t)
+	probes, metrics := freeAddress(t), freeAddress(t)
 	r := &candidate{launch(t, "--kubeconfig", w.Kubeconfig(), "-v=2", "--leader-elect", "--leader-elect-resource-namespace="+operatorNamespace,
 		"--health-probe-bind-address="+probes, "--metrics-bind-address="+metrics, "--metrics-secure=false"), metrics}
 	eventually(t, time.Minute, func(ctx context.Context) error { return answersOK(ctx, "http://"+probes+"/readyz") })
@@ -100,7 +100,7 @@ func follows(t *testing.T, replicas []*candidate, since time.Time, patience time
 
 // TestLeaderElection ends one leader after the other in different ways. No slot of a MyCronJob runs twice, and none is lost.
 func TestLeaderElection(t *testing.T) {
-	t.Parallel()
+	light.parallel(t)
 	w := start(t, cluster.Config{})
 	w.operate(t, "--install-crds").stop()
 	w.createNamespace(t, operatorNamespace)

@@ -391,7 +391,7 @@ func TestUndeployDeletesAllButTheDefinitions(t *testing.T) {
 
 // TestManifestsAreAccepted installs the shipped manifests on a real API server with its controllers.
 func TestManifestsAreAccepted(t *testing.T) {
-	t.Parallel()
+	light.parallel(t)
 	w := start(t, cluster.Config{})
 	apply := func(t *testing.T, manifests rendered, args ...string) {
 		t.Helper()

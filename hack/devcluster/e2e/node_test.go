@@ -48,7 +48,7 @@ var date = regexp.MustCompile(`[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d U
 
 // TestNodeRunsJobs runs a Job, and reads its log.
 func TestNodeRunsJobs(t *testing.T) {
-	t.Parallel()
+	light.parallel(t)
 	n := onNode(t)
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "hello"}, Spec: batchv1.JobSpec{
 		Template: corev1.PodTemplateSpec{Spec: shell("busybox", "date; echo hello")},
@@ -71,7 +71,7 @@ func TestNodeRunsJobs(t *testing.T) {
 
 // TestNodeLogsAndExec reads a Pod's log with kubectl, and runs commands in it.
 func TestNodeLogsAndExec(t *testing.T) {
-	t.Parallel()
+	light.parallel(t)
 	n := onNode(t)
 	n.createPod(t, "sleeper", shell("busybox", "echo up; exec sleep 3600"))
 	n.running(t, "sleeper")
@@ -92,7 +92,7 @@ func TestNodeLogsAndExec(t *testing.T) {
 
 // TestNodeServes fetches a page by the names of a Service, and from a port of the node.
 func TestNodeServes(t *testing.T) {
-	t.Parallel()
+	light.parallel(t)
 	n := onNode(t)
 	labels := map[string]string{"app": "web"}
 	_, err := n.kube.AppsV1().Deployments(n.ns).Create(t.Context(), deployment("web", corev1.PodSpec{
@@ -126,7 +126,7 @@ func TestNodeServes(t *testing.T) {
 
 // TestNodeKeepsVolumes writes to a claim of the default StorageClass as one user. Another Pod reads from it as another user.
 func TestNodeKeepsVolumes(t *testing.T) {
-	t.Parallel()
+	light.parallel(t)
 	n := onNode(t)
 	claims := n.kube.CoreV1().PersistentVolumeClaims(n.ns)
 	_, err := claims.Create(t.Context(), &corev1.PersistentVolumeClaim{
@@ -178,7 +178,7 @@ func TestNodeKeepsVolumes(t *testing.T) {
 
 // TestNodeRunsMyCronJobs reads the log of a Job of the seed's MyCronJob.
 func TestNodeRunsMyCronJobs(t *testing.T) {
-	t.Parallel()
+	light.parallel(t)
 	n := onNode(t)
 	n.operate(t, "--controllers=mycronjob")
 	n.runsSeed(t)
@@ -215,11 +215,12 @@ func (n *node) runsSeed(t *testing.T) {
 		}
 		return nil
 	})
+	n.must(t, n.glassback.BatchV1().MyCronJobs(n.ns).Delete(t.Context(), m.Name, metav1.DeleteOptions{}))
 }
 
 // TestNodeRunsApplications creates the seed's Application, and fetches its page.
 func TestNodeRunsApplications(t *testing.T) {
-	t.Parallel()
+	light.parallel(t)
 	n := onNode(t)
 	n.operate(t, "--controllers=application")
 	data, err := os.ReadFile("../../../artifacts/examples/application.yaml")
@@ -238,7 +239,7 @@ func TestNodeRunsApplications(t *testing.T) {
 
 // TestNodeRestartsAHungContainer runs a container that is alive for a while, and then hangs.
 func TestNodeRestartsAHungContainer(t *testing.T) {
-	t.Parallel()
+	light.parallel(t)
 	n := onNode(t)
 	spec := shell("busybox", "echo begun; touch /tmp/alive; sleep 2; rm /tmp/alive; exec sleep 3600")
 	spec.RestartPolicy = corev1.RestartPolicyAlways
@@ -280,6 +281,7 @@ func TestNodeRestartsAHungContainer(t *testing.T) {
 // TestNodeRunsTheOperator runs two replicas of the operator in Pods with its own image. They have no kubeconfig, the shipped permissions,
 // and webhooks behind the shipped Service.
 func TestNodeRunsTheOperator(t *testing.T) {
+	heavy.parallel(t)
 	n := onNode(t)
 	n.installShipped(t, 2, nil, "-v=2")
 	n.runsSeed(t)

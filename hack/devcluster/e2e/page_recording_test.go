@@ -18,7 +18,7 @@ import (
 
 // TestPageOfARecording moves through the recording of docs/informer.md with the keyboard, without a cluster.
 func TestPageOfARecording(t *testing.T) {
-	t.Parallel()
+	light.parallel(t)
 	b := browse(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	command := exec.CommandContext(ctx, binary(t), "inspect", "../../../docs/informer/experiments.jsonl.gz", "--bind-address", "127.0.0.1:0")

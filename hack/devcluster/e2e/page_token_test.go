@@ -55,7 +55,7 @@ func inspectHere(t *testing.T, guard func(http.Handler) http.Handler) string {
 
 // TestPageAsksForToken serves the page with authorization, so the page asks for a token.
 func TestPageAsksForToken(t *testing.T) {
-	t.Parallel()
+	light.parallel(t)
 	const token = "e2e-token-of-the-reader"
 	b := browse(t)
 	url := inspectHere(t, func(h http.Handler) http.Handler {

@@ -20,7 +20,7 @@ import (
 // TestBothQueues runs one operator for each delta queue, in a namespace of its own. The operator creates, repairs, changes and deletes
 // children of several kinds. It also processes changes from a time without an operator.
 func TestBothQueues(t *testing.T) {
-	t.Parallel()
+	light.parallel(t)
 	w := start(t, cluster.Config{})
 	if code := w.operate(t, "--install-crds").stop(); code != 0 {
 		t.Fatalf("the operator that installs the definitions ended with %d", code)
@@ -37,7 +37,7 @@ func TestBothQueues(t *testing.T) {
 
 func testQueue(t *testing.T, w *world, ns, queue string) {
 	const name = "sample"
-	address := "127.0.0.1:" + freePort(t)
+	address := freeAddress(t)
 	page := &shown{world: w, url: "http://" + address + "/inspect/"}
 	args := []string{
 		"--namespace=" + ns, "--controllers=apiexamplea,application,mycronjob", "--informer-queue=" + queue, "--inspect-bind-address=" + address,

@@ -24,7 +24,7 @@ import (
 
 // TestQuietBetweenSlots counts the operator's requests between two slots. There are none except its open watches.
 func TestQuietBetweenSlots(t *testing.T) {
-	t.Parallel()
+	light.parallel(t)
 	w := start(t, cluster.Config{Components: []string{cluster.Etcd, cluster.APIServer}})
 	w.operate(t, "--install-crds")
 	const interval = 30
@@ -90,7 +90,7 @@ func (w *world) requests(t *testing.T) map[string]string {
 
 // TestSecondSignalEndsAtOnce stops the operator while a sync hangs. The operator waits for the sync until it gets a second signal.
 func TestSecondSignalEndsAtOnce(t *testing.T) {
-	t.Parallel()
+	light.parallel(t)
 	w := start(t, cluster.Config{Components: []string{cluster.Etcd, cluster.APIServer}})
 	o := w.operate(t, "--install-crds")
 	w.create(t, "default", "sample", func(m *v1.MyCronJob) { m.Spec.IntervalSeconds = ptr.To[int32](1) })

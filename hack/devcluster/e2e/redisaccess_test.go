@@ -14,24 +14,26 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 )
 
 // TestNodeRedisAccess opens a cluster for clients outside of the network of Pods, by ports of the machine, and closes it again, while a
 // client writes. Another client reaches nothing but the machine. The operator is killed in the middle of both. While the cluster is open, a
-// container ends, and TLS comes and goes, which replaces all Pods twice.
+// container ends, and TLS comes and goes, which replaces all Pods twice. Then clients get hostnames of load balancers instead, by which one
+// of them writes.
 func TestNodeRedisAccess(t *testing.T) {
-	t.Parallel()
+	heavy.parallel(t)
 	n := onNode(t)
 	o := n.operate(t, onlyRedis)
 	c := n.redis(t, withStorage)
 	c.ready(t, "formation")
 	changing := *c // Its nodes announce either address.
 	changing.outside = []string{}
-	killed := func(what string) {
+	killed := func(what, verb string) {
 		t.Helper()
-		o.killAt(redisPatience, acting("announce address of"))
+		o.killAt(redisPatience, acting(verb))
 		o = n.operate(t, onlyRedis)
 		changing.switched(t, what)
 	}
@@ -39,7 +41,7 @@ func TestNodeRedisAccess(t *testing.T) {
 	w := c.write(t)
 	before := c.uids(t)
 	c.patch(t, `{"spec": {"access": {"service": {}, "external": {"type": "NodePort"}}}}`)
-	killed("access from outside")
+	killed("access from outside", "announce address of")
 	if after := c.uids(t); !maps.Equal(before, after) {
 		t.Errorf("the Pods are %v, and were %v", after, before)
 	}
@@ -77,7 +79,37 @@ func TestNodeRedisAccess(t *testing.T) {
 
 	w = c.write(t)
 	c.patch(t, `{"spec": {"access": null}}`)
-	killed("no access from outside")
+	killed("no access from outside", "announce address of")
+	c.closed(t)
+	w.kept("no access from outside")
+	for _, address := range open.outside {
+		if conn, err := c.in.dial(t.Context(), "tcp", address); err == nil {
+			t.Errorf("%s still answers", address)
+			_ = conn.Close() // Nothing was sent.
+		}
+	}
+
+	before = c.uids(t)
+	c.patch(t, fmt.Sprintf(`{"spec": {"access": {"external": {"type": "LoadBalancer", "hostname": "{pod}.%s.svc.cluster.local"}}}}`, c.ns))
+	c.balance(t)
+	killed("hostnames", "set directives of")
+	named := c.named(t)
+	named.reachesAll(t)
+	named.signal(t, c.master(t), syscall.SIGKILL)
+	c.named(t)
+	c.heals(t, "a container that ended, with hostnames")
+	c.patch(t, `{"spec": {"access": null}}`)
+	killed("no hostnames", "set directives of")
+	c.closed(t)
+	w.kept("hostnames")
+	if after := c.uids(t); !maps.Equal(before, after) {
+		t.Errorf("the Pods are %v, and were %v", after, before)
+	}
+}
+
+// closed waits until nothing is left of the access from outside.
+func (c *realRedis) closed(t *testing.T) {
+	t.Helper()
 	eventually(t, redisPatience, func(ctx context.Context) error {
 		for _, name := range []string{c.name + "-0", c.name + "-5", c.name + "-clients"} {
 			if _, err := c.kube.CoreV1().Services(c.ns).Get(ctx, name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
@@ -87,13 +119,41 @@ func TestNodeRedisAccess(t *testing.T) {
 		return nil
 	})
 	c.heals(t, "no access from outside")
-	w.kept("no access from outside")
-	for _, address := range open.outside {
-		if conn, err := c.in.dial(t.Context(), "tcp", address); err == nil {
-			t.Errorf("%s still answers", address)
-			_ = conn.Close() // Nothing was sent.
-		}
+}
+
+// balance does what a cloud does: it gives the Services of nodes the DNS name of a load balancer. Clients get another name, which the DNS
+// of the cluster has.
+func (c *realRedis) balance(t *testing.T) {
+	t.Helper()
+	const status = `{"status": {"loadBalancer": {"ingress": [{"hostname": "balancer.example.com"}]}}}`
+	for ordinal := range 6 {
+		eventually(t, redisPatience, func(ctx context.Context) error {
+			_, err := c.kube.CoreV1().Services(c.ns).Patch(ctx, fmt.Sprintf("%s-%d", c.name, ordinal), types.MergePatchType, []byte(status),
+				metav1.PatchOptions{}, "status")
+			return err
+		})
 	}
+}
+
+// named waits until all nodes tell clients hostnames. It returns the RedisCluster for clients that use nothing else.
+func (c *realRedis) named(t *testing.T) *realRedis {
+	t.Helper()
+	named := *c
+	eventually(t, redisPatience, func(ctx context.Context) error {
+		rdc, err := c.get(ctx)
+		if err != nil {
+			return err
+		}
+		named.outside = []string{}
+		for _, node := range rdc.Status.Nodes {
+			name := node.Pod + "." + c.ns + ".svc.cluster.local"
+			if named.outside = append(named.outside, node.Address); node.Address != net.JoinHostPort(name, fmt.Sprint(c.port)) {
+				return fmt.Errorf("%s has the address %q", node.Pod, node.Address)
+			}
+		}
+		return nil
+	})
+	return &named
 }
 
 // reachesAll writes keys of every master. They are not those of a writer.

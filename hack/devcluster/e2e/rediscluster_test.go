@@ -32,7 +32,6 @@ import (
 
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
-	"github.com/glassback/glassback/pkg/leaktest"
 	"github.com/glassback/glassback/pkg/redisnode"
 	"github.com/glassback/glassback/pkg/redisnode/redistest"
 )
@@ -271,7 +270,7 @@ func (c *realRedis) quiet(t *testing.T, spy *spy) {
 			}
 		}
 		t.Logf("%s got these commands in %s: %v", pod, while, calls)
-		for _, command := range []string{"cluster|myid", "cluster|nodes", "dbsize", "function|list"} {
+		for _, command := range []string{"cluster|myid", "cluster|nodes", "function|list"} {
 			if n := calls[command]; n < 1 || n > most {
 				t.Errorf("%s got the command %s %d times in %s, want 1 to %d", pod, command, n, while, most)
 			}
@@ -305,14 +304,26 @@ func (c *realRedis) calls(t *testing.T) map[string]map[string]int {
 	return all
 }
 
-// TestNodeRedisKeepsWrites scales and rolls a Redis Cluster while a client writes. It kills the operator in the middle of each operation.
-// No acknowledged write is lost.
+// TestNodeRedisKeepsWrites scales and rolls a Redis Cluster while a client writes. It kills the operator in every operation, before the
+// first step of each kind. The next process completes the operation. No acknowledged write is lost.
 func TestNodeRedisKeepsWrites(t *testing.T) {
-	t.Parallel()
+	heavy.parallel(t)
 	n := onNode(t)
 	o := n.operate(t, onlyRedis)
 	c := n.redis(t, withStorage)
-	c.ready(t, "formation")
+	survives := func(operation string, steps ...string) {
+		t.Helper()
+		for i := range steps {
+			steps[i] = acting(steps[i])
+		}
+		for len(steps) > 0 {
+			steps = o.killAt(redisPatience, steps...)
+			t.Logf("%s: killed the operator, remaining steps: %q", operation, steps)
+			o = n.operate(t, onlyRedis)
+		}
+		c.ready(t, operation)
+	}
+	survives("formation", "create Pod", "meet", "add slots", "replicate")
 	w := c.write(t)
 	w.kept("nothing but writes")
 	c.setWhileRunning(t)
@@ -322,36 +333,35 @@ func TestNodeRedisKeepsWrites(t *testing.T) {
 	for _, change := range []struct {
 		what  string
 		begin func()
-		at    string // the test kills the operator before this step
+		steps []string // the test kills the operator before each of them
 	}{
-		{"scale to 8", func() { c.scale(t, 8) }, "move slots"},
-		{"scale to 6", func() { c.scale(t, 6) }, "move slots"},
+		{"scale to 8", func() { c.scale(t, 8) }, []string{"create Pod", "meet", "move slots", "replicate"}},
+		{"scale to 6", func() { c.scale(t, 6) }, []string{"move slots", "forget", "delete claim", "delete Pod"}},
 		{"another maxmemory-policy, and a podTemplate", func() {
 			c.patch(t, `{"spec": {"config": {"maxmemory-policy": "noeviction"}, "podTemplate": {
 				"labels": {"team": "shop"}, "env": [{"name": "TZ", "value": "UTC"}],
 				"initContainers": [{"name": "before", "image": "busybox:1.35.0", "command": ["true"]}],
 				"containers": [{"name": "beside", "image": "busybox:1.35.0", "command": ["sh", "-c", "trap exit TERM; sleep 1000 & wait"]}]
 			}}}`)
-		}, "failover"},
+		}, []string{"failover"}},
 		// This image has the same content: another name is enough to replace all Pods.
 		{"another image, and no podTemplate", func() {
 			c.patch(t, `{"spec": {"image": "redis:7.0.15", "podTemplate": null}}`)
-		}, "evict Pod"},
+		}, []string{"evict Pod"}},
 	} {
 		change.begin()
-		o.killAt(redisPatience, acting(change.at))
-		o = n.operate(t, onlyRedis)
-		c.ready(t, change.what)
+		survives(change.what, change.steps...)
 		w.kept(change.what)
 		c.templated(t, change.what)
 	}
 	c.configured(t, "redis:7.0.15", "noeviction")
+	c.claims(t, 6)
 }
 
 // TestNodeRedisUsers changes the users of a cluster while a client writes. It adds users, turns the default user off, changes a password,
 // and reverts all of this. It kills the operator during the replacement of the Pods.
 func TestNodeRedisUsers(t *testing.T) {
-	t.Parallel()
+	heavy.parallel(t)
 	n := onNode(t)
 	o := n.operate(t, onlyRedis)
 	c := n.redis(t, withStorage)
@@ -580,7 +590,7 @@ func (c *realRedis) configured(t *testing.T, image, policy string) {
 
 // TestNodeRedisHeals deletes Pods and kills a process while a client writes.
 func TestNodeRedisHeals(t *testing.T) {
-	t.Parallel()
+	heavy.parallel(t)
 	n := onNode(t)
 	n.operate(t, onlyRedis)
 	c := n.redis(t, withStorage)
@@ -695,41 +705,6 @@ func (c *realRedis) signal(t *testing.T, pod *corev1.Pod, signal syscall.Signal)
 	t.Fatalf("Pod %s has no redis-server", pod.Name)
 }
 
-// TestNodeRedisOperatorKilledAtEachStep kills the operator in every operation, before the first step of each kind. The next process
-// completes the operation.
-func TestNodeRedisOperatorKilledAtEachStep(t *testing.T) {
-	t.Parallel()
-	n := onNode(t)
-	o := n.operate(t, onlyRedis)
-	c := n.redis(t, withStorage)
-	survive := func(operation string, steps ...string) {
-		t.Helper()
-		for i := range steps {
-			steps[i] = acting(steps[i])
-		}
-		for kill := 1; len(steps) > 0; kill++ {
-			steps = o.killAt(redisPatience, steps...)
-			t.Logf("%s: kill %d, remaining steps: %q", operation, kill, steps)
-			o = n.operate(t, onlyRedis)
-		}
-		c.ready(t, operation)
-		if operation != "formation" {
-			c.filled(t, operation)
-		}
-	}
-	survive("formation", "create Pod", "meet", "add slots", "replicate")
-	c.fill(t)
-	c.scale(t, 8)
-	survive("scale out", "create Pod", "meet", "move slots", "replicate")
-	c.scale(t, 6)
-	survive("scale in", "move slots", "forget", "delete claim", "delete Pod")
-	c.claims(t, 6)
-	before := c.uids(t)
-	c.patch(t, `{"spec": {"config": {"databases": "32"}}}`)
-	survive("roll", "evict Pod", "failover")
-	c.replaced(t, before)
-}
-
 // claims waits until the number of claims is as wanted.
 func (c *realRedis) claims(t *testing.T, want int) {
 	t.Helper()
@@ -741,67 +716,6 @@ func (c *realRedis) claims(t *testing.T, want int) {
 		}
 		return nil
 	})
-}
-
-// TestNodeRedisStaysApart deletes all Pods of two Redis Clusters in one namespace at once. The clusters have passwords. The node chooses
-// the IPs of the new Pods at random. In the tests of pkg/controller/rediscluster, one cluster gets all IPs of the other.
-func TestNodeRedisStaysApart(t *testing.T) {
-	t.Parallel()
-	n := onNode(t)
-	n.operate(t, onlyRedis)
-	var both []*realRedis
-	for _, name := range []string{"left", "right"} {
-		both = append(both, n.protected(t, name, withStorage))
-	}
-	var ids []map[string]string
-	for _, c := range both {
-		c.ready(t, c.name)
-		c.fill(t)
-		ids = append(ids, c.ids(t))
-	}
-	before := map[string]string{}
-	uids := []map[string]types.UID{both[0].uids(t), both[1].uids(t)}
-	for _, c := range both {
-		pods, err := c.pods(t.Context())
-		n.must(t, err)
-		for _, pod := range pods {
-			before[pod.Status.PodIP] = c.name
-		}
-	}
-	n.must(t, n.kube.CoreV1().Pods(n.ns).DeleteCollection(t.Context(), metav1.DeleteOptions{},
-		metav1.ListOptions{LabelSelector: redisv1.LabelApp + "=" + redisv1.AppRedis}))
-	for i, c := range both {
-		c.replaced(t, uids[i])
-	}
-	passedOn := 0
-	for i, c := range both {
-		c.heals(t, c.name)
-		c.filled(t, c.name)
-		if after := c.ids(t); !maps.Equal(after, ids[i]) { // heals has checked that each node knows exactly these nodes.
-			t.Errorf("the nodes of %s are %v, before %v", c.name, after, ids[i])
-		}
-		pods, err := c.pods(t.Context())
-		n.must(t, err)
-		for _, pod := range pods {
-			if was := before[pod.Status.PodIP]; was != "" && was != c.name {
-				passedOn++
-			}
-		}
-	}
-	t.Logf("%d IPs moved from one cluster to the other", passedOn)
-}
-
-// protected creates a RedisCluster with a password of its own.
-func (n *node) protected(t *testing.T, name, example string) *realRedis {
-	t.Helper()
-	password := `of "` + name + `"`
-	n.setPassword(t, name, password)
-	c := n.redis(t, example, func(rdc *redisv1.RedisCluster) {
-		rdc.Name = name
-		rdc.Spec.AuthSecretRef = &redisv1.SecretKeyReference{Name: name}
-	})
-	c.password = password
-	return c
 }
 
 func (n *node) setPassword(t *testing.T, secret, password string) {
@@ -822,47 +736,20 @@ func (n *node) setSecret(t *testing.T, name string, data map[string]string) {
 
 // TestNodeRedisReportsTrouble adds and removes causes of trouble. As long as the cause exists, a condition and an event report it, and the
 // operator deletes no data. The tests of pkg/controller/rediscluster test a full disk, where it disturbs no other test.
+// TestNodeKeepsSecrets tests a wrong password.
 func TestNodeRedisReportsTrouble(t *testing.T) {
-	t.Parallel()
+	heavy.parallel(t)
 	for name, test := range map[string]func(*testing.T, *node){
-		"another password": testWrongPassword,
-		"bad Pods":         testBadPods,
-		"bad config":       testBadConfig,
-		"no answer":        testNoAnswer,
+		"bad Pods, and no answer": testBadPods,
+		"bad config":              testBadConfig,
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			test(t, onNode(t))
 		})
 	}
 }
 
-// testWrongPassword changes the Secret while the nodes keep its old password.
-func testWrongPassword(t *testing.T, n *node) {
-	o := n.operate(t, onlyRedis, "-v=10")
-	c := n.protected(t, "protected", seedSample)
-	c.ready(t, "formation")
-	c.fill(t)
-	before := c.uids(t)
-	n.setPassword(t, c.name, "e2e-another-password")
-	// The operator still uses the correct password, and no node reports an error: only a new node uses the Secret.
-	o.kill()
-	logged := o.log.String()
-	o = n.operate(t, onlyRedis, "-v=10")
-	c.wrong(t, "PasswordRefused", "authSecretRef")
-	passwords := leaktest.Secrets{"the password": c.password, "a wrong password": "e2e-another-password"}
-	for _, found := range passwords.In(logged + o.log.String()) {
-		t.Errorf("the log contains %s", found)
-	}
-	n.setPassword(t, c.name, c.password)
-	c.heals(t, "the password is right again")
-	c.filled(t, "the password is right again")
-	if after := c.uids(t); !maps.Equal(before, after) {
-		t.Errorf("the Pods are %v, before %v", after, before)
-	}
-}
-
-// testBadPods changes the spec so that new Pods cannot start, and then reverts the change.
+// testBadPods changes the spec so that new Pods cannot start, and then reverts the change. At the end, a node does not answer.
 func testBadPods(t *testing.T, n *node) {
 	n.operate(t, onlyRedis)
 	c := n.redis(t, seedSample)
@@ -900,6 +787,7 @@ func testBadPods(t *testing.T, n *node) {
 		c.ready(t, "without "+bad.what)
 		c.filled(t, "without "+bad.what)
 	}
+	c.doesNotAnswer(t)
 }
 
 // testBadConfig sets a directive that redis-server does not know. The condition must contain redis-server's own error. The size in the spec
@@ -915,13 +803,10 @@ func testBadConfig(t *testing.T, n *node) {
 	c.ready(t, "the directive is right")
 }
 
-// testNoAnswer stops a master. The pause is longer than a Pod may be silent, and shorter than the liveness probe allows. The replica takes
+// doesNotAnswer stops a master. The pause is longer than a Pod may be silent, and shorter than the liveness probe allows. The replica takes
 // over, and the Pod stays.
-func testNoAnswer(t *testing.T, n *node) {
-	n.operate(t, onlyRedis)
-	c := n.redis(t, seedSample)
-	c.ready(t, "formation")
-	c.fill(t)
+func (c *realRedis) doesNotAnswer(t *testing.T) {
+	t.Helper()
 	before, master := c.uids(t), c.master(t)
 	c.signal(t, master, syscall.SIGSTOP)
 	eventually(t, patience, c.full) // The replica answers for the silent master.

@@ -65,6 +65,12 @@ func (n *node) redis(t *testing.T, example string, change ...func(*redisv1.Redis
 	return c
 }
 
+// small makes a RedisCluster of three masters without replicas. It is for tests that have other RedisClusters, too: the probes of a dozen
+// Pods on the real node need a processor.
+func small(rdc *redisv1.RedisCluster) {
+	rdc.Spec.Size, rdc.Spec.ReplicasPerMaster = ptr.To[int32](3), ptr.To[int32](0)
+}
+
 // known returns a RedisCluster that another client creates.
 func (n *node) known(t *testing.T, rdc *redisv1.RedisCluster) *realRedis {
 	t.Helper()

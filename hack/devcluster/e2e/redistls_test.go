@@ -27,7 +27,7 @@ import (
 // TestNodeRedisTLS adds TLS to a cluster with users, requires it, renews the certificate, and removes TLS, while a client writes. The
 // operator is killed in the middle of both switches, and a container is killed while TLS is required.
 func TestNodeRedisTLS(t *testing.T) {
-	t.Parallel()
+	heavy.parallel(t)
 	n := onNode(t)
 	o := n.operate(t, onlyRedis)
 	c := n.redis(t, withStorage, func(rdc *redisv1.RedisCluster) {

@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	writerKeys    = 8000
+	writerKeys    = 4000
 	writerStreams = 4
-	// writerPause is the pause between two writes. The servers on the same machine need the CPU.
-	writerPause = 2 * time.Millisecond
+	// writerPause is the pause between two writes of a stream. The servers on the same machine need the CPU.
+	writerPause = 3 * time.Millisecond
 	// clientPatience is the time after which a stream replaces a client whose writes fail. If all Pods have new IPs, go-redis can take almost
 	// a minute to resolve the name again. With a new client, only the cluster causes pauses.
 	clientPatience = 2 * time.Second

@@ -66,7 +66,7 @@ const (
 // any of three replicas. In total it sends 10,000 requests, each over a new connection. Meanwhile the replicas renew CAs and leaves and
 // restart, and a user damages the Secret. No request may fail.
 func TestNoRequestFailsWhileCertificatesRotate(t *testing.T) {
-	t.Parallel()
+	heavy.parallel(t)
 	w := start(t, cluster.Config{Components: []string{cluster.Etcd, cluster.APIServer}})
 	w.installCRDs(t)
 	r := newRotation(t, w)

@@ -47,6 +47,7 @@ var nodeSecrets = leaktest.Secrets{
 // not stream lists. The test uses and replaces credentials of every kind, valid and invalid ones. The operator's log, events, objects,
 // metrics, and the API of the page must not contain any of them.
 func TestNodeKeepsSecrets(t *testing.T) {
+	heavy.parallel(t)
 	n := onNode(t)
 	in := n.enter(t)
 	s := nodeSecrets
@@ -69,8 +70,10 @@ func TestNodeKeepsSecrets(t *testing.T) {
 	})
 	c.password = s["a password of Redis"]
 	c.ready(t, "formation")
+	c.fill(t)
+	before := c.uids(t)
 	n.setPassword(t, "app", s["a password of a user of Redis"])
-	n.redis(t, seedSample, func(rdc *redisv1.RedisCluster) {
+	n.redis(t, seedSample, small, func(rdc *redisv1.RedisCluster) {
 		rdc.Name = "users"
 		rdc.Spec.Users = []redisv1.User{
 			{Name: "default", Rules: "off"}, {Name: "app", Rules: "~* +@all", PasswordSecretRef: &redisv1.SecretKeyReference{Name: "app"}},
@@ -92,6 +95,10 @@ func TestNodeKeepsSecrets(t *testing.T) {
 	next := n.followOperator(t)
 	n.setPassword(t, c.name, c.password)
 	c.heals(t, "the password is right again")
+	c.filled(t, "the password is right again")
+	if after := c.uids(t); !maps.Equal(before, after) {
+		t.Errorf("the Pods are %v, and were %v", after, before)
+	}
 	n.looks(t, in, secrets, texts)
 	texts["the log"], texts["the log of the next operator"] = log.String(), next.String()
 	n.reads(t, texts)
@@ -192,6 +199,7 @@ func (n *node) samples(t *testing.T) {
 		}
 		return nil
 	})
+	n.patch(t, n.ns, "mycronjob-sample", `{"spec": {"suspend": true}}`) // Its Pods keep a quarter of a processor busy.
 }
 
 // cloudSecrets creates Secrets with access keys, and ECSInstances that use them. One ECSInstance uses the operator's own key. The others

@@ -30,7 +30,7 @@ import (
 
 // TestRefusals starts the operator with invalid settings. The operator prints one line that says what to do, and exits.
 func TestRefusals(t *testing.T) {
-	t.Parallel()
+	light.parallel(t)
 	missing := filepath.Join(t.TempDir(), "none")
 	broken := filepath.Join(t.TempDir(), "broken")
 	must.Succeed(t, os.WriteFile(broken, []byte("not a kubeconfig"), 0o600))
@@ -43,7 +43,7 @@ func TestRefusals(t *testing.T) {
 		"the kubeconfig does not exist": {[]string{"--kubeconfig", missing}, 1, "give --kubeconfig a file that is there"},
 		"the kubeconfig is broken":      {[]string{"--kubeconfig", broken}, 1, "cannot use the kubeconfig " + broken},
 		"the server does not answer": {
-			[]string{"--master", "http://127.0.0.1:" + freePort(t)}, 1, "cannot reach the API server at http://127.0.0.1:",
+			[]string{"--master", "http://" + freeAddress(t)}, 1, "cannot reach the API server at http://127.0.0.1:",
 		},
 		"an unknown flag":       {[]string{"--replicas=3"}, 2, "unknown flag: --replicas"},
 		"an argument":           {[]string{"run"}, 2, `unexpected argument "run"`},
@@ -87,19 +87,17 @@ func expectRefusal(t *testing.T, o *operator, code int, want string) {
 	}
 }
 
-func freePort(t *testing.T) string {
+func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must.Succeed(t, err)
 	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	must.Succeed(t, err)
-	return port
+	return l.Addr().String()
 }
 
 // TestStart tests the checks at the start one by one. The first cluster is empty.
 func TestStart(t *testing.T) {
-	t.Parallel()
+	light.parallel(t)
 	w := start(t, cluster.Config{Components: []string{cluster.Etcd, cluster.APIServer}})
 	crds := apiextensions.NewForConfigOrDie(w.config).ApiextensionsV1().CustomResourceDefinitions()
 	const name = "mycronjobs.batch.wzj.kubebuilder.io"
@@ -137,7 +135,7 @@ func TestStart(t *testing.T) {
 
 // TestStartWaitsForTheServer starts the operator while the API server is down.
 func TestStartWaitsForTheServer(t *testing.T) {
-	t.Parallel()
+	light.parallel(t)
 	w := start(t, cluster.Config{Components: []string{cluster.Etcd, cluster.APIServer}})
 	w.must(t, w.Kill(t.Context(), cluster.APIServer))
 	o := launch(t, "--kubeconfig", w.Kubeconfig(), "--install-crds")
@@ -151,7 +149,7 @@ func TestStartWaitsForTheServer(t *testing.T) {
 
 // TestNamespaces runs the operator for two namespaces, with permissions in these only.
 func TestNamespaces(t *testing.T) {
-	t.Parallel()
+	light.parallel(t)
 	w := start(t, cluster.Config{Components: []string{cluster.Etcd, cluster.APIServer}})
 	launch(t, "--kubeconfig", w.Kubeconfig(), "--install-crds", "--controllers=mycronjob", "--namespace=default").waitFor("Started controller")
 	config := w.account(t, "manager")

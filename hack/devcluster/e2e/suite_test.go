@@ -6,9 +6,11 @@ package e2e
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -37,6 +39,10 @@ type suite struct {
 
 func TestMain(m *testing.M) {
 	redis.SetLogger(mute{}) // go-redis logs every failed connection.
+	flag.Parse()
+	if err := flag.Set("test.parallel", "1000"); err != nil { // See places.parallel.
+		panic(err)
+	}
 	code := m.Run()
 	if err := realNode.stop(); err != nil {
 		fmt.Fprintln(os.Stderr, "stop the cluster with the real node:", err)
@@ -98,6 +104,25 @@ func needRealNode(t *testing.T) {
 	}
 }
 
+// places limits how many tests run at the same time.
+type places chan struct{}
+
+// A heavy test loads most of a processor: the probes of a RedisCluster on a real node do, for example. If a machine is too busy, probes
+// time out. The kubelet then replaces containers, which costs even more.
+var (
+	heavy = make(places, 1)
+	light = make(places, max(1, runtime.GOMAXPROCS(0)-1))
+)
+
+// parallel waits for a place. The test keeps it until its subtests and cleanups have ended. The limit of -parallel would not do: a subtest
+// would wait until all other tests had begun, and the cluster of its test would run until then. So TestMain removes that limit.
+func (p places) parallel(t *testing.T) {
+	t.Helper()
+	t.Parallel()
+	p <- struct{}{}
+	t.Cleanup(func() { <-p })
+}
+
 // onNode returns a new namespace on the real node, or skips the test: see needRealNode. When the test ends, the namespace is deleted. If
 // the test has failed, its objects, events and logs are saved before that.
 func onNode(t *testing.T) *node {
@@ -120,7 +145,7 @@ func onNode(t *testing.T) *node {
 
 // delete deletes the namespace, without a wait for the end of the deletion. It deletes the Pods without a grace period.
 func (n *node) delete(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // On a busy machine, a request can take more than ten seconds.
 	defer cancel()
 	now := metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}
 	if err := n.kube.CoreV1().Pods(n.ns).DeleteCollection(ctx, now, metav1.ListOptions{}); err != nil {

@@ -270,7 +270,7 @@ const noStreams = "--feature-gates=WatchList=false"
 // TestTheRoleIsEnoughForAStricterServer runs the operator with its shipped permissions on an API server that needs more permissions: it
 // does not stream lists, and runs OwnerReferencesPermissionEnforcement.
 func TestTheRoleIsEnoughForAStricterServer(t *testing.T) {
-	t.Parallel()
+	light.parallel(t)
 	w := start(t, cluster.Config{
 		Components: []string{cluster.Etcd, cluster.APIServer},
 		ExtraArgs: map[string][]string{
@@ -283,7 +283,7 @@ func TestTheRoleIsEnoughForAStricterServer(t *testing.T) {
 	h.waitFor(leading)
 	h.stop() // This operator runs as an administrator. It must not do the work of the operator under test.
 	w.unregister(t, h.name)
-	launch(t, "--kubeconfig", account, "-v=2", "--ecs-endpoint=http://127.0.0.1:"+freePort(t)).waitFor("Started controller")
+	launch(t, "--kubeconfig", account, "-v=2", "--ecs-endpoint=http://"+freeAddress(t)).waitFor("Started controller")
 	kubectl := func(args ...string) string {
 		t.Helper()
 		out, err := w.kubectl(t, args...)

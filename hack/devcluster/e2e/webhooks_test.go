@@ -54,7 +54,7 @@ const (
 
 // TestWebhooks runs the operator outside of the cluster. The API server calls it by a URL.
 func TestWebhooks(t *testing.T) {
-	t.Parallel()
+	light.parallel(t)
 	w := start(t, cluster.Config{Components: []string{cluster.Etcd, cluster.APIServer}})
 	w.installCRDs(t)
 	t.Run("the output of kubectl", func(t *testing.T) {
@@ -133,7 +133,7 @@ func (w *world) launchHooked(t *testing.T, u *url.URL, args ...string) *hooked {
 
 func freeURL(t *testing.T) *url.URL {
 	t.Helper()
-	return &url.URL{Scheme: "https", Host: "127.0.0.1:" + freePort(t)}
+	return &url.URL{Scheme: "https", Host: freeAddress(t)}
 }
 
 // unregister deletes the configurations with a name, if they exist.

@@ -16,9 +16,9 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/partial"
 )
 
-// check returns an error if an image does not match its digests, or if it is for another platform. The library does not compare the content
-// of an archive with its digests, and its own check (pkg/v1/validate) supports only layers compressed by gzip.
-func (n named) check(ctx context.Context) error {
+// check returns an error if an image does not match its digests, or if it is for another platform. go-containerregistry does not compare
+// the content of an archive with its digests. Its package validate supports only layers compressed by gzip.
+func (n archived) check(ctx context.Context) error {
 	damaged := func(err error) error { return fmt.Errorf("image %s is damaged: %w", n.names[0], err) }
 	config, err := n.checkConfig()
 	if err != nil {
@@ -35,7 +35,7 @@ func (n named) check(ctx context.Context) error {
 }
 
 // checkConfig checks the manifest and the configuration. It returns the configuration.
-func (n named) checkConfig() (*v1.ConfigFile, error) {
+func (n archived) checkConfig() (*v1.ConfigFile, error) {
 	raw, err := n.image.RawManifest()
 	if err != nil {
 		return nil, fmt.Errorf("read manifest: %w", cause(err))
@@ -67,8 +67,8 @@ func (n named) checkConfig() (*v1.ConfigFile, error) {
 	return file, nil
 }
 
-// checkLayers checks the digests of the layers, both compressed as in the archive and uncompressed.
-func (n named) checkLayers(ctx context.Context, diffIDs []v1.Hash) error {
+// checkLayers checks the digests of the uncompressed layers. If the archive has digests of compressed layers, it checks these, too.
+func (n archived) checkLayers(ctx context.Context, diffIDs []v1.Hash) error {
 	layers, err := n.image.Layers()
 	if err != nil {
 		return fmt.Errorf("find layers: %w", cause(err))
@@ -77,7 +77,7 @@ func (n named) checkLayers(ctx context.Context, diffIDs []v1.Hash) error {
 		return fmt.Errorf("it has %d layers, and its configuration names %d", len(layers), len(diffIDs))
 	}
 	for i, layer := range layers {
-		if n.claimed {
+		if n.hasLayerDigests {
 			if err := checkCompressed(ctx, layer); err != nil {
 				return fmt.Errorf("layer %d: %w", i+1, cause(err))
 			}

@@ -65,7 +65,8 @@ func (s Store) Restore(ctx context.Context, before Entries, names ...string) err
 // Repair removes index.json if it cannot be decoded, so that the store is empty. It returns the error of decoding as damage, or nil for a
 // store without damage. Use Repair only for a store whose images can be built again.
 func (s Store) Repair(ctx context.Context) (damage, err error) {
-	if damage, err := s.damage(); damage == nil || err != nil {
+	_, err = s.index()
+	if _, damaged := errors.AsType[decodeError](err); !damaged {
 		return nil, err
 	}
 	unlock, err := s.lock(ctx)
@@ -74,29 +75,15 @@ func (s Store) Repair(ctx context.Context) (damage, err error) {
 	}
 	defer unlock()
 	// Another process may have repaired it since.
-	damage, err = s.damage()
-	if damage == nil || err != nil {
+	_, err = s.index()
+	cause, damaged := errors.AsType[decodeError](err)
+	if !damaged {
 		return nil, err
 	}
 	if err := os.Remove(s.indexFile()); err != nil {
 		return nil, fmt.Errorf("remove damaged index of image store: %w", err)
 	}
-	return damage, nil
-}
-
-// damage returns the error of decoding index.json, or nil. The second result is an error of reading the file.
-func (s Store) damage() (damage, err error) {
-	data, err := os.ReadFile(s.indexFile())
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read index of image store: %w", err)
-	}
-	if _, err := v1.ParseIndexManifest(bytes.NewReader(data)); err != nil {
-		return fmt.Errorf("decode index.json: %w", err), nil
-	}
-	return nil, nil
+	return fmt.Errorf("decode index.json: %w", cause), nil
 }
 
 // addEntries adds an image to index.json under the given full names. The image's blobs are in the store. The caller holds the lock.
@@ -158,19 +145,21 @@ func (s Store) replaceIndex(data []byte) error {
 
 func (s Store) indexFile() string { return filepath.Join(string(s), "index.json") }
 
+// decodeError is the error of decoding index.json. Repair distinguishes it from an error of reading the file.
+type decodeError struct{ error }
+
 // index returns the content of index.json. A store without that file is empty.
 func (s Store) index() (*v1.IndexManifest, error) {
-	f, err := os.Open(s.indexFile())
+	data, err := os.ReadFile(s.indexFile())
 	if errors.Is(err, fs.ErrNotExist) {
 		return &v1.IndexManifest{}, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open index of image store: %w", err)
+		return nil, fmt.Errorf("read index of image store: %w", err)
 	}
-	defer f.Close()
-	index, err := v1.ParseIndexManifest(f)
+	index, err := v1.ParseIndexManifest(bytes.NewReader(data))
 	if err != nil {
-		return nil, fmt.Errorf("decode %s: %w", f.Name(), err)
+		return nil, fmt.Errorf("decode %s: %w", s.indexFile(), decodeError{err})
 	}
 	return index, nil
 }

@@ -35,15 +35,15 @@ var errNoArchive = errors.New(`not an archive of images: make one with "docker s
 
 var errNoFile = errors.New(`not a regular file: make one with "docker save -o FILE NAME:TAG"`)
 
-// named is an image of an archive with its full names and the digests that the archive has for its parts. A part with another digest is
-// damaged. Docker's archives have no digest of a manifest, and the other digests are optional there.
-type named struct {
-	image    v1.Image
-	list     v1.ImageIndex // of the platforms; nil for an image of one platform
-	names    []string
-	manifest v1.Hash // zero: unknown
-	config   v1.Hash // zero: only the manifest has one
-	claimed  bool    // the digests of the layers are from the archive, and not computed from its content
+// archived is an image of an archive. It has the digests from the archive: a part of the image whose content has another digest is damaged.
+// Docker's archives have no digest of a manifest, and may have none of the configuration and the layers.
+type archived struct {
+	image           v1.Image
+	list            v1.ImageIndex // the list of platforms; nil for an image of one platform
+	names           []string      // full names
+	manifest        v1.Hash       // digest; zero if the archive has none
+	config          v1.Hash       // digest; zero if only the manifest has it
+	hasLayerDigests bool          // whether the archive has digests of its layers; else the library computes them from the content
 }
 
 // Load stores the images of an archive made by "docker save", or of a tar of an OCI image layout. Either may be compressed by gzip. It
@@ -56,7 +56,7 @@ func (s Store) Load(ctx context.Context, file string) ([]string, error) {
 	defer os.RemoveAll(unpacked) //nolint:errcheck // It is a temporary directory.
 	found, err := readArchive(ctx, file, unpacked)
 	if ctx.Err() != nil {
-		err = ctx.Err() // instead of an error that follows from it, such as a layer that ends too early
+		err = ctx.Err() // The other error, such as an early end of a layer, is only a consequence.
 	}
 	if err != nil {
 		return nil, fmt.Errorf("load %s: %w", file, err)
@@ -71,10 +71,10 @@ func (s Store) Load(ctx context.Context, file string) ([]string, error) {
 	return names, nil
 }
 
-// readArchive returns the images of an archive. It unpacks files into scratch, which must exist as long as the images are in use. The
-// images can be read until ctx ends.
-func readArchive(ctx context.Context, file, scratch string) ([]named, error) {
-	file, err := inflate(ctx, file, filepath.Join(scratch, "archive.tar"))
+// readArchive returns the images of an archive. It unpacks files into the directory scratch, which must exist as long as the images are in
+// use. The images cannot be read after ctx has ended.
+func readArchive(ctx context.Context, file, scratch string) ([]archived, error) {
+	file, err := decompress(ctx, file, filepath.Join(scratch, "archive.tar"))
 	if err != nil {
 		return nil, err
 	}
@@ -82,9 +82,9 @@ func readArchive(ctx context.Context, file, scratch string) ([]named, error) {
 	if err != nil {
 		return nil, err
 	}
-	var found []named
+	var found []archived
 	switch {
-	case docker: // Since version 25, Docker's archives are of both kinds. The names are in Docker's part.
+	case docker: // Since Docker 25, archives have both lists. Only Docker's list has the names.
 		found, err = readDocker(ctx, file)
 	case oci:
 		found, err = readOCI(ctx, file, filepath.Join(scratch, "layout"))
@@ -105,8 +105,9 @@ func readArchive(ctx context.Context, file, scratch string) ([]named, error) {
 	return found, nil
 }
 
-// inflate returns the path of a tar: file itself or, if it is compressed by gzip, to, where it writes the decompressed tar.
-func inflate(ctx context.Context, file, to string) (string, error) {
+// decompress returns the path of a tar. For a file compressed by gzip, it writes the tar to the path to, and returns that. For another
+// file, it returns the path of the file.
+func decompress(ctx context.Context, file, to string) (string, error) {
 	info, err := os.Stat(file)
 	if err != nil {
 		return "", cause(err)
@@ -143,7 +144,7 @@ func save(file string, content io.Reader) error {
 	return cmp.Or(err, f.Close())
 }
 
-// cause returns the cause in an error about a file. The caller adds the name of the file itself.
+// cause returns the cause of an error about a file, without the path: the caller adds the path that the user knows.
 func cause(err error) error {
 	if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
 		return pathErr.Err
@@ -161,7 +162,7 @@ func kindOf(ctx context.Context, file string) (docker, oci bool, err error) {
 	return docker, oci, err
 }
 
-// eachFile calls visit for every regular file of a tar.
+// eachFile calls visit for every regular file of a tar, until visit returns an error.
 func eachFile(ctx context.Context, file string, visit func(name string, content io.Reader) error) error {
 	f, err := open(ctx, file)
 	if err != nil {
@@ -189,18 +190,19 @@ func eachFile(ctx context.Context, file string, visit func(name string, content 
 	}
 }
 
-func readDocker(ctx context.Context, file string) ([]named, error) {
+// readDocker returns the images of a tar with Docker's list of images.
+func readDocker(ctx context.Context, file string) ([]archived, error) {
 	opener := func() (io.ReadCloser, error) { return open(ctx, file) }
 	manifest, err := tarball.LoadManifest(opener)
 	if err != nil {
 		return nil, fmt.Errorf("read manifest.json: %w", err)
 	}
-	var found []named
+	var found []archived
 	for _, desc := range manifest {
 		if len(desc.RepoTags) == 0 {
 			return nil, fmt.Errorf("an image in it (%s) has no name: save it by NAME:TAG and not by its id", path.Base(desc.Config))
 		}
-		n := named{config: configName(desc.Config), claimed: claimsDigests(desc)}
+		n := archived{config: configDigest(desc.Config), hasLayerDigests: claimsDigests(desc)}
 		tag, err := name.NewTag(desc.RepoTags[0])
 		if err == nil {
 			n.image, err = tarball.Image(opener, &tag)
@@ -220,8 +222,8 @@ func readDocker(ctx context.Context, file string) ([]named, error) {
 	return found, nil
 }
 
-// configName returns the digest in the path of a configuration, or zero if the path has none.
-func configName(file string) v1.Hash {
+// configDigest returns the digest in the path of a configuration, or zero if the path has none.
+func configDigest(file string) v1.Hash {
 	base := strings.TrimPrefix(strings.TrimSuffix(path.Base(file), ".json"), "sha256:")
 	digest, err := v1.NewHash("sha256:" + base)
 	if err != nil {
@@ -230,8 +232,8 @@ func configName(file string) v1.Hash {
 	return digest
 }
 
-// claimsDigests reports whether an archive of Docker contains digests of compressed layers. The library does not verify these. For layers
-// that are not compressed, it computes the digests when it compresses them.
+// claimsDigests reports whether Docker's list has digests of compressed layers. The library does not verify them. For uncompressed layers,
+// the library compresses the layers and computes the digests.
 func claimsDigests(desc tarball.Descriptor) bool {
 	for _, layer := range desc.LayerSources {
 		if layer.MediaType != types.DockerUncompressedLayer && layer.MediaType != types.OCIUncompressedLayer {
@@ -241,7 +243,8 @@ func claimsDigests(desc tarball.Descriptor) bool {
 	return false
 }
 
-func readOCI(ctx context.Context, file, dir string) ([]named, error) {
+// readOCI returns the images of a tar of an OCI image layout. It unpacks the tar into dir.
+func readOCI(ctx context.Context, file, dir string) ([]archived, error) {
 	if err := unpackLayout(ctx, file, dir); err != nil {
 		return nil, err
 	}
@@ -253,7 +256,7 @@ func readOCI(ctx context.Context, file, dir string) ([]named, error) {
 	if err != nil {
 		return nil, fmt.Errorf("decode index.json: %w", err)
 	}
-	var found []named
+	var found []archived
 	for _, desc := range manifest.Manifests {
 		full, err := ociName(desc)
 		if err != nil {
@@ -285,6 +288,7 @@ func unpackLayout(ctx context.Context, file, dir string) error {
 	})
 }
 
+// isBlob reports whether name is the path of a blob: "blobs/", an algorithm, and a digest.
 func isBlob(name string) bool {
 	algorithm, hex, _ := strings.Cut(strings.TrimPrefix(name, "blobs/"), "/")
 	_, err := v1.NewHash(algorithm + ":" + hex)
@@ -305,22 +309,22 @@ func ociName(desc v1.Descriptor) (string, error) {
 }
 
 // ociImage returns the image of a descriptor. If it describes a list of platforms, it returns the image for this platform and the list.
-func ociImage(index v1.ImageIndex, name string, desc v1.Descriptor) (named, error) {
-	n := named{names: []string{name}, claimed: true}
+func ociImage(index v1.ImageIndex, name string, desc v1.Descriptor) (archived, error) {
+	n := archived{names: []string{name}, hasLayerDigests: true}
 	if desc.MediaType.IsIndex() {
 		platforms, err := ociIndex(index, desc)
 		if err != nil {
 			return n, fmt.Errorf("image %s is damaged: %w", name, err)
 		}
-		ours := v1.Platform{OS: "linux", Architecture: runtime.GOARCH}
+		platform := v1.Platform{OS: "linux", Architecture: runtime.GOARCH}
 		found, err := partial.FindManifests(platforms, func(d v1.Descriptor) bool {
-			return d.MediaType.IsImage() && d.Platform != nil && d.Platform.Satisfies(ours)
+			return d.MediaType.IsImage() && d.Platform != nil && d.Platform.Satisfies(platform)
 		})
 		if err != nil {
 			return n, fmt.Errorf("read image %s: %w", name, err)
 		}
 		if len(found) == 0 {
-			return n, fmt.Errorf("read image %s: it is for other platforms than %s: build it with --platform %s", name, ours, ours)
+			return n, fmt.Errorf("read image %s: it is for other platforms than %s: build it with --platform %s", name, platform, platform)
 		}
 		index, desc, n.list = platforms, found[0], platforms
 	}

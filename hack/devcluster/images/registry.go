@@ -10,8 +10,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -20,23 +18,12 @@ import (
 // headerTimeout is the longest time that a client may take to send the headers of a request.
 const headerTimeout = 10 * time.Second
 
-// Main runs the registry, a component of a real node, with the flags in os.Args until it gets SIGINT or SIGTERM, and returns the process's
-// exit code.
-func Main() int {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	if err := serve(ctx, os.Args[1:]); err != nil {
-		fmt.Fprintf(os.Stderr, "registry: %v\n", err)
-		return 1
-	}
-	return 0
-}
-
-func serve(ctx context.Context, args []string) error {
+// Main runs the registry, a component of a real node, with the flags in os.Args until ctx ends.
+func Main(ctx context.Context) error {
 	flags := pflag.NewFlagSet("registry", pflag.ContinueOnError)
 	listen := flags.String("listen", "127.0.0.1:0", "address to serve on")
 	paths := flags.StringArray("store", nil, "image store to serve; may be repeated, and the first that has an image wins")
-	if err := flags.Parse(args); err != nil {
+	if err := flags.Parse(os.Args[1:]); err != nil {
 		return err
 	}
 	var stores []Store

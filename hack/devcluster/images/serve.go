@@ -22,14 +22,14 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// maxManifest is the largest size of a manifest. The specification requires registries to accept it.
+// maxManifest is the largest manifest that is served. The distribution specification recommends support for at least 4 MB.
 const maxManifest = 4 << 20
 
-// maxNames is the largest number of names in an answer.
+// maxNames is the largest number of images that the error for an unknown image lists.
 const maxNames = 20
 
 // Handler serves the images of the stores to clients that pull: GET and HEAD of /v2/, and of the manifests and blobs below it. It takes an
-// image or a blob from the first store that has it. It reads index.json at every request, so it serves a new image at once.
+// image or a blob from the first store that has it. It reads index.json for every tag, so it serves a new image at once.
 func Handler(stores ...Store) http.Handler { return mirror(stores) }
 
 type mirror []Store
@@ -74,14 +74,14 @@ func (m mirror) serve(w http.ResponseWriter, r *http.Request) error {
 		_, _ = io.WriteString(w, "{}")
 		return nil
 	}
-	registry := r.URL.Query().Get("ns")
+	registry := r.URL.Query().Get("ns") // containerd names the registry of an image in this parameter when it asks a mirror.
 	if registry == "" {
 		registry = dockerHub
 	}
 	if _, err := name.NewRegistry(registry); err != nil {
 		return invalidName(registry)
 	}
-	parts := pulled.FindStringSubmatch(r.URL.Path)
+	parts := contentPath.FindStringSubmatch(r.URL.Path)
 	if parts == nil {
 		return &refusal{http.StatusNotFound, "UNSUPPORTED", r.URL.Path + " is not the path of a manifest or a blob"}
 	}
@@ -100,7 +100,7 @@ func (m mirror) serve(w http.ResponseWriter, r *http.Request) error {
 	case f == nil && blob:
 		return &refusal{http.StatusNotFound, "BLOB_UNKNOWN", "there is no blob " + reference}
 	case f == nil:
-		return m.unknown(repo + "@" + reference)
+		return m.unknown(repo + "@" + digest.String())
 	}
 	defer f.Close()
 	if blob {
@@ -113,14 +113,14 @@ func (m mirror) serve(w http.ResponseWriter, r *http.Request) error {
 	}
 	mediaType, ok := manifestType(data)
 	if !ok {
-		return m.unknown(repo + "@" + reference)
+		return m.unknown(repo + "@" + digest.String())
 	}
 	serveContent(w, r, digest, string(mediaType), bytes.NewReader(data))
 	return nil
 }
 
-// pulled matches the path of a manifest or a blob. The name of a repository may contain "manifests", too.
-var pulled = regexp.MustCompile(`^/v2/(.*)/(manifests|blobs)/(.*)$`)
+// contentPath matches the path of a manifest or a blob. Its first group is greedy: the name of a repository may contain "/manifests/".
+var contentPath = regexp.MustCompile(`^/v2/(.*)/(manifests|blobs)/(.*)$`)
 
 // serveContent sends the content of a digest, or the requested range of it.
 func serveContent(w http.ResponseWriter, r *http.Request, digest v1.Hash, mediaType string, content io.ReadSeeker) {
@@ -166,7 +166,7 @@ func (m mirror) open(digest v1.Hash) (*os.File, error) {
 	return nil, nil
 }
 
-// manifestType returns the media type of a manifest. Manifests of the OCI need not contain it. It returns false if data is not a manifest.
+// manifestType returns the media type of a manifest, or false if data is no manifest. OCI manifests need not state their media type.
 func manifestType(data []byte) (types.MediaType, bool) {
 	manifest, err := v1.ParseIndexManifest(bytes.NewReader(data))
 	switch {

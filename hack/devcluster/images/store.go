@@ -28,7 +28,7 @@ import (
 // nameAnnotation holds the name of an image in index.json.
 const nameAnnotation = "org.opencontainers.image.ref.name"
 
-// dockerHub is the default registry in names of Docker and containerd. The library uses its address instead.
+// dockerHub is the default registry in names of Docker and containerd. The library replaces it by the registry's address.
 const dockerHub = "docker.io"
 
 // lockPoll is the interval at which a writer tries to get the lock.
@@ -216,7 +216,7 @@ func opener(get func() ([]byte, error)) func() (io.ReadCloser, error) {
 }
 
 // addBlob adds a blob, unless the store has it undamaged. It returns an error if the content does not match the digest. A rename puts the
-// blob in place after all of it is on the disk, so no crash of the process or the machine leaves a part of one.
+// blob in place after all of it is on the disk, so a crash of the process or the machine leaves no partial blob.
 func (s Store) addBlob(ctx context.Context, blob *v1.Descriptor, open func() (io.ReadCloser, error)) error {
 	if s.holds(ctx, blob) {
 		return nil

@@ -181,8 +181,8 @@ func (b base) labels(name string) map[string]string {
 	return config.Config.Labels
 }
 
-// newer returns the names of the images with a package that apt would now install in another version, and the state of apt's lists. It
-// runs apt only if the lists have changed, since that takes almost a second.
+// newer returns the names of the images with a package that apt would now install in another version, and the state of apt's lists. It runs
+// apt only if the lists have changed, since apt takes almost a second.
 func (b base) newer(ctx context.Context) (newer map[string]bool, seen string, err error) {
 	seen = aptLists()
 	if last, err := os.ReadFile(b.seenFile()); err == nil && string(last) == seen {

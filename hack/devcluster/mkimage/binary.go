@@ -24,7 +24,7 @@ import (
 	"github.com/glassback/glassback/hack/devcluster/images"
 )
 
-// nonroot is the user that the program runs as, as in the images of distroless.
+// nonroot is the user that runs the program, the same as in the images of distroless.
 const nonroot = 65532
 
 // certificates is the path at which programs look for trusted certificates.

@@ -133,8 +133,8 @@ func (p *packages) expand(ctx context.Context, name string) error {
 	return p.unpack(ctx, known)
 }
 
-// dependencies parses the output of apt-cache depends. All alternatives but the last begin with |; it takes the first of them. <…> is a
-// virtual package; it takes the first package that provides it, from the next line.
+// dependencies parses the output of apt-cache depends. A line with | has an alternative in the next line: dependencies returns the first
+// alternative. <…> is a virtual package: dependencies returns its first provider, from the next line.
 func dependencies(printed string) []string {
 	var names []string
 	alternative := false // the line before began with |

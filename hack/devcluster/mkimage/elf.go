@@ -23,7 +23,8 @@ type taker struct {
 	owners map[string]bool // the packages of the copied files
 }
 
-// take copies a file, given by its path in the image. If no loaded package has it, take loads the dependencies of the package from first.
+// take copies a file, given by its path in the image. If no unpacked package has the file, take first unpacks the dependencies of the
+// package whose name is from.
 func (t *taker) take(ctx context.Context, name, from string) error {
 	if _, done := t.to[name]; done {
 		return nil

@@ -108,7 +108,7 @@ func (b base) makePause(ctx context.Context) error {
 	return b.put(ctx, empty.Image, files, config, pauseImage)
 }
 
-// put stores an image of files on top of another image, and prints that.
+// put stores an image of files on top of another image, and prints its names and size.
 func (b base) put(ctx context.Context, below v1.Image, files tree, config v1.Config, names ...string) error {
 	image, err := assemble(below, files, config, runtime.GOARCH, types.OCIManifestSchema1)
 	if err != nil {

@@ -27,13 +27,13 @@ import (
 	"github.com/glassback/glassback/pkg/must"
 )
 
-// made is where make node puts the images.
-const made = "../../../bin/images"
+// imageDir is the directory into which the command "make node" writes the images.
+const imageDir = "../../../bin/images"
 
-// patience is how long a server may take to answer.
-const patience = 20 * time.Second
+// timeout is the longest time that a test waits for a server to start, to answer or to stop.
+const timeout = 20 * time.Second
 
-// enter runs a command in the root directory $1 and there in $2, with /proc and /dev for as long as it lives.
+// enter is a shell script. It mounts /proc and /dev in the root directory $1, and runs the other arguments there, in the directory $2.
 const enter = `mount -t proc proc "$1/proc" && mount --rbind /dev "$1/dev" && root=$1 && shift &&
 	exec chroot "$root" /bin/sh -c 'cd "$1" && shift && exec "$@"' sh "$@"`
 
@@ -43,15 +43,15 @@ type container struct {
 	config v1.Config
 }
 
-// unpacked returns a directory with the files of an image of make node. Without the image, it skips the test.
-func unpacked(t *testing.T, name string) container {
+// unpack unpacks an image that "make node" built, into a temporary directory. Without the image, it skips the test.
+func unpack(t *testing.T, name string) container {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("images run with root alone: sudo make node integration")
+		t.Skip("only root can run images: run sudo make node integration")
 	}
-	image, err := images.Store(made).Image(name)
+	image, err := images.Store(imageDir).Image(name)
 	if errors.Is(err, images.ErrNotFound) {
-		t.Skipf("image %s is not made: make node makes it, with root on Debian or Ubuntu", name)
+		t.Skipf("image %s does not exist: run make node as root on Debian or Ubuntu", name)
 	}
 	must.Succeed(t, err)
 	config, err := image.ConfigFile()
@@ -106,7 +106,7 @@ func (l *log) String() string {
 	return l.data.String()
 }
 
-// start starts a server, which ends with the test, by the signal with which Kubernetes would end it, and without an error.
+// start starts a server. At the end of the test, it sends the signal that Kubernetes would send, and the server must exit without an error.
 func (c container) start(t *testing.T, args ...string) *log {
 	t.Helper()
 	cmd, out := c.command(context.WithoutCancel(t.Context()), args...), &log{}
@@ -117,7 +117,7 @@ func (c container) start(t *testing.T, args ...string) *log {
 		if c.config.StopSignal == "SIGQUIT" {
 			stop = syscall.SIGQUIT
 		}
-		timer := time.AfterFunc(patience, func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
+		timer := time.AfterFunc(timeout, func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
 		defer timer.Stop()
 		_ = cmd.Process.Signal(stop)
 		if err := cmd.Wait(); err != nil {
@@ -127,10 +127,10 @@ func (c container) start(t *testing.T, args ...string) *log {
 	return out
 }
 
-// eventually waits until there is an answer.
+// eventually repeats ask until it returns no error, and returns the answer. After the timeout, it fails the test.
 func eventually(t *testing.T, out *log, ask func() (string, error)) string {
 	t.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(timeout); ; time.Sleep(50 * time.Millisecond) {
 		answer, err := ask()
 		if err == nil {
 			return answer
@@ -150,17 +150,17 @@ func freePort(t *testing.T) int {
 }
 
 func TestBusyboxRuns(t *testing.T) {
-	c := unpacked(t, "busybox")
+	c := unpack(t, "busybox")
 	if c.config.Cmd[0] != "sh" {
-		t.Errorf("it runs %v", c.config.Cmd)
+		t.Errorf("the image runs %v, want sh", c.config.Cmd)
 	}
 	for name, test := range map[string]struct{ script, want string }{
-		"the shell":          {"echo hello", "hello"},
-		"date":               {"date -d 2020-02-02 +%F", "2020-02-02"},
-		"applets by path":    {"/bin/ls -d /bin/sleep /usr/bin/env; /usr/bin/env -i /bin/echo ok", "/bin/sleep\n/usr/bin/env\nok"},
-		"users":              {"id nobody; stat -c %U:%G /root", "uid=65534(nobody) gid=65534(nogroup) groups=65534(nogroup)\nroot:root"},
-		"temporary files":    {"stat -c %a /tmp /var/tmp", "1777\n1777"},
-		"names, in the libc": {"echo 10.1.2.3 me > /etc/hosts; ping -c 1 -W 1 me | grep -o 'PING me (10.1.2.3)'", "PING me (10.1.2.3)"},
+		"the shell":           {"echo hello", "hello"},
+		"date":                {"date -d 2020-02-02 +%F", "2020-02-02"},
+		"applets by path":     {"/bin/ls -d /bin/sleep /usr/bin/env; /usr/bin/env -i /bin/echo ok", "/bin/sleep\n/usr/bin/env\nok"},
+		"users":               {"id nobody; stat -c %U:%G /root", "uid=65534(nobody) gid=65534(nogroup) groups=65534(nogroup)\nroot:root"},
+		"temporary files":     {"stat -c %a /tmp /var/tmp", "1777\n1777"},
+		"names of /etc/hosts": {"echo 10.1.2.3 me > /etc/hosts; ping -c 1 -W 1 me | grep -o 'PING me (10.1.2.3)'", "PING me (10.1.2.3)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := c.output(t, "sh", "-c", test.script); got != test.want {
@@ -171,7 +171,7 @@ func TestBusyboxRuns(t *testing.T) {
 }
 
 func TestNginxRuns(t *testing.T) {
-	c := unpacked(t, "nginx")
+	c := unpack(t, "nginx")
 	if got := c.output(t, "nginx", "-t"); !strings.Contains(got, "test is successful") {
 		t.Errorf("got %s", got)
 	}
@@ -181,7 +181,7 @@ func TestNginxRuns(t *testing.T) {
 	must.Succeed(t, err)
 	changed := strings.Replace(string(text), "listen 80;", fmt.Sprintf("listen 127.0.0.1:%d;", port), 1)
 	if changed == string(text) {
-		t.Fatal("it does not listen on 80")
+		t.Fatal("default.conf has no \"listen 80;\"")
 	}
 	must.Succeed(t, os.WriteFile(site, []byte(changed), 0o600))
 	out := c.start(t)
@@ -213,7 +213,7 @@ func TestNginxRuns(t *testing.T) {
 }
 
 func TestRedisRuns(t *testing.T) {
-	c := unpacked(t, "redis")
+	c := unpack(t, "redis")
 	if got := c.output(t, "redis-server", "--version"); !strings.HasPrefix(got, "Redis server v=") {
 		t.Errorf("got %s", got)
 	}
@@ -222,15 +222,17 @@ func TestRedisRuns(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		config    string
-		args      []string // of which PORT is the port
+		args      []string // PORT stands for the free port
 		protected string
 	}{
-		"without a configuration":           {"", []string{"redis-server", "--port", "PORT"}, "no"},
-		"with arguments alone":              {"", []string{"--port", "PORT", "--save", ""}, "no"},
-		"with a configuration":              {"save \"\"\n", []string{"redis-server", "/etc/redis.conf", "--port", "PORT"}, "no"},
-		"with one alone":                    {"port PORT\n", []string{"/etc/redis.conf"}, "no"},
-		"with one that asks for protection": {"protected-mode yes\n", []string{"redis-server", "/etc/redis.conf", "--port", "PORT"}, "yes"},
-		"with an argument that asks for it": {"", []string{"redis-server", "--port", "PORT", "--protected-mode", "yes"}, "yes"},
+		"redis-server with options":                 {"", []string{"redis-server", "--port", "PORT"}, "no"},
+		"options without redis-server":              {"", []string{"--port", "PORT", "--save", ""}, "no"},
+		"redis-server with a configuration file":    {"save \"\"\n", []string{"redis-server", "/etc/redis.conf", "--port", "PORT"}, "no"},
+		"a configuration file without redis-server": {"port PORT\n", []string{"/etc/redis.conf"}, "no"},
+		"a file with protected mode": {
+			"protected-mode yes\n", []string{"redis-server", "/etc/redis.conf", "--port", "PORT"}, "yes",
+		},
+		"an option with protected mode": {"", []string{"redis-server", "--port", "PORT", "--protected-mode", "yes"}, "yes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			port := fmt.Sprint(freePort(t))
@@ -258,10 +260,10 @@ func TestRedisRuns(t *testing.T) {
 	}
 }
 
-// waitAsleep waits until a process is idle: asleep at five consecutive checks. A process that has not begun yet is not asleep.
+// waitAsleep waits until five consecutive checks find the process asleep. A process that still starts does not sleep that long.
 func waitAsleep(t *testing.T, pid int) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(timeout)
 	for asleep := 0; asleep < 5; time.Sleep(20 * time.Millisecond) {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		must.Succeed(t, err)
@@ -270,13 +272,13 @@ func waitAsleep(t *testing.T, pid int) {
 			asleep = 0
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("it does not go to sleep: %s", stat)
+			t.Fatalf("process %d is not asleep after %v: %s", pid, timeout, stat)
 		}
 	}
 }
 
-func TestPauseEndsAtOnce(t *testing.T) {
-	c := unpacked(t, pauseImage)
+func TestPauseExitsOnSignal(t *testing.T) {
+	c := unpack(t, pauseImage)
 	for _, signal := range []os.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		cmd := exec.CommandContext(t.Context(), c.config.Entrypoint[0])
 		cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: c.root, Credential: &syscall.Credential{Uid: 65535, Gid: 65535}}

@@ -1,8 +1,8 @@
 // Copyright The Glassback Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package provisioner makes the PersistentVolumes of a cluster with a real node: a directory of the machine for each claim, gone with the
-// claim. It is a process of its own, the component "provisioner", which the supervisor starts beside the others.
+// Package provisioner makes the PersistentVolumes of a cluster with a real node. Each claim gets a directory of the machine, which is
+// deleted with the claim. The supervisor starts the provisioner as a process of its own, the component "provisioner".
 //
 //	claim ──▶ scheduler picks the node ──▶ provision: DIR/<namespace>-<claim>-<volume> ──▶ PersistentVolume, bound to the node
 //	claim deleted ──▶ volume Released ──▶ delete: the directory, then the PersistentVolume

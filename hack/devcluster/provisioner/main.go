@@ -11,11 +11,9 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -45,7 +43,7 @@ const (
 	// minRetry and maxRetry limit the backoff of failed operations. They are short, because tests wait for retries.
 	minRetry = 100 * time.Millisecond
 	maxRetry = 5 * time.Second
-	// workers is the number of claims that are processed at the same time, and of volumes.
+	// workers is the number of claims, and the number of volumes, that are processed at the same time.
 	workers = 4
 	// headerTimeout is the longest time that a client may take to send the headers of a request.
 	headerTimeout = 10 * time.Second
@@ -59,23 +57,17 @@ type Config struct {
 	Listener  net.Listener // answers GET /readyz. Run closes it.
 }
 
-// Main runs the provisioner with the flags in os.Args until it gets SIGINT or SIGTERM, and returns the process's exit code.
-func Main() int {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
+// Main runs the provisioner with the flags in os.Args until ctx ends.
+func Main(ctx context.Context) error {
 	defer klog.Flush()
 	config, err := parse(os.Args[1:])
 	if errors.Is(err, pflag.ErrHelp) {
-		return 0
-	}
-	if err == nil {
-		err = Run(ctx, config)
+		return nil
 	}
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "provisioner: %v\n", err)
-		return 1
+		return err
 	}
-	return 0
+	return Run(ctx, config)
 }
 
 func parse(args []string) (Config, error) {

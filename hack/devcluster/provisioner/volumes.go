@@ -111,7 +111,7 @@ func (v *volumes) make(name string) error {
 	switch info, err := root.Lstat(name); {
 	case err != nil:
 		return fmt.Errorf("stat volume: %w", err)
-	case !info.IsDir(): // It also refuses a link to a directory.
+	case !info.IsDir(): // This case also rejects a link to a directory.
 		return fmt.Errorf("make volume: %s is there already, and is no directory", filepath.Join(v.directory, name))
 	}
 	// Containers may run as any user, and hostPath volumes have no fsGroup. The umask would limit the mode of Mkdir.
@@ -161,7 +161,7 @@ func (v *volumes) Delete(ctx context.Context, volume *corev1.PersistentVolume) e
 		return fmt.Errorf("open volumes: %w", err)
 	}
 	defer func() { _ = root.Close() }()          // Closing a directory loses no data.
-	if err := root.RemoveAll(name); err != nil { // of a link, it removes the link
+	if err := root.RemoveAll(name); err != nil { // RemoveAll removes a link, not its target
 		return fmt.Errorf("delete volume: %w", err)
 	}
 	klog.FromContext(ctx).Info("Removed directory", "volume", volume.Name, "path", path)

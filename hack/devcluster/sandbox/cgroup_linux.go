@@ -24,13 +24,13 @@ const (
 	cgroupRoot = "/sys/fs/cgroup"
 	// cgroupPrefix begins the name of every sandbox's cgroup. It shows users which program made the cgroup.
 	cgroupPrefix = "devcluster-"
-	// own is the cgroup of the sandbox's own processes with v2, which allows none in a cgroup that has children.
+	// own is the cgroup of the sandbox's own processes with v2: v2 allows no process in a cgroup that has children.
 	own = "own"
 	// removeWait limits the time in which the kernel releases the cgroup of killed processes.
 	removeWait = 10 * time.Second
 )
 
-// required are the controllers that a kubelet cannot do without.
+// required are the controllers that a kubelet requires.
 var required = []string{"cpu", "cpuset", "memory", "pids"}
 
 // NewCgroup returns the name of a new sandbox's cgroup.
@@ -44,16 +44,19 @@ func CgroupRoot(name string) string {
 	return "/" + name
 }
 
-// unified reports whether the machine has cgroup v2 alone.
+// unified reports whether the machine has only cgroup v2.
 func unified() bool {
 	var stat unix.Statfs_t
 	return unix.Statfs(cgroupRoot, &stat) == nil && stat.Type == unix.CGROUP2_SUPER_MAGIC
 }
 
-// hierarchies returns where the hierarchies are mounted in which a sandbox has its cgroup: all of them. With v1 there may be one of v2 too,
-// which has no controllers, and in which runc makes cgroups nevertheless.
+// hierarchies returns the mount points of the cgroup hierarchies in which a sandbox has a cgroup: all of v1, or that of v2.
 func hierarchies() ([]string, error) {
-	mounts, err := mountinfo.GetMounts(mountinfo.FSTypeFilter("cgroup", "cgroup2"))
+	kind := "cgroup"
+	if unified() {
+		kind = "cgroup2"
+	}
+	mounts, err := mountinfo.GetMounts(mountinfo.FSTypeFilter(kind))
 	if err != nil {
 		return nil, fmt.Errorf("read mounts: %w", err)
 	}
@@ -151,8 +154,8 @@ func makeCgroup(name string) error {
 	return nil
 }
 
-// weight gives all containers together as much CPU time as ten processes outside, with cgroup v1 and v2. The default is that of one
-// process: on a busy machine, probes of containers would then time out.
+// weight gives all containers together as much CPU time as ten processes outside, with cgroup v1 and v2. By default, they get as much as
+// one process: on a busy machine, probes of containers would then time out.
 var weight = map[string]string{"cpu.shares": "10240", "cpu.weight": "1000"}
 
 // setExisting writes to a file of a cgroup. Hierarchies without the controller of the file do not have it.
@@ -172,7 +175,7 @@ func setExisting(file, value string) error {
 // cgroup when this process is the last in it. With v1, the sandbox's own processes are not moved: only containers are in the cgroup.
 func enterCgroup(name string) (remove func() error, err error) {
 	if !unified() {
-		return func() error { return RemoveCgroup(name) }, nil
+		return func() error { return RemoveCgroup(name) }, hideV2()
 	}
 	// Open the machine's cgroups and this process's present cgroup while they are visible. Both are needed to leave and remove the cgroup. The
 	// kernel checks a move against the cgroup namespace in which the file was opened.
@@ -211,6 +214,12 @@ func enterCgroup(name string) (remove func() error, err error) {
 		}
 		return nil // the former cgroup is gone: Wait removes this one
 	}, nil
+}
+
+// hideV2 covers the v2 hierarchy that a machine with v1 may also have. crun refuses to run with both if v2 has a controller. The directory
+// stays, and crun makes entries in it: they are in a file system of the sandbox.
+func hideV2() error {
+	return cover(cgroupRoot+"/unified", func(string) ([]string, error) { return nil, nil })
 }
 
 // openCurrent opens cgroup.procs of the cgroup that this process is in, with v2. A write moves processes into that cgroup.
@@ -285,8 +294,9 @@ func removeFrom(name string, paths ...string) error {
 	return errors.Join(failures...)
 }
 
-// Thaw resumes the processes of a sandbox's frozen cgroup, which a killed runc may leave behind: with v1, frozen processes do not even die.
-func Thaw(name string) error {
+// thaw resumes the processes of a sandbox's frozen cgroup, which a killed crun may leave behind. With v1, SIGKILL does not end frozen
+// processes.
+func thaw(name string) error {
 	paths, err := hierarchies()
 	if err != nil {
 		return err
@@ -321,7 +331,7 @@ func removeTree(dir string) error {
 	return ignoreGone(unix.Rmdir(dir))
 }
 
-// ignoreGone ignores that a cgroup has gone already: two may remove it at once.
+// ignoreGone returns nil for the error that a cgroup no longer exists: two processes may remove it at the same time.
 func ignoreGone(err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV) {
 		return nil

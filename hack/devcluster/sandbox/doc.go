@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package sandbox runs a process and its descendants with namespaces of their own (mount, network, process, IPC and UTS) and a cgroup of
-// their own. In a sandbox, a Kubernetes node can change mounts, interfaces and packet filters, and the machine stays as it is. It needs
-// Linux and root.
+// their own. In a sandbox, a Kubernetes node can change mounts, interfaces and packet filters without a change of the machine. A sandbox
+// needs Linux and root.
 //
 //	Start ──clone(NEWNS, NEWNET, NEWPID, …)──▶ init, process 1: Init ──▶ the process of Config.Command
-//	  │                                       1. mounts: private; directories that a node writes to are in the cluster's directory
+//	  │                                       1. mounts: its own; directories that a node writes to are in the cluster's directory
 //	  │                                       2. network: a pair of interfaces and a default route
 //	  │                                       3. waits for every process that lost its parent, as process 1 must
 //	  ▼                                       4. ends: kills all, removes the cgroup
@@ -25,7 +25,7 @@
 //
 // # cgroups
 //
-// With cgroup v1, the sandbox has a cgroup in every hierarchy, and the name of the cgroup is the kubelet's cgroupRoot. With v2, the cgroup
-// becomes the root of a cgroup namespace, so that controllers are enabled in it and not in the machine's own root. The machine's root must
+// With cgroup v1, the sandbox has a cgroup in every hierarchy of v1, and the name of the cgroup is the kubelet's cgroupRoot. With v2, the
+// cgroup becomes the root of a cgroup namespace: controllers are enabled in it and not in the machine's own root. The machine's root must
 // already delegate the controllers: Check verifies that and changes nothing.
 package sandbox

@@ -23,8 +23,8 @@ import (
 // endWait limits the time in which the command ends after its lifeline was closed. Then Init kills all processes of the sandbox.
 const endWait = 20 * time.Second
 
-// Init is process 1 of a sandbox. It makes the mounts and the network, starts Config.Command, and when that has ended kills all other
-// processes. It returns the command's exit code. It reads the Config from in; files is the number of files that Start passes on.
+// Init is process 1 of a sandbox. It makes the mounts and the network, and starts Config.Command. When the command has ended, Init kills
+// all other processes and returns the command's exit code. It reads the Config from in; files is the number of files that Start passes on.
 func Init(in io.Reader, files int) int {
 	// With cgroup v2 this thread alone has the cgroup namespace that the command inherits.
 	runtime.LockOSThread()
@@ -195,7 +195,7 @@ func killAll(cgroup string) error {
 	if err := unix.Kill(-1, unix.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return fmt.Errorf("kill processes: %w", err)
 	}
-	if err := Thaw(cgroup); err != nil {
+	if err := thaw(cgroup); err != nil {
 		return err
 	}
 	for {

@@ -61,7 +61,7 @@ func field(dir *os.File, path, name string) (int, error) {
 	return 0, fmt.Errorf("read /proc/%s: %w", path, io.ErrUnexpectedEOF)
 }
 
-// CanOverlay reports whether an overlay can be mounted whose directories are in dir. Not every file system supports that.
+// CanOverlay reports whether the file system of dir supports an overlay with its directories there. Some file systems do not.
 func CanOverlay(dir string) bool {
 	trial, err := os.MkdirTemp(dir, "overlay-")
 	if err != nil {

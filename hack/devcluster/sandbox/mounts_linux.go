@@ -21,11 +21,10 @@ import (
 // there.
 var opened = []string{"/var/lib", "/var/log"}
 
-// hidden are directories that are empty in the sandbox, except for entries that must be visible: they contain sockets of the machine's
-// services.
+// hidden are directories with sockets of the machine's services. In the sandbox, they contain only the entries that must be visible.
 var hidden = []string{"/run"}
 
-// mount makes the mounts of the sandbox. The mounts of its mount namespace must be private.
+// mount makes the mounts of the sandbox. Mounts in its mount namespace must not propagate to the machine.
 func (c Config) mount() error {
 	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return fmt.Errorf("mount /proc: %w", err)
@@ -85,7 +84,7 @@ func below(dir string, paths []string) []string {
 	return found
 }
 
-// cover mounts an empty tmpfs over dir, and binds those old entries into it that keep returns.
+// cover mounts an empty tmpfs over dir, and binds into it the old entries that keep returns.
 func cover(dir string, keep func(string) ([]string, error)) error {
 	old, err := os.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -158,23 +157,29 @@ func bindDirectory(source, target string) error {
 	return nil
 }
 
-// protectSettings makes the kernel's settings for the whole machine read-only, and covers the given ones with files.
+// protectSettings makes the kernel's settings for the whole machine read-only, and covers those in c.Settings with files.
 func (c Config) protectSettings() error {
-	const settings = "/proc/sys"
-	if err := unix.Mount(settings, settings, "", unix.MS_BIND, ""); err != nil {
+	const (
+		settings = "/proc/sys"
+		network  = "/net" // below settings: these belong to the network namespace
+		files    = "/run/sandbox"
+		readOnly = files + "/proc"
+	)
+	if err := os.MkdirAll(readOnly, 0o755); err != nil {
+		return fmt.Errorf("make directory: %w", err)
+	}
+	// This file system is read-only itself, and not only its mount: crun makes the mount of a volume writable. See checkKernel.
+	if err := unix.Mount("proc", readOnly, "proc", unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
+		return fmt.Errorf("mount a read-only /proc: %w", err)
+	}
+	if err := unix.Mount(settings+network, readOnly+"/sys"+network, "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("bind %s: %w", settings+network, err)
+	}
+	if err := unix.Mount(readOnly+"/sys", settings, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
 		return fmt.Errorf("bind %s: %w", settings, err)
 	}
-	network := filepath.Join(settings, "net") // These settings belong to the network namespace.
-	if err := unix.Mount(network, network, "", unix.MS_BIND, ""); err != nil {
-		return fmt.Errorf("bind %s: %w", network, err)
-	}
-	flags := uintptr(unix.MS_BIND | unix.MS_REMOUNT | unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC)
-	if err := unix.Mount("", settings, "", flags, ""); err != nil {
-		return fmt.Errorf("make %s read-only: %w", settings, err)
-	}
-	const files = "/run/sandbox"
-	if err := os.MkdirAll(files, 0o755); err != nil {
-		return fmt.Errorf("make directory: %w", err)
+	if err := unix.Unmount(readOnly, unix.MNT_DETACH); err != nil {
+		return fmt.Errorf("unmount the read-only /proc: %w", err)
 	}
 	for _, path := range slices.Sorted(maps.Keys(c.Settings)) {
 		file := filepath.Join(files, strings.ReplaceAll(path, "/", "."))

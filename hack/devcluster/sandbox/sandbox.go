@@ -10,7 +10,7 @@ import (
 
 // Config is the configuration of a sandbox and the command that runs in it.
 type Config struct {
-	// Cgroup is the name of its cgroup: see NewCgroup.
+	// Cgroup is the name of the sandbox's cgroup: see NewCgroup.
 	Cgroup string `json:"cgroup"`
 	// Address is the address of the sandbox in its own network, such as 10.0.0.1/24.
 	Address netip.Prefix `json:"address"`
@@ -18,10 +18,10 @@ type Config struct {
 	Visible []string `json:"visible"`
 	// Binds are the mounts inside, at paths that other programs use outside.
 	Binds []Bind `json:"binds"`
-	// Settings are contents of files below /proc/sys, which are not the machine's, by their paths there.
+	// Settings are the contents of files that cover files of the machine below /proc/sys, by their paths there.
 	Settings map[string]string `json:"settings"`
-	// Command is the path of a program and its arguments, Input its standard input. Its file descriptors from 3 on are the files that Start is
-	// given, then /proc of the machine outside, and a lifeline (package lifeline).
+	// Command is the path of a program and its arguments, and Input is its standard input. Its file descriptors from 3 on are the files
+	// that Start gets, then /proc of the machine, and then a lifeline (package lifeline).
 	Command []string        `json:"command"`
 	Input   json.RawMessage `json:"input"`
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/glassback/glassback/hack/devcluster/lifeline"
 )
@@ -25,6 +26,9 @@ func Check() error {
 	if os.Geteuid() != 0 {
 		return errors.New("it needs root")
 	}
+	if err := checkKernel(); err != nil {
+		return err
+	}
 	if err := checkCgroups(); err != nil {
 		return err
 	}
@@ -33,6 +37,20 @@ func Check() error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: namespaces}
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("this process may not make namespaces (%w): it needs CAP_SYS_ADMIN", err)
+	}
+	return nil
+}
+
+// checkKernel returns an error before Linux 5.8. There, all mounts of /proc in a sandbox share one file system, so that protectSettings
+// cannot make one of them read-only.
+func checkKernel() error {
+	var name unix.Utsname
+	if err := unix.Uname(&name); err != nil {
+		return fmt.Errorf("read the kernel's version: %w", err)
+	}
+	release := unix.ByteSliceToString(name.Release[:])
+	if v, err := version.ParseGeneric(release); err == nil && v.LessThan(version.MustParseGeneric("5.8")) {
+		return fmt.Errorf("it needs Linux 5.8 or later, and this is %s", release)
 	}
 	return nil
 }
@@ -105,7 +123,7 @@ func (s *Sandbox) Stop() { s.alive.Close() }
 // Kill ends the sandbox at once.
 func (s *Sandbox) Kill() {
 	_ = s.cmd.Process.Kill() // fails if the process has already ended
-	_ = Thaw(s.cgroup)       // Wait removes the cgroup, and reports an error
+	_ = thaw(s.cgroup)       // Wait removes the cgroup, and reports an error
 }
 
 // Kill ends a sandbox at once if the process that started it has ended or does not answer. pid and network are those of Enter, and cgroup
@@ -123,7 +141,7 @@ func Kill(pid int, network uint64, cgroup string) error {
 	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return fmt.Errorf("kill sandbox: %w", err)
 	}
-	return Thaw(cgroup)
+	return thaw(cgroup)
 }
 
 // Wait waits until the sandbox has ended, and removes its cgroup. It returns an error if the cgroup could not be removed.

@@ -34,7 +34,7 @@ const (
 const (
 	NodeSimulated = "simulated" // kwok answers for the nodes: Pods run and Jobs complete without any container
 	NodeReal      = "real"      // containers run, in namespaces of the cluster's own; Linux and root
-	NodeNone      = "none"      // no node and nothing that would put Pods on one
+	NodeNone      = "none"      // no node, and no component that puts Pods on nodes
 )
 
 // controlPlane are the components that every cluster can have.
@@ -77,8 +77,8 @@ func (s Spec) Has(component string) bool { return slices.Contains(s.Components, 
 // Record is the content of state.json. The supervisor writes it, and programs read it to reach the supervisor.
 type Record struct {
 	Spec       Spec           `json:"spec"`
-	Made       string         `json:"made,omitempty"`    // the directory, or the topmost one above it, if that did not exist before
-	Supervisor int            `json:"supervisor"`        // process id, for display only
+	Made       string         `json:"made,omitempty"`    // the topmost directory that was made for the cluster, or ""
+	Supervisor int            `json:"supervisor"`        // process id; Remove kills this process if it does not end on request
 	Control    string         `json:"control,omitempty"` // host:port; empty until the supervisor listens
 	Token      string         `json:"token,omitempty"`
 	Ports      map[string]int `json:"ports,omitempty"`

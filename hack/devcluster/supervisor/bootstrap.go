@@ -29,11 +29,11 @@ import (
 const (
 	kwokUser    = "devcluster:kwok"
 	corednsUser = "devcluster:coredns"
-	// kubeletClient is the API server when it asks a kubelet.
+	// kubeletClient is the user as which the API server sends requests to a kubelet.
 	kubeletClient = "devcluster:kube-apiserver"
 )
 
-// usablePoll is how often the API is asked whether the cluster is usable.
+// usablePoll is the interval of requests while the supervisor waits for the cluster to be usable.
 const usablePoll = 20 * time.Millisecond
 
 // bootstrap creates the objects in a new cluster that its components and users need.
@@ -81,7 +81,8 @@ func (b *bootstrap) create(ctx context.Context) error {
 	return nil
 }
 
-// ensure creates an object unless it is there. The namespace of the system comes a moment after the API server is ready: it is waited for.
+// ensure creates an object unless it exists. It retries while the namespace is missing: kube-system appears a moment after the API server
+// is ready.
 func (b *bootstrap) ensure(ctx context.Context, object *unstructured.Unstructured) error {
 	resource, _ := meta.UnsafeGuessKindToResource(object.GroupVersionKind())
 	for {
@@ -100,8 +101,8 @@ func (b *bootstrap) ensure(ctx context.Context, object *unstructured.Unstructure
 	}
 }
 
-// waitUsable waits until Pods can be created in namespace default and, if there are nodes, scheduled: before its ServiceAccount exists,
-// admission refuses them.
+// waitUsable waits until Pods can be created in namespace default and, if there are nodes, scheduled. Admission rejects Pods until the
+// ServiceAccount of the namespace exists.
 func (b *bootstrap) waitUsable(ctx context.Context) error {
 	for {
 		missing := b.missing(ctx)

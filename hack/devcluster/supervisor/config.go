@@ -89,6 +89,7 @@ type configuration struct {
 	Ports map[string]int
 	// Only for a real node:
 	Plugins    string // the directory of the CNI plugins
+	Runtime    string // the OCI runtime
 	CgroupRoot string // the kubelet's name for the sandbox's cgroup
 	Overlay    bool   // whether the file system of the cluster's directory supports overlayfs
 }

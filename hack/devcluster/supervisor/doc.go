@@ -17,8 +17,8 @@
 //	  ▼
 //	etcd  kube-apiserver  kube-controller-manager  kube-scheduler  kwok
 //
-// When the cluster is ready, "devcluster up" detaches its lifeline. After that, a stop request to the control server ends the supervisor,
-// or SIGTERM. "devcluster run" and tests keep the lifeline.
+// When the cluster is ready, "devcluster up" detaches its lifeline. After that, a stop request to the control server or SIGTERM ends the
+// supervisor. "devcluster run" and tests keep the lifeline.
 //
 // With a real node the supervisor has two processes. Process 1 of a sandbox (package sandbox) is between them:
 //

@@ -72,7 +72,7 @@ func inheritListener(fd int) (net.Listener, error) {
 	return listener, nil
 }
 
-// forward forwards connections from the API server's port outside to the same port inside. It returns a func that ends this.
+// forward forwards connections from the API server's port outside to the same port inside. It returns a func that stops the forwarding.
 func (s *Supervisor) forward() func() {
 	target := loopback(s.record.Spec.APIPort)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -143,7 +143,8 @@ func (s *Supervisor) configure() (configuration, error) {
 	if !c.Real() {
 		return c, nil
 	}
-	c.Plugins, c.CgroupRoot, c.Overlay = s.found.Plugins, sandbox.CgroupRoot(s.record.Sandbox.Cgroup), sandbox.CanOverlay(containerdRoot)
+	c.Plugins, c.Runtime = s.found.Plugins, s.found.Runtime
+	c.CgroupRoot, c.Overlay = sandbox.CgroupRoot(s.record.Sandbox.Cgroup), sandbox.CanOverlay(containerdRoot)
 	return c, errors.Join(c.writeNodeFiles(), os.MkdirAll(s.dir.Path("node", "images"), 0o700))
 }
 

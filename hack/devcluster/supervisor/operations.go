@@ -18,13 +18,13 @@ import (
 	"github.com/glassback/glassback/hack/devcluster/state"
 )
 
-// The supervisor serves control.Operations. They may come at any time, also while the cluster is being started.
+// The supervisor serves control.Operations. Requests may arrive at any time, also while the cluster is being started.
 var _ control.Operations = (*Supervisor)(nil)
 
-// statusTimeout bounds how long a status waits for one component's answer.
+// statusTimeout limits the wait of Status for the answer of one component.
 const statusTimeout = time.Second
 
-// Status asks every component how it is.
+// Status returns the state of every component, and asks each running one whether it is ready.
 func (s *Supervisor) Status(ctx context.Context) []control.Component {
 	var all []control.Component
 	for _, name := range s.record.Spec.Components {

@@ -28,7 +28,7 @@ const (
 	lockFD = ReportFD + 1 + iota
 	controlFD
 	apiFD
-	machineFD // from the sandbox
+	machineFD // added by the sandbox
 	passedOn  = machineFD - ReportFD
 )
 
@@ -81,7 +81,7 @@ func (s *Supervisor) runOutside(ctx context.Context, report *os.File) error {
 // insideWait limits the time in which the supervisor inside ends. It is shorter than endTimeout of package cluster.
 const insideWait = 15 * time.Second
 
-// listenAPI opens the API server's port outside, whose connections forward passes on.
+// listenAPI opens the API server's port outside the sandbox. forward passes on the connections to it.
 func (s *Supervisor) listenAPI() error {
 	for range portAttempts {
 		if err := s.reserveAPIPort(); err != nil {

@@ -62,7 +62,7 @@ func (p pki) generate(serviceIP net.IP, apiServer string) error {
 		authorities[file], files[file] = ca, ca.certPEM
 	}
 	ca := authorities[caCert]
-	// The keys of the other authorities stay in memory. kube-controller-manager signs CertificateSigningRequests with this one.
+	// The keys of the other authorities stay in memory. kube-controller-manager signs CertificateSigningRequests with the key of ca.
 	files[caKey] = ca.keyPEM
 	local, localNames, node := []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}, []string{"localhost"}, net.ParseIP(realNodeIP)
 	for _, c := range []struct {
@@ -101,8 +101,8 @@ func (p pki) generate(serviceIP net.IP, apiServer string) error {
 	return nil
 }
 
-// addKubeconfigs adds one kubeconfig for each identity. The groups and names are those that Kubernetes' bootstrap RBAC policy knows; the
-// others are bound by bootstrap.
+// addKubeconfigs adds one kubeconfig for each identity. Kubernetes' bootstrap RBAC policy binds the users and groups named system:…;
+// bootstrap binds the others.
 func (p pki) addKubeconfigs(files map[string][]byte, ca *pair, apiServer string) error {
 	for file, user := range map[string]pkix.Name{
 		filepath.Join("..", "kubeconfig"):    {CommonName: "devcluster-admin", Organization: []string{"system:masters"}},
@@ -130,8 +130,8 @@ func (p pki) addKubeconfigs(files map[string][]byte, ca *pair, apiServer string)
 	return nil
 }
 
-// issue completes and signs a certificate, with a random serial number. One with IP addresses is good both for serving and as a client,
-// another one as a client. Without a signer it signs itself, as an authority does.
+// issue completes and signs a certificate, with a random serial number. With a signer, the certificate is valid for clients, and with
+// IP addresses also for servers. Without a signer, it is the self-signed certificate of an authority.
 func (p pki) issue(signer *pair, template x509.Certificate) (*pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

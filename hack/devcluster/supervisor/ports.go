@@ -11,9 +11,9 @@ import (
 	"strconv"
 )
 
-// Ports are taken from below the range that kernels hand out for port 0 and for outgoing connections (32768 and up on Linux, 49152 and up
-// elsewhere) and below that of NodePorts. A port that came from port 0 could be taken as some outgoing connection's own port while its
-// component is dead, and then the component could not be restarted on it.
+// Ports are below those of NodePorts, and below the range from which kernels take ports for port 0 and for outgoing connections (32768 and
+// up on Linux, 49152 and up elsewhere). In that range, an outgoing connection could take the port of a dead component. The component could
+// then not be restarted on it.
 const (
 	firstPort = 20000
 	lastPort  = 29999

@@ -41,10 +41,9 @@ type process struct {
 
 // run is one run of a process, from its start to its end.
 type run struct {
-	pid    int
 	proc   *os.Process
 	cut    *os.File      // the write end of the child's lifeline; nil if it has none
-	done   chan struct{} // closed when the process has gone and outcome is set
+	done   chan struct{} // closed when the process is gone and ended is set
 	ended  string        // why it ended; valid after done
 	killed bool          // by the supervisor; guarded by process.mu
 }
@@ -102,7 +101,7 @@ func (r *run) live(cmd *exec.Cmd, started chan<- error) {
 		started <- err
 		return
 	}
-	r.proc, r.pid = cmd.Process, cmd.Process.Pid
+	r.proc = cmd.Process
 	started <- nil
 	err := cmd.Wait()
 	r.ended = "exit status 0"
@@ -129,10 +128,10 @@ func (p *process) current() *run {
 	return p.run
 }
 
-// signal sends sig and waits for the process to end.
+// signal sends sig and waits for the process to end. The process was started.
 func (p *process) signal(ctx context.Context, sig syscall.Signal) error {
 	r := p.current()
-	if r == nil || !r.alive() {
+	if !r.alive() {
 		return errNotRunning
 	}
 	p.mu.Lock()
@@ -159,14 +158,11 @@ func (p *process) close() {
 	}
 }
 
-// describe returns the state of the process in a few words, and its process id, which is 0 if it does not run.
+// describe returns the state of a started process in a few words, and its process id, which is 0 if it does not run.
 func (p *process) describe() (condition string, pid int) {
 	r := p.current()
-	switch {
-	case r == nil:
-		return "not started", 0
-	case r.alive():
-		return "running", r.pid
+	if r.alive() {
+		return "running", r.proc.Pid
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -55,12 +55,12 @@ func newProber(dir state.Dir, ports map[string]int) (*prober, error) {
 	transport := &http.Transport{
 		TLSClientConfig:   config,
 		DialContext:       (&net.Dialer{Timeout: probeTimeout}).DialContext,
-		DisableKeepAlives: true, // a connection that outlived a killed component would answer for the dead
+		DisableKeepAlives: true, // a connection that outlived its killed component would report it as ready
 	}
 	return &prober{client: &http.Client{Transport: transport, Timeout: probeTimeout}, ports: ports}, nil
 }
 
-// readyPath is where each component is asked. Those of a node speak HTTP, those of the control plane HTTPS.
+// readyPath is the scheme and the path of the readiness request. Components of a node serve HTTP, those of the control plane HTTPS.
 var readyPath = map[string]string{
 	state.Etcd:              "https:/readyz",
 	state.APIServer:         "https:/readyz",
@@ -69,12 +69,12 @@ var readyPath = map[string]string{
 	state.Kwok:              "http:/healthz",
 	state.Registry:          "http:/v2/",
 	state.Kubelet:           "http:/healthz",
-	state.KubeProxy:         "http:/livez", // /healthz is unready while the node is
+	state.KubeProxy:         "http:/livez", // /healthz fails while the node is not ready
 	state.CoreDNS:           "http:/ready",
 	state.Provisioner:       "http:/readyz",
 }
 
-// ready asks the component once; nil means yes.
+// ready asks the component once. It returns nil if the component is ready.
 func (p *prober) ready(ctx context.Context, component string) error {
 	if component == state.Containerd {
 		return runtimeReady(ctx)
@@ -100,12 +100,9 @@ func (p *prober) ready(ctx context.Context, component string) error {
 // errDied means that a component ended before it was ready.
 var errDied = errors.New("died")
 
-// waitReady waits until the component is ready or has ended.
+// waitReady waits until the component is ready or has ended. The component was started.
 func (p *prober) waitReady(ctx context.Context, proc *process) error {
 	r := proc.current()
-	if r == nil {
-		return fmt.Errorf("wait for %s: %w", proc.name, errNotRunning)
-	}
 	var last error
 	for {
 		if last = p.ready(ctx, proc.name); last == nil && r.alive() {
@@ -121,7 +118,7 @@ func (p *prober) waitReady(ctx context.Context, proc *process) error {
 	}
 }
 
-// tail returns the last lines of a log, or why it has none.
+// tail returns the last lines of a log, or the error of reading it.
 func tail(path string) string {
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -184,6 +184,10 @@ func (s *Supervisor) takeDir(ctx context.Context) error {
 	return nil
 }
 
+// held has the lock of this process's cluster. The garbage collector closes a file that nothing refers to. Without this variable, the
+// cluster could count as ended before the process has removed its directory and ended.
+var held []*os.File
+
 // takeLock takes the directory's lock. The kernel releases it when this process has ended: until then, the cluster counts as alive. If a
 // supervisor was killed, its components still hold the lock until they notice and end.
 func (s *Supervisor) takeLock(ctx context.Context) error {
@@ -191,7 +195,7 @@ func (s *Supervisor) takeLock(ctx context.Context) error {
 	for {
 		lock, err := s.dir.TryLock()
 		if err == nil {
-			s.lock = lock
+			s.lock, held = lock, append(held, lock)
 			return nil
 		}
 		if !errors.Is(err, state.ErrLocked) {
@@ -257,7 +261,8 @@ func (s *Supervisor) serveControl() func() {
 	}
 }
 
-// start starts the components. If another program takes one of their ports first, it starts them again on other ports.
+// start starts the components. If another program takes one of their ports first, start retries on other ports, unless the API server's
+// port is fixed.
 func (s *Supervisor) start(ctx context.Context) error {
 	timeout := s.record.Spec.Timeout
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("not ready after %s", timeout))
@@ -401,7 +406,7 @@ func (s *Supervisor) startStage(ctx context.Context, names ...string) error {
 	return nil
 }
 
-// killAll kills every component with SIGKILL and waits until they have ended. The components need not save data: Run removes it.
+// killAll kills every component with SIGKILL and waits until they have ended. They need not save data: it is removed with the cluster.
 func (s *Supervisor) killAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

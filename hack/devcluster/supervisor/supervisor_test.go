@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -61,6 +62,22 @@ func TestAPortInUseIsNotReserved(t *testing.T) {
 	defer r.release()
 	if err := r.exactly(listener.Addr().(*net.TCPAddr).Port); !errors.Is(err, errPortTaken) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A supervisor removes its directory when nothing refers to it any more.
+func TestTheLockLastsAsLongAsTheProcess(t *testing.T) {
+	dir := t.TempDir()
+	must.Succeed(t, New(state.Spec{Dir: dir}, "kubectl", func(string) {}).takeLock(t.Context()))
+	liveness, err := state.Dir(dir).Liveness()
+	must.Succeed(t, err)
+	defer liveness.Close()
+	for range 10 {
+		runtime.GC() // Cleanups of what is collected run after it.
+		time.Sleep(time.Millisecond)
+		if ended, err := liveness.Ended(); err != nil || ended {
+			t.Fatalf("the cluster counts as ended: %t, error %v", ended, err)
+		}
 	}
 }
 

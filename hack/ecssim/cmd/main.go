@@ -6,6 +6,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -213,12 +214,8 @@ func handler(accounts []ecssim.Account, speed float64, stdout io.Writer) http.Ha
 // lineOf returns the line that is printed for a call. It quotes values of the client that
 // would break the line. It omits the message, which may contain the string that was signed.
 func lineOf(call ecssim.Call) string {
-	result := call.Code
-	if result == "" {
-		result = "OK"
-	}
 	return strings.Join([]string{
-		call.At.Format(time.TimeOnly), plain(call.Action), plain(call.RegionID), plain(call.InstanceID), plain(result),
+		call.At.Format(time.TimeOnly), plain(call.Action), plain(call.RegionID), plain(call.InstanceID), plain(cmp.Or(call.Code, "OK")),
 	}, " ")
 }
 

@@ -1,20 +1,20 @@
 // Copyright The Glassback Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command trimcrd drops, below some fields of a CRD that controller-gen made, the descriptions and the rules about updates:
+// Command trimcrd makes a CRD of controller-gen smaller. Below the fields with these paths, it removes the descriptions and the validation
+// rules about updates:
 //
 //	trimcrd FILE spec.jobTemplate spec.env.valueFrom
 //
-// A Job template brings some 600 KB of descriptions of the built-in types along. With them a CRD is too large for the annotation of a plain
-// kubectl apply, and the API server would publish them once more; kubectl explain job has them.
+// A Job template contains the descriptions of built-in types, some 600 KB. With them, a CRD does not fit into the annotation of a plain
+// kubectl apply, and the API server would publish them twice. Users find them with kubectl explain job.
 //
-// It also bounds the exponents of quantities. controller-gen's pattern allows "1e1.5", which no client can parse, and "1e-99999999", which
-// takes minutes: one such object would stop every informer. For the same reason it bounds the numbers of an intstr.IntOrString: no client
-// can decode 2147483648.
+// trimcrd also limits the exponents of quantities. controller-gen's pattern allows "1e1.5", which no client can parse. It also allows
+// "1e-99999999", which takes minutes to parse. One object with such a value would stop every informer. For the same reason trimcrd limits
+// the numbers of an intstr.IntOrString: no client can decode 2147483648.
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"math"
 	"os"
@@ -63,13 +63,13 @@ func trim(file string, paths []string) error {
 	if err != nil {
 		return fmt.Errorf("render %s: %w", file, err)
 	}
-	return os.WriteFile(file, append([]byte("---\n"), bytes.TrimPrefix(out, []byte("---\n"))...), 0o644)
+	return os.WriteFile(file, append([]byte("---\n"), out...), 0o644)
 }
 
-// lookUp returns the schema of a field, or nil. The fields of a list are those of its items.
+// lookUp returns the schema of a field, or nil. In a path, the name of a list stands for its items.
 func lookUp(schema map[string]any, path string) map[string]any {
 	for name := range strings.SplitSeq(path, ".") {
-		if items, list := schema["items"].(map[string]any); list {
+		if items, isList := schema["items"].(map[string]any); isList {
 			schema = items
 		}
 		properties, _ := schema["properties"].(map[string]any)
@@ -78,23 +78,22 @@ func lookUp(schema map[string]any, path string) map[string]any {
 	return schema
 }
 
-// trimSchema removes the descriptions of every schema below node, and the
-// rules that compare with the old value: they make parts of a Job immutable, and
-// a template is not a Job. A field that is itself called description is a
-// schema, not a text, and stays.
+// trimSchema changes node and every schema below it. It removes descriptions, and rules that compare with the old value: these make parts
+// of a Job immutable, but a template may change. It limits exponents and numbers. A property with the name description stays: its value is
+// a schema and not a string.
 func trimSchema(node any) {
 	switch n := node.(type) {
 	case map[string]any:
-		if _, text := n["description"].(string); text {
+		if _, isText := n["description"].(string); isText {
 			delete(n, "description")
 		}
-		if rules, ok := n[validations].([]any); ok {
+		if rules, isList := n[validations].([]any); isList {
 			rules = slices.DeleteFunc(rules, comparesWithOld)
 			if n[validations] = rules; len(rules) == 0 {
 				delete(n, validations)
 			}
 		}
-		if pattern, text := n["pattern"].(string); text {
+		if pattern, isText := n["pattern"].(string); isText {
 			n["pattern"] = strings.Replace(pattern, anyExponent, shortExponent, 1)
 		} else if n[intOrString] == true {
 			n["minimum"], n["maximum"] = math.MinInt32, math.MaxInt32
@@ -109,7 +108,7 @@ func trimSchema(node any) {
 	}
 }
 
-// How controller-gen's pattern of a quantity ends, and how it should.
+// The exponent in controller-gen's pattern of a quantity, and its replacement with at most two digits.
 const (
 	anyExponent   = `([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+)))`
 	shortExponent = `([eE](\+|-)?[0-9]{1,2})`
@@ -120,6 +119,7 @@ const (
 	intOrString = "x-kubernetes-int-or-string"
 )
 
+// comparesWithOld reports whether a validation rule uses the old value.
 func comparesWithOld(rule any) bool {
 	r, _ := rule.(map[string]any)
 	text, _ := r["rule"].(string)

@@ -57,8 +57,8 @@ type Record struct {
 	Key     string
 	// Expires is when the key expires, in milliseconds since 1970; 0 for never.
 	Expires int64
-	// Idle is for how many seconds the key had not been used, and Frequency its counter of uses. They are -1 if the file does not have
-	// them: the server writes one of them if it evicts keys by it.
+	// Idle is the number of seconds since the last use of the key, and Frequency its counter of uses. A field is -1 if the file lacks it: the
+	// server writes only the one by which it evicts keys, if any.
 	Idle, Frequency int64
 	// Size is the size of the value in the file.
 	Size int64
@@ -85,7 +85,7 @@ func NewReader(in io.Reader, payloads bool) *Reader {
 }
 
 // Next returns the next record. At the end, after it has verified the checksum, it returns io.EOF. Libraries come before keys. Every other
-// error says at which byte of the file it is.
+// error names its position in the file, in bytes.
 func (r *Reader) Next() (*Record, error) {
 	record, err := r.record()
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -314,7 +314,7 @@ func (r *Reader) length() (length uint64, encoding int, err error) {
 	return 0, plain, errLength
 }
 
-// number reads a length that is no string's, such as a count.
+// number reads a length that does not belong to a string, such as a count.
 func (r *Reader) number() (uint64, error) {
 	n, encoding, err := r.length()
 	if err == nil && encoding != plain {
@@ -375,7 +375,7 @@ func decompress(into, data []byte, length uint64) ([]byte, error) {
 	for len(data) > 0 {
 		control := int(data[0])
 		data = data[1:]
-		if control < 1<<5 { // control+1 bytes as they are
+		if control < 1<<5 { // control+1 uncompressed bytes
 			if control >= len(data) {
 				return nil, errLZF
 			}
@@ -395,7 +395,7 @@ func decompress(into, data []byte, length uint64) ([]byte, error) {
 		if from < begin {
 			return nil, errLZF
 		}
-		for i := range count + 2 { // The two places may overlap.
+		for i := range count + 2 { // Source and target may overlap.
 			into = append(into, into[from+i])
 		}
 	}

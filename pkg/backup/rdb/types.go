@@ -8,8 +8,7 @@ const (
 	typeModule      = 7
 )
 
-// types are what the values of each type consist of. They are the types that Redis 7.0 to 7.4 writes:
-// https://github.com/redis/redis/blob/7.4.1/src/rdb.h
+// types holds the parts of a value, for each type that Redis 7.0 to 7.4 writes: https://github.com/redis/redis/blob/7.4.1/src/rdb.h
 var types = map[byte]list{
 	0:  {text},                                 // string
 	2:  {repeat(text)},                         // set
@@ -61,7 +60,7 @@ func fixed(size uint64) part {
 	return func(r *Reader) error { return r.take(size, nil) }
 }
 
-// repeat reads a count, and then the parts as often.
+// repeat reads a count, and then the parts that many times.
 func repeat(parts ...part) part {
 	return func(r *Reader) error {
 		count, err := r.number()

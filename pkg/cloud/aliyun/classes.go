@@ -31,7 +31,7 @@ var classes = map[string]Class{
 	"OperationDenied.CreatingConflict": WaitForState,
 
 	"InvalidInstanceId.NotFound": Gone,
-	"InvalidResourceId.NotFound": Gone, // of tags, which are only ever those of instances
+	"InvalidResourceId.NotFound": Gone, // from a call for tags: the operator tags only instances
 
 	"OperationDenied.NoStock":              Capacity,
 	"Zone":                                 Capacity,
@@ -136,7 +136,7 @@ func (a *answer) refusal() *Error {
 	return e
 }
 
-// aboutCredentials returns the meaning of an error of ECS about credentials. The messages of ECS itself contain the string that was signed.
+// aboutCredentials returns the meaning of an error of ECS about credentials. ECS's own message contains the string that was signed.
 func aboutCredentials(code string) string {
 	switch {
 	case code == "InvalidAccessKeyId.NotFound":

@@ -1,9 +1,9 @@
 // Copyright The Glassback Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package aliyun is a client of Alibaba Cloud ECS that manages instances. It sends every call once, with the context of its caller. If ECS
-// rejected the time or the nonce, it sends the call a second time. Every error has a class (Error.Class) and holds no secret. The callers
-// decide what to do about an error.
+// Package aliyun is a client of Alibaba Cloud ECS that manages instances. It sends every call with the context of its caller: once, or
+// twice if ECS rejected the time or the nonce. Every error has a class (Error.Class) and holds no secret. The callers decide what to do
+// about an error.
 //
 // It uses alibaba-cloud-sdk-go. That SDK has no contexts, cannot be used by several goroutines, puts secrets into its errors, and panics at
 // malformed answers. So each call has an SDK client of its own, and a transport between the SDK and the network reads the answer before the
@@ -11,6 +11,7 @@
 package aliyun
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,13 +21,13 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/requests"
 	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/responses"
+	"github.com/aliyun/alibaba-cloud-sdk-go/services/ecs"
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/sts"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/lru"
 )
 
 // Config configures the connection to Alibaba Cloud. Every field is optional.
@@ -55,15 +56,14 @@ type Cloud struct {
 
 	clock clock.Clock
 
-	mu         sync.Mutex
-	accounts   map[string]string         // account numbers by access key ID
-	listAccess map[keyInRegion]time.Time // the start of the last dry run that showed the right to list instances
+	accounts   *lru.Cache // account numbers by access key ID
+	listAccess *lru.Cache // by keyInRegion: the start of the last dry run that showed the right to list instances
 }
 
 // keyInRegion is an access key ID and a region.
 type keyInRegion struct{ key, region string }
 
-// maxAccounts limits the size of both maps. Access keys of a RAM role get a new ID every hour.
+// maxAccounts limits the size of both caches. Access keys of a RAM role get a new ID every hour.
 const maxAccounts = 1000
 
 // New returns a Cloud. It starts nothing. An error is one line that says what to correct.
@@ -90,8 +90,8 @@ func New(config Config) (*Cloud, error) {
 		chain:      newChain(config.Clock),
 		limiter:    newLimiter(config.Clock),
 		clock:      config.Clock,
-		accounts:   map[string]string{},
-		listAccess: map[keyInRegion]time.Time{},
+		accounts:   lru.New(maxAccounts),
+		listAccess: lru.New(maxAccounts),
 	}, nil
 }
 
@@ -112,8 +112,8 @@ func parseEndpoint(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// Region is a region as one account, or the operator itself, sees it. It may be used by
-// many goroutines. All its errors are of the type *Error.
+// Region makes calls to one region, with one access key or the operator's own credentials. It may be used by many goroutines. All its
+// errors are of the type *Error.
 type Region struct {
 	cloud *Cloud
 	name  string
@@ -147,41 +147,15 @@ func (r *Region) Account(ctx context.Context) (string, error) {
 	if response.AccountId == "" {
 		return "", incomplete("GetCallerIdentity", response.RequestId, "an AccountId")
 	}
-	r.cloud.remember(key, response.AccountId)
+	r.cloud.accounts.Add(key.ID, response.AccountId)
 	return response.AccountId, nil
 }
 
 // accountOf returns the number of a key's account, or "" if it is not known yet.
 func (c *Cloud) accountOf(key *AccessKey) string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.accounts[key.ID]
-}
-
-func (c *Cloud) remember(key *AccessKey, account string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.accounts) >= maxAccounts {
-		clear(c.accounts)
-	}
-	c.accounts[key.ID] = account
-}
-
-// hasListAccess reports whether the last recorded access is less than listAccessTTL ago.
-func (c *Cloud) hasListAccess(key, region string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	at, ok := c.listAccess[keyInRegion{key, region}]
-	return ok && c.clock.Since(at) < listAccessTTL
-}
-
-func (c *Cloud) recordListAccess(key, region string, at time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.listAccess) >= maxAccounts {
-		clear(c.listAccess)
-	}
-	c.listAccess[keyInRegion{key, region}] = at
+	known, _ := c.accounts.Get(key.ID)
+	account, _ := known.(string)
+	return account
 }
 
 // readActions are the actions of a read-only Cloud.
@@ -214,7 +188,7 @@ func (r *Region) try(ctx context.Context, request func() requests.AcsRequest, re
 		return fail.during(action)
 	}
 	bucket := r.bucket(key, action)
-	if fail := r.cloud.limiter.admit(ctx, bucket); fail != nil {
+	if fail := r.cloud.limiter.admit(ctx, bucket, keptBy(first)); fail != nil {
 		return fail.during(action)
 	}
 	fail = r.exchange(ctx, key, first, response)
@@ -229,11 +203,15 @@ func (r *Region) try(ctx context.Context, request func() requests.AcsRequest, re
 
 // bucket returns the key of the calls that ECS counts together. Until the account of an access key is known, the ID of the key replaces it.
 func (r *Region) bucket(key *AccessKey, action string) bucketKey {
-	account := r.cloud.accountOf(key)
-	if account == "" {
-		account = key.ID
+	return bucketKey{account: cmp.Or(r.cloud.accountOf(key), key.ID), region: r.name, action: action}
+}
+
+// keptBy returns the number of tokens that a call leaves to others: see keptForPolls. Only Find sets a tag.
+func keptBy(request requests.AcsRequest) int {
+	if describe, ok := request.(*ecs.DescribeInstancesRequest); ok && describe.Tag != nil {
+		return keptForPolls
 	}
-	return bucketKey{account: account, region: r.name, action: action}
+	return 0
 }
 
 // unknownRegion returns ECS's error for an unknown region. There is no endpoint of this region that could return it.

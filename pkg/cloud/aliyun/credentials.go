@@ -58,13 +58,13 @@ const (
 	// chainTimeout bounds the time that a call waits for the default chain. Its providers accept no context, and some wait for servers
 	// that may never answer.
 	chainTimeout = 8 * time.Second
-	// chainPause is the time without another attempt after the chain found no credentials: a request to a missing metadata service takes
-	// seconds, and many syncs would make it.
+	// chainPause is the time until the next attempt after the chain found no credentials. A request to a missing metadata service takes
+	// seconds, and many syncs would make one.
 	chainPause = 10 * time.Second
 )
 
-// chain is the SDK's default chain of credentials providers. The providers are not safe for concurrent use. After the SDK's chain has found
-// no credentials once, it asks only its last provider, so it is built anew then.
+// chain is the SDK's default chain of credentials providers. The providers are not safe for concurrent use. Once the SDK's chain has found
+// no credentials, it asks only its last provider. So ask then builds a new chain.
 //
 // If the URI of ALIBABA_CLOUD_CREDENTIALS_URI cannot be reached, its provider prints the URI to the standard output. The operator cannot
 // prevent that. The provider never prints an answer.

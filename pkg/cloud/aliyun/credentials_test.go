@@ -183,9 +183,9 @@ func TestAccountIsAskedOnce(t *testing.T) {
 		t.Errorf("%d calls, want 3 (%v)", calls, err)
 	}
 	for range maxAccounts + 1 {
-		cloud.remember(&AccessKey{ID: time.Now().String()}, "42")
+		cloud.accounts.Add(time.Now().String(), "42")
 	}
-	if len(cloud.accounts) > maxAccounts {
-		t.Errorf("%d accounts are remembered", len(cloud.accounts))
+	if n := cloud.accounts.Len(); n > maxAccounts {
+		t.Errorf("%d accounts are remembered", n)
 	}
 }

@@ -52,7 +52,7 @@ type Error struct {
 	Code      string // of ECS; "" if it did not answer
 	Message   string // of ECS, or of this package if ECS did not answer
 	RequestID string // "" if ECS did not answer
-	// RetryAfter is the time for which not to call this action. Only a Throttled error has it.
+	// RetryAfter is how long the caller must not call this action. Only a Throttled error has it.
 	RetryAfter time.Duration
 
 	cause error // the error of the caller's context, or nil

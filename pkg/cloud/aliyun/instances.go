@@ -138,15 +138,17 @@ func (r *Region) Find(ctx context.Context, tags map[string]string) ([]Instance, 
 	return r.describe(ctx, func(request *ecs.DescribeInstancesRequest) { request.Tag = &filter })
 }
 
-// checkListAccess returns an error unless a dry run less than listAccessTTL ago showed that the
-// access key may list instances. ECS can answer a key without this right with an empty list:
+// checkListAccess returns an error unless a dry run shows that the access key may list instances. A success is valid for listAccessTTL. ECS
+// can answer a key without this right with an empty list:
 // https://www.alibabacloud.com/help/en/ecs/announcement-of-changes-to-the-authentication-mechanism-for-alibaba-cloud-ecs-query-type-apis
 func (r *Region) checkListAccess(ctx context.Context) error {
 	key, fail := r.credentials(ctx)
 	if fail != nil {
 		return fail.during("DescribeInstances")
 	}
-	if r.cloud.hasListAccess(key.ID, r.name) {
+	id := keyInRegion{key.ID, r.name}
+	shown, _ := r.cloud.listAccess.Get(id)
+	if at, ok := shown.(time.Time); ok && r.cloud.clock.Since(at) < listAccessTTL {
 		return nil
 	}
 	response := ecs.CreateDescribeInstancesResponse()
@@ -157,7 +159,7 @@ func (r *Region) checkListAccess(ctx context.Context) error {
 		return request
 	}, response)
 	if e, ok := errors.AsType[*Error](err); ok && e.Code == "DryRunOperation" {
-		r.cloud.recordListAccess(key.ID, r.name, start)
+		r.cloud.listAccess.Add(id, start)
 		return nil
 	}
 	if err == nil {

@@ -16,10 +16,10 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// ECS counts calls per account, region and action. The limits of an account are in its Quota Center; ECS publishes no general numbers:
-// https://www.alibabacloud.com/help/en/ecs/developer-reference/api-throttling
-// The documents' example of a limit is 200 a minute (https://www.alibabacloud.com/help/en/openapi/throttling-and-quota-management). The
-// console and Terraform call for the same account, so the operator uses only a part of it. The comments have the most calls in one minute.
+// ECS counts calls per account, region and action. The limits of an account are in its Quota Center; ECS publishes no general numbers
+// (https://www.alibabacloud.com/help/en/ecs/developer-reference/api-throttling). The documents' example of a limit is 200 a minute
+// (https://www.alibabacloud.com/help/en/openapi/throttling-and-quota-management). The console and Terraform call for the same account, so
+// the operator uses only a part of it. The comments below give the largest number of calls in one minute.
 var (
 	reads   = quota{perSecond: 2.5, burst: 20} // 170
 	changes = quota{perSecond: 2, burst: 20}   // 140
@@ -31,6 +31,8 @@ type quota struct {
 }
 
 const (
+	// keptForPolls is the number of tokens that a lookup by tag leaves to other calls of its action: polls must go on during many lookups.
+	keptForPolls = 10
 	// patience is the longest time that a call waits for its turn. A call that would wait longer fails, so that its worker is free.
 	patience = time.Second
 	// jitter spreads the first calls after a pause.
@@ -48,8 +50,8 @@ type bucket struct {
 	until   time.Time // when a pause ends
 }
 
-// limiter keeps calls below the limits of ECS. After ECS has throttled an action, it holds back that action: "If calls to an API operation
-// are throttled at minute T, the operation cannot be called until minute T+1."
+// limiter keeps calls below the limits of ECS. After ECS has throttled an action, the limiter blocks that action: "If calls to an API
+// operation are throttled at minute T, the operation cannot be called until minute T+1."
 type limiter struct {
 	clock clock.Clock
 
@@ -87,9 +89,10 @@ func (l *limiter) prune(now time.Time) {
 	}
 }
 
-// admit waits until a call may be made. It returns an error with RetryAfter if the wait would be longer than patience.
-func (l *limiter) admit(ctx context.Context, key bucketKey) *Error {
-	wait, fail := l.reserve(key)
+// admit waits until a call may be made, and the bucket keeps a number of tokens for other calls. It returns an error with RetryAfter if
+// the wait would be longer than patience.
+func (l *limiter) admit(ctx context.Context, key bucketKey, kept int) *Error {
+	wait, fail := l.reserve(key, kept)
 	if fail != nil || wait <= 0 {
 		return fail
 	}
@@ -103,7 +106,7 @@ func (l *limiter) admit(ctx context.Context, key bucketKey) *Error {
 	}
 }
 
-func (l *limiter) reserve(key bucketKey) (time.Duration, *Error) {
+func (l *limiter) reserve(key bucketKey, kept int) (time.Duration, *Error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.clock.Now()
@@ -115,16 +118,16 @@ func (l *limiter) reserve(key bucketKey) (time.Duration, *Error) {
 			Message:    fmt.Sprintf("ECS has throttled this action; the operator waits until the next minute (%s)", pause.Round(time.Second)),
 		}
 	}
-	reservation := b.limiter.ReserveN(now, 1)
-	wait := reservation.DelayFrom(now)
+	lacking := float64(1+kept) - b.limiter.TokensAt(now)
+	wait := time.Duration(lacking / float64(b.limiter.Limit()) * float64(time.Second))
 	if wait > patience {
-		reservation.CancelAt(now)
 		return 0, &Error{
 			Class:      Throttled,
 			RetryAfter: wait,
 			Message:    fmt.Sprintf("so many calls were made that ECS might throttle them (wait %s)", wait.Round(time.Second)),
 		}
 	}
+	b.limiter.ReserveN(now, 1)
 	return wait, nil
 }
 

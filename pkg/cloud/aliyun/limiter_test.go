@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -135,6 +137,47 @@ func TestPatience(t *testing.T) {
 	})
 }
 
+// TestPollsComeBeforeLookups: any number of lookups by tag does not hold up polls, and lookups get the rest of the calls.
+func TestPollsComeBeforeLookups(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var polls, lookups atomic.Int32
+		region := open(t, wire(func(r *http.Request) (*http.Response, error) {
+			if r.URL.Query().Get("Tag.1.Key") != "" {
+				lookups.Add(1)
+			} else {
+				polls.Add(1)
+			}
+			return reply(200, `{"RequestId":"R-1","Instances":{"Instance":[{"InstanceId":"i-1"}]}}`)
+		}))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		var running sync.WaitGroup
+		for range 10 {
+			running.Go(func() {
+				for ctx.Err() == nil {
+					if _, err := region.Find(ctx, map[string]string{"a": "b"}); err != nil && ctx.Err() == nil {
+						if e := failure(t, err); e.Class != Throttled || e.RetryAfter <= patience || e.RetryAfter > 2*time.Second {
+							t.Errorf("a lookup: %#v", e)
+						}
+						time.Sleep(100 * time.Millisecond)
+					}
+				}
+			})
+		}
+		for range 59 {
+			time.Sleep(time.Second)
+			began := time.Now()
+			if _, err := region.Describe(ctx, []string{"i-1"}); err != nil || time.Since(began) > 0 {
+				t.Errorf("after %s, a poll: %v", time.Since(began), err)
+			}
+		}
+		cancel()
+		running.Wait()
+		if n := lookups.Load(); polls.Load() != 59 || n < 90 || n > 170-59 {
+			t.Errorf("in a minute, %d polls and %d lookups", polls.Load(), n)
+		}
+	})
+}
+
 func TestGivenUpWhileWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		region := open(t, says(200, fine))
@@ -155,7 +198,7 @@ func TestBucketsAreForgotten(t *testing.T) {
 		paused := bucketKey{"a", "b", "paused"}
 		l.pause(paused)
 		for i := range 10 * maxBuckets {
-			if fail := l.admit(t.Context(), bucketKey{account: fmt.Sprint(i)}); fail != nil {
+			if fail := l.admit(t.Context(), bucketKey{account: fmt.Sprint(i)}, 0); fail != nil {
 				t.Fatal(fail)
 			}
 			time.Sleep(10 * time.Millisecond)
@@ -164,7 +207,7 @@ func TestBucketsAreForgotten(t *testing.T) {
 			t.Errorf("%d buckets", len(l.buckets))
 		}
 		l.pause(paused)
-		if fail := l.admit(t.Context(), paused); fail == nil {
+		if fail := l.admit(t.Context(), paused, 0); fail == nil {
 			t.Error("a pause was forgotten")
 		}
 	})

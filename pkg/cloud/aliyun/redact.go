@@ -16,11 +16,11 @@ import (
 // maxRunes bounds a message: an event holds about a thousand bytes.
 const maxRunes = 500
 
-// shortest is the length from which a secret is looked for in codes and IDs. Keys of Alibaba Cloud are longer. A simulator's key "test" may
-// be part of a code by chance.
+// shortest is the minimum length of a secret that redact searches for in codes and IDs. Keys of Alibaba Cloud are longer. A simulator's key
+// "test" may be part of a code by chance.
 const shortest = 8
 
-// repeats are substrings of a request or of its signed string. A message that contains one repeats the request.
+// repeats are substrings of a request or of its signed string. A message that contains one of them repeats the request.
 var repeats = []string{
 	"AccessKeyId=", "AccessKeyId%", "Signature=", "Signature%", "SignatureNonce", "SecurityToken=", "SecurityToken%", "UserData=", "UserData%",
 }

@@ -103,7 +103,7 @@ func (c *Controller) Run(ctx, drain context.Context, workers int) {
 	c.loop.Run(ctx, drain, workers)
 }
 
-// Sync reconciles the ConfigMap and the status of one ApiExampleA. It is called again when one of the two changes.
+// Sync reconciles the ConfigMap and the status of one ApiExampleA. It is called again when one of these objects changes.
 func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
 	if wait := c.written.Wait(key); wait > 0 {
 		return wait, nil
@@ -120,7 +120,7 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	recording.Decided(ctx, o, p)
 	out, actErr := c.act(ctx, o, p)
 	if out.Wrote || (actErr != nil && out.Problem == nil) {
-		// The watch brings the write, or the change that caused a conflict. That leads to the next sync, which reports.
+		// The watch event of the write, or of the change that caused a conflict, leads to the next sync, which reports.
 		return c.written.Wait(key), actErr
 	}
 	wait, reportErr := c.status.Report(ctx, example, statusOf(o, p, out))
@@ -133,6 +133,7 @@ func (c *Controller) fetch(key cache.ObjectName) (*v1.ApiExampleA, error) {
 	cached, err := c.examples.ApiExampleAs(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) {
 		c.owners.Forget(key)
+		c.status.Forget(key)
 		return nil, nil
 	}
 	if err != nil {

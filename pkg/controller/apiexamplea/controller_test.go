@@ -106,7 +106,7 @@ func answer(err error) func(*server) {
 func TestSync(t *testing.T) {
 	invalid := apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("ConfigMap").GroupKind(), "sample-greeting", nil)
 	forbidden := apierrors.NewForbidden(corev1.Resource("configmaps"), "sample-greeting", errors.New("exceeded quota"))
-	conflict := apierrors.NewConflict(corev1.Resource("configmaps"), "sample-greeting", errors.New("the version is another"))
+	conflict := apierrors.NewConflict(corev1.Resource("configmaps"), "sample-greeting", errors.New("the object has another version"))
 	type want struct {
 		requests []string
 		after    time.Duration
@@ -227,7 +227,7 @@ func TestSync(t *testing.T) {
 			}},
 			want: want{
 				requests: []string{createRequest, getRequest, applyRequest}, left: jimmy,
-				err: `Operation cannot be fulfilled on configmaps "sample-greeting": the version is another`,
+				err: `Operation cannot be fulfilled on configmaps "sample-greeting": the object has another version`,
 			},
 		},
 		"no answer: tried again without a word": {
@@ -258,20 +258,20 @@ func TestSync(t *testing.T) {
 			given: []func(*server){edit(func(e *v1.ApiExampleA) { e.Spec.FirstName = "Ada" }), answer(conflict)},
 			want: func() want {
 				w := settled(applyRequest)
-				w.err = `apply ConfigMap sample-greeting: Operation cannot be fulfilled on configmaps "sample-greeting": the version is another`
+				w.err = `apply ConfigMap sample-greeting: Operation cannot be fulfilled on configmaps "sample-greeting": the object has another version`
 				return w
 			}(),
 		},
 		"another client wrote the object in between: a quiet retry": {
 			given: []func(*server){edit(func(*v1.ApiExampleA) {}), func(s *server) {
 				s.Before = func(fakeapi.Request) error {
-					return apierrors.NewConflict(v1.Resource("apiexampleas"), "sample", errors.New("the version is another"))
+					return apierrors.NewConflict(v1.Resource("apiexampleas"), "sample", errors.New("the object has another version"))
 				}
 			}},
 			want: func() want {
 				w := settled(statusRequest)
 				w.err = "update status of ApiExampleA sample: Operation cannot be fulfilled on apiexampleas.groupa.k8s.zhuang.com " +
-					`"sample": the version is another`
+					`"sample": the object has another version`
 				return w
 			}(),
 		},

@@ -13,7 +13,7 @@ import (
 type plan struct {
 	// invalid says why the spec cannot be used; nil if it can.
 	invalid *child.Problem
-	// configMap is the desired ConfigMap; nil if the spec is invalid: then the present one stays as it is.
+	// configMap is the desired ConfigMap. It is nil if the spec is invalid: then the existing ConfigMap stays as it is.
 	configMap *corev1ac.ConfigMapApplyConfiguration
 }
 

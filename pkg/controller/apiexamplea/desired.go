@@ -13,7 +13,7 @@ import (
 // greetingKey is the key in the ConfigMap's data.
 const greetingKey = "greeting"
 
-// configMap returns the fields of the ConfigMap that the operator owns: the greeting among them.
+// configMap returns the fields of the ConfigMap that the operator owns, including the greeting.
 func configMap(example *v1.ApiExampleA) *corev1ac.ConfigMapApplyConfiguration {
 	return corev1ac.ConfigMap(example.ConfigMapName(), example.Namespace).
 		WithLabels(map[string]string{v1.LabelApiExampleA: example.Name}).

@@ -19,7 +19,7 @@
 // Its promises hold after every failure and every crash:
 //
 //   - The ConfigMap holds the greeting. If another client edits or deletes it, the event leads to a sync that repairs it.
-//     Keys and labels of other clients stay.
+//     It leaves keys and labels of other clients alone.
 //   - A ConfigMap that the ApiExampleA does not control is never changed.
 //   - A sync that finds nothing to change writes nothing.
 package apiexamplea

@@ -12,8 +12,8 @@ import (
 	"github.com/glassback/glassback/pkg/preview"
 )
 
-// Plan returns what Sync would do for one ApiExampleA, and does nothing. It returns nil for an object that Sync leaves alone. It is not
-// for a Controller that runs. All that it reads is in the caches, so offline makes no difference.
+// Plan returns what Sync would do for one ApiExampleA, and writes nothing. It returns nil for an object that Sync leaves alone. Do not
+// call it on a Controller that runs. Plan reads only the caches, so the parameter offline has no effect.
 func (c *Controller) Plan(ctx context.Context, key cache.ObjectName, _ bool) (*preview.Plan, error) {
 	example, err := c.fetch(key)
 	if example == nil || err != nil {

@@ -13,17 +13,17 @@ import (
 	"github.com/glassback/glassback/pkg/recording"
 )
 
-// Decisions lets glassback replay decide again.
+// Decisions holds decide and the types of its records, so that glassback replay can decide again.
 var Decisions = recording.NewKind(kind.Kind, recordedPlan{}, restore, decide)
 
-// recordedObserved is observed in a record. Decide reads the ApiExampleA alone.
+// recordedObserved is the form of observed in a record. decide reads only the ApiExampleA.
 type recordedObserved struct {
 	Now       time.Time       `json:"now"`
 	Object    *v1.ApiExampleA `json:"object"`
 	ConfigMap *child.State    `json:"configMap,omitempty"`
 }
 
-// recordedPlan is a plan in a record. ConfigMap has no data, and Greeting is a digest: the words of the greeting are in the spec.
+// recordedPlan is the form of a plan in a record. ConfigMap has no data, and Greeting is a digest of the greeting: its text is in the spec.
 type recordedPlan struct {
 	Invalid   *child.Problem                        `json:"invalid,omitempty"`
 	ConfigMap *corev1ac.ConfigMapApplyConfiguration `json:"configMap,omitempty"`

@@ -138,4 +138,4 @@ func (s *server) forget() {
 }
 
 // sent returns the events that the controller has sent.
-func (s *server) sent() []string { return fakeapi.Sent(s.events) }
+func (s *server) sent() []string { return fakeapi.RecordedEvents(s.events) }

@@ -13,7 +13,7 @@ import (
 	"github.com/glassback/glassback/pkg/report"
 )
 
-// Reasons of the conditions, beside those of a child.Problem.
+// These are the reasons of the conditions, besides the reasons of a child.Problem.
 const (
 	reasonGreeted     = "Greeted"
 	reasonSettled     = "Settled"
@@ -21,7 +21,7 @@ const (
 	reasonAltered     = "ConfigMapAltered"
 )
 
-// statusOf returns the status after a sync that wrote no ConfigMap: because the observed one is as desired, or because of
+// statusOf returns the status after a sync that wrote no ConfigMap: the observed ConfigMap is as desired, or there is
 // a problem.
 func statusOf(o *observed, p plan, out outcome) v1.ApiExampleAStatus {
 	example := o.example

@@ -6,8 +6,14 @@ package application
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/tools/cache"
 
 	v1 "github.com/glassback/glassback/pkg/apis/app/v1"
 	"github.com/glassback/glassback/pkg/child"
@@ -17,17 +23,47 @@ import (
 // outcome is the result of act.
 type outcome struct {
 	wrote    bool
-	gone     []string // the kinds of which the Application has no child
+	gone     []string // kinds: the Application has no child of these
 	problems []child.Problem
 	wait     time.Duration // until the next attempt; 0 for none
 }
 
 // act writes the children that differ from their desired state. An error at one child does not stop the others.
 func (c *Controller) act(ctx context.Context, o *observed, p plan) (outcome, error) {
-	return carryOut(c.changes(o, p), func(change child.Change) (child.Outcome, error) { return change.Do(ctx) })
+	changes := c.changes(o, p)
+	if err := c.confirm(ctx, o, changes); err != nil {
+		return outcome{}, err
+	}
+	return carryOut(changes, func(change child.Change) (child.Outcome, error) { return change.Do(ctx) })
 }
 
-// changes returns the change of each child; none if the spec is invalid.
+// confirm returns a conflict if the cache is behind. It reads the live Application before this process first writes a child of it: while
+// this process was on standby, its watch of Applications may have failed, and not those of the children. It would then undo changes of the
+// leader before it. Once an Application has been read, the cache shows no older one. A new Application is not read.
+func (c *Controller) confirm(ctx context.Context, o *observed, changes []child.Change) error {
+	app, key := o.app, cache.MetaObjectToName(o.app)
+	isNew := app.Status.ObservedGeneration == 0 && o.deployment.Object == nil
+	writes := slices.ContainsFunc(changes, func(change child.Change) bool { return change.Verb != child.Nothing })
+	if uid, _ := c.confirmed.Load(key); isNew || !writes || uid == app.UID {
+		return nil
+	}
+	// A list of one name needs no other permission than the informer.
+	live, err := c.client.AppV1().Applications(app.Namespace).List(ctx, metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, app.Name).String(),
+	})
+	if err != nil {
+		return fmt.Errorf("read Application %s before its children change: %w", key, err)
+	}
+	if !slices.ContainsFunc(live.Items, func(a v1.Application) bool {
+		return a.Name == app.Name && a.UID == app.UID && a.ResourceVersion == app.ResourceVersion
+	}) {
+		return apierrors.NewConflict(v1.Resource("applications"), app.Name, errors.New("the cache is behind"))
+	}
+	c.confirmed.Store(key, app.UID)
+	return nil
+}
+
+// changes returns the change of each child; nil if the spec is invalid.
 func (c *Controller) changes(o *observed, p plan) []child.Change {
 	if p.invalid != nil {
 		return nil
@@ -45,7 +81,7 @@ func (c *Controller) changes(o *observed, p plan) []child.Change {
 	}
 }
 
-// carryOut calls do with each change, and returns the outcome of all.
+// carryOut calls do with each change, and returns the combined outcome.
 func carryOut(changes []child.Change, do func(child.Change) (child.Outcome, error)) (outcome, error) {
 	var out outcome
 	var errs []error

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -41,8 +42,8 @@ const (
 	maxRetry = 30 * time.Second
 )
 
-// minorEvery is the shortest time between two writes of a status for numbers and messages alone. A rollout changes them
-// with every Pod. Clients that wait for a rollout wait for a condition, which is written at once.
+// minorEvery is the minimum time between a status write and a later one that changes only minor fields: see withoutMinorFields. A rollout
+// changes these with every Pod. A new status of a condition is written at once, so clients can wait for it.
 const minorEvery = 10 * time.Second
 
 // Config holds the dependencies of a Controller.
@@ -60,14 +61,16 @@ type Config struct {
 	Trace        *trace.Recorder
 }
 
-// Controller reconciles Applications. The package's documentation says what it does, and its promises.
+// Controller reconciles Applications. The package documentation lists its promises.
 type Controller struct {
 	children
-	apps    listers.ApplicationLister
-	status  *report.Writer[*v1.Application, v1.ApplicationStatus]
-	clock   clock.PassiveClock
-	written *loop.Written
-	loop    *loop.Loop
+	client    versioned.Interface
+	apps      listers.ApplicationLister
+	status    *report.Writer[*v1.Application, v1.ApplicationStatus]
+	clock     clock.PassiveClock
+	written   *loop.Written
+	confirmed sync.Map // keys of Applications to their UIDs: see confirm
+	loop      *loop.Loop
 }
 
 // New returns a Controller, and adds its event handlers to the informers. It starts nothing.
@@ -91,6 +94,7 @@ func newController(config Config) *Controller {
 	written := loop.NewWritten(Name, kind.Kind, config.Clock, config.Trace)
 	return &Controller{
 		children: newChildren(config, written),
+		client:   config.Client,
 		apps:     config.Applications.Lister(),
 		status: report.NewWriter(report.Config[*v1.Application, v1.ApplicationStatus]{
 			Kind: kind.Kind, Resource: "applications", Store: config.Applications.Informer().GetStore(),
@@ -98,7 +102,7 @@ func newController(config Config) *Controller {
 			Fields: func(a *v1.Application) (*v1.ApplicationStatus, []metav1.Condition) {
 				return &a.Status, a.Status.Conditions
 			},
-			Calm: []string{reasonRollout, reasonScaling}, MinorEvery: minorEvery, Major: withoutNumbers,
+			NoWarning: []string{reasonRollout, reasonScaling}, MinorEvery: minorEvery, WithoutMinor: withoutMinorFields,
 		}, config.Client.AppV1().Applications),
 		clock:   config.Clock,
 		written: written,
@@ -113,7 +117,8 @@ func (c *Controller) Run(ctx, drain context.Context, workers int) {
 	c.loop.Run(ctx, drain, workers)
 }
 
-// Sync reconciles the children of one Application, and then its status. It is called again when one of them changes.
+// Sync reconciles the children of one Application. If it writes none of them, and knows the state of all, it reports the status. A
+// change of the Application or of a child leads to the next sync.
 func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
 	if wait := c.written.Wait(key); wait > 0 {
 		return wait, nil
@@ -130,7 +135,7 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	recording.Decided(ctx, o, p)
 	out, actErr := c.act(ctx, o, p)
 	if out.wrote || (actErr != nil && len(out.problems) == 0) {
-		// The watch brings the write, or the change that caused a conflict. That leads to the next sync, which reports.
+		// A later sync reports. The watch event of the write leads to it, or the retry after the error.
 		return c.written.Wait(key), actErr
 	}
 	wait, reportErr := c.status.Report(ctx, app, statusOf(o, p, out))
@@ -142,6 +147,7 @@ func (c *Controller) fetch(key cache.ObjectName) (*v1.Application, error) {
 	cached, err := c.apps.Applications(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) {
 		c.owners.Forget(key)
+		c.confirmed.Delete(key)
 		c.status.Forget(key)
 		return nil, nil
 	}

@@ -13,9 +13,9 @@ import (
 	"github.com/glassback/glassback/pkg/child"
 )
 
-// plan is the decision of one sync: the desired state of each child. A nil one must not exist.
+// plan is the decision of one sync: the desired state of each child; nil for a child that must not exist.
 type plan struct {
-	// invalid says why the spec cannot be used; nil if it can. If the spec is invalid, all children stay as they are.
+	// invalid says why the spec is invalid; nil if the spec is valid. If it is invalid, all children stay as they are.
 	invalid *child.Problem
 
 	service    child.Desired[*corev1ac.ServiceApplyConfiguration]

@@ -27,8 +27,8 @@ import (
 // The builders below return the fields of each child that the operator owns: only what the spec requests, so that other
 // clients can set all other fields. They return nil for a child that the spec does not request.
 
-// deployment returns the Deployment that runs the image. owned holds the fields that this operator owns now, nil if there
-// is no Deployment; hpa is the present autoscaler, or nil.
+// deployment returns the Deployment that runs the image. owned holds the fields that this operator owns now; it is nil without
+// a Deployment. hpa is the existing autoscaler, or nil.
 func deployment(app *v1.Application, owned *appsv1ac.DeploymentApplyConfiguration,
 	hpa *autoscalingv2.HorizontalPodAutoscaler) (*appsv1ac.DeploymentApplyConfiguration, error) {
 	container, err := container(&app.Spec)
@@ -49,10 +49,10 @@ func deployment(app *v1.Application, owned *appsv1ac.DeploymentApplyConfiguratio
 
 // replicas returns the number of Pods to apply, or nil if another client owns the field.
 //
-// With an autoscaler, the operator applies the present value while it owns the field. If it stopped at once, the field would have no owner,
-// and the API server would default it to 1. When the autoscaler changes the number, it becomes the owner of the field, and the operator no
-// longer applies it. If the cache does not show that change yet, the apply fails with a conflict: it names the version in the cache. All of
-// this also holds for an autoscaler that the spec no longer requests, until it is gone.
+// With an autoscaler, the operator applies the present value as long as it owns the field. If it did not apply the field, the field would
+// have no owner, and the API server would default it to 1. When the autoscaler changes the number, it becomes the owner of the field, and
+// the operator no longer applies it. If the cache does not show that change yet, the apply fails with a conflict, because it carries the
+// resourceVersion in the cache. All of this also holds for an autoscaler that the spec no longer requests, until it is gone.
 func replicas(app *v1.Application, owned *appsv1ac.DeploymentApplyConfiguration, hpa *autoscalingv2.HorizontalPodAutoscaler) *int32 {
 	autoscaling, n := app.Spec.Autoscaling, *app.Spec.Replicas
 	switch {
@@ -74,8 +74,8 @@ func replicas(app *v1.Application, owned *appsv1ac.DeploymentApplyConfiguration,
 	return within(autoscaling, n)
 }
 
-// within returns the number closest to n within the limits of the autoscaler. It is never 0: an autoscaler does not scale a
-// Deployment with 0 replicas.
+// within returns the number closest to n within the limits of the autoscaler. The number is never 0: an autoscaler does not
+// scale a Deployment with 0 replicas.
 func within(a *v1.Autoscaling, n int32) *int32 {
 	return ptr.To(max(*a.MinReplicas, min(n, a.MaxReplicas)))
 }
@@ -84,37 +84,30 @@ func container(spec *v1.ApplicationSpec) (*corev1ac.ContainerApplyConfiguration,
 	c := corev1ac.Container().WithName("app").WithImage(spec.Image).
 		WithPorts(corev1ac.ContainerPort().WithName(v1.PortName).WithContainerPort(*spec.Port).WithProtocol(corev1.ProtocolTCP)).
 		WithCommand(spec.Command...).WithArgs(spec.Args...)
-	if len(spec.Env) > 0 {
-		if err := convert(spec.Env, &c.Env); err != nil {
-			return nil, fmt.Errorf("convert env: %w", err)
-		}
-		// A fieldRef is atomic: the operator also owns the apiVersion that the API server defaults, so it must request it.
-		for i := range c.Env {
-			if from := c.Env[i].ValueFrom; from != nil && from.FieldRef != nil && from.FieldRef.APIVersion == nil {
-				from.FieldRef.WithAPIVersion("v1")
-			}
-		}
-	}
-	if len(spec.EnvFrom) > 0 {
-		if err := convert(spec.EnvFrom, &c.EnvFrom); err != nil {
-			return nil, fmt.Errorf("convert envFrom: %w", err)
-		}
-	}
-	if spec.Resources != nil {
-		if err := convert(spec.Resources, &c.Resources); err != nil {
-			return nil, fmt.Errorf("convert resources: %w", err)
-		}
-	}
 	probes := ptr.Deref(spec.Probes, v1.Probes{})
-	for _, probe := range []struct {
-		from *v1.Probe
-		to   **corev1ac.ProbeApplyConfiguration
-	}{{probes.Liveness, &c.LivenessProbe}, {probes.Readiness, &c.ReadinessProbe}, {probes.Startup, &c.StartupProbe}} {
-		if probe.from == nil {
+	for _, field := range []struct {
+		name     string
+		given    bool
+		from, to any
+	}{
+		{"env", len(spec.Env) > 0, spec.Env, &c.Env},
+		{"envFrom", len(spec.EnvFrom) > 0, spec.EnvFrom, &c.EnvFrom},
+		{"resources", spec.Resources != nil, spec.Resources, &c.Resources},
+		{"a probe", probes.Liveness != nil, probes.Liveness, &c.LivenessProbe},
+		{"a probe", probes.Readiness != nil, probes.Readiness, &c.ReadinessProbe},
+		{"a probe", probes.Startup != nil, probes.Startup, &c.StartupProbe},
+	} {
+		if !field.given {
 			continue
 		}
-		if err := convert(probe.from, probe.to); err != nil {
-			return nil, fmt.Errorf("convert a probe: %w", err)
+		if err := convert(field.from, field.to); err != nil {
+			return nil, fmt.Errorf("convert %s: %w", field.name, err)
+		}
+	}
+	// A fieldRef is atomic, so the operator also owns the apiVersion that the API server defaults. It must apply that value.
+	for i := range c.Env {
+		if from := c.Env[i].ValueFrom; from != nil && from.FieldRef != nil && from.FieldRef.APIVersion == nil {
+			from.FieldRef.WithAPIVersion("v1")
 		}
 	}
 	return c, nil

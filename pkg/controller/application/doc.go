@@ -1,14 +1,14 @@
 // Copyright The Glassback Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package application runs Applications: each is a Deployment and what belongs to it.
+// Package application runs Applications: each is a Deployment and the objects around it.
 //
 //	owns    Deployment, Service, Ingress, HorizontalPodAutoscaler and PodDisruptionBudget, with the Application's own name
-//	reads   Application and these, from the caches
-//	writes  these by server-side apply, Application status, Event
+//	reads   Application and these five children, from the caches; before its first write of a child, the live Application
+//	writes  the children by server-side apply, Application status, Event
 //
-// The spec says which of the five must exist. The controller deletes the ones that the spec no longer requests, and
-// reconciles the others. An error at one child does not stop the others (see package child).
+// The spec says which of the five must exist. The controller deletes the children that the spec no longer requests, and
+// reconciles the others. An error at one child does not stop the others.
 //
 // Its promises hold after every failure and every crash:
 //
@@ -19,7 +19,7 @@
 //   - A sync that finds nothing to change writes nothing. If only numbers and messages have changed, the status is written
 //     once every minorEvery.
 //
-// A sync either writes children or reports. The watch brings the children that it wrote, and that leads to the sync that
-// reports. So in a burst of new Applications, all children are created before the first status is written, and a status
-// never describes a state that the caches do not show.
+// A sync either writes children or reports. The watch events of the written children lead to the sync that reports. So in
+// a burst of new Applications, all children are created before the first status is written. A status never describes a
+// state that the caches do not show.
 package application

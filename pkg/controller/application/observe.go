@@ -44,7 +44,7 @@ func (c *Controller) observe(_ context.Context, app *v1.Application) (*observed,
 		budget:     c.budgets.Observe(app, app.Name),
 		now:        c.clock.Now(),
 	}
-	if app.Spec.Autoscaling != nil || o.autoscaler.Object != nil { // Otherwise the spec alone has the number of replicas.
+	if app.Spec.Autoscaling != nil || o.autoscaler.Object != nil { // Otherwise only the spec sets the number of replicas.
 		o.deployment = c.deployments.WithOwned(app, o.deployment)
 	}
 	return o, nil

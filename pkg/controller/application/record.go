@@ -19,19 +19,19 @@ import (
 	"github.com/glassback/glassback/pkg/recording"
 )
 
-// Decisions lets glassback replay decide again.
+// Decisions holds decide and the types of its records, so that glassback replay can decide again.
 var Decisions = recording.NewKind(kind.Kind, recordedPlan{}, restore, decide)
 
-// recordedObserved is observed in a record. Decide reads the Application, and with an autoscaler the two numbers of replicas.
+// recordedObserved is the form of observed in a record. decide reads the Application and, with an autoscaler, the two numbers of replicas.
 type recordedObserved struct {
 	Now      time.Time       `json:"now"`
 	Object   *v1.Application `json:"object"`
 	Children recordedStates  `json:"children"`
-	// Owned says that there is a Deployment, and that the fields are known which the operator owns. OwnedReplicas is the number of replicas
-	// among them; nil if another client owns it. Without an autoscaler, decide reads neither.
+	// Owned says that the Deployment exists, and that its fields which the operator owns are known. OwnedReplicas is the number of replicas
+	// among these fields; nil if another client owns it. Without an autoscaler, decide reads neither Owned nor OwnedReplicas.
 	Owned         bool   `json:"owned,omitempty"`
 	OwnedReplicas *int32 `json:"ownedReplicas,omitempty"`
-	// DesiredReplicas is the number that the autoscaler asks for; nil without one.
+	// DesiredReplicas is the number that the autoscaler asks for; nil without an autoscaler.
 	DesiredReplicas *int32 `json:"desiredReplicas,omitempty"`
 }
 
@@ -43,7 +43,7 @@ type recordedStates struct {
 	Budget     *child.State `json:"budget,omitempty"`
 }
 
-// recordedPlan is a plan in a record: the fields that each child is to have; nil for a child that must not exist.
+// recordedPlan is the form of a plan in a record: the desired fields of each child; nil for a child that must not exist.
 type recordedPlan struct {
 	Invalid    *child.Problem                                             `json:"invalid,omitempty"`
 	Service    *corev1ac.ServiceApplyConfiguration                        `json:"service,omitempty"`
@@ -83,7 +83,7 @@ func (p plan) Record(o *observed) any {
 	return r
 }
 
-// resolve sets the fields that a child is to have.
+// resolve stores the desired fields of a child in *to, or the error in r.Failure.
 func resolve[A any](r *recordedPlan, to *A, desired child.Desired[A], owned A) {
 	if desired == nil {
 		return

@@ -49,6 +49,35 @@ func TestSyncDoesNotActOnACacheOlderThanItsWrites(t *testing.T) {
 	}
 }
 
+// TestANewLeaderDoesNotUndoAChange: the caches of a standby show the present children, but a former Application. It becomes the leader.
+func TestANewLeaderDoesNotUndoAChange(t *testing.T) {
+	for sentence, edit := range map[string]func(*v1.Application){
+		"another image": func(a *v1.Application) { a.Spec.Image = "nginx:1.30" },
+		"an autoscaler": func(a *v1.Application) { a.Spec.Autoscaling = &v1.Autoscaling{MaxReplicas: 5} },
+		"no Ingress":    func(a *v1.Application) { a.Spec.Ingress.Enabled = ptr.To(false) },
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			s := newServer(application()).settle(t)
+			standby := s.connect()
+			s.edit(edit)
+			s.settle(t)
+			for resource, shown := range standby.caches {
+				if resource != "applications" {
+					shown.CatchUp()
+				}
+			}
+			was := s.Version()
+			if requests, _, err := standby.sync(t); !apierrors.IsConflict(err) || s.Version() != was {
+				t.Errorf("requests %q, error %v, want a conflict and no change", requests, err)
+			}
+			standby.catchUp()
+			if requests, _, err := standby.sync(t); err != nil || len(requests) > 0 {
+				t.Errorf("requests %q, error %v when the cache shows the Application, want none", requests, err)
+			}
+		})
+	}
+}
+
 // TestTheStatusIsWrittenWithoutAnEvent sends no events. The next sync runs after the time that the last one returned.
 func TestTheStatusIsWrittenWithoutAnEvent(t *testing.T) {
 	for sentence, given := range map[string]func(*testing.T, *server){

@@ -20,7 +20,7 @@ import (
 	"github.com/glassback/glassback/pkg/report"
 )
 
-// Reasons of the conditions, besides those of a child.Problem and of the Deployment's own conditions.
+// These are this package's own reasons. Others come from package report, a child.Problem and the Deployment's conditions.
 const (
 	reasonRolledOut   = "RolledOut"
 	reasonRollout     = "RolloutInProgress"
@@ -45,7 +45,7 @@ func statusOf(o *observed, p plan, out outcome) v1.ApplicationStatus {
 	status.Resources = resources(o, out.gone)
 	d := o.deployment.Object
 	if d != nil && d.Status.ObservedGeneration > 0 && d.Status.ObservedGeneration < d.Generation && !changed {
-		// The Deployment was repaired, scaled or only annotated. Its controller reports the effect in a moment.
+		// The Deployment was repaired, scaled or only annotated. Keep the conditions until its controller reports the effect.
 		return status
 	}
 	r := rolloutOf(d)
@@ -76,8 +76,8 @@ func statusOf(o *observed, p plan, out outcome) v1.ApplicationStatus {
 	return status
 }
 
-// readiness sets Ready if there is no problem. was is the status before: while Pods are added, Ready is False until all
-// of them are available.
+// readiness sets the condition Ready of an Application without a problem. was is the previous status. After an increase of the replicas,
+// Ready is False until all of them are available.
 func readiness(c report.Conditions, was v1.ApplicationStatus, r rollout) {
 	count := fmt.Sprintf("Pods: %d wanted, %d available", r.replicas, r.status.AvailableReplicas)
 	ready := meta.FindStatusCondition(was.Conditions, glassback.ConditionReady)
@@ -104,8 +104,8 @@ func join(problems []child.Problem) string {
 	return strings.Join(messages, "; ")
 }
 
-// withoutNumbers returns status without numbers of Pods and the messages about them: see minorEvery.
-func withoutNumbers(status v1.ApplicationStatus) v1.ApplicationStatus {
+// withoutMinorFields returns status without numbers of Pods, messages, and the reasons of Progressing and Available: see minorEvery.
+func withoutMinorFields(status v1.ApplicationStatus) v1.ApplicationStatus {
 	status.Replicas, status.UpdatedReplicas, status.ReadyReplicas, status.AvailableReplicas = 0, 0, 0, 0
 	status.Conditions = report.WithoutMessages(status.Conditions)
 	for i := range status.Conditions {
@@ -121,7 +121,7 @@ type rollout struct {
 	status   appsv1.DeploymentStatus
 	replicas int32 // the desired number
 
-	// progressing says that Pods are being replaced, with the Deployment's reason and message.
+	// progressing, reason and message describe the condition Progressing.
 	progressing     bool
 	reason, message string
 
@@ -173,7 +173,7 @@ func rolloutOf(d *appsv1.Deployment) rollout {
 	return r
 }
 
-// reasonNewReplicaSetAvailable is the reason of a Deployment's condition Progressing after a complete rollout; its status stays True.
+// reasonNewReplicaSetAvailable is the reason of a Deployment's condition Progressing after a complete rollout; the condition stays True.
 const reasonNewReplicaSetAvailable = "NewReplicaSetAvailable"
 
 func condition(d *appsv1.Deployment, kind appsv1.DeploymentConditionType) *appsv1.DeploymentCondition {
@@ -185,7 +185,7 @@ func condition(d *appsv1.Deployment, kind appsv1.DeploymentConditionType) *appsv
 	return nil
 }
 
-// resources returns the children that exist: the ones that the caches show, and the ones in the status before that are
+// resources returns the children that exist: those that the caches show, and those in the previous status that are
 // not known to be gone.
 func resources(o *observed, gone []string) []v1.ResourceReference {
 	app := o.app

@@ -355,20 +355,20 @@ func errorRows() map[string]syncRow {
 		"another client wrote in between: a quiet retry, without a status": {
 			given: []func(*server){func(s *server) { s.edit(func(a *v1.Application) { a.Spec.Image = "nginx:1.30" }) }},
 			before: failing("apply deployments",
-				apierrors.NewConflict(appsv1.Resource("deployments"), "sample", errors.New("the version is another"))),
+				apierrors.NewConflict(appsv1.Resource("deployments"), "sample", errors.New("the object has another version"))),
 			want: syncWant{
 				requests: []string{"apply deployments"}, ready: reasonRolledOut, degraded: report.ReasonAsExpected,
-				err: `apply Deployment sample: Operation cannot be fulfilled on deployments.apps "sample": the version is another`,
+				err: `apply Deployment sample: Operation cannot be fulfilled on deployments.apps "sample": the object has another version`,
 			},
 		},
 		"another client wrote the Application in between: a quiet retry": {
 			given: []func(*server){func(s *server) { s.edit(func(*v1.Application) {}) }},
 			before: failing("update applications",
-				apierrors.NewConflict(v1.Resource("applications"), "sample", errors.New("the version is another"))),
+				apierrors.NewConflict(v1.Resource("applications"), "sample", errors.New("the object has another version"))),
 			want: syncWant{
 				requests: []string{statusRequest}, ready: reasonRolledOut, degraded: report.ReasonAsExpected,
 				err: "update status of Application sample: Operation cannot be fulfilled on applications.app.aiops.org " +
-					`"sample": the version is another`,
+					`"sample": the object has another version`,
 			},
 		},
 		"the Application was deleted in between: nothing to report on": {

@@ -36,7 +36,8 @@ type outcome struct {
 	wait    time.Duration
 }
 
-// newOutcome returns the outcome of a plan before act did anything. A trial that a fresh poll makes needless is forgotten.
+// newOutcome returns the outcome of a plan before act did anything. After a fresh poll, the trial of a change that p does not want is
+// forgotten.
 func newOutcome(o *observed, p plan) outcome {
 	out := outcome{ecs: o.ecs, memory: o.memory}
 	if o.fresh() {
@@ -104,6 +105,7 @@ func (c *Controller) change(ctx context.Context, o *observed, p plan, out *outco
 		return c.failed(ctx, o, p, out, err)
 	}
 	out.memory.addTrial(p.step, out.memory.changedAt)
+	out.memory.deleteAccepted = out.memory.deleteAccepted || p.step == stepDelete
 	klog.FromContext(ctx).V(2).Info("Changed instance", "step", p.step, "instance", o.id)
 	c.recorder.Event(o.ecs, corev1.EventTypeNormal, changeEvents[p.step], p.message)
 	return nil
@@ -153,9 +155,9 @@ func (c *Controller) backOff(o *observed, failed step, p *problem, out *outcome)
 	out.memory.backoff = backoff{problem: p, step: failed, until: now.Add(out.wait), generation: o.ecs.Generation}
 }
 
-// create creates the instance, unless there is one. A lookup always comes first: it shows what earlier attempts created. Then, in the same
-// sync, the token of the call is written into the status before the call. That write fails if the object changed since this sync read it.
-// So after a crash, too, the next sync knows of every call that may have been made.
+// create creates the instance, unless one exists. In one sync, it first looks up what earlier attempts created, then writes the token into
+// the status, and then calls ECS. The write fails if the object changed since this sync read it. So even after a crash, the next sync knows
+// every call that ECS may have received.
 func (c *Controller) create(ctx context.Context, o *observed, p plan, out *outcome) error {
 	wanted := request(o.ecs, c.sessions.open(o.ecs).userData)
 	parameters, err := digest(o.ecs, wanted, o.userData)

@@ -82,10 +82,11 @@ func changePower(o *observed) *plan {
 	return nil
 }
 
-// maxTrials is after how many requests a change that does not show is a problem.
+// maxTrials is the number of requests after which a change that does not show is a problem.
 const maxTrials = 3
 
-// try returns p, or a plan to wait: if the same change was requested a moment ago and does not show yet, or if the instance is locked.
+// try returns p. It returns a plan to wait if the same change was requested a moment ago and does not show yet, and a problem if the
+// instance is locked.
 func (o *observed) try(p plan) *plan {
 	if locks := o.instance.Locks; len(locks) > 0 && (p.step == stepStart || p.step == stepStop || p.step == stepSetType) {
 		return &plan{problem: &problem{reason: reasonInstanceLocked, stalled: true,

@@ -99,7 +99,7 @@ func New(config Config) (*Controller, error) {
 			Fields: func(ecs *v1alpha1.ECSInstance) (*v1alpha1.ECSInstanceStatus, []metav1.Condition) {
 				return &ecs.Status, ecs.Status.Conditions
 			},
-			Calm: calm,
+			NoWarning: calm,
 		}, config.Client.AlibabacloudV1alpha1().ECSInstances),
 		sessions: &sessions{byKey: map[cache.ObjectName]*session{}},
 	}
@@ -129,9 +129,8 @@ func (c *Controller) Run(ctx, drain context.Context, workers int) {
 	c.secrets.end()
 }
 
-// Sync takes the next step for one ECSInstance. It runs again when the object, one of its Secrets, or
-// the snapshot of its instance changes. Act writes a part of the status too: the token of an attempt before
-// it calls ECS, and the instance and the account as soon as they are known.
+// Sync takes the next step for one ECSInstance. It runs again when the object, one of its Secrets, or the snapshot of its instance changes.
+// act also writes parts of the status: the token and the account before a call to create, and the instance ID as soon as it is known.
 func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
 	if wait := c.written.Wait(key); wait > 0 {
 		return wait, nil
@@ -155,12 +154,7 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 		return c.written.Wait(key), err // The cache is about to show the write, or the write that conflicted.
 	}
 	wait, err := c.status.Report(ctx, out.ecs, statusOf(o, p, out))
-	return loop.Soonest(wait, untilNextSync(o, p, out)), err
-}
-
-// untilNextSync returns when the next sync is due, 0 for never.
-func untilNextSync(o *observed, p plan, out outcome) time.Duration {
-	return loop.Soonest(p.after(out).wait, o.after(out).untilTagsSettle())
+	return loop.Soonest(wait, loop.Soonest(p.after(out).wait, o.after(out).untilTagsSettle())), err
 }
 
 // fetch returns a copy of the ECSInstance with its defaults. It returns nil if the object is gone,
@@ -184,5 +178,6 @@ func (c *Controller) forget(key cache.ObjectName) error {
 	if s := c.sessions.forget(key); s != nil && s.watched != "" {
 		c.fleets.leave(s.access, s.watched, key)
 	}
+	c.status.Forget(key)
 	return c.secrets.use(key)
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/glassback/glassback/pkg/cloud/aliyun"
 )
 
-// adopting reports whether there still is an instance to adopt. Three steps do it: the ID goes into the status, the instance gets the tag,
-// and the status says that it is adopted. So the status names every instance that may have the tag.
+// adopting reports whether an instance is to be adopted, and the adoption is not finished. The adoption has three steps: write the ID into
+// the status, tag the instance, set status.adopted. So the status names every instance that may have the tag.
 func (o *observed) adopting() bool { return o.ecs.Spec.AdoptInstanceID != "" && !o.ecs.Status.Adopted }
 
 // adoptInstance takes the next of the three steps.
@@ -52,7 +52,7 @@ func createInstance(o *observed) *plan {
 	return &plan{step: stepCreate, reason: reasonCreating, message: "Creating an instance in ECS"}
 }
 
-// replaceInstance begins another attempt if the instance is gone and recreatePolicy says so, or if ECS never finished it.
+// replaceInstance begins another attempt if the instance is gone, and recreatePolicy is Always or the instance never ran.
 func replaceInstance(o *observed) *plan {
 	missing, surely := o.missing(settleAfter)
 	id := o.ecs.Status.InstanceID
@@ -81,9 +81,9 @@ func (o *observed) neverRan() bool {
 	return !s.Adopted && (s.State == "" || s.State == string(aliyun.StatePending))
 }
 
-// createRejected reports whether it is certain that no instance was created since the object was bound to an account: ECS rejected every
-// call, or calls without an answer showed nothing for settleAfter. The status then names no account. Until that is written only the memory
-// knows, so a crash before the write leaves the object bound.
+// createRejected reports whether certainly no instance was created since the object was bound to an account. Either ECS rejected every
+// call, or lookups found no instance for settleAfter after calls without an answer. The status then loses the account. Until that write,
+// only the memory holds the result, so a crash leaves the object bound.
 func (o *observed) createRejected() bool {
 	return o.creating() && (o.ecs.Status.AccountID == "" || o.memory.rejectedToken == o.ecs.Status.Create.Token)
 }
@@ -95,15 +95,15 @@ type attempt struct {
 	problem *problem
 	create  *v1alpha1.Create
 	call    bool // call ECS after the write
-	// clean reports that no earlier call created an instance: if ECS rejects this one too, there is none.
+	// clean reports that no earlier call created an instance: if ECS rejects this call too, there is no instance.
 	clean bool
 }
 
 // lookupEvery is the time between two lookups of what an attempt created.
 const lookupEvery = 15 * time.Second
 
-// nextAttempt decides after a lookup at lookedUp found these instances. parameters is the digest of the
-// wanted request, "" if no instance is wanted.
+// nextAttempt returns the attempt that follows a lookup: the lookup began at lookedUp, and found these instances. parameters is the digest
+// of the wanted request, "" if no instance is wanted.
 //
 // The same token with the same parameters is safe at any time. Another token is safe only when it is
 // certain that the last one created nothing.
@@ -138,13 +138,13 @@ func nextAttempt(o *observed, found []aliyun.Instance, parameters string, looked
 	return attempt{create: &next, call: call, clean: clean}
 }
 
-// settled reports whether lookups, up to that at lookedUp, found nothing for so long that nothing will appear.
+// settled reports whether lookups, up to the one at lookedUp, found no instance for settleAfter, so that none will appear.
 func (o *observed) settled(lookedUp time.Time) bool {
 	return !o.memory.nothingFoundSince.IsZero() && lookedUp.Sub(o.memory.nothingFoundSince) >= settleAfter
 }
 
-// requestedAt returns the time of a call at now for the status, in whole seconds: the API server keeps no more. It differs from the time of
-// the last call by a second at least, since callOf distinguishes calls by it.
+// requestedAt returns the time of a call for the status: now in whole seconds, the precision of a metav1.Time. The result is at least a
+// second after the last call, because callOf distinguishes calls by the second.
 func requestedAt(now time.Time, last *v1alpha1.Create) metav1.Time {
 	if now = now.Truncate(time.Second); last != nil && now.Unix() <= last.RequestedTime.Unix() {
 		now = last.RequestedTime.Add(time.Second)

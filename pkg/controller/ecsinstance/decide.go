@@ -67,7 +67,7 @@ func (p plan) changesInstance() bool {
 	return changes
 }
 
-// after returns the plan that the status is written from. out is the outcome of act.
+// after returns the plan from which the status is computed. out is the outcome of act.
 func (p plan) after(out outcome) plan {
 	switch {
 	case !p.acts():
@@ -80,7 +80,7 @@ func (p plan) after(out outcome) plan {
 	return plan{keepsConditions: true, wait: out.wait}
 }
 
-// policy decides in one situation. decide returns nil in any other. The name is that of the function: logs and plans show it.
+// policy decides in one situation. decide returns nil in any other. name is the function's name, which logs and plans show.
 type policy struct {
 	name   string
 	decide func(*observed) *plan
@@ -129,7 +129,7 @@ func decide(o *observed) plan {
 	for _, policy := range list {
 		if p := policy.decide(o); p != nil {
 			p.policy = policy.name
-			return p.unlessBackingOff(o)
+			return p.unlessBackingOff(o).afterRecentPoll(o)
 		}
 	}
 	return plan{keepsConditions: true}
@@ -142,4 +142,16 @@ func (p plan) unlessBackingOff(o *observed) plan {
 		return p
 	}
 	return plan{policy: p.policy, problem: b.problem, wait: b.until.Sub(o.now), wants: p.wants}
+}
+
+// recentPoll is the largest age of the answer on which the operator deletes or releases an instance. DeleteInstance has no precondition
+// on tags, so a tag that changes between the poll and the call goes unnoticed.
+const recentPoll = 3 * time.Second
+
+// afterRecentPoll returns p, or a plan to poll first: a deletion must not rely on a tag that ECS showed some time ago.
+func (p plan) afterRecentPoll(o *observed) plan {
+	if !o.deleting() || !p.changesInstance() || o.now.Sub(o.answeredAt) <= recentPoll {
+		return p
+	}
+	return plan{policy: p.policy, keepsConditions: true, poll: pollSoon, wants: p.wants}
 }

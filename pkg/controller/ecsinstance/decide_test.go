@@ -49,7 +49,7 @@ func settledECS() *v1alpha1.ECSInstance {
 func seen() *observed {
 	ecs := settledECS()
 	return &observed{
-		ecs: ecs, now: t0, account: testAccount, id: testInstance, polledAt: t0.Add(-time.Second),
+		ecs: ecs, now: t0, account: testAccount, id: testInstance, polledAt: t0.Add(-time.Second), answeredAt: t0.Add(-time.Second),
 		instance: &aliyun.Instance{
 			ID: testInstance, Name: "vm", State: aliyun.StateRunning, Type: "ecs.g6.large", ImageID: "a.vhd", ChargeType: "PostPaid",
 			ZoneID: "cn-beijing-a", SecurityGroupIDs: []string{"sg-a", "sg-b"},
@@ -143,6 +143,14 @@ func unbound(o *observed) { o.ecs.Status.AccountID = "" }
 func goneSince(d time.Duration) other {
 	return func(o *observed) { o.instance, o.memory.missingSince = nil, o.polledAt.Add(-d) }
 }
+
+// polled: ECS answered the last poll some time ago.
+func polled(ago time.Duration) other {
+	return func(o *observed) { o.polledAt, o.answeredAt = t0.Add(-ago-time.Second), t0.Add(-ago) }
+}
+
+// deleteAccepted: ECS accepted a call to delete the instance.
+func deleteAccepted(o *observed) { o.memory.deleteAccepted = true }
 
 func unowned(o *observed) { delete(o.instance.Tags, v1alpha1.TagUID) }
 
@@ -362,14 +370,23 @@ func TestDecideForDeath(t *testing.T) {
 		"there are no credentials": {
 			func(o *observed) { o.accountProblem = &problem{reason: reasonRefused, stalled: true} }, stalledBy(reasonRefused),
 		},
-		"the account is another one":            {elsewhereNow, stalledBy(reasonWrongAccount)},
-		"it is not there in another account":    {all(goneSince(time.Hour), elsewhereNow), stalledBy(reasonWrongAccount)},
-		"it is to be kept, in another account":  {all(retain, elsewhereNow), stalledBy(reasonWrongAccount)},
-		"it was not polled yet":                 {unseenYet, pollsAgain},
-		"it was deleted since":                  {func(o *observed) { o.memory.changedAt = t0 }, pollsAgain},
-		"it is not there":                       {goneSince(time.Second), waits(reasonDeleting)},
-		"it is not there, and polls fail since": {all(goneSince(time.Hour), failing(aliyun.BadCredentials, false)), stalledBy(reasonRefused)},
-		"it is gone":                            {goneSince(goneAfter), silently(stepVerifyGone)},
+		"the account is another one":               {elsewhereNow, stalledBy(reasonWrongAccount)},
+		"it is not there in another account":       {all(goneSince(time.Hour), elsewhereNow), stalledBy(reasonWrongAccount)},
+		"it is to be kept, in another account":     {all(retain, elsewhereNow), stalledBy(reasonWrongAccount)},
+		"it was not polled yet":                    {unseenYet, pollsAgain},
+		"it was deleted since":                     {func(o *observed) { o.memory.changedAt = t0 }, pollsAgain},
+		"it was polled some time ago":              {polled(recentPoll + 1), pollsAgain},
+		"it was polled just now":                   {polled(recentPoll), does(stepDelete, reasonDeleting)},
+		"it was polled some time ago, and is kept": {all(retain, polled(recentPoll+1)), pollsAgain},
+		"it was polled some time ago, and a backoff lasts": {
+			all(polled(recentPoll+1), notBefore(stepDelete)), heldUpBy(reasonOutOfStock),
+		},
+		"it was polled some time ago, and is another owner's": {all(unowned, polled(recentPoll+1)), stalledBy(reasonNotOwned)},
+		"it is not there":                          {goneSince(time.Second), waits(reasonDeleting)},
+		"it is not there, and polls fail since":    {all(goneSince(time.Hour), failing(aliyun.BadCredentials, false)), stalledBy(reasonRefused)},
+		"it is gone":                               {all(goneSince(goneAfter), deleteAccepted), silently(stepVerifyGone)},
+		"it is gone, and was not deleted":          {goneSince(settleAfter - time.Second), waits(reasonDeleting)},
+		"it is gone for long, and was not deleted": {goneSince(settleAfter), silently(stepVerifyGone)},
 		"it is gone, and was never seen": {all(goneSince(time.Hour), func(o *observed) {
 			o.ecs.Status.State, o.ecs.Status.Create.RequestedTime = "", metav1.NewTime(t0.Add(-settleAfter/2))
 		}), waits(reasonDeleting)},
@@ -392,7 +409,7 @@ func TestDecideForDeath(t *testing.T) {
 		"it was deleted just now":     {tried(stepDelete, 1, time.Second), waits(reasonDeleting)},
 		"ECS does not let it go":      {notBefore(stepDelete), heldUpBy(reasonOutOfStock)},
 		"a backoff of its creation":   {notBefore(stepCreate), does(stepDelete, reasonDeleting)},
-		"recreatePolicy is no matter": {all(goneSince(goneAfter), recreate), silently(stepVerifyGone)},
+		"recreatePolicy is no matter": {all(goneSince(settleAfter), recreate), silently(stepVerifyGone)},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			o := seen()

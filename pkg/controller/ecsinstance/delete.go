@@ -30,9 +30,14 @@ func settleAttempt(o *observed) *plan {
 	return &plan{step: stepFindAttempt, reason: reasonSettling, message: "Looking up whether the last attempt created an instance"}
 }
 
-// releaseGone removes the finalizer once the instance is gone.
+// releaseGone removes the finalizer once the instance is gone. Unless ECS accepted its deletion, the instance may only be hidden for a
+// while, and would be left behind.
 func releaseGone(o *observed) *plan {
-	switch missing, surely := o.missing(goneAfter); {
+	after := settleAfter
+	if o.memory.deleteAccepted {
+		after = goneAfter
+	}
+	switch missing, surely := o.missing(after); {
 	case surely:
 		return &plan{step: stepVerifyGone, keepsConditions: true}
 	case missing:

@@ -4,6 +4,7 @@
 package ecsinstance
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -174,4 +175,145 @@ func TestSameNameAgain(t *testing.T) {
 			t.Errorf("there are %d instances", n)
 		}
 	})
+}
+
+// TestTagThatChangesBeforeADeletion: since the last poll, an object in another cluster has adopted the instance. The operator neither
+// deletes the instance nor removes its tags.
+func TestTagThatChangesBeforeADeletion(t *testing.T) {
+	const other = "11111111-0000-4000-8000-000000000001"
+	retain := func(e *v1alpha1.ECSInstance) { e.Spec.DeletionPolicy = v1alpha1.DeletionRetain }
+	for sentence, test := range map[string]struct {
+		protected bool // ECS rejects the deletion until the tag changes
+		waits     time.Duration
+		policy    func(*v1alpha1.ECSInstance) // which the object gets as it is deleted, or after the rejection
+		gone      bool
+	}{
+		"it is to be deleted":                       {waits: 5 * time.Second, policy: func(*v1alpha1.ECSInstance) {}},
+		"it is to be kept":                          {waits: 5 * time.Second, policy: retain, gone: true},
+		"ECS rejected its deletion":                 {protected: true, waits: waitForDeletion, policy: func(*v1alpha1.ECSInstance) {}},
+		"ECS rejected its deletion, and it is kept": {protected: true, waits: 50 * time.Second, policy: retain, gone: true},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.apply("vm")
+				id := w.ready("vm").Status.InstanceID
+				protect := func(on bool) { w.cloud.Update(id, func(i *ecssim.Instance) { i.DeletionProtection = on }) }
+				if test.protected {
+					protect(true)
+					w.delete("vm")
+					w.waitForReason("vm", reasonDeletionProtected)
+				} else {
+					polls := w.cloud.Count("DescribeInstances")
+					w.within(2*time.Minute, "a poll", func() bool { return w.cloud.Count("DescribeInstances") > polls })
+				}
+				time.Sleep(test.waits)
+				w.cloud.Forget()
+				w.cloud.Update(id, func(i *ecssim.Instance) { i.Tags[v1alpha1.TagUID] = other })
+				protect(false)
+				w.edit("vm", test.policy)
+				w.delete("vm")
+				time.Sleep(10 * time.Minute)
+				w.noChanges()
+				if i := w.onlyInstance(); i.Tags[v1alpha1.TagUID] != other || i.Tags[v1alpha1.TagObject] == "" {
+					t.Errorf("its tags are %v", i.Tags)
+				}
+				if (w.get("vm") == nil) != test.gone {
+					t.Errorf("the object is gone: %t\n%s", !test.gone, w.describe())
+				}
+				if !test.gone {
+					w.waitForAdvice("vm", reasonNotOwned, true, other)
+				}
+			})
+		})
+	}
+}
+
+// TestDeletionTakesOneMorePoll: a deletion takes few calls, whenever the last poll was.
+func TestDeletionTakesOneMorePoll(t *testing.T) {
+	for _, ago := range []time.Duration{0, 10 * time.Second, 50 * time.Second} {
+		inWorld(t, func(w *world) {
+			w.apply("vm")
+			w.ready("vm")
+			time.Sleep(ago)
+			w.cloud.Forget()
+			w.delete("vm")
+			w.within(30*time.Second, "it to be gone", func() bool { return w.get("vm") == nil })
+			polls := 0
+			for _, c := range w.cloud.Calls() {
+				if c.Params.Get("InstanceIds") != "" {
+					polls++
+				}
+			}
+			// One before the deletion, one that still shows the instance, and those of goneAfter that do not.
+			if n := w.cloud.Count("DeleteInstance"); n != 1 || polls > 6 {
+				t.Errorf("%s after the poll, it took %d polls and %d deletions\n%s", ago, polls, n, w.describe())
+			}
+		})
+	}
+}
+
+// TestManyDeletions: the polls before the deletions are for many instances at once, and every deletion ends.
+func TestManyDeletions(t *testing.T) {
+	t.Parallel()
+	const many = 2 * maxBatch
+	inWorld(t, func(w *world) {
+		name := func(n int) string { return fmt.Sprintf("vm-%d", n) }
+		for n := range many {
+			w.apply(name(n))
+		}
+		w.within(time.Hour, "all to be Ready", func() bool {
+			return !slices.ContainsFunc(w.all(), func(e *v1alpha1.ECSInstance) bool { return !w.isReady(e.Name) })
+		})
+		w.cloud.Forget()
+		began := time.Now()
+		for n := range many {
+			w.delete(name(n))
+		}
+		w.within(15*time.Minute, "all to be gone", func() bool { return len(w.all()) == 0 })
+		t.Logf("%d were deleted within %s, with %d deletes and %d describes", many, time.Since(began),
+			w.cloud.Count("DeleteInstance"), w.cloud.Count("DescribeInstances"))
+		if n := len(w.alive("")); n > 0 || w.cloud.Count("DeleteInstance") != many || w.cloud.Count("DescribeInstances") > 3*many {
+			t.Errorf("%d are left, after %d deletes and %d describes", n, w.cloud.Count("DeleteInstance"), w.cloud.Count("DescribeInstances"))
+		}
+	})
+}
+
+// noInstances is an answer of DescribeInstances without an instance.
+var noInstances = &ecssim.Reply{
+	Status: 200, ContentType: "application/json", Body: `{"RequestId":"R-1","TotalCount":0,"NextToken":"","Instances":{"Instance":[]}}`,
+}
+
+// hide makes DescribeInstances answer without an instance.
+func (w *world) hide() {
+	w.cloud.SetFault(func(call ecssim.Call) ecssim.Fault {
+		if call.Action != "DescribeInstances" || call.Params.Get("DryRun") != "" {
+			return ecssim.Fault{}
+		}
+		return ecssim.Fault{After: noInstances}
+	})
+}
+
+// TestDeletedWhileECSHidesTheInstance: the object stays until the instance shows again, and is deleted.
+func TestDeletedWhileECSHidesTheInstance(t *testing.T) {
+	for _, restarted := range []bool{false, true} {
+		t.Run(fmt.Sprintf("restarted %t", restarted), func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.apply("vm")
+				w.ready("vm")
+				w.hide()
+				polls := w.cloud.Count("DescribeInstances")
+				w.within(2*time.Minute, "a poll", func() bool { return w.cloud.Count("DescribeInstances") > polls })
+				w.delete("vm")
+				if restarted {
+					w.restart(func() {})
+				}
+				time.Sleep(20 * time.Second)
+				w.cloud.SetFault(nil)
+				w.gone("vm")
+				if alive := w.alive(""); len(alive) > 0 || w.cloud.Count("DeleteInstance") != 1 {
+					t.Errorf("the object is gone, and %d instances are left\n%s", len(alive), w.describe())
+				}
+			})
+		})
+	}
 }

@@ -8,9 +8,9 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/ptr"
 
 	v1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
@@ -55,10 +55,7 @@ func request(ecs *v1alpha1.ECSInstance, userData []byte) aliyun.CreateRequest {
 
 // tags returns the tags for a new instance: those of the spec, and those that name its object.
 func tags(ecs *v1alpha1.ECSInstance) map[string]string {
-	all := map[string]string{}
-	maps.Copy(all, ecs.Spec.Tags)
-	maps.Copy(all, ownership(ecs))
-	return all
+	return labels.Merge(ecs.Spec.Tags, ownership(ecs))
 }
 
 // maxTagValue bounds the value of a tag.
@@ -75,8 +72,8 @@ func token(ecs *v1alpha1.ECSInstance, attempt int64) string {
 	return fmt.Sprintf("%s-%d", ecs.UID, attempt)
 }
 
-// digest returns the same text for two requests of an object only if they are the same for ECS. The user
-// data may be secret: instead of it, the digest covers the key and the version of its Secret.
+// digest returns the same text for two requests of an object only if ECS treats them as equal. The user data may be secret, so the digest
+// covers the UID, the version and the key of its Secret instead.
 func digest(ecs *v1alpha1.ECSInstance, r aliyun.CreateRequest, userData *secretState) (string, error) {
 	r.ClientToken, r.UserData = "", nil
 	text, err := json.Marshal(r) // The keys of maps are sorted.
@@ -84,7 +81,7 @@ func digest(ecs *v1alpha1.ECSInstance, r aliyun.CreateRequest, userData *secretS
 		return "", fmt.Errorf("encode a CreateInstance: %w", err)
 	}
 	if userData != nil {
-		text = fmt.Append(text, userData.uid, userData.resourceVersion, ecs.Spec.UserDataSecretRef.Key)
+		text = fmt.Append(text, userData.UID, userData.ResourceVersion, ecs.Spec.UserDataSecretRef.Key)
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:16]), nil
@@ -110,7 +107,7 @@ func tagChanges(ecs *v1alpha1.ECSInstance, instance *aliyun.Instance) (set map[s
 	return set, drop
 }
 
-// change returns the differences that ECS can change in any state of an instance, and whether there are any.
+// change returns the corrections that ECS accepts in any state of an instance, and whether there are any.
 func change(ecs *v1alpha1.ECSInstance, instance *aliyun.Instance) (aliyun.Change, bool) {
 	var c aliyun.Change
 	if name := ecs.Spec.InstanceName; name != "" && name != instance.Name {
@@ -128,7 +125,7 @@ func drift(ecs *v1alpha1.ECSInstance, instance *aliyun.Instance, region string) 
 	s := &ecs.Spec
 	charge := string(s.InstanceChargeType)
 	if ecs.Status.Adopted {
-		charge = "" // The spec may have it by default only.
+		charge = "" // The value may be only the default of the spec.
 	}
 	for _, f := range []struct{ name, want, is string }{
 		{"regionID", s.RegionID, region},

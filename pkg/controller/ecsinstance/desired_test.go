@@ -65,7 +65,7 @@ func stateOf(s *corev1.Secret) *secretState {
 	if s == nil {
 		return nil
 	}
-	return &secretState{name: s.Name, exists: true, uid: s.UID, resourceVersion: s.ResourceVersion}
+	return &secretState{Name: s.Name, Exists: true, UID: s.UID, ResourceVersion: s.ResourceVersion}
 }
 
 func TestRequest(t *testing.T) {

@@ -18,22 +18,21 @@
 //	                     ▲                                                    ▼
 //	                     └── gone, and recreatePolicy: Always ────────── poll, change ◀─┐
 //	                                                                          └─────────┘
-//	deleted ──▶ settle what an attempt created ──▶ delete ──▶ poll until gone ──▶ no finalizer
+//	deleted ──▶ settle what an attempt created ──▶ poll ──▶ delete ──▶ poll until gone ──▶ no finalizer
 //
 // The package keeps these promises, whatever fails and whenever the operator stops:
 //
-//   - At most one instance. In the same sync, a lookup and a write of the token into the status
-//     precede every call to create; the write fails if the object changed since it was read. Another
-//     token is used only if ECS rejected every call with the last one, or if nothing has shown for
-//     settleAfter after the last call.
-//   - No instance is left behind. The finalizer is added before the first call. It is removed only
-//     when ECS, asked twice, does not show the instance, and shows none with the tag. A missing
-//     answer proves nothing, and neither does an answer in another account: the number of the account
-//     is in the status before the first call, and with credentials of another account nothing is
-//     done. The number is removed only after ECS rejected every call, or after lookups found nothing
-//     for settleAfter since the last call that may have created an instance.
-//   - An instance whose tag does not name this object is not touched.
-//   - A poll from before a change decides nothing.
+//   - At most one instance. In the same sync, a lookup and a write of the token into the status precede every call to create; the write
+//     fails if the object changed since it was read. The operator takes another token only if ECS rejected every call with the last token,
+//     or if no instance appeared for settleAfter after the last call.
+//   - No instance is left behind. The finalizer is added before the first call. It is removed only after polls do not show the instance,
+//     for settleAfter unless ECS accepted its deletion, and a lookup by tag finds none. A missing answer proves nothing, and neither does
+//     an answer from another account. So the status holds the account number before the first call, and the operator does nothing with
+//     credentials of another account. The number is removed only after ECS rejected every call, or after lookups found no instance for
+//     settleAfter since the last call that was not rejected.
+//   - An instance whose tag does not name this object is not touched. The last poll decides. For a call that deletes or releases the
+//     instance, its answer is at most recentPoll old.
+//   - The operator ignores a poll from before its last change.
 //
 // Sessions, snapshots and watched Secrets are lost when the operator stops. They save calls and time; no promise depends on them.
 package ecsinstance

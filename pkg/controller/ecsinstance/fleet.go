@@ -4,12 +4,12 @@
 package ecsinstance
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"reflect"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -25,17 +25,17 @@ import (
 const (
 	maxBatch  = 100              // of DescribeInstances
 	pollEvery = time.Minute      // while nothing is expected to change
-	pollGap   = time.Second      // between two calls, unless the second is full
+	pollGap   = time.Second      // between two calls, unless a full batch is due
 	pollRetry = 15 * time.Second // after a call that failed
 )
 
 // snapshot is the result of the polls of an instance.
 type snapshot struct {
-	// at is the time of the last successful request. Earlier changes show.
-	at       time.Time
-	instance *aliyun.Instance // nil for no instance; it is shared, so nothing may change it
-	// err says why the last poll failed, and failing since when polls fail. The rest is older. lasting
-	// reports that they have failed for some time.
+	// at is the time of the last successful request, and answered that of its answer. instance shows all changes before at.
+	at, answered time.Time
+	instance     *aliyun.Instance // nil for no instance; it is shared, so nothing may change it
+	// err says why the last poll failed; the fields above are then from an earlier poll. failing is the time since when polls fail. lasting
+	// reports that polls have failed for unreachableAfter.
 	err     error
 	failing time.Time
 	lasting bool
@@ -53,8 +53,8 @@ func (k fleetKey) Format(s fmt.State, _ rune) { fmt.Fprint(s, k.region) }
 // fleet polls the instances of one account in one region, and enqueues the objects whose instance changed.
 // It does for ECS what a Reflector does for the API server.
 //
-// Each instance is due at some time. A call goes out when the first one is due, and takes along those that are due next; they are due
-// together from then on. So n instances that do not change cost n/100 calls every pollEvery, and no sync.
+// Each instance has a due time. When the first instance is due, a call polls it together with those that are due next. From then on, they
+// are due together. So n instances that do not change cost n/100 calls every pollEvery, and no sync.
 type fleet struct {
 	cloud Cloud
 	clock clock.WithTicker
@@ -70,7 +70,7 @@ type fleet struct {
 
 // target is an instance that a fleet polls.
 type target struct {
-	users   map[cache.ObjectName]bool // ECSInstances: two can name the same
+	users   map[cache.ObjectName]bool // the ECSInstances that name it; usually one
 	due     time.Time
 	awaited bool // a sync waits for the next poll, whatever it returns
 	seen    *snapshot
@@ -90,7 +90,7 @@ func (f *fleet) subscribe(id string, user cache.ObjectName) *snapshot {
 	return t.seen
 }
 
-// soon schedules the next poll of an instance within some time. A sync follows it, whatever it returns.
+// soon schedules the next poll of an instance within some time. A sync follows that poll, whatever the poll returns.
 func (f *fleet) soon(id string, within time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -161,7 +161,7 @@ func (f *fleet) run(ctx context.Context) {
 	}
 }
 
-// next returns the instances to poll now, or else how long to wait. The last poll was at last.
+// next returns the instances to poll now, or else how long to wait. last is the time of the last poll.
 func (f *fleet) next(last time.Time) ([]string, time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -185,10 +185,7 @@ func (f *fleet) next(last time.Time) ([]string, time.Duration) {
 		return nil, rejected.Sub(now)
 	}
 	slices.SortFunc(ids, func(a, b string) int {
-		if c := f.targets[a].due.Compare(f.targets[b].due); c != 0 {
-			return c
-		}
-		return strings.Compare(a, b)
+		return cmp.Or(f.targets[a].due.Compare(f.targets[b].due), cmp.Compare(a, b))
 	})
 	if wait := min(f.targets[ids[0]].due.Sub(now), rejected.Sub(now)); wait > 0 {
 		return nil, wait
@@ -242,12 +239,12 @@ func (f *fleet) update(ids []string, byID map[string]*aliyun.Instance, err error
 		if t == nil {
 			continue // Its last user left meanwhile.
 		}
-		is := &snapshot{at: asked, instance: byID[id]}
+		next := &snapshot{at: asked, answered: now, instance: byID[id]}
 		if err != nil {
-			is = t.seen.failed(err, asked)
+			next = t.seen.failed(err, asked)
 		}
 		cause := trace.Cause{Object: trace.Object{Kind: "Instance", Name: id}, Urgent: t.seen != nil}
-		cause.Verb, cause.Fields = t.seen.differs(is)
+		cause.Verb, cause.Fields = t.seen.differs(next)
 		if cause.Verb == "" && t.awaited {
 			cause.Verb = string(cache.Sync)
 		}
@@ -256,22 +253,22 @@ func (f *fleet) update(ids []string, byID map[string]*aliyun.Instance, err error
 				changes = append(changes, notification{user, cause})
 			}
 		}
-		t.seen, t.due, t.awaited = is, due, false
+		t.seen, t.due, t.awaited = next, due, false
 	}
 	return changes
 }
 
-// failed returns the snapshot after a failed poll: it keeps the instances of the previous one.
+// failed returns the snapshot after a failed poll. It keeps the instance of s, the previous snapshot.
 func (s *snapshot) failed(err error, now time.Time) *snapshot {
-	is := snapshot{failing: now}
+	next := snapshot{failing: now}
 	if s != nil {
-		is = *s
+		next = *s
 	}
-	if is.err == nil {
-		is.failing = now
+	if next.err == nil {
+		next.failing = now
 	}
-	is.err, is.lasting = err, now.Sub(is.failing) >= unreachableAfter
-	return &is
+	next.err, next.lasting = err, now.Sub(next.failing) >= unreachableAfter
+	return &next
 }
 
 // trouble returns the class of the error to report, "" for none. A passing error is reported only when it lasts.
@@ -282,21 +279,22 @@ func (s *snapshot) trouble() aliyun.Class {
 	return aliyun.ClassOf(s.err)
 }
 
-// differs returns how is differs from the snapshot before, as the verb of a cause, and in which fields; "" for no difference.
-func (s *snapshot) differs(is *snapshot) (verb string, fields []string) {
+// differs compares next with s, the snapshot before. It returns the verb of a cause, "" for no difference, and the names of the fields that
+// differ.
+func (s *snapshot) differs(next *snapshot) (verb string, fields []string) {
 	switch {
 	case s == nil:
 		return string(cache.Added), nil
-	case s.trouble() != is.trouble():
+	case s.trouble() != next.trouble():
 		return string(cache.Updated), []string{"error"}
-	case s.instance == is.instance: // Neither snapshot has the instance, or the poll failed.
+	case s.instance == next.instance: // Neither snapshot has the instance, or the poll failed.
 		return "", nil
 	case s.instance == nil:
 		return string(cache.Added), nil
-	case is.instance == nil:
+	case next.instance == nil:
 		return string(cache.Deleted), nil
 	}
-	a, b := reflect.ValueOf(*s.instance), reflect.ValueOf(*is.instance)
+	a, b := reflect.ValueOf(*s.instance), reflect.ValueOf(*next.instance)
 	for i := range a.NumField() {
 		if !reflect.DeepEqual(a.Field(i).Interface(), b.Field(i).Interface()) {
 			fields = append(fields, a.Type().Field(i).Name)
@@ -334,7 +332,7 @@ func (f *fleets) cloud(key fleetKey) Cloud {
 	return f.open(&key.key, key.region)
 }
 
-// subscribe is fleet.subscribe. It starts a fleet with its first instance.
+// subscribe calls fleet.subscribe. It starts a fleet when the first instance needs it.
 func (f *fleets) subscribe(key fleetKey, id string, user cache.ObjectName) *snapshot {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -352,7 +350,7 @@ func (f *fleets) subscribe(key fleetKey, id string, user cache.ObjectName) *snap
 	return fl.subscribe(id, user)
 }
 
-// soon is fleet.soon.
+// soon calls fleet.soon, if the fleet exists.
 func (f *fleets) soon(key fleetKey, id string, within time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -361,7 +359,7 @@ func (f *fleets) soon(key fleetKey, id string, within time.Duration) {
 	}
 }
 
-// leave is fleet.leave. It ends a fleet with its last instance.
+// leave calls fleet.leave. It ends a fleet that has no instance left.
 func (f *fleets) leave(key fleetKey, id string, user cache.ObjectName) {
 	f.mu.Lock()
 	fl := f.byKey[key]

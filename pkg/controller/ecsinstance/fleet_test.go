@@ -15,11 +15,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 
 	"github.com/glassback/glassback/hack/ecssim"
 	v1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
+	"github.com/glassback/glassback/pkg/apis/glassback"
 	"github.com/glassback/glassback/pkg/cloud/aliyun"
 	"github.com/glassback/glassback/pkg/trace"
 )
@@ -34,7 +36,7 @@ func (w *world) countSyncs() int {
 // TestManyInstances: a hundred that do not change cost one call a minute, and nothing else.
 func TestManyInstances(t *testing.T) {
 	t.Parallel()
-	const many, perMinuteWant = 3 * maxBatch, 3.0
+	const many, perMinuteWant = 2 * maxBatch, 2.0
 	inWorld(t, func(w *world) {
 		for n := range many {
 			w.apply(fmt.Sprintf("vm-%d", n))
@@ -578,6 +580,50 @@ func TestFleetsAreOfOneAccountInOneRegion(t *testing.T) {
 		}
 		if len(seen) != 3 || len(w.cloud.Calls()) > 40 {
 			t.Errorf("it was asked for %v", seen)
+		}
+	})
+}
+
+// TestPollsDuringManyLookups: hundreds of objects without an instance do not keep the polls of other instances from ECS.
+func TestPollsDuringManyLookups(t *testing.T) {
+	t.Parallel()
+	const healthy, pending = 20, 500
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		defer w.finish()
+		w.workers = 16 // the default of --workers
+		w.start()
+		name := func(n int) string { return fmt.Sprintf("vm-%d", n) }
+		for n := range healthy {
+			w.apply(name(n))
+		}
+		for n := range healthy {
+			w.ready(name(n))
+		}
+		time.Sleep(time.Minute)
+		was := map[string]metav1.Condition{}
+		for n := range healthy {
+			was[name(n)] = w.condition(name(n), glassback.ConditionReady)
+		}
+		w.cloud.Forget()
+		for n := range pending {
+			w.apply(fmt.Sprintf("none-%d", n), setType("ecs.nostock.large"))
+		}
+		for began := time.Now(); time.Since(began) < 10*time.Minute; time.Sleep(5 * time.Second) {
+			for n := range healthy {
+				if is := w.condition(name(n), glassback.ConditionReady); is != was[name(n)] {
+					t.Fatalf("after %s, Ready of %s is %+v", time.Since(began), name(n), is)
+				}
+			}
+		}
+		creates := map[string]bool{}
+		for _, c := range w.cloud.Calls() {
+			if token := c.Params.Get("ClientToken"); token != "" {
+				creates[token] = true
+			}
+		}
+		if t.Logf("%d of %d reached ECS", len(creates), pending); len(creates) != pending {
+			t.Errorf("%d of %d reached ECS", len(creates), pending)
 		}
 	})
 }

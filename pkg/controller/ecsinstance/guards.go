@@ -24,10 +24,10 @@ func addFinalizer(o *observed) *plan {
 	return &plan{step: stepFinalize, keepsConditions: true}
 }
 
-// unreachableAfter is how long ECS may fail to answer before the status says so.
+// unreachableAfter is how long ECS may fail to answer before the status reports it.
 const unreachableAfter = 2 * time.Minute
 
-// waitForAccess waits until there are credentials that ECS accepts. For some time, a silent ECS leaves Ready True.
+// waitForAccess waits until there are credentials that ECS accepts. Ready stays True for unreachableAfter after a passing problem began.
 func waitForAccess(o *observed) *plan {
 	p := o.accessProblem()
 	if p == nil {
@@ -37,7 +37,7 @@ func waitForAccess(o *observed) *plan {
 	return &plan{problem: p, wait: o.jittered(p.wait), keepsConditions: quiet && o.wasReady()}
 }
 
-// accessProblem returns why nothing can be done in ECS for this object, nil if it can.
+// accessProblem returns why the operator cannot call ECS for this object, nil if it can.
 func (o *observed) accessProblem() *problem {
 	if s := o.credentials; s != nil && !s.usable() {
 		return s.problem(v1alpha1.KeyAccessKeyID+" and "+v1alpha1.KeyAccessKeySecret,
@@ -49,21 +49,20 @@ func (o *observed) accessProblem() *problem {
 	return o.accountProblem
 }
 
-// problem returns why the Secret, which needs keys, is not usable. remedy is what to do instead of a change of the Secret.
+// problem returns why the Secret, which needs keys, is not usable. remedy says what a user can do instead of correcting the Secret.
 func (s *secretState) problem(keys, remedy string) *problem {
-	if s.unreadable != "" {
+	if s.Unreadable != "" {
 		return &problem{reason: reasonSecretUnreadable, passing: true, wait: waitForBusy, message: fmt.Sprintf(
-			"The operator cannot read Secret %s and tries again: %s. It needs get, list and watch of secrets", s.name, s.unreadable)}
+			"The operator cannot read Secret %s and tries again: %s. It needs get, list and watch of secrets", s.Name, s.Unreadable)}
 	}
-	message := fmt.Sprintf("There is no Secret %s: create it with %s, or %s", s.name, keys, remedy)
-	if s.exists {
-		message = fmt.Sprintf("Secret %s has no %s: add it, or %s", s.name, s.missingKey, remedy)
+	message := fmt.Sprintf("There is no Secret %s: create it with %s, or %s", s.Name, keys, remedy)
+	if s.Exists {
+		message = fmt.Sprintf("Secret %s has no %s: add it, or %s", s.Name, s.MissingKey, remedy)
 	}
 	return &problem{reason: reasonSecretMissing, stalled: true, wait: waitForSecret, message: message}
 }
 
-// refuseOtherAccount waits for credentials of the account of the instance. Another account does not show the
-// instance, which does not mean that it is gone.
+// refuseOtherAccount waits for credentials of the account of the instance. Another account does not show the instance, even if it exists.
 func refuseOtherAccount(o *observed) *plan {
 	account := o.boundTo()
 	if account == "" || account == o.account {
@@ -86,7 +85,7 @@ const (
 	pollOften = 4 * time.Second
 )
 
-// waitForPoll waits until ECS was asked for the instance after the last change.
+// waitForPoll waits for a poll of the instance that began after the last change.
 func waitForPoll(o *observed) *plan {
 	switch {
 	case o.pollProblem != nil:
@@ -97,16 +96,16 @@ func waitForPoll(o *observed) *plan {
 	return nil
 }
 
-// What ECS shows lags behind its changes. An instance that does not show counts as deleted if it still does not show goneAfter later. Only
-// after settleAfter is it certain that there is none, and another one may be created. An instance that has an ID and never showed may take
-// longer: ECS tries for ten minutes to create it.
+// DescribeInstances lags behind changes, and can hide an instance for a while. An instance whose deletion ECS accepted counts as deleted
+// if polls do not show it for goneAfter. Any other instance is certainly gone only after settleAfter. An instance that has an ID but
+// never appeared may take up to unseenAfter: ECS tries for ten minutes to create it.
 const (
 	goneAfter   = 10 * time.Second
 	settleAfter = 2 * time.Minute
 	unseenAfter = 15 * time.Minute
 )
 
-// missing reports whether the instance does not show, and whether it has not shown for at least d.
+// missing reports whether the last poll did not show the instance, and whether polls have not shown it for at least d.
 func (o *observed) missing(d time.Duration) (missing, surely bool) {
 	if o.instance != nil {
 		return false, false
@@ -142,7 +141,7 @@ func (o *observed) notOwned() *problem {
 		v1alpha1.TagUID, o.id, o.instance.Tags[v1alpha1.TagUID], o.ecs.UID)}
 }
 
-// stateReasons holds the reasons of the states in which nothing can be asked of an instance.
+// stateReasons holds the condition reasons for the states in which the operator cannot change an instance.
 var stateReasons = map[aliyun.State]string{
 	aliyun.StatePending: reasonCreating, aliyun.StateStarting: reasonStarting, aliyun.StateStopping: reasonStopping,
 }

@@ -70,15 +70,18 @@ type memory struct {
 	// trial is the change that was requested and does not show yet.
 	trial trial
 
-	// missingSince, unreachableSince and untaggedSince are zero, or the time since which all polls agree:
-	// there is no instance; ECS does not answer; the instance has none of the tags that left the spec.
+	// missingSince, unreachableSince and untaggedSince are the times when these states began, zero if they do not hold now: polls do not show
+	// the instance; a passing problem prevents access to ECS; the instance has none of the tags that left the spec.
 	missingSince, unreachableSince, untaggedSince time.Time
 
-	// lastCall is the last call to create, by the status. The next two fields are about it and the calls
-	// before: another operator may have made a later call.
+	// deleteAccepted reports that ECS accepted a call to delete the instance.
+	deleteAccepted bool
+
+	// lastCall is the last call to create in the status. The next two fields cover only the calls up to it: another operator may have made a
+	// later call.
 	lastCall call
-	// rejectedToken is a token of which no call created an instance: ECS rejected every call, or lookups found
-	// none until an attempt was settled.
+	// rejectedToken is a token with which no call created an instance: ECS rejected every call, or lookups found no instance until the attempt
+	// was settled.
 	rejectedToken string
 	// nothingFoundSince is the time of the first lookup after lastCall that found no instance, zero for none.
 	nothingFoundSince time.Time
@@ -90,8 +93,8 @@ type memory struct {
 
 // call identifies a call to create.
 type call struct {
-	token string
-	at    int64 // by the status, in seconds since 1970
+	Token string `json:"token"`
+	At    int64  `json:"at"` // the time in the status, in seconds since 1970
 }
 
 func callOf(create *v1alpha1.Create) call {
@@ -105,7 +108,7 @@ func callOf(create *v1alpha1.Create) call {
 type trial struct {
 	step  step
 	times int
-	again time.Time // not before
+	again time.Time // the earliest time of the next request
 }
 
 // backoff delays the retry of a step that failed. It ends early with a change of the spec or of the credentials.
@@ -134,7 +137,7 @@ func (m *memory) addTrial(change step, now time.Time) {
 	m.trial.times++
 }
 
-// keepTrial forgets the trial unless its change is still wanted: the change shows now.
+// keepTrial forgets the trial unless its change is still wanted. An unwanted change shows already, or left the spec.
 func (m *memory) keepTrial(wanted step) {
 	if m.trial.step != wanted {
 		m.trial = trial{}
@@ -148,22 +151,22 @@ func (m *memory) forgetEarlierCalls(create *v1alpha1.Create) {
 	}
 }
 
-// record records since when what o observes has been so.
+// record updates the times at which the observed states began.
 func (m *memory) record(o *observed) {
 	p := o.accessProblem()
 	setSince(&m.unreachableSince, p != nil && p.passing, o.now)
 	missing := o.instance == nil && !o.polledAt.IsZero()
 	if missing && m.missingSince.IsZero() {
-		m.backoff = backoff{} // It is about an instance that is not there.
+		m.backoff = backoff{} // The backoff is about an instance that no longer exists.
 	}
 	setSince(&m.missingSince, missing, o.polledAt)
 	setSince(&m.untaggedSince, o.untagged(), o.now)
 }
 
-// setSince sets since to now when something begins, and to zero when it ends.
-func setSince(since *time.Time, is bool, now time.Time) {
+// setSince sets since to now when active becomes true, and to zero when active becomes false.
+func setSince(since *time.Time, active bool, now time.Time) {
 	switch {
-	case !is:
+	case !active:
 		*since = time.Time{}
 	case since.IsZero():
 		*since = now

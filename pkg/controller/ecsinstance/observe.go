@@ -23,9 +23,9 @@ import (
 type observed struct {
 	ecs    *v1alpha1.ECSInstance // a copy, with its defaults
 	now    time.Time
-	memory memory // of earlier syncs, and of what this one observes
+	memory memory // what earlier syncs and this sync observed
 
-	// credentials is nil for the operator's own credentials, and userData if no instance is to be created.
+	// credentials is nil for the operator's own credentials. userData is nil if no call to create may need it.
 	credentials, userData *secretState
 	// account is the account of the credentials, "" if it is unknown. accountProblem says why ECS did not return it.
 	account        string
@@ -33,32 +33,32 @@ type observed struct {
 
 	// id is the instance of the object, or the one to adopt; "" for none.
 	id string
-	// polledAt is the time of the last successful poll of the instance, zero for none yet. instance is what
-	// it returned, nil for no instance; other syncs share it. pollProblem says why polls fail now.
-	polledAt    time.Time
-	instance    *aliyun.Instance
-	pollProblem *problem
+	// polledAt is the time of the last successful poll of the instance, and answeredAt that of its answer; both are zero for none yet.
+	// instance is the result of that poll, nil for no instance; other syncs share the pointer. pollProblem says why polls fail now.
+	polledAt, answeredAt time.Time
+	instance             *aliyun.Instance
+	pollProblem          *problem
 }
 
-// secretState says which version of a Secret the cache holds, without its data.
+// secretState says which version of a Secret the cache holds, without its data. A record stores it unchanged.
 type secretState struct {
-	name            string
-	exists          bool
-	uid             types.UID
-	resourceVersion string
-	// missingKey is the first key without a value that the operator needs, "" if none is missing.
-	missingKey string
-	// unreadable says why the cache does not show the Secret, "" if it does.
-	unreadable string
-	// remembered reports that the Secret is gone, and that the access key of an earlier sync deletes the instance.
-	remembered bool
+	Name            string    `json:"name"`
+	Exists          bool      `json:"exists"`
+	UID             types.UID `json:"uid,omitempty"`
+	ResourceVersion string    `json:"resourceVersion,omitempty"`
+	// MissingKey is the first key without a value that the operator needs, "" if none is missing.
+	MissingKey string `json:"missingKey,omitempty"`
+	// Unreadable says why the cache does not show the Secret, "" if it does.
+	Unreadable string `json:"unreadable,omitempty"`
+	// Remembered reports that the Secret is gone, and that the deletion uses the access key of an earlier sync.
+	Remembered bool `json:"remembered,omitempty"`
 }
 
 func (o *observed) key() cache.ObjectName { return cache.MetaObjectToName(o.ecs) }
 
 func (o *observed) deleting() bool { return o.ecs.DeletionTimestamp != nil }
 
-// after returns what is known after act: the object as act wrote it, and the memory as act left it.
+// after returns o with the object and the memory of the outcome of act.
 func (o *observed) after(out outcome) *observed {
 	known := *o
 	known.ecs, known.memory = out.ecs, out.memory
@@ -71,7 +71,7 @@ func (o *observed) creating() bool {
 	return o.ecs.Status.InstanceID == "" && create != nil && create.Parameters != ""
 }
 
-// region returns the region where the instance is, or may be. It is not the spec's if that changed before ECS answered.
+// region returns the region where the instance is, or may be. It differs from spec.regionID if the spec changed before ECS answered.
 func (o *observed) region() string {
 	if create := o.ecs.Status.Create; create != nil && create.Parameters != "" {
 		return create.RegionID
@@ -81,13 +81,13 @@ func (o *observed) region() string {
 
 // boundTo returns the account where the instance is, or may be; "" if there can be no instance.
 func (o *observed) boundTo() string {
-	if o.ecs.Status.InstanceID == "" && (!o.creating() || o.createRejected()) { // A Create without parameters was never called.
+	if o.ecs.Status.InstanceID == "" && (!o.creating() || o.createRejected()) { // ECS was never called for a Create without parameters.
 		return ""
 	}
 	return o.ecs.Status.AccountID
 }
 
-// jittered returns about d, so that many objects that begin to wait together do not end together.
+// jittered returns d with jitter, so that waits that begin together do not end together.
 func (o *observed) jittered(d time.Duration) time.Duration {
 	return jittered(d, string(o.ecs.UID), o.now)
 }
@@ -144,8 +144,8 @@ func (o *observed) secretNames() []cache.ObjectName {
 	return names
 }
 
-// authenticate reads the Secrets and the account of the credentials. It returns the credentials and the
-// region for calls; its error is that ctx ended.
+// authenticate reads the Secrets and the account of the credentials. It returns the credentials and the region for calls; it returns an
+// error only if ctx ended.
 func (c *Controller) authenticate(ctx context.Context, o *observed, s *session) (fleetKey, error) {
 	access := fleetKey{region: o.region()}
 	s.userData = nil
@@ -154,9 +154,9 @@ func (c *Controller) authenticate(ctx context.Context, o *observed, s *session) 
 		switch {
 		case state.usable():
 			s.key = accessKey(secret)
-		case o.deleting() && !state.exists && state.unreadable == "":
+		case o.deleting() && !state.Exists && state.Unreadable == "":
 			// The Secret was deleted before the instance, for example with its namespace.
-			state.remembered = s.key != (aliyun.AccessKey{})
+			state.Remembered = s.key != (aliyun.AccessKey{})
 		}
 		o.credentials = state
 		if !state.usable() {
@@ -166,8 +166,8 @@ func (c *Controller) authenticate(ctx context.Context, o *observed, s *session) 
 	}
 	if ref := o.ecs.Spec.UserDataSecretRef; o.needsUserData() {
 		state, secret := c.readSecret(ctx, o.ecs.Namespace, ref.Name)
-		if state.exists && len(secret.Data[ref.Key]) == 0 {
-			state.missingKey = ref.Key
+		if state.Exists && len(secret.Data[ref.Key]) == 0 {
+			state.MissingKey = ref.Key
 		}
 		o.userData = state
 		if !state.usable() {
@@ -186,30 +186,30 @@ func (c *Controller) authenticate(ctx context.Context, o *observed, s *session) 
 	return access, nil
 }
 
-// readSecret returns the state of a Secret, and the Secret, which must not be changed; it is nil unless it
-// exists. Of keys, the state names the first that is blank.
+// readSecret returns the state of a Secret and the Secret itself, nil if it does not exist or cannot be read. The caller must not change
+// the Secret. The state names the first of keys whose value is blank.
 func (c *Controller) readSecret(ctx context.Context, namespace, name string, keys ...string) (*secretState, *corev1.Secret) {
-	state := &secretState{name: name}
+	state := &secretState{Name: name}
 	secret, err := c.secrets.get(ctx, cache.NewObjectName(namespace, name))
 	if err != nil {
-		state.unreadable = err.Error()
+		state.Unreadable = err.Error()
 		return state, nil
 	}
 	if secret == nil {
 		return state, nil
 	}
-	state.exists, state.uid, state.resourceVersion = true, secret.UID, secret.ResourceVersion
+	state.Exists, state.UID, state.ResourceVersion = true, secret.UID, secret.ResourceVersion
 	for _, key := range keys {
-		if state.missingKey == "" && trimmed(secret.Data[key]) == "" {
-			state.missingKey = key
+		if state.MissingKey == "" && trimmed(secret.Data[key]) == "" {
+			state.MissingKey = key
 		}
 	}
 	return state, secret
 }
 
-// usable reports whether the Secret, or the memory of it, has all values.
+// usable reports whether the Secret, or the access key that an earlier sync read from it, has all values.
 func (s *secretState) usable() bool {
-	return s.remembered || (s.exists && s.missingKey == "" && s.unreadable == "")
+	return s.Remembered || (s.Exists && s.MissingKey == "" && s.Unreadable == "")
 }
 
 // accessKey returns the access key in a Secret.
@@ -224,7 +224,7 @@ func accessKey(secret *corev1.Secret) aliyun.AccessKey {
 // trimmed returns a value of a Secret without the newline of the file that it came from.
 func trimmed(value []byte) string { return strings.TrimSpace(string(value)) }
 
-// watch makes a fleet poll the instance, unless the credentials are of another account, and adds the last snapshot to o.
+// watch makes a fleet poll the instance if the credentials are usable and of the right account. It adds the last snapshot to o.
 func (c *Controller) watch(o *observed, s *session, access fleetKey) {
 	watched := ""
 	if account := o.boundTo(); o.account != "" && o.accessProblem() == nil && (account == "" || account == o.account) {
@@ -238,7 +238,7 @@ func (c *Controller) watch(o *observed, s *session, access fleetKey) {
 		return
 	}
 	if snapshot := c.fleets.subscribe(access, watched, o.key()); snapshot != nil {
-		o.polledAt, o.instance = snapshot.at, snapshot.instance
+		o.polledAt, o.answeredAt, o.instance = snapshot.at, snapshot.answered, snapshot.instance
 		if snapshot.trouble() != "" {
 			o.pollProblem = problemOf(snapshot.err, o.credentialsFrom())
 		}

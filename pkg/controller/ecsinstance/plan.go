@@ -20,8 +20,8 @@ import (
 	"github.com/glassback/glassback/pkg/preview"
 )
 
-// Plan returns what Sync would do for one ECSInstance, and does nothing. It returns nil for an object that Sync leaves alone. It is not
-// for a Controller that runs. With offline, it reads no Secret and does not ask ECS.
+// Plan returns what Sync would do for one ECSInstance, and does nothing. It returns nil for an object that Sync leaves alone. It must not
+// be called on a Controller that runs. With offline, it reads no Secret and does not ask ECS.
 func (c *Controller) Plan(ctx context.Context, key cache.ObjectName, offline bool) (result *preview.Plan, err error) {
 	ecs, err := c.fetch(key)
 	if ecs == nil || err != nil {

@@ -19,7 +19,7 @@ import (
 type problem struct {
 	reason  string
 	message string
-	code    string // of ECS, and part of the message; "" for a problem without an answer of ECS
+	code    string // the error code of ECS, which the message contains; "" if ECS did not answer
 	wait    time.Duration
 	// stalled reports that waiting does not help: a person has to act.
 	stalled bool
@@ -182,9 +182,9 @@ func deletionBlocked(code string) (reason, message string) {
 }
 
 // refusesType reports whether err is ECS's decision about a type change: the account cannot have this type, or this instance cannot. Only
-// such an error sets status.refusedInstanceType, which waits for a person. ECS must have read the request: an error without a request ID
-// was made here. Every other class is about something that passes or has a condition of its own: the clock, the credentials, the load, or
-// the state of the instance at that moment.
+// such an error sets status.refusedInstanceType, which blocks retries until a user acts. An error without a request ID comes from the
+// client, not from ECS. The errors of all other classes are temporary or have a condition of their own: clock, credentials, load, state of
+// the instance.
 func refusesType(err error) bool {
 	e, ok := errors.AsType[*aliyun.Error](err)
 	return ok && e.RequestID != "" &&

@@ -7,43 +7,32 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	v1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
 	"github.com/glassback/glassback/pkg/cloud/aliyun"
 	"github.com/glassback/glassback/pkg/recording"
 )
 
-// Decisions lets glassback replay decide again. The values of tags are tokens in a record: decide compares those of the spec with those of
-// the instance.
+// Decisions lets the command glassback replay call decide again. A record holds tokens instead of tag values: decide compares the tokens of
+// the spec with those of the instance.
 var Decisions = recording.NewKind("ECSInstance", recordedPlan{}, restore, decide)
 
-// recordedObserved is observed in a record. Times of this process are as recording.Wall has them.
+// recordedObserved is the form of observed in a record. recording.Wall converts the times of this process.
 type recordedObserved struct {
 	Now    time.Time             `json:"now"`
 	Object *v1alpha1.ECSInstance `json:"object"`
 	Memory recordedMemory        `json:"memory"`
 
-	Credentials    *recordedSecret  `json:"credentials,omitempty"`
-	UserData       *recordedSecret  `json:"userData,omitempty"`
+	Credentials    *secretState     `json:"credentials,omitempty"`
+	UserData       *secretState     `json:"userData,omitempty"`
 	Account        string           `json:"account,omitempty"`
 	AccountProblem *recordedProblem `json:"accountProblem,omitempty"`
 
 	ID          string           `json:"id,omitempty"`
 	PolledAt    time.Time        `json:"lookedAt,omitzero"`
+	AnsweredAt  time.Time        `json:"answeredAt,omitzero"`
 	Instance    *aliyun.Instance `json:"instance,omitempty"`
 	PollProblem *recordedProblem `json:"lookProblem,omitempty"`
-}
-
-// recordedSecret is a secretState.
-type recordedSecret struct {
-	Name            string    `json:"name"`
-	Exists          bool      `json:"exists"`
-	UID             types.UID `json:"uid,omitempty"`
-	ResourceVersion string    `json:"resourceVersion,omitempty"`
-	MissingKey      string    `json:"missingKey,omitempty"`
-	Unreadable      string    `json:"unreadable,omitempty"`
-	Remembered      bool      `json:"remembered,omitempty"`
 }
 
 // recordedMemory is a memory.
@@ -53,16 +42,12 @@ type recordedMemory struct {
 	MissingSince      time.Time       `json:"missingSince,omitzero"`
 	UnreachableSince  time.Time       `json:"unreachableSince,omitzero"`
 	UntaggedSince     time.Time       `json:"untaggedSince,omitzero"`
-	LastCall          recordedCall    `json:"lastCall,omitzero"`
+	DeleteAccepted    bool            `json:"deleteAccepted,omitempty"`
+	LastCall          call            `json:"lastCall,omitzero"`
 	RejectedToken     string          `json:"rejectedToken,omitempty"`
 	NothingFoundSince time.Time       `json:"nothingFoundSince,omitzero"`
 	DeadToken         string          `json:"deadToken,omitempty"`
 	Backoff           recordedBackoff `json:"hold,omitzero"`
-}
-
-type recordedCall struct {
-	Token string `json:"token"`
-	At    int64  `json:"at"`
 }
 
 type recordedTrial struct {
@@ -112,12 +97,12 @@ func (o *observed) Record() any {
 	wall := func(t time.Time) time.Time { return recording.Wall(o.now, t) }
 	m := &o.memory
 	return recordedObserved{
-		Now: o.now.UTC(), Object: o.ecs, Credentials: recordSecret(o.credentials), UserData: recordSecret(o.userData),
+		Now: o.now.UTC(), Object: o.ecs, Credentials: o.credentials, UserData: o.userData,
 		Account: o.account, AccountProblem: recordProblem(o.accountProblem), ID: o.id,
-		PolledAt: wall(o.polledAt), Instance: o.instance, PollProblem: recordProblem(o.pollProblem),
+		PolledAt: wall(o.polledAt), AnsweredAt: wall(o.answeredAt), Instance: o.instance, PollProblem: recordProblem(o.pollProblem),
 		Memory: recordedMemory{
 			wall(m.changedAt), recordedTrial{m.trial.step, m.trial.times, wall(m.trial.again)}, wall(m.missingSince), wall(m.unreachableSince),
-			wall(m.untaggedSince), recordedCall{m.lastCall.token, m.lastCall.at}, m.rejectedToken, wall(m.nothingFoundSince), m.deadToken,
+			wall(m.untaggedSince), m.deleteAccepted, m.lastCall, m.rejectedToken, wall(m.nothingFoundSince), m.deadToken,
 			recordedBackoff{recordProblem(m.backoff.problem), m.backoff.step, wall(m.backoff.until), m.backoff.generation},
 		},
 	}
@@ -136,13 +121,6 @@ func (p plan) Record(*observed) any {
 	return r
 }
 
-func recordSecret(s *secretState) *recordedSecret {
-	if s == nil {
-		return nil
-	}
-	return &recordedSecret{s.name, s.exists, s.uid, s.resourceVersion, s.missingKey, s.unreadable, s.remembered}
-}
-
 func recordProblem(p *problem) *recordedProblem {
 	if p == nil {
 		return nil
@@ -153,21 +131,15 @@ func recordProblem(p *problem) *recordedProblem {
 func restore(r *recordedObserved) *observed {
 	m := &r.Memory
 	return &observed{
-		ecs: r.Object, now: r.Now, credentials: r.Credentials.restore(), userData: r.UserData.restore(), account: r.Account,
-		accountProblem: r.AccountProblem.restore(), id: r.ID, polledAt: r.PolledAt, instance: r.Instance, pollProblem: r.PollProblem.restore(),
+		ecs: r.Object, now: r.Now, credentials: r.Credentials, userData: r.UserData, account: r.Account,
+		accountProblem: r.AccountProblem.restore(), id: r.ID, polledAt: r.PolledAt, answeredAt: r.AnsweredAt,
+		instance: r.Instance, pollProblem: r.PollProblem.restore(),
 		memory: memory{
 			m.ChangedAt, trial{m.Trial.Step, m.Trial.Times, m.Trial.Again}, m.MissingSince, m.UnreachableSince, m.UntaggedSince,
-			call{m.LastCall.Token, m.LastCall.At}, m.RejectedToken, m.NothingFoundSince, m.DeadToken,
+			m.DeleteAccepted, m.LastCall, m.RejectedToken, m.NothingFoundSince, m.DeadToken,
 			backoff{m.Backoff.Problem.restore(), m.Backoff.Step, m.Backoff.Until, m.Backoff.Generation},
 		},
 	}
-}
-
-func (r *recordedSecret) restore() *secretState {
-	if r == nil {
-		return nil
-	}
-	return &secretState{r.Name, r.Exists, r.UID, r.ResourceVersion, r.MissingKey, r.Unreadable, r.Remembered}
 }
 
 func (r *recordedProblem) restore() *problem {

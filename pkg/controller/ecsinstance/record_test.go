@@ -16,11 +16,9 @@ import (
 func TestAllFieldsAreRecorded(t *testing.T) {
 	recordtest.Covers(t, observed{}, recordedObserved{}, "ecs")
 	recordtest.Covers(t, memory{}, recordedMemory{})
-	recordtest.Covers(t, secretState{}, recordedSecret{})
 	recordtest.Covers(t, problem{}, recordedProblem{})
 	recordtest.Covers(t, backoff{}, recordedBackoff{})
 	recordtest.Covers(t, trial{}, recordedTrial{})
-	recordtest.Covers(t, call{}, recordedCall{})
 	recordtest.Covers(t, plan{}, recordedPlan{})
 }
 

@@ -60,7 +60,7 @@ func (s *secrets) use(user cache.ObjectName, names ...cache.ObjectName) error {
 	return err
 }
 
-// exchange is use, and returns the watches without a user for use to end.
+// exchange updates the users of the watches for use. It returns the watches that have no user left, which use ends.
 func (s *secrets) exchange(user cache.ObjectName, names []cache.ObjectName) (idle []*secretWatch, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,7 +117,7 @@ func (s *secrets) start(name, user cache.ObjectName) error {
 	return nil
 }
 
-// enqueueUsers enqueues every user of a Secret that changed. Urgent is as in trace.Cause.
+// enqueueUsers enqueues every user of a Secret that changed. urgent is the field Urgent of trace.Cause.
 func (s *secrets) enqueueUsers(w *secretWatch, verb cache.DeltaType, obj any, urgent bool) {
 	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = tombstone.Obj
@@ -137,8 +137,8 @@ func (s *secrets) enqueueUsers(w *secretWatch, verb cache.DeltaType, obj any, ur
 	}
 }
 
-// get returns a Secret that use has named, nil if it does not exist. It must not be changed. The error says
-// why the cache does not show the Secret.
+// get returns a Secret that use watches, nil if it does not exist. The caller must not change it. The error says why the cache does not
+// show the Secret.
 func (s *secrets) get(ctx context.Context, name cache.ObjectName) (*corev1.Secret, error) {
 	s.mu.Lock()
 	w := s.watches[name]

@@ -41,7 +41,7 @@ var calm = []string{
 	reasonThrottled, reasonBusy, reasonSettling,
 }
 
-// statusOfInvalid returns the status of an object whose spec has errs. The instance is left as it is.
+// statusOfInvalid returns the status of an object whose spec has errs. The operator does not touch the instance.
 func statusOfInvalid(ecs *v1alpha1.ECSInstance, errs field.ErrorList, now time.Time) v1alpha1.ECSInstanceStatus {
 	status := *ecs.Status.DeepCopy()
 	status.ObservedGeneration = ecs.Generation
@@ -58,7 +58,7 @@ func statusOf(o *observed, p plan, out outcome) v1alpha1.ECSInstanceStatus {
 	return status
 }
 
-// plannedStatus returns the status for what is known and planned now. create uses it for the write before the call.
+// plannedStatus returns the status for an observation and a plan. create and record use it for writes during a step.
 func plannedStatus(o *observed, p plan) v1alpha1.ECSInstanceStatus {
 	status := *o.ecs.Status.DeepCopy()
 	if o.createRejected() && (p.problem == nil || !p.problem.passing) { // A passing problem is not worth a write for each retry.
@@ -108,7 +108,7 @@ func showInstance(i *aliyun.Instance, status *v1alpha1.ECSInstanceStatus) {
 	}
 }
 
-// addresses returns ips in the order of addresses.
+// addresses returns ips, sorted as IP addresses.
 func addresses(ips []string) []string {
 	return slices.SortedFunc(slices.Values(ips), func(a, b string) int {
 		x, err1 := netip.ParseAddr(a)
@@ -120,8 +120,8 @@ func addresses(ips []string) []string {
 	})
 }
 
-// tagKeys returns the keys of the tags that the instance has, or may get, from the spec as it is or was. A tag that left the spec stays
-// until the instance was seen without it for settleAfter: a call of an earlier leader may still set it.
+// tagKeys returns the keys of the tags that the instance has or may get, from the current spec or an earlier one. The key of a tag that
+// left the spec stays until polls show the instance without the tag for settleAfter: a call of an earlier leader may still set it.
 func tagKeys(o *observed, status *v1alpha1.ECSInstanceStatus) []string {
 	keys := slices.Collect(maps.Keys(o.ecs.Spec.Tags))
 	if !o.tagsSettled() {
@@ -139,7 +139,7 @@ func leftTags(ecs *v1alpha1.ECSInstance, keys []string) []string {
 	})
 }
 
-// untagged reports whether tags left the spec, and the instance shows without them.
+// untagged reports whether tags left the spec, and the last poll shows the instance without them.
 func (o *observed) untagged() bool {
 	left := leftTags(o.ecs, o.ecs.Status.TagKeys)
 	return len(left) > 0 && o.fresh() && o.instance != nil && !slices.ContainsFunc(left, func(key string) bool {
@@ -154,7 +154,8 @@ func (o *observed) tagsSettled() bool {
 	return !since.IsZero() && o.fresh() && o.polledAt.Sub(since) >= settleAfter
 }
 
-// untilTagsSettle returns how long until tagsSettled, 0 if no tag left the spec.
+// untilTagsSettle returns the time until tagsSettled can return true; 0 if it does now, or if the instance still has such a tag or none
+// left the spec.
 func (o *observed) untilTagsSettle() time.Duration {
 	since := o.memory.untaggedSince
 	if since.IsZero() || o.tagsSettled() {
@@ -182,7 +183,7 @@ func conditions(ecs *v1alpha1.ECSInstance, p plan, now time.Time, status *v1alph
 	if p.problem != nil && p.problem.stalled {
 		c.Keep(v1alpha1.ConditionStalled, true, p.problem.reason, "Waiting for a correction: see Ready")
 	} else {
-		// Keep, so that a version with another text writes nothing for a settled object.
+		// Keep and not Set: an operator version with another text then writes nothing for a settled object.
 		c.Keep(v1alpha1.ConditionStalled, false, report.ReasonAsExpected, "No correction is needed")
 	}
 }

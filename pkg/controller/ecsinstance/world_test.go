@@ -61,6 +61,7 @@ type world struct {
 	cloud     *ecssim.Server
 	api       *fakeapi.Server
 	operators []*operator
+	workers   int // of each operator
 
 	logAll bool // whether log gets every line, as text; otherwise lines keeps the last ones
 	mu     sync.Mutex
@@ -80,7 +81,7 @@ const (
 
 func newWorld(t *testing.T, seed uint64) *world {
 	w := &world{
-		t: t, random: rand.New(rand.NewPCG(seed, 1)), dice: &dice{seed: seed, rolls: map[string]uint64{}}, calls: map[string]int{},
+		t: t, random: rand.New(rand.NewPCG(seed, 1)), dice: &dice{seed: seed, rolls: map[string]uint64{}}, calls: map[string]int{}, workers: 3,
 		cloud: ecssim.New(ecssim.Config{Seed: seed, Accounts: []ecssim.Account{
 			{ID: testAccount, AccessKeyID: testID, AccessKeySecret: testSecret},
 			{ID: otherAccount, AccessKeyID: otherID, AccessKeySecret: otherSecret},
@@ -215,7 +216,7 @@ func (w *world) start() *operator {
 	running.Go(func() { informer.RunWithContext(ctx) })
 	running.Go(func() {
 		cache.WaitForCacheSync(ctx.Done(), informer.HasSynced)
-		controller.Run(ctx, ctx, 3)
+		controller.Run(ctx, ctx, w.workers)
 	})
 	go func() {
 		running.Wait()

@@ -204,6 +204,10 @@ func (c redisConn) Failover(context.Context, redisnode.Failover) error {
 	})
 }
 
+func (c redisConn) PauseWrites(context.Context, time.Duration) error { return nil }
+
+func (c redisConn) ResumeWrites(context.Context) error { return nil }
+
 func (c redisConn) SetSlots(_ context.Context, some redisnode.Slots, how redisnode.SlotState, id string) error {
 	return c.with(func(*redisServer) error {
 		if how != redisnode.SlotNode {

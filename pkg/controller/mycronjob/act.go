@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,21 +19,22 @@ import (
 
 	v1 "github.com/glassback/glassback/pkg/apis/batch/v1"
 	"github.com/glassback/glassback/pkg/apis/glassback"
+	"github.com/glassback/glassback/pkg/loop"
 )
 
-// outcome is the result of act, as far as the caches do not show it.
+// outcome is the part of the result of act that the caches do not show.
 type outcome struct {
-	// settled is the first slot of plan.run, if its result is known: it has a Job that the cache does not show, or, if
-	// missed, will never have one.
+	// settled is the first slot of plan.run if its result is known; otherwise 0. missed says which result: false if the
+	// slot has a Job that the cache does not show, true if it will never have a Job.
 	settled slot
 	missed  bool
-	// settledManual says the same of plan.manual.
+	// settledManual says that the result of plan.manual is known.
 	settledManual bool
 	// reason and message say why a Job could not be created; reason is a reason of the conditions, or "".
 	reason, message string
 	// confirmed says that the cache shows all live Jobs.
 	confirmed bool
-	// uncounted says that slots are missed by the cache, but a look at the live Jobs did not confirm it: the status must not be written.
+	// uncounted says that the cache shows missed slots, but the live Jobs did not confirm them: the status must not be written.
 	uncounted bool
 }
 
@@ -43,8 +45,8 @@ func (c *Controller) act(ctx context.Context, o *observed, p plan) (outcome, err
 	for _, job := range p.expired {
 		errs = append(errs, c.delete(ctx, o.mcj, job, "Deleted old Job"))
 	}
-	// A slot is counted as missed only if it has no live Job. This need not look at the live MyCronJob: the count is not
-	// written over a newer one.
+	// A slot is counted as missed only if it has no live Job. The live MyCronJob need not be read: the write of the status
+	// fails if the cached status is stale.
 	if (p.missed > 0 || out.missed) && !out.confirmed {
 		err := c.confirmJobs(ctx, o)
 		out.uncounted = err != nil
@@ -59,25 +61,22 @@ func (c *Controller) makeJobs(ctx context.Context, o *observed, p plan) (outcome
 	if err := c.confirm(ctx, o, p, &out); err != nil {
 		return out, err
 	}
-	begun := c.clock.Now()
+	decided := c.clock.Now()
 	for _, job := range p.replace {
 		if err := c.delete(ctx, o.mcj, job, "Replaced Job"); err != nil {
 			return out, err
 		}
 	}
 	if p.manual != "" {
-		result, err := c.create(ctx, o.mcj, manualJob(o.mcj, p.manual), &out)
+		result, err := c.create(ctx, o.mcj, manualJob(o.mcj, p.manual), decided, &out)
 		if err != nil {
 			return out, err
 		}
-		out.settledManual = result != createdNow
+		out.settledManual = result == createdBefore || result == createdNever
 	}
 	for i, s := range p.run {
-		if c.clock.Since(begun) > actFor {
-			return out, errStale(o.mcj)
-		}
 		late := c.clock.Since(p.table.start(s))
-		result, err := c.create(ctx, o.mcj, slotJob(o.mcj, s, late), &out)
+		result, err := c.create(ctx, o.mcj, slotJob(o.mcj, s, late), decided, &out)
 		if err != nil {
 			return out, err
 		}
@@ -85,7 +84,7 @@ func (c *Controller) makeJobs(ctx context.Context, o *observed, p plan) (outcome
 			out.settled, out.missed = s, result == createdNever
 		}
 		if result == createdNever {
-			break // If this is not the first slot, it is settled when the slots before it are recorded.
+			break // A slot that is not the first is settled by a later sync, after the slots before it are recorded.
 		}
 	}
 	return out, nil
@@ -94,13 +93,15 @@ func (c *Controller) makeJobs(ctx context.Context, o *observed, p plan) (outcome
 // confirm looks at the live objects if a stale cache could lead to a wrong Job (see keepFor): no cache can show that a
 // Job, or its record, does not exist.
 func (c *Controller) confirm(ctx context.Context, o *observed, p plan, out *outcome) error {
+	ctx, cancel := context.WithTimeout(ctx, requestFor)
+	defer cancel()
 	mcj := o.mcj
-	// First the Jobs, then the MyCronJob: a Job that is deleted in between was recorded before.
+	// Read the Jobs first, and then the MyCronJob: a Job is recorded before it is deleted, so the MyCronJob shows it.
 	switch late := len(p.run) > 0 && c.clock.Since(p.table.start(p.run[0])) > lateAfter; {
 	case len(p.run) == 0 && p.manual == "":
 		return nil
 	case p.manual != "", len(p.run) > 1, mcj.Spec.ConcurrencyPolicy != v1.AllowConcurrent:
-		// A run-now Job has no time of its own, and counts as late; so do several slots; and the other policies make promises about other Jobs.
+		// A run-now Job has no due time, and counts as late. So do several slots. The other policies depend on all Jobs.
 		if err := c.confirmJobs(ctx, o); err != nil {
 			return err
 		}
@@ -153,11 +154,18 @@ type creation int
 const (
 	createdNow    creation = iota // by this call: a watch event will follow
 	createdBefore                 // by an earlier call, or by another operator
-	createdNever                  // and a retry will not succeed
+	createdNever                  // a retry will not succeed; without meaning if create returns an error
+	createdLater                  // when the Job of a deleted MyCronJob is gone: its watch event will follow
 )
 
-// create creates job. It returns an error if a retry may succeed, and otherwise sets the reason in out.
-func (c *Controller) create(ctx context.Context, mcj *v1.MyCronJob, job *batchv1.Job, out *outcome) (creation, error) {
+// create creates job, unless the decision to do so is too old: see actFor. It returns an error if a retry may succeed, and otherwise sets
+// the reason in out.
+func (c *Controller) create(
+	ctx context.Context, mcj *v1.MyCronJob, job *batchv1.Job, decided time.Time, out *outcome,
+) (creation, error) {
+	if c.clock.Since(decided) > actFor {
+		return createdNever, errStale(mcj)
+	}
 	ctx, cancel := context.WithTimeout(ctx, requestFor)
 	defer cancel()
 	created, err := c.kube.BatchV1().Jobs(job.Namespace).Create(ctx, job, metav1.CreateOptions{FieldManager: glassback.Name})
@@ -173,7 +181,7 @@ func (c *Controller) create(ctx context.Context, mcj *v1.MyCronJob, job *batchv1
 		return createdNever, nil
 	}
 	if reason := apierrors.ReasonForError(err); reason != metav1.StatusReasonUnknown {
-		// Without the text: it may differ at each attempt, and each difference would be written to the status.
+		// The message omits the text of the error: the text may differ at each attempt, and each new text would be written to the status.
 		cause := string(reason)
 		if apierrors.IsForbidden(err) {
 			cause = err.Error()
@@ -184,7 +192,7 @@ func (c *Controller) create(ctx context.Context, mcj *v1.MyCronJob, job *batchv1
 	return createdNever, fmt.Errorf("create Job %s: %w", job.Name, err)
 }
 
-// claim looks at the owner of the live Job that has the name of job.
+// claim returns whether the live Job that has the name of job counts as created: the MyCronJob must control it.
 func (c *Controller) claim(ctx context.Context, mcj *v1.MyCronJob, job *batchv1.Job, out *outcome) (creation, error) {
 	live, err := c.kube.BatchV1().Jobs(job.Namespace).Get(ctx, job.Name, metav1.GetOptions{})
 	if err != nil {
@@ -192,9 +200,15 @@ func (c *Controller) claim(ctx context.Context, mcj *v1.MyCronJob, job *batchv1.
 	}
 	if metav1.IsControlledBy(live, mcj) {
 		if value := live.Annotations[v1.AnnotationRunNow]; value != "" && value != job.Annotations[v1.AnnotationRunNow] {
-			return createdNever, errStale(mcj) // Another operator has used the number for another value of the annotation.
+			return createdNever, errStale(mcj) // Another operator has used this number of a run-now Job for another annotation value.
 		}
 		return createdBefore, nil
+	}
+	// No later Job replaces a run-now Job. So it waits for the garbage collection of that of a former MyCronJob with this name.
+	former, ok := loop.ControllerOf(kind.Group, kind.Kind)(live)
+	if ok && former == cache.MetaObjectToName(mcj) && job.Annotations[v1.AnnotationRunNow] != "" {
+		klog.FromContext(ctx).V(2).Info("Waiting until the Job of a deleted MyCronJob is gone", "job", klog.KObj(live))
+		return createdLater, nil
 	}
 	out.reason = reasonSlotTaken
 	out.message = fmt.Sprintf("Job %s exists already, and is not this MyCronJob's", job.Name)
@@ -207,7 +221,7 @@ func (c *Controller) delete(ctx context.Context, mcj *v1.MyCronJob, job *batchv1
 		Preconditions:     metav1.NewUIDPreconditions(string(job.UID)),
 		PropagationPolicy: ptr.To(metav1.DeletePropagationBackground),
 	})
-	// A conflict says that another Job has the name now, so this one is gone.
+	// A conflict means that another Job has the name now, so this Job is gone.
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("delete Job %s of MyCronJob %s: %w", job.Name, mcj.Name, err)
 	}

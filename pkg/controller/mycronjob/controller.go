@@ -98,7 +98,7 @@ func newController(config Config) *Controller {
 		Fields: func(m *v1.MyCronJob) (*v1.MyCronJobStatus, []metav1.Condition) {
 			return &m.Status, m.Status.Conditions
 		},
-		Calm: []string{reasonSuspended}, Wrote: c.reportMissed,
+		NoWarning: []string{reasonSuspended}, Wrote: c.reportMissed,
 	}, config.Client.BatchV1().MyCronJobs)
 	return c
 }
@@ -139,6 +139,7 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 func (c *Controller) fetch(key cache.ObjectName) (*v1.MyCronJob, error) {
 	cached, err := c.myCronJobs.MyCronJobs(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) {
+		c.status.Forget(key)
 		return nil, nil
 	}
 	if err != nil {
@@ -158,7 +159,8 @@ var missedObserver atomic.Pointer[func(namespace string, slots int64)]
 // function may be called by several goroutines at once.
 func SetMissedObserver(observe func(namespace string, slots int64)) { missedObserver.Store(&observe) }
 
-// reportMissed is called after each write of a status. It calls the observer and sends an event if the new status counts more missed slots.
+// reportMissed is called after each write of a status. If the new status counts more missed slots, it calls the observer and may send an
+// event.
 func (c *Controller) reportMissed(before, after *v1.MyCronJob) {
 	missed := after.Status.MissedTotal - before.Status.MissedTotal
 	if missed <= 0 {
@@ -167,8 +169,8 @@ func (c *Controller) reportMissed(before, after *v1.MyCronJob) {
 	if observe := missedObserver.Load(); observe != nil {
 		(*observe)(after.Namespace, missed)
 	}
-	// Some reasons cause missed slots one by one, such as a rejected Job, a running Job under Forbid, or a name that is
-	// taken. The event of that reason is enough.
+	// Some faults miss one slot after the other: a rejected Job, a running Job under Forbid, or a name that is taken.
+	// The event of such a fault is enough.
 	conditions := after.Status.Conditions
 	taken := func(m *v1.MyCronJob) bool {
 		condition := meta.FindStatusCondition(m.Status.Conditions, glassback.ConditionDegraded)

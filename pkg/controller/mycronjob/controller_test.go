@@ -235,7 +235,7 @@ func TestSync(t *testing.T) {
 }
 
 // sent returns the events that the controller has sent.
-func (c *client) sent() []string { return fakeapi.Sent(c.events) }
+func (c *client) sent() []string { return fakeapi.RecordedEvents(c.events) }
 
 func TestSyncDoesNotActOnACacheOlderThanItsWrites(t *testing.T) {
 	s := newServer(cronjob())
@@ -316,6 +316,32 @@ func TestALongBatchIsPlannedAnew(t *testing.T) {
 	_, _, err := s.connect().sync(t)
 	if n := len(s.created()); n != 1 || !apierrors.IsConflict(err) {
 		t.Errorf("%d Jobs were made by what was seen long ago, error %v; want the first alone, and a conflict", n, err)
+	}
+}
+
+func TestARunNowJobIsNotCreatedByAnOldDecision(t *testing.T) {
+	s := newServer(cronjob(func(m *v1.MyCronJob) {
+		m.Spec.ConcurrencyPolicy = v1.ReplaceConcurrent
+		m.Annotations = map[string]string{v1.AnnotationRunNow: "1"}
+	}))
+	for range 2 { // The first sync creates a Job, and the second records it.
+		if _, _, err := s.connect().sync(t); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := len(s.created())
+	s.edit(func(m *v1.MyCronJob) { m.Annotations[v1.AnnotationRunNow] = "2" })
+	s.After = func(r fakeapi.Request) error { // The deletion of the Job that is replaced takes long.
+		if r.Verb == "delete" {
+			s.clock.SetTime(s.clock.Now().Add(actFor + time.Millisecond))
+		}
+		return nil
+	}
+	if _, _, err := s.connect().sync(t); len(s.created()) != before || !apierrors.IsConflict(err) {
+		t.Errorf("%d Jobs were created, error %v; want none, and a conflict", len(s.created())-before, err)
+	}
+	if _, _, err := s.connect().sync(t); len(s.created()) != before+1 || err != nil {
+		t.Errorf("%d Jobs were created by a new decision, error %v; want one", len(s.created())-before, err)
 	}
 }
 

@@ -11,12 +11,13 @@ import (
 	"k8s.io/utils/ptr"
 
 	v1 "github.com/glassback/glassback/pkg/apis/batch/v1"
+	"github.com/glassback/glassback/pkg/loop"
 )
 
 const (
 	// skipAfter is how late a Job may start with missedRunPolicy Skip.
 	skipAfter = 2 * time.Second
-	// maxCaughtUp limits how many missed slots one sync runs with missedRunPolicy All.
+	// maxCaughtUp is how many of the latest due slots run with missedRunPolicy All. Earlier ones count as missed.
 	maxCaughtUp = 100
 	// maxWait limits the time to the next sync: a timer counts elapsed time, but a slot follows the clock, which an administrator may set.
 	maxWait = time.Minute
@@ -24,10 +25,11 @@ const (
 	clockAhead = time.Minute
 )
 
-// An operator with stale caches must not run a slot that another operator ran, recorded and cleaned up. These times make sure of it. A Job
-// exists for at least keepFor (less than a second of that is lost because creation times are whole seconds). A Job is created later than
-// lateAfter after its slot only if the live objects show that the slot has not run. A decision is carried out within actFor, and a request
-// is given up after requestFor. The sum of the last three is less than keepFor.
+// An operator with stale caches must not run a slot that another operator ran, recorded and cleaned up. These times prevent that. A Job is
+// deleted keepFor after its creationTimestamp or later. That is a whole second, so the Job exists for more than keepFor minus one second. A
+// Job is created later than lateAfter after its slot only if the live objects show that the slot has not run. They are read within
+// requestFor. A Job is not created later than actFor after the decision, and its creation times out after requestFor. Both sums are less
+// than keepFor minus one second: lateAfter, actFor and requestFor; requestFor, actFor and requestFor.
 const (
 	keepFor    = 10 * time.Second
 	lateAfter  = 2 * time.Second
@@ -37,16 +39,17 @@ const (
 
 // plan is the decision of one sync.
 type plan struct {
-	// invalid says why the spec cannot be used; "" if it can. Then the plan creates and deletes no Job.
+	// invalid says why the spec is invalid; "" if the spec is valid. If it is invalid, the plan creates and deletes no Job.
 	invalid string
 	// table is the timetable of the spec; the zero value if the spec is invalid.
 	table timetable
-	// accounted is the watermark to record: each slot up to it ran or is counted. missed is the number of slots to add to the count.
+	// accounted is the watermark to record: no slot up to it will run any more. Each due slot up to it ran, is counted as missed, or was
+	// suspended. missed is the number to add to status.missedTotal.
 	accounted slot
 	missed    int64
-	// suspended is whether the status is to say that the MyCronJob is suspended.
+	// suspended is the value for status.suspended.
 	suspended bool
-	// replace are the Jobs to delete before any is created.
+	// replace are the Jobs to delete before a Job is created.
 	replace []*batchv1.Job
 	// manual is the value of the run-now annotation to create a Job for; "" for none.
 	manual string
@@ -62,7 +65,7 @@ type plan struct {
 	wait time.Duration
 }
 
-// decide returns the plan for the observed state: it begins a new count, or records Jobs, or runs slots (see doc.go).
+// decide returns the plan for the observed state: to begin a new count, to record Jobs, or to run slots (see doc.go).
 func decide(o *observed) plan {
 	if errs := o.mcj.Validate(nil); len(errs) > 0 {
 		return decideInvalid(o, errs.ToAggregate().Error())
@@ -84,7 +87,7 @@ func decide(o *observed) plan {
 	}
 	if !suspend {
 		p.next = table.after(p.accounted)
-		p.wakeIn(min(table.untilNext(p.accounted, o.now), maxWait))
+		p.wait = min(table.untilNext(p.accounted, o.now), maxWait)
 	}
 	p.cleanUp(o)
 	return p
@@ -100,16 +103,18 @@ func decideInvalid(o *observed, invalid string) plan {
 	return p
 }
 
-// account records the due slots that have a Job, or runs the due slots if none has.
+// account records the due slots up to the newest Job. If no Job is ahead of the watermark, it runs the due slots. When a suspension
+// begins, it counts them as missed.
 func (p *plan) account(o *observed) {
 	due, more := p.table.due(p.accounted, o.now)
 	switch {
 	case o.newest > p.accounted || o.unrecordedRun() != nil:
+		// If more slots are due than in due, some of them may be before newest. The next sync counts these.
 		p.record(upTo(due, o.newest), o)
 		if !more || o.newest <= due[len(due)-1] {
 			p.accounted = max(p.accounted, o.newest)
 		}
-	case more: // More than maxDue are due: every policy gives up the first of them.
+	case more: // More than maxDue slots are due: every policy counts the first maxDue as missed.
 		p.record(due, o)
 	case ptr.Deref(o.mcj.Spec.Suspend, false):
 		p.record(due, o)
@@ -120,7 +125,8 @@ func (p *plan) account(o *observed) {
 	}
 }
 
-// watermark returns the slot up to which all slots ran or are counted. At first it is the creation of the object.
+// watermark returns the slot up to which no slot will run any more. Before the first status, it is the second at which the object was
+// created.
 func watermark(mcj *v1.MyCronJob) slot {
 	if at := mcj.Status.AccountedTime; at != nil {
 		return slotAt(at.Time)
@@ -128,7 +134,7 @@ func watermark(mcj *v1.MyCronJob) slot {
 	return slotAt(mcj.CreationTimestamp.Time)
 }
 
-// beginsNewCount returns whether a new count begins now: the timetable differs from that of the status, or a suspension
+// beginsNewCount returns whether a new count begins now: the timetable differs from that in the status, a suspension
 // has ended, or the object was created suspended.
 func beginsNewCount(mcj *v1.MyCronJob, table timetable) bool {
 	suspend := ptr.Deref(mcj.Spec.Suspend, false)
@@ -147,11 +153,11 @@ func (p *plan) endCount(o *observed) {
 			p.record(due, o)
 		}
 	}
-	// The new count begins now, even if a wrong clock has set the watermark to a future time; but not before a Job that exists.
+	// The new count begins now, even if a wrong clock has set the watermark to a future time. But it does not begin before the newest Job.
 	p.accounted = max(slotAt(o.now), o.newest)
 }
 
-// record moves the watermark past slots, and counts the ones without a Job as missed.
+// record moves the watermark to the last of slots, and counts each of slots that has no Job as missed.
 func (p *plan) record(slots []slot, o *observed) {
 	if len(slots) == 0 {
 		return
@@ -194,12 +200,15 @@ func (p *plan) runDue(o *observed, due []slot) {
 		p.held = len(run) > 1
 		run = run[:1]
 	case v1.ReplaceConcurrent:
+		if p.manual != "" {
+			return // The run-now Job is recorded first. Then the Job of the slot replaces it.
+		}
 		p.replace = notDeleted(active)
 	}
 	p.run = run
 }
 
-// split divides the due slots into the ones that are too late, and the ones to run.
+// split divides the due slots into those that count as missed, and those to run.
 func split(o *observed, table timetable, due []slot) (missed, run []slot) {
 	// firstWithin returns the index of the first slot that is late by limit at most.
 	firstWithin := func(limit time.Duration) int {
@@ -268,7 +277,7 @@ func (p *plan) cleanUp(o *observed) {
 		switch {
 		case !recorded(o.mcj, job):
 		case goneIn > 0:
-			p.wakeIn(goneIn)
+			p.wait = loop.Soonest(p.wait, goneIn)
 		default:
 			p.expired = append(p.expired, job)
 		}
@@ -280,17 +289,11 @@ func recorded(mcj *v1.MyCronJob, job *batchv1.Job) bool {
 	if s := slotOf(job); s != 0 {
 		return mcj.Status.AccountedTime != nil && s <= slotAt(mcj.Status.AccountedTime.Time)
 	}
-	if number := numberOf(job); number != 1 || runNumber(mcj) == 0 {
-		return number <= runNumber(mcj)
+	number := numberOf(job)
+	if number == 1 && mcj.Status.LastRunNowNumber == 0 && mcj.Status.LastRunNow != "" {
+		// An older version of the operator, which had no numbers, wrote the status. It may have stopped before it recorded this Job.
+		value := job.Annotations[v1.AnnotationRunNow]
+		return value == "" || value == mcj.Status.LastRunNow || value != mcj.Annotations[v1.AnnotationRunNow]
 	}
-	// An earlier version of the operator, which had no numbers, may have stopped before it recorded this Job.
-	value := job.Annotations[v1.AnnotationRunNow]
-	return mcj.Status.LastRunNowNumber != 0 || value == "" || value == mcj.Status.LastRunNow || value != mcj.Annotations[v1.AnnotationRunNow]
-}
-
-// wakeIn plans a sync after d, unless one is planned earlier.
-func (p *plan) wakeIn(d time.Duration) {
-	if d > 0 && (p.wait == 0 || d < p.wait) {
-		p.wait = d
-	}
+	return number <= runNumber(mcj)
 }

@@ -264,6 +264,21 @@ func TestDecide(t *testing.T) {
 			mcj: cronjob(runNow("x"), forbid), now: 5 * time.Second,
 			want: want{manual: "x", held: true, next: 5, wait: 5 * time.Second},
 		},
+		"run-now goes before a slot under Replace": {
+			mcj: cronjob(runNow("x"), replace, accounted(5)), jobs: []*batchv1.Job{jobAt(cronjob(), 5)}, now: 10 * time.Second,
+			want: want{accounted: 5, manual: "x", replaced: 1, next: 10, wait: 5 * time.Second},
+		},
+		"the slot then replaces the run-now Job under Replace": {
+			mcj: cronjob(runNow("x"), replace, accounted(5), func(m *v1.MyCronJob) {
+				m.Status.LastRunNow, m.Status.LastRunNowNumber = "x", 1
+			}),
+			jobs: []*batchv1.Job{manual("x"), jobAt(cronjob(), 5, complete)}, now: 10 * time.Second,
+			want: want{accounted: 5, run: []slot{10}, replaced: 1, next: 10, wait: 5 * time.Second},
+		},
+		"run-now and a slot run at the same time under Allow": {
+			mcj: cronjob(runNow("x")), now: 5 * time.Second,
+			want: want{manual: "x", run: []slot{5}, next: 5, wait: 5 * time.Second},
+		},
 		"old Jobs beyond the limits go": {
 			mcj: cronjob(accounted(30)), now: 32 * time.Second,
 			jobs: []*batchv1.Job{

@@ -26,9 +26,9 @@ func slotJob(mcj *v1.MyCronJob, s slot, late time.Duration) *batchv1.Job {
 
 func slotName(mcj *v1.MyCronJob, s slot) string { return fmt.Sprintf("%s-%d", mcj.Name, s) }
 
-// manualJob returns the Job that a value of the run-now annotation requests. Its name is not longer than that of a slot's
-// Job. The name of the first Job contains a hash of the value. The name of a later Job contains its number: so a value
-// that is set again gets a new Job, and two Jobs of one number cannot exist at once.
+// manualJob returns the Job that a value of the run-now annotation requests. Its name is not longer than the name of a
+// slot's Job. The name of the first Job contains a hash of the value. The name of a later Job contains its number: so a
+// value that is set again after another one gets a new Job, and two later Jobs with the same number cannot exist at the same time.
 func manualJob(mcj *v1.MyCronJob, value string) *batchv1.Job {
 	name := hashName(mcj.Name, value)
 	if number := runNumber(mcj) + 1; number > 1 {
@@ -39,15 +39,16 @@ func manualJob(mcj *v1.MyCronJob, value string) *batchv1.Job {
 	return job
 }
 
-// hashName returns the name of the first run-now Job. Versions before status.lastRunNowNumber named all of them so.
+// hashName returns the name of the first run-now Job. Versions before status.lastRunNowNumber gave all run-now Jobs such names.
 func hashName(cron, value string) string {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(value)) // hash.Hash documents that Write never fails
 	return fmt.Sprintf("%s-r%09x", cron, h.Sum64()>>28)
 }
 
-// runNumber returns the number of the latest recorded run-now Job; 0 if there is none. A status without a number, of an
-// earlier version of the operator, counts as 1: its Jobs have the names of first Jobs.
+// runNumber returns the number of the latest recorded run-now Job; 0 if there is none. An older version of the operator
+// wrote a status with lastRunNow but without a number. It counts as 1: that version gave every run-now Job a name with a hash, as only the
+// first Job has now.
 func runNumber(mcj *v1.MyCronJob) int64 {
 	if mcj.Status.LastRunNowNumber == 0 && mcj.Status.LastRunNow != "" {
 		return 1
@@ -74,7 +75,7 @@ func jobFrom(mcj *v1.MyCronJob, name string) *batchv1.Job {
 	delete(job.Annotations, v1.AnnotationSlot)
 	delete(job.Annotations, v1.AnnotationRunNow)
 	job.Labels[v1.LabelMyCronJob] = mcj.Name
-	// See doc.go: a Job must exist until its slot is recorded.
+	// Otherwise the TTL controller could delete the Job before it is recorded: see doc.go.
 	job.Spec.TTLSecondsAfterFinished = nil
 	return job
 }

@@ -11,6 +11,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	v1 "github.com/glassback/glassback/pkg/apis/batch/v1"
@@ -22,7 +23,7 @@ var equal = equality.Semantic.DeepEqual
 // TestInvariants runs two operators on one object through random histories: their
 // caches lag, each by itself; they crash after any write and are started again;
 // answers are lost; Jobs end; time passes, a little or a lot. However that goes,
-// no slot runs twice, and in the end every slot has run or is counted.
+// no slot runs twice, only Allow runs Jobs at the same time, and in the end every slot has run or is counted.
 // GLASSBACK_SEEDS=n runs so many histories.
 func TestInvariants(t *testing.T) {
 	fakeapi.Histories(t, 500, 50, 150, func(run *fakeapi.History) (step, settle func()) {
@@ -107,6 +108,23 @@ func (h *history) step() {
 		if times > 1 {
 			h.Errorf("Job %s was made %d times", name, times)
 		}
+	}
+	h.checkConcurrency()
+}
+
+// checkConcurrency checks that at most one Job runs, unless the policy is Allow.
+func (h *history) checkConcurrency() {
+	if h.server.cron().Spec.ConcurrencyPolicy == v1.AllowConcurrent {
+		return
+	}
+	var running []string
+	for _, job := range h.server.jobs() {
+		if metav1.IsControlledBy(job, h.server.cron()) && finished(job) == "" {
+			running = append(running, job.Name)
+		}
+	}
+	if len(running) > 1 {
+		h.Errorf("Jobs %q run at the same time under %s", running, h.server.cron().Spec.ConcurrencyPolicy)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	v1 "github.com/glassback/glassback/pkg/apis/batch/v1"
 )
@@ -36,10 +37,10 @@ func indexByController(obj any) ([]string, error) {
 // observed is the state that one sync decides on.
 type observed struct {
 	mcj *v1.MyCronJob
-	// jobs are the Jobs that the MyCronJob controls, in the order of their slots; a run-now Job is sorted by the second
-	// of its creation. They belong to the cache: do not change them.
+	// jobs are the Jobs that the MyCronJob controls, in the order of their slots. A run-now Job is sorted by the second
+	// of its creation. The Jobs belong to the cache: do not change them.
 	jobs []*batchv1.Job
-	// newest is the latest slot that has a Job; 0 if none has.
+	// newest is the latest slot that has a Job; 0 if no slot has a Job.
 	newest slot
 	now    time.Time
 }
@@ -69,9 +70,9 @@ func slotOf(job *batchv1.Job) slot {
 	if owner == nil {
 		return 0
 	}
-	digits, _ := strings.CutPrefix(job.Name, owner.Name+"-")
+	digits, ok := strings.CutPrefix(job.Name, owner.Name+"-")
 	second, err := strconv.ParseInt(digits, 10, 64)
-	if err != nil {
+	if !ok || err != nil {
 		return 0
 	}
 	return slot(second)
@@ -89,8 +90,9 @@ func (o *observed) has(job *batchv1.Job) bool {
 	return slices.ContainsFunc(o.jobs, func(cached *batchv1.Job) bool { return cached.UID == job.UID })
 }
 
-// unrecordedRun returns the latest run-now Job that the status does not record; nil if there is none. If several Jobs
-// have the first number, it prefers the one of the annotation's present value.
+// unrecordedRun returns the latest run-now Job that the status does not record; nil if there is none. Several Jobs
+// may have the number 1, because their names contain a hash instead: see hashName. Of these it prefers the Job of the present run-now
+// annotation.
 func (o *observed) unrecordedRun() *batchv1.Job {
 	var latest *batchv1.Job
 	for _, job := range o.jobs {
@@ -134,25 +136,24 @@ func (o *observed) active() []*batchv1.Job {
 	return active
 }
 
-// finished returns Complete or Failed, or "" while the Job runs.
-func finished(job *batchv1.Job) batchv1.JobConditionType {
+// endOf returns the condition that says how a Job ended; nil while it runs.
+func endOf(job *batchv1.Job) *batchv1.JobCondition {
 	for i := range job.Status.Conditions {
 		condition := &job.Status.Conditions[i]
 		ended := condition.Type == batchv1.JobComplete || condition.Type == batchv1.JobFailed
 		if ended && condition.Status == corev1.ConditionTrue {
-			return condition.Type
+			return condition
 		}
 	}
-	return ""
+	return nil
+}
+
+// finished returns Complete or Failed, or "" while the Job runs.
+func finished(job *batchv1.Job) batchv1.JobConditionType {
+	return ptr.Deref(endOf(job), batchv1.JobCondition{}).Type
 }
 
 // finishedAt returns the time at which the Job finished; the zero time while it runs.
 func finishedAt(job *batchv1.Job) metav1.Time {
-	for i := range job.Status.Conditions {
-		condition := &job.Status.Conditions[i]
-		if condition.Type == finished(job) && condition.Status == corev1.ConditionTrue {
-			return condition.LastTransitionTime
-		}
-	}
-	return metav1.Time{}
+	return ptr.Deref(endOf(job), batchv1.JobCondition{}).LastTransitionTime
 }

@@ -13,10 +13,11 @@ import (
 	"github.com/glassback/glassback/pkg/recording"
 )
 
-// Decisions lets glassback replay decide again. Decide also reads the time zone database, which belongs to the program that replays.
+// Decisions holds decide and the types of its records, so that glassback replay can decide again. decide also reads the time zone
+// database, which no record contains: a replay uses the database of the program that replays.
 var Decisions = recording.NewKind(kind.Kind, recordedPlan{}, restore, decide)
 
-// recordedObserved is observed in a record.
+// recordedObserved is the form of observed in a record.
 type recordedObserved struct {
 	Now    time.Time      `json:"now"`
 	Object *v1.MyCronJob  `json:"object"`
@@ -24,7 +25,7 @@ type recordedObserved struct {
 	Newest slot           `json:"newest"`
 }
 
-// recordedPlan is a plan in a record. Jobs have their names in it, and slots are Unix seconds.
+// recordedPlan is the form of a plan in a record. It holds the names of Jobs, and slots as Unix seconds.
 type recordedPlan struct {
 	Invalid   string          `json:"invalid,omitempty"`
 	Schedule  string          `json:"schedule,omitempty"`

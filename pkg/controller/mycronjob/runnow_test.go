@@ -12,6 +12,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 
 	v1 "github.com/glassback/glassback/pkg/apis/batch/v1"
@@ -158,5 +159,29 @@ func TestRunNowOfAStaleOperator(t *testing.T) {
 	}
 	if want := []string{runA, "sample-run2"}; !slices.Equal(s.runs(), want) || s.created()["sample-run2"] != 1 {
 		t.Errorf("Jobs %v, want %q", s.created(), want)
+	}
+}
+
+// TestRunNowOfAMyCronJobThatIsCreatedAgain deletes a MyCronJob, and creates it again with the same annotation before its Job is
+// garbage-collected.
+func TestRunNowOfAMyCronJobThatIsCreatedAgain(t *testing.T) {
+	s := newServer(cronjob(hourly))
+	s.setRunNow("A")
+	s.rest(t)
+	s.Remove("mycronjobs", key)
+	s.Put(cronjob(hourly, func(m *v1.MyCronJob) {
+		m.UID, m.Annotations = "again", map[string]string{v1.AnnotationRunNow: "A"}
+	}))
+	s.rest(t)
+	if status := s.cron().Status; status.LastRunNow != "" || status.LastRunNowNumber != 0 {
+		t.Errorf("while the former Job exists, the status has %q with number %d", status.LastRunNow, status.LastRunNowNumber)
+	}
+	s.Remove("jobs", cache.NewObjectName(key.Namespace, runA))
+	s.rest(t)
+	if jobs := s.jobs(); len(jobs) != 1 || jobs[0].Name != runA || !metav1.IsControlledBy(jobs[0], s.cron()) {
+		t.Errorf("the Jobs are %v, want %s of the new MyCronJob", jobs, runA)
+	}
+	if status := s.cron().Status; status.LastRunNow != "A" || status.LastRunNowNumber != 1 {
+		t.Errorf("the status has %q with number %d", status.LastRunNow, status.LastRunNowNumber)
 	}
 }

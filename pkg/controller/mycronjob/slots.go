@@ -31,10 +31,10 @@ const maxDue = 100_000
 
 // timetable computes the slots of one MyCronJob.
 type timetable struct {
-	// words is the schedule as in status.schedule: "every 5s", or a cron expression and its time zone. newTimetable
-	// needs nothing else, so the timetable before an edit follows from the status.
+	// words is the schedule as in status.schedule: "every 5s", or a cron expression and its time zone. From words,
+	// newTimetable computes the slots of a schedule that an edit has replaced.
 	words string
-	// interval is the number of seconds from slot to slot; 0 if schedule and location are set instead.
+	// interval is the number of seconds from one slot to the next; 0 if schedule and location are set instead.
 	interval slot
 	schedule cron.Schedule
 	location *time.Location
@@ -51,7 +51,7 @@ func words(spec *v1.MyCronJobSpec) string {
 }
 
 // newTimetable returns the timetable of mcj that words describes. It returns an error if words is no schedule, or names
-// an unknown time zone. It reads the time zone database, which it takes for constant: decide stays a pure function.
+// an unknown time zone. It reads the time zone database. decide is a pure function as long as the database is constant.
 func newTimetable(mcj *v1.MyCronJob, words string) (timetable, error) {
 	t := timetable{words: words, offset: jitter(mcj)}
 	if _, err := fmt.Sscanf(words, "every %ds", &t.interval); err == nil && t.interval > 0 {
@@ -92,7 +92,7 @@ func jitter(mcj *v1.MyCronJob) time.Duration {
 	return time.Duration(h.Sum64()%millis) * time.Millisecond
 }
 
-// due returns the slots after from that are due now, in order: at most the first maxDue, and whether there are more.
+// due returns the slots after from that are due now, in order and at most maxDue. more says that more slots are due.
 func (t timetable) due(from slot, now time.Time) (slots []slot, more bool) {
 	until := slotAt(now.Add(-t.offset))
 	for s := t.after(from); s != 0 && s <= until; s = t.after(s) {

@@ -74,13 +74,13 @@ func statusOf(o *observed, p plan, out outcome) v1.MyCronJobStatus {
 func recordRun(status *v1.MyCronJobStatus, o *observed, out outcome) {
 	value := o.mcj.Annotations[v1.AnnotationRunNow]
 	switch job := o.unrecordedRun(); {
-	case job != nil: // A Job without its annotation is taken for the one of the present value.
+	case job != nil: // A Job that has lost its annotation counts as the Job of the present value.
 		status.LastRunNow = cmp.Or(job.Annotations[v1.AnnotationRunNow], value)
 		status.LastRunNowNumber = max(runNumber(o.mcj), numberOf(job))
 	case out.settledManual:
 		status.LastRunNow, status.LastRunNowNumber = value, runNumber(o.mcj)+1
 	case value == "" || value == o.mcj.Status.LastRunNow:
-		status.LastRunNowNumber = runNumber(o.mcj) // The status may be of an earlier version, which had no numbers.
+		status.LastRunNowNumber = runNumber(o.mcj) // The status may come from an older version, which had no numbers.
 	}
 }
 
@@ -103,8 +103,8 @@ func recordJobs(status *v1.MyCronJobStatus, o *observed) {
 	}
 }
 
-// stays returns whether a condition keeps one of these reasons: a reason about a slot stays until a later slot has a Job,
-// or the spec changes.
+// stays returns whether a condition has one of these reasons and keeps it: a reason about a slot stays until a later slot
+// has a Job, or the spec changes.
 func stays(o *observed, kind string, reasons ...string) bool {
 	was := meta.FindStatusCondition(o.mcj.Status.Conditions, kind)
 	return was != nil && slices.Contains(reasons, was.Reason) && was.ObservedGeneration == o.mcj.Generation &&
@@ -154,7 +154,7 @@ func degraded(c report.Conditions, o *observed, out outcome) {
 	}
 }
 
-// lastFinished returns the Job that finished last; nil if none has.
+// lastFinished returns the Job that finished last; nil if no Job has finished.
 func lastFinished(o *observed) *batchv1.Job {
 	var last *batchv1.Job
 	for _, job := range o.jobs {

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -21,21 +20,21 @@ import (
 )
 
 const (
-	// maxMoveTime is how long a sync moves slots at most before it observes the cluster again.
+	// maxMoveTime is the maximum time for which a sync moves slots. Then the next sync observes the cluster again.
 	maxMoveTime = 2 * time.Second
-	// migrateTimeout is how long Redis may take to send keys: it serves no client until then.
+	// migrateTimeout is how long Redis may take to send keys: Redis serves no client meanwhile.
 	migrateTimeout = 5 * time.Second
 	// maxKeysAtOnce is the maximum number of keys that one command sends, for the same reason.
 	maxKeysAtOnce = 32
-	// maxHearingTime is how long the old owner of slots may take to hear of the new one. Mostly it hears at
-	// once. hearingPoll is how often the operator asks it.
+	// maxHearingTime is how long the operator waits until the old owner of slots has learned of the new owner. The old owner
+	// mostly learns at once. hearingPoll is how often the operator asks the old owner.
 	maxHearingTime = time.Second
 	hearingPoll    = 2 * time.Millisecond
 )
 
 // outcome is the result of writes.
 type outcome struct {
-	wrote    bool      // whether an object has changed that the caches do not show yet
+	wrote    bool      // whether the caches do not show a write yet
 	problems []problem // for the status
 	wait     time.Duration
 }
@@ -48,9 +47,9 @@ type executor struct {
 	verified map[*member]bool // the members that verify has checked
 }
 
-// act carries out the plan and returns when to sync again. It tries all of the upkeep. Of the other commands,
-// each may depend on those before it: act stops at the first error, and at an eviction that the
-// PodDisruptionBudget does not allow yet, which is no error. No Pod is replaced unless the new one can mount the operator's password.
+// act carries out the plan and returns when to sync again. First it runs the upkeep, even if some of it fails. Each of the
+// other commands may depend on those before it, so act stops at the first error. It also stops, without an error, at an
+// eviction that the PodDisruptionBudget does not allow yet. It replaces a Pod only if the new Pod can mount the operator's password.
 func (c *Controller) act(ctx context.Context, o *observed, p plan) (outcome, error) {
 	e := executor{Controller: c, o: o, step: p.step, verified: map[*member]bool{}}
 	err := e.runUpkeep(ctx, p.upkeep)
@@ -75,8 +74,8 @@ func (c *Controller) act(ctx context.Context, o *observed, p plan) (outcome, err
 	return outcome{wait: wait}, err
 }
 
-// runUpkeep runs all commands, but none for a member after one for it has failed: a Pod must not be created
-// if its claim belongs to another owner.
+// runUpkeep runs all commands. After a command for a member has failed, it skips the other commands for that member: a Pod
+// must not be created if its claim belongs to another owner. Commands without a member count as those of one member.
 func (e executor) runUpkeep(ctx context.Context, commands []command) error {
 	var errs []error
 	failed := map[*member]bool{}
@@ -176,8 +175,8 @@ func (e executor) purpose() string {
 	return e.step
 }
 
-// meet introduces one member to another. If an address has passed on to another cluster's node, the two clusters
-// would become one, and one of them would lose its data. So meet first looks at both ends again, at the source.
+// meet introduces one member to another. If a node of another cluster has one of the addresses now, the two clusters would
+// merge, and one of them would lose its data. So meet first verifies both members.
 func (e executor) meet(ctx context.Context, on, peer *member) error {
 	for _, m := range []*member{on, peer} {
 		if err := e.verify(ctx, m); err != nil {
@@ -188,8 +187,8 @@ func (e executor) meet(ctx context.Context, on, peer *member) error {
 	return e.node(on).Meet(ctx, at.IP, peer.port(), at.Bus)
 }
 
-// verify returns an error unless the member's Pod still has its address, the node there is the observed one, and
-// that node knows only nodes of this cluster.
+// verify asks the API server and the node again. It returns an error unless the member's Pod still has its address, the
+// observed node answers there, and that node knows only nodes of this cluster and its own master, which may be lost.
 func (e executor) verify(ctx context.Context, m *member) error {
 	if e.verified[m] {
 		return nil
@@ -201,9 +200,7 @@ func (e executor) verify(ctx context.Context, m *member) error {
 	if live.UID != m.pod.UID || live.Status.PodIP != m.ip() || live.DeletionTimestamp != nil {
 		return fmt.Errorf("the Pod %s was replaced in the meantime", m.name)
 	}
-	ctx, cancel := context.WithTimeout(ctx, viewTimeout)
-	defer cancel()
-	view, err := e.node(m).View(ctx)
+	view, err := e.view(ctx, m)
 	if err != nil {
 		return err
 	}
@@ -219,18 +216,15 @@ func (e executor) verify(ctx context.Context, m *member) error {
 	return nil
 }
 
-// failover makes a replica take over from its master.
-func (e executor) failover(ctx context.Context, m *member, how redisnode.Failover) error {
-	if err := e.node(m).Failover(ctx, how); err != nil {
-		return err
-	}
-	e.sessions.get(e.o.rdc).recordPromotion(m, e.clock.Now())
-	e.recorder.Eventf(e.o.rdc, corev1.EventTypeNormal, "Failover", "%s", e.purpose())
-	return nil
+// view asks a node for its view.
+func (e executor) view(ctx context.Context, m *member) (*redisnode.View, error) {
+	ctx, cancel := context.WithTimeout(ctx, viewTimeout)
+	defer cancel()
+	return e.node(m).View(ctx)
 }
 
-// addSlots gives a member slots that have no owner. Redis refuses if the node believes that another one has them.
-// Then the node imports them instead, from any other master.
+// addSlots gives a member slots that have no owner. Redis refuses the command if the node believes that the slots have an
+// owner. Then the node imports the slots instead, from any other master.
 func (e executor) addSlots(ctx context.Context, m *member, slots redisnode.Slots) error {
 	err := e.node(m).AddSlots(ctx, slots)
 	if err == nil || !strings.Contains(err.Error(), "already busy") {
@@ -248,8 +242,8 @@ func (e executor) addSlots(ctx context.Context, m *member, slots redisnode.Slots
 	return err
 }
 
-// resumeMove marks slots as migrating from their owner to the master that has keys of them: it was a replica of the
-// master to which they were moving. If no other master has keys of them, it removes their marks.
+// resumeMove resumes moves whose target is lost. A former replica of the target, now a master, may have keys of the slots.
+// resumeMove marks these slots as migrating to that master. If no other master has such keys, it removes the marks.
 func (e executor) resumeMove(ctx context.Context, from *member, slots redisnode.Slots) error {
 	for _, m := range e.o.answering() {
 		if m == from || !m.view.Master || from.entry(m.id) == nil {
@@ -267,8 +261,8 @@ func (e executor) resumeMove(ctx context.Context, from *member, slots redisnode.
 	return e.node(from).SetSlots(ctx, slots, redisnode.SlotStable, "")
 }
 
-// moveSlots moves slots and their keys while clients use them: the old owner redirects a client to the new one if it
-// does not have a key any more. A later sync finds the marks of an unfinished move and continues it.
+// moveSlots moves slots and their keys while clients use them: the old owner redirects clients to the new owner for each key
+// that has moved. If the move is not finished, a later sync finds its marks and continues the move.
 // https://redis.io/docs/latest/commands/cluster-setslot/
 func (e executor) moveSlots(ctx context.Context, from, to *member, slots redisnode.Slots) error {
 	begun := e.clock.Now()
@@ -291,9 +285,9 @@ func (e executor) moveSlots(ctx context.Context, from, to *member, slots redisno
 			if err := source.Migrate(ctx, to.ip(), to.port(), login, migrateTimeout, some); err != nil {
 				return err
 			}
-		}
-		if e.clock.Since(begun) > maxMoveTime {
-			return nil // The marks remain.
+			if e.clock.Since(begun) > maxMoveTime {
+				return nil // The marks remain.
+			}
 		}
 	}
 	if err := target.SetSlots(ctx, slots, redisnode.SlotNode, to.id); err != nil {
@@ -302,10 +296,10 @@ func (e executor) moveSlots(ctx context.Context, from, to *member, slots redisno
 	return e.waitUntilHeard(ctx, source, slots)
 }
 
-// waitUntilHeard waits until the old owner has heard from the new one that it has the slots, and then removes the old
-// owner's marks. The operator does not announce the new owner to the old one. If it did, the old owner would hear of
-// the slots one by one, conclude that the new owner has given up the rest, and believe any claim for them, however
-// old. Until it has heard, it has no keys and redirects clients to the new owner.
+// waitUntilHeard waits until the new owner has told the old owner that it has the slots. Then it removes the marks of the
+// old owner. The operator does not tell the old owner itself: it would do so slot by slot. Then the old owner would conclude
+// that the new owner has given up the other slots, and would believe any claim for them, however old. Meanwhile the old
+// owner has no keys of the slots, and redirects clients to the new owner.
 func (e executor) waitUntilHeard(ctx context.Context, source Node, slots redisnode.Slots) error {
 	for begun := e.clock.Now(); e.clock.Since(begun) < maxHearingTime; {
 		view, err := source.View(ctx)
@@ -339,9 +333,9 @@ func mark(ctx context.Context, node Node, slots redisnode.Slots, how redisnode.S
 	return node.SetSlots(ctx, slots, how, id)
 }
 
-// copyFunctions copies the functions of one master to a new one, if all masters with slots have the same code. It asks
-// for the code only now: it can be large. A library that no master has any more was deleted meanwhile: it is deleted from the new master,
-// too, unless a user has loaded other code there.
+// copyFunctions copies the functions of one master to a new one, if all masters with slots have the same code. It reads the
+// code only now, since code can be large. If no master has a library any more after the copy, a user has deleted the library
+// meanwhile. Then copyFunctions also deletes it from the new master, unless a user has loaded other code there.
 func (e executor) copyFunctions(ctx context.Context, to, from *member) error {
 	libraries, err := e.node(from).Libraries(ctx)
 	if err != nil {

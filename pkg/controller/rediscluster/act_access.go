@@ -16,11 +16,12 @@ import (
 	"github.com/glassback/glassback/pkg/apis/glassback"
 )
 
-// announce makes the node of a member announce an address. Its own is the default of the node.
+// announce makes the node of a member announce an address. For the address of its Pod, the ports are reset to their defaults.
 func (e executor) announce(ctx context.Context, m *member, a address) error {
 	if a == m.own() {
 		return e.node(m).Announce(ctx, a.IP, 0, 0, 0)
 	}
+	delete(e.sessions.get(e.o.rdc).unusedServices, m.name)
 	return e.node(m).Announce(ctx, a.IP, a.Port, a.TLS, a.Bus)
 }
 
@@ -34,7 +35,7 @@ func (e executor) giveUpAddress(ctx context.Context, m *member, a address) error
 	return e.patchPod(ctx, m, "annotations", map[string]string{AnnotationUnreachable: a.String()})
 }
 
-// patchPod sets labels or annotations, or removes those that are nil, of exactly the observed Pod.
+// patchPod sets labels or annotations of exactly the observed Pod. A nil value removes a label or annotation.
 func (e executor) patchPod(ctx context.Context, m *member, field string, values any) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": m.pod.UID, "resourceVersion": m.pod.ResourceVersion, field: values,
@@ -46,7 +47,7 @@ func (e executor) patchPod(ctx context.Context, m *member, field string, values 
 	if err != nil {
 		return fmt.Errorf("patch Pod %s: %w", m.name, err)
 	}
-	e.written.Record(e.key(), "patch pods", e.podCache, patched)
+	e.written.Record(e.key(), "patch pods", e.pods, patched)
 	return nil
 }
 

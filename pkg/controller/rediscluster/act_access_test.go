@@ -101,7 +101,7 @@ func TestANodeAnnouncesWhereItWasReached(t *testing.T) {
 		"the node answers":     {4, []string{"10.1.0.4 announce 192.0.2.1 30004 0 31004"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := playing(t, see(six(), func(o *observed) { external(v1.ExternalNodePort)(o.rdc) }, onMachine))
+			s := newStage(t, with(six(), func(o *observed) { external(v1.ExternalNodePort)(o.rdc) }, onMachine))
 			switch {
 			case test.there == 6:
 				s.views[machineIP] = &redisnode.View{ID: "other"}
@@ -127,11 +127,18 @@ type portNode struct {
 	Node
 	id    string
 	asked func() // called by View; may be nil
-	err   error
-	slow  time.Duration // how long an answer takes; a connection takes half of it
+	// connected is called by Connect; may be nil.
+	connected func()
+	err       error
+	slow      time.Duration // how long an answer takes; a connection takes half of it
 }
 
-func (p portNode) Connect(ctx context.Context) error { return cmp.Or(p.late(ctx, p.slow/2), p.err) }
+func (p portNode) Connect(ctx context.Context) error {
+	if p.connected != nil {
+		p.connected()
+	}
+	return cmp.Or(p.late(ctx, p.slow/2), p.err)
+}
 
 // late returns an error if an answer after that time would be too late.
 func (p portNode) late(ctx context.Context, after time.Duration) error {
@@ -179,7 +186,7 @@ func TestANodeIsReachedOnEachPort(t *testing.T) {
 		"another node without TLS": {[]alter{openingTLS(transportPlain, false)}, 30003, 0, "30003", "another node answers there"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := see(six(), test.alters...)
+			o := with(six(), test.alters...)
 			m := o.members[3]
 			var asked []string
 			c := &Controller{sessions: &sessions{byKey: map[cache.ObjectName]*session{}, dial: func(_ string, port int, login redisnode.Login) Node {
@@ -218,7 +225,7 @@ func TestThePortWithoutTLSIsReachedBeforeItsUse(t *testing.T) {
 		"both ports, and the spec keeps it": {openingTLS(transportBoth, true), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := see(six(), test.alter, announcing(allSix...))
+			o := with(six(), test.alter, announcing(allSix...))
 			c := &Controller{sessions: &sessions{byKey: map[cache.ObjectName]*session{}, dial: func(_ string, port int, login redisnode.Login) Node {
 				node := portNode{id: idOf(port - 32000)}
 				if port == 30003 {
@@ -236,7 +243,7 @@ func TestThePortWithoutTLSIsReachedBeforeItsUse(t *testing.T) {
 				t.Errorf("demo-3 was not reached: %q", got)
 			}
 			o.members[3].addressMissedFor = silentTooLong + 1
-			if p := o.addressProblem(o.members[3]); test.want && (p == nil || !strings.Contains(p.message, "keep TLS: closed")) {
+			if p := o.addressProblem(o.members[3]); test.want && (p == nil || !strings.Contains(p.Message, "keep TLS: closed")) {
 				t.Errorf("the problem is %v", p)
 			}
 		})
@@ -246,7 +253,7 @@ func TestThePortWithoutTLSIsReachedBeforeItsUse(t *testing.T) {
 // A node that answers late is reached, within the bound of a sync.
 func TestANodeIsReachedOverALongWay(t *testing.T) {
 	for slow, want := range map[time.Duration]bool{reachTimeout + reachTimeout/2: true, viewTimeout + 1: false} {
-		o := see(six(), openingTLS(transportBoth, true), selected(allSix...))
+		o := with(six(), openingTLS(transportBoth, true), selected(allSix...))
 		c := &Controller{sessions: &sessions{byKey: map[cache.ObjectName]*session{}, dial: func(_ string, port int, _ redisnode.Login) Node {
 			return portNode{id: idOf(port - 32000), slow: slow}
 		}}}
@@ -287,7 +294,7 @@ func droppingPort(t *testing.T) int {
 // A port of the bus that drops packets delays a sync by reachTimeout, and the node is not reached there.
 func TestAPortThatDropsPacketsIsNotReached(t *testing.T) {
 	port := droppingPort(t)
-	o := see(six(), opening, selected(allSix...), serviceIs(func(s *corev1.Service) { s.Spec.Ports[1].NodePort = int32(port) }, allSix...),
+	o := with(six(), opening, selected(allSix...), serviceIs(func(s *corev1.Service) { s.Spec.Ports[1].NodePort = int32(port) }, allSix...),
 		podIs(func(p *corev1.Pod) { p.Status.HostIP = "127.0.0.1" }, allSix...))
 	c := &Controller{sessions: &sessions{byKey: map[cache.ObjectName]*session{}, dial: func(ip string, port int, login redisnode.Login) Node {
 		if port < 31000 {
@@ -309,8 +316,8 @@ func TestAPortThatDropsPacketsIsNotReached(t *testing.T) {
 
 // A Service is deleted with its UID, and only if the RedisCluster controls it.
 func TestServicesAreDeletedByTheirUID(t *testing.T) {
-	o := see(six(), served, selected(allSix...))
-	s := playing(t, o)
+	o := with(six(), served, selected(allSix...))
+	s := newStage(t, o)
 	s.addServices()
 	foreign := serviceOf(o.rdc, 7)
 	foreign.Namespace, foreign.OwnerReferences = "default", nil
@@ -339,8 +346,8 @@ func TestServicesAreDeletedByTheirUID(t *testing.T) {
 
 // An address at which the other nodes do not reach a node is in an annotation of its Pod before the node leaves it.
 func TestAnAddressIsGivenUpBeforeTheNodeLeavesIt(t *testing.T) {
-	o := see(six(), opening, announcing(allSix...), missed(3, 0))
-	s := playing(t, o)
+	o := with(six(), opening, announcing(allSix...), missed(3, 0))
+	s := newStage(t, o)
 	s.addServices()
 	s.catchUp()
 	s.steps(3)
@@ -366,7 +373,8 @@ func TestServicesOfAccess(t *testing.T) {
 	external(v1.ExternalLoadBalancer)(rdc)
 	rdc.Spec.Access.Service.Annotations = map[string]string{"a": "b"}
 	rdc.Spec.Access.External.LoadBalancerSourceRanges = []string{"192.0.2.0/24"}
-	clients, node, secure := clientService(rdc), externalService(rdc, 3, 0, nil), externalService(rdc, 3, 6380, nil)
+	clients, node := clientService(rdc), externalService(rdc, 3, keptPorts(rdc, 0, nil))
+	secure := externalService(rdc, 3, keptPorts(rdc, 6380, nil))
 	if len(secure.Spec.Ports) != 3 || *secure.Spec.Ports[2].Port != 6380 || secure.Spec.Ports[2].TargetPort.StrVal != portTLS {
 		t.Errorf("the Service of a node with TLS is %+v", secure)
 	}

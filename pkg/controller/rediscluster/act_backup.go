@@ -33,16 +33,16 @@ func (e executor) changeJob(ctx context.Context, c command) error {
 	return e.startJob(ctx, c.id)
 }
 
-// startJob creates the Job of a backup; with the ID "", one of a restore. An error about a backup is no error of the sync:
-// nothing else depends on it. The status reports it, and a sync after secretEvery tries again. The same is true of a restore that the API
-// server rejects.
+// startJob creates the Job of a backup; with the ID "", one of a restore. It returns no error if it cannot create the Job of a backup,
+// since nothing else depends on this Job: the status reports the error, and a sync after secretEvery retries. The same is true of the Job
+// of a restore if the API server rejects it, it exceeds a quota, or its name is taken.
 func (e executor) startJob(ctx context.Context, id string) error {
 	current, desired := e.sessions.get(e.o.rdc), e.o.desiredJob(id)
 	created, err := e.createJob(ctx, desired)
 	switch {
 	case err == nil:
 		current.jobRejection = ""
-		e.written.Record(e.key(), "create jobs", e.jobCache, created)
+		e.written.Record(e.key(), "create jobs", e.jobs, created)
 	case id != "", isRejected(err), isQuota(err), isTaken(err):
 		current.jobRejection, current.jobRejectedAt = err.Error(), e.clock.Now()
 		klog.FromContext(ctx).Info("Could not create a Job", "job", desired.Name, "reason", current.jobRejection)
@@ -52,7 +52,8 @@ func (e executor) startJob(ctx context.Context, id string) error {
 	return nil
 }
 
-// createJob creates a Job, or returns the one that exists already: the cache is behind. The Pods of a Job mount the password.
+// createJob creates a Job. If the cache is stale and the Job exists already, it returns the existing Job. It calls checkAccount first,
+// since the Pods of a Job mount the password.
 func (e executor) createJob(ctx context.Context, desired *batchv1.Job) (*batchv1.Job, error) {
 	if err := e.checkAccount(ctx); err != nil {
 		return nil, err
@@ -64,9 +65,9 @@ func (e executor) createJob(ctx context.Context, desired *batchv1.Job) (*batchv1
 	return created, err
 }
 
-// desiredJob returns the Job of a backup; with the ID "", the one that restores a backup, or first chooses which.
+// desiredJob returns the Job of a backup. With the ID "", it returns the Job that restores a backup, or the one that first chooses it.
 func (o *observed) desiredJob(id string) *batchv1.Job {
-	a, _ := o.access() // It is only called if all Pods are alike.
+	a, _ := o.access() // A Job is created only while all Pods have the same access.
 	return o.newJob(id, a)
 }
 
@@ -85,7 +86,7 @@ func (o *observed) newJob(id string, a access) *batchv1.Job {
 	return j
 }
 
-// ownJob returns the Job with a name, which exists: the cache is behind. It returns a problemError if the Job is of another owner.
+// ownJob returns the existing Job with a name, which a stale cache does not show. It returns a problemError if another owner has the Job.
 func (e executor) ownJob(ctx context.Context, name string) (*batchv1.Job, error) {
 	existing, err := e.jobClient().Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
@@ -97,14 +98,14 @@ func (e executor) ownJob(ctx context.Context, name string) (*batchv1.Job, error)
 	return existing, nil
 }
 
-// isTaken returns whether an error says that an object of another owner has a name.
+// isTaken returns whether an error says that an object of another owner already has the name.
 func isTaken(err error) bool {
 	known, ok := errors.AsType[problemError](err)
-	return ok && known.reason == reasonConflict
+	return ok && known.Reason == reasonConflict
 }
 
-// deleteJob deletes exactly the observed Job, and its Pods. One that did not start may have started since: it asks again. An error is no
-// error of the sync, as in startJob.
+// deleteJob deletes exactly the observed Job, and its Pods. A Job that had not started may have started since, so deleteJob checks this
+// again. An error does not fail the sync: the status reports it.
 func (e executor) deleteJob(ctx context.Context, name string) {
 	for _, j := range e.o.jobs {
 		if j.Name != name {
@@ -130,11 +131,11 @@ func (e executor) deleteJob(ctx context.Context, name string) {
 			continue
 		}
 		gone := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: e.o.rdc.Namespace, UID: j.UID}}
-		e.written.RecordDelete(e.key(), "delete jobs", e.jobCache, gone)
+		e.written.RecordDelete(e.key(), "delete jobs", e.jobs, gone)
 	}
 }
 
-// hasStarted returns whether the container of a Job that is deleted for not starting has started meanwhile.
+// hasStarted returns whether the container of an outdated Job, which did not run when it was observed, has started meanwhile.
 func (e executor) hasStarted(ctx context.Context, j *job) (bool, error) {
 	if !j.Outdated || !e.o.needsJob(j) {
 		return false, nil
@@ -144,7 +145,7 @@ func (e executor) hasStarted(ctx context.Context, j *job) (bool, error) {
 	return why == "", err
 }
 
-// reportJobs sends an event for each result of a Job that a status has and the one before had not.
+// reportJobs sends an event for each result of a Job that is in the new status and was not in the previous one.
 func (c *Controller) reportJobs(before, after *v1.RedisCluster) {
 	var had, has v1.BackupStatus
 	if before.Status.Backup != nil {

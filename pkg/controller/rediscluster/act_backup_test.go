@@ -114,7 +114,7 @@ func backedUpHourly(rdc *v1.RedisCluster) {
 }
 
 func TestSyncMakesBackups(t *testing.T) {
-	s := playing(t, sixStored()).settle()
+	s := newStage(t, sixStored()).settle()
 	s.withUIDs()
 	s.edit(backedUpHourly)
 	wantWrites(t, s.stepTo(at(13, 55)), statusWrite)
@@ -149,7 +149,7 @@ func TestSyncMakesBackups(t *testing.T) {
 		"Warning BackupFailed The backup 20260109T150000Z failed: the slots 0-5460 have no owner",
 		"Normal BackedUp Made the backup 20260109T160000Z with 0 keys",
 	}
-	if events := s.happened(); !slices.Equal(events, want) {
+	if events := s.takeEvents(); !slices.Equal(events, want) {
 		t.Errorf("events %q, want %q", events, want)
 	}
 	s.edit(func(rdc *v1.RedisCluster) { rdc.Spec.Backup = nil })
@@ -190,16 +190,15 @@ func (s *stage) mortal(dieBefore int) *mortal {
 func (m *mortal) sync() {
 	m.t.Helper()
 	defer m.catchUp()
-	defer func() {
-		if dead := recover(); dead != nil {
-			if _, ok := dead.(killed); !ok {
-				panic(dead)
-			}
-			m.connect()
+	var dead bool
+	func() {
+		defer died(&dead)
+		if _, _, err := m.stage.sync(); err != nil {
+			m.t.Fatal(err)
 		}
 	}()
-	if _, _, err := m.stage.sync(); err != nil {
-		m.t.Fatal(err)
+	if dead {
+		m.connect()
 	}
 }
 
@@ -213,7 +212,7 @@ func TestSyncMakesBackupsAfterEachCrash(t *testing.T) {
 		events  int
 	}
 	play := func(t *testing.T, dieBefore int) (end, int) {
-		s := playing(t, sixStored()).settle()
+		s := newStage(t, sixStored()).settle()
 		s.withUIDs()
 		s.edit(backedUpHourly)
 		result := end{}
@@ -233,7 +232,7 @@ func TestSyncMakesBackupsAfterEachCrash(t *testing.T) {
 		}
 		result.status = s.rdc().Status.Backup
 		result.status.LastSuccessfulTime, result.status.ScheduledSince = nil, nil // A crash delays them.
-		result.events = len(s.happened())
+		result.events = len(s.takeEvents())
 		result.created = m.created
 		return result, m.writes
 	}
@@ -253,7 +252,7 @@ func TestSyncMakesBackupsAfterEachCrash(t *testing.T) {
 // TestEachChangeOfBackupNowMakesAJob has values return. It kills the controller before its nth write, for each n.
 func TestEachChangeOfBackupNowMakesAJob(t *testing.T) {
 	play := func(t *testing.T, dieBefore int) ([]string, int, *v1.BackupStatus) {
-		s := playing(t, sixStored()).settle()
+		s := newStage(t, sixStored()).settle()
 		s.withUIDs()
 		s.edit(func(rdc *v1.RedisCluster) { rdc.Spec.Backup = &v1.Backup{BackupStore: inClaim()} })
 		m := s.mortal(dieBefore)
@@ -302,7 +301,7 @@ func TestSyncReportsAJobThatIsRejected(t *testing.T) {
 		}, "not of this RedisCluster"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			s := playing(t, sixStored()).settle()
+			s := newStage(t, sixStored()).settle()
 			s.edit(backedUpHourly)
 			s.stepTo(at(13, 55))
 			test.given(s)
@@ -344,6 +343,12 @@ func TestSyncReplacesAJobThatDoesNotStart(t *testing.T) {
 		"another Secret for the image": {func(rdc *v1.RedisCluster) {
 			rdc.Spec.PodTemplate = &v1.PodTemplate{ImagePullSecrets: []corev1.LocalObjectReference{{Name: "registry"}}}
 		}, func(*stage) {}, []string{"delete jobs " + name, "create jobs " + name}},
+		"another Secret of the password": {func(*v1.RedisCluster) {}, func(s *stage) {
+			s.editPods(mountsPassword("auth", 6))
+		}, []string{"delete jobs " + name, "create jobs " + name}},
+		"another Secret of the password, and one Pod is not replaced yet": {func(*v1.RedisCluster) {}, func(s *stage) {
+			s.editPods(mountsPassword("auth", 5))
+		}, nil},
 		"another schedule": {func(rdc *v1.RedisCluster) { rdc.Spec.Backup.Schedule = "30 * * * *" }, func(*stage) {}, nil},
 		"another claim, while the Pod runs": {otherClaim, func(s *stage) {
 			s.editJob(func(j *batchv1.Job) { j.Status.Ready = ptr.To[int32](1) })
@@ -372,7 +377,7 @@ func TestSyncReplacesAJobThatDoesNotStart(t *testing.T) {
 		"the operator has no image": {otherClaim, func(s *stage) { s.controller.backupImage = "" }, nil},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			s := playing(t, sixStored()).settle()
+			s := newStage(t, sixStored()).settle()
 			s.withUIDs()
 			s.edit(backedUpHourly)
 			s.stepTo(at(13, 55))
@@ -395,6 +400,33 @@ func TestSyncReplacesAJobThatDoesNotStart(t *testing.T) {
 	}
 }
 
+// mountsPassword makes the first Pods mount a password.
+func mountsPassword(secret string, pods int) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		if pods--; pods >= 0 {
+			p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: volumeAuth, VolumeSource: corev1.VolumeSource{
+				Secret: &corev1.SecretVolumeSource{SecretName: secret, Items: []corev1.KeyToPath{{Key: "password", Path: "password"}}},
+			}})
+		}
+	}
+}
+
+// editPods changes each Pod.
+func (s *stage) editPods(change func(*corev1.Pod)) {
+	s.t.Helper()
+	resource := corev1.SchemeGroupVersion.WithResource("pods")
+	list, err := s.kube.Tracker().List(resource, corev1.SchemeGroupVersion.WithKind("Pod"), "default")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, p := range list.(*corev1.PodList).Items {
+		change(&p)
+		if err := s.kube.Tracker().Update(resource, &p, "default"); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
 // halfRunning returns the Pod of a Job whose container runs, while the image of another container cannot be pulled.
 func halfRunning(j *batchv1.Job) *corev1.Pod {
 	return &corev1.Pod{
@@ -411,7 +443,7 @@ func halfRunning(j *batchv1.Job) *corev1.Pod {
 
 // The API server keeps no lastBackupNow, as with a CRD of an earlier version: the Jobs have the value, also those by the schedule.
 func TestOneBackupNowWithoutLastBackupNow(t *testing.T) {
-	s := playing(t, sixStored()).settle()
+	s := newStage(t, sixStored()).settle()
 	s.withUIDs()
 	s.client.PrependReactor("update", "redisclusters", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		if rdc := a.(clienttesting.UpdateAction).GetObject().(*v1.RedisCluster); rdc.Status.Backup != nil {
@@ -424,8 +456,9 @@ func TestOneBackupNowWithoutLastBackupNow(t *testing.T) {
 		rdc.Annotations = map[string]string{v1.AnnotationBackupNow: "1"}
 	})
 	var made []string
+	writes := 0
 	for minute := range 130 {
-		s.stepTo(metav1.NewTime(at(13, 55).Add(time.Duration(minute)*time.Minute + time.Second)))
+		writes += len(s.stepTo(metav1.NewTime(at(13, 55).Add(time.Duration(minute)*time.Minute + time.Second))))
 		for _, j := range s.jobs() {
 			if endOf(&j) == nil {
 				made = append(made, j.Name+" "+j.Annotations[v1.AnnotationBackupNow])
@@ -435,14 +468,14 @@ func TestOneBackupNowWithoutLastBackupNow(t *testing.T) {
 	}
 	want := []string{"demo-backup-20260109t135501z 1", "demo-backup-20260109t140000z 1", "demo-backup-20260109t150000z 1",
 		"demo-backup-20260109t160000z 1"}
-	if !slices.Equal(made, want) {
-		t.Errorf("the Jobs %q, want %q", made, want)
+	if !slices.Equal(made, want) || writes > 5*len(want) {
+		t.Errorf("%d writes, and the Jobs %q, want %q", writes, made, want)
 	}
 }
 
 // A deletion has a conflict, then an error although it takes effect. The status does not report an error of a Job that is gone.
 func TestSyncDeletesTheObservedJob(t *testing.T) {
-	s := playing(t, sixStored()).settle()
+	s := newStage(t, sixStored()).settle()
 	s.withUIDs()
 	s.edit(backedUpHourly)
 	s.stepTo(at(13, 55))
@@ -485,7 +518,7 @@ func TestSyncDeletesTheObservedJob(t *testing.T) {
 
 // A Job that the cache does not show yet is not created twice, and is no conflict.
 func TestSyncFindsItsOwnJob(t *testing.T) {
-	s := playing(t, sixStored()).settle()
+	s := newStage(t, sixStored()).settle()
 	s.edit(backedUpHourly)
 	s.stepTo(at(13, 55))
 	s.stepTo(at(14, 0))
@@ -507,7 +540,7 @@ func TestSyncFindsItsOwnJob(t *testing.T) {
 func TestSyncRestoresABackup(t *testing.T) {
 	o := sixStored()
 	restoring(o)
-	s := playing(t, o)
+	s := newStage(t, o)
 	s.withUIDs()
 	var writes []string
 	for range 3 {
@@ -566,7 +599,7 @@ func TestSyncRestoresABackup(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantWrites(t, s.stepTo(at(14, 1)))
-	events := s.happened()
+	events := s.takeEvents()
 	for _, want := range []string{
 		"Normal Restored Restored the backup 20260108T130000Z with 30 keys; 1 of them existed, and 2 had expired",
 		"Warning RestoreWarning the library f was kept",
@@ -579,7 +612,7 @@ func TestSyncRestoresABackup(t *testing.T) {
 
 // Of a Job without Pods, the condition has the cause. A message that is too long is cut.
 func TestTheResultOfAJob(t *testing.T) {
-	s := playing(t, sixStored()).settle()
+	s := newStage(t, sixStored()).settle()
 	rdc := s.rdc()
 	j := backupJob(defaulted(rdc, backedUpHourly), dueID, testImage, access{})
 	j.UID = "job"
@@ -589,8 +622,9 @@ func TestTheResultOfAJob(t *testing.T) {
 		return &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "default", Labels: j.Spec.Template.Labels, OwnerReferences: []metav1.OwnerReference{
 				*metav1.NewControllerRef(controller, batchv1.SchemeGroupVersion.WithKind("Job"))}},
+			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: containerJob, Image: "registry/glassback:v0"}}},
 			Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{
-				{Name: containerJob, State: corev1.ContainerState{Terminated: &state}}}},
+				{Name: containerJob, Image: "sha256:1", State: corev1.ContainerState{Terminated: &state}}}},
 		}
 	}
 	failed := &batchv1.JobCondition{Type: batchv1.JobFailed, Reason: "DeadlineExceeded", Message: "Job was active too long"}
@@ -603,6 +637,15 @@ func TestTheResultOfAJob(t *testing.T) {
 		"there is no Pod": {nil, failed, jobResult{Message: "DeadlineExceeded: Job was active too long"}},
 		"its Pod has a message": {
 			ofJob("job", corev1.ContainerStateTerminated{ExitCode: 1, Message: "no\n disk\n"}), failed, jobResult{Message: "no disk"},
+		},
+		"its image is older than the operator": {
+			ofJob("job", corev1.ContainerStateTerminated{ExitCode: 2, Message: "glassback: unknown flag: --choose\n"}), failed,
+			jobResult{Message: "The image registry/glassback:v0 does not know the command line of the operator: set --backup-image to the image " +
+				"of the operator's version. Its answer is: glassback: unknown flag: --choose"},
+		},
+		"it has a panic": {
+			ofJob("job", corev1.ContainerStateTerminated{ExitCode: 2, Message: "panic: x\n\ngoroutine 1"}), failed,
+			jobResult{Message: "panic: x goroutine 1"},
 		},
 		"its Pod has a reason": {
 			ofJob("job", corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled"}), failed,
@@ -658,7 +701,7 @@ func TestSyncRestoresABackupAfterEachCrash(t *testing.T) {
 	play := func(t *testing.T, dieBefore int) (created []string, writes int, status *v1.RestoreStatus, ready string) {
 		o := sixStored()
 		restoring(o)
-		s := playing(t, o)
+		s := newStage(t, o)
 		s.withUIDs()
 		m := s.mortal(dieBefore)
 		for second := range 20 {
@@ -697,7 +740,7 @@ func TestSyncRestoresABackupAfterEachCrash(t *testing.T) {
 func TestADeletionThatFailsHoldsNoRestore(t *testing.T) {
 	o := sixStored()
 	restoring(o)
-	s := playing(t, o)
+	s := newStage(t, o)
 	s.withUIDs()
 	s.kube.PrependReactor("delete", "jobs", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, errors.New("connection refused")
@@ -721,7 +764,7 @@ func TestADeletionThatFailsHoldsNoRestore(t *testing.T) {
 func TestSyncContinuesWithoutBackups(t *testing.T) {
 	for _, verb := range []string{"create jobs", "delete jobs", "list pods"} {
 		t.Run(verb, func(t *testing.T) {
-			s := playing(t, sixStored()).settle()
+			s := newStage(t, sixStored()).settle()
 			s.withUIDs()
 			s.edit(backedUpHourly)
 			s.stepTo(at(13, 55))

@@ -5,29 +5,24 @@ package rediscluster
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/glassback/glassback/pkg/apis/glassback"
 	"github.com/glassback/glassback/pkg/redisnode"
 )
 
-// answer is what a node said to CONFIG GET. It holds until the server starts again, or other directives matter.
+// answer is what a node answered to CONFIG GET. It is valid until the server restarts, or the node should have other directives.
 type answer struct {
 	runID, names string
 	values       map[string]string // nil if the node has no command CONFIG
 }
 
-// knows returns whether the answer is about these directives of this run of the server.
-func (a answer) knows(m *member) bool {
+// isValid returns whether the answer is about these directives of this run of the server.
+func (a answer) isValid(m *member) bool {
 	return a.runID == m.view.RunID && a.names == directiveNames(m.wanted)
 }
 
@@ -35,13 +30,13 @@ func directiveNames(wanted map[string]string) string {
 	return strings.Join(slices.Sorted(maps.Keys(wanted)), " ")
 }
 
-// askDirectives sets what the node of a member says about the directives that matter. It asks only if the last answer does not
-// have that: a settled cluster has no request for it.
+// askDirectives sets the present values of the directives that the node of a member should have. It asks the node only if the
+// last answer is no longer valid: a settled cluster needs no request.
 func (m *member) askDirectives(ctx context.Context, node Node, last answer) {
 	if len(m.wanted) == 0 || m.view == nil {
 		return
 	}
-	if last.knows(m) {
+	if last.isValid(m) {
 		m.directives = last.values
 		return
 	}
@@ -56,7 +51,8 @@ func (m *member) askDirectives(ctx context.Context, node Node, last answer) {
 	}
 }
 
-// recordDirectives remembers the answers of all nodes that were asked, and forgets those of others.
+// recordDirectives remembers the last answer of each node, and forgets the answers of Pods that are gone. It also forgets the
+// rejections by images that no Pod has any more, and copies the rules into o.
 func (s *session) recordDirectives(o *observed) {
 	now := map[types.UID]answer{}
 	for _, m := range o.members {
@@ -82,17 +78,22 @@ func (s *session) recordDirectives(o *observed) {
 	o.rules = s.rules.clone()
 }
 
-// setDirectives sets directives in a running node. It first tries the present value: if the node refuses that, the directive
-// cannot be set while a node runs, and the Pod has to be replaced. If it refuses only the new value, that is wrong. A directive
-// without a present value is one that the node does not know.
+// setDirectives sets directives in a running node. It first sets the present value. If the node refuses the present value, the
+// directive cannot be set while the node runs, and the Pod has to be replaced. If the node refuses only the new value, the new
+// value is invalid. If a directive has no present value, the node does not know the directive. It asks the node for the present values:
+// since the last answer, a client may have set others, or this function may have failed half-way.
 func (e executor) setDirectives(ctx context.Context, m *member, names []string) error {
 	rules, node := &e.sessions.get(e.o.rdc).rules, e.node(m)
+	values, err := node.Directives(ctx, names)
+	if err != nil {
+		return err
+	}
 	var settable []string
 	for _, name := range names {
 		if _, ok := rules.rejections[name]; ok || rules.isFixed(m, name) {
-			continue // Another node has said so a moment ago.
+			continue // Another node has refused it a moment ago.
 		}
-		present, known := m.directives[name]
+		present, known := values[name]
 		if !known {
 			present = m.wanted[name]
 		}
@@ -101,7 +102,7 @@ func (e executor) setDirectives(ctx context.Context, m *member, names []string) 
 		case refused != nil && known:
 			rules.fixed[[2]string{m.image(), name}] = true
 		case refused != nil:
-			e.recordRefusal(m, name, refused.Reason)
+			e.recordRefusal(m, name, refused.Reason, nil)
 		case err != nil:
 			return err
 		default:
@@ -114,12 +115,16 @@ func (e executor) setDirectives(ctx context.Context, m *member, names []string) 
 	for _, name := range settable {
 		err := node.SetDirective(ctx, name, m.wanted[name])
 		if refused := refusedDirective(err); refused != nil {
-			e.recordRefusal(m, name, refused.Reason)
+			var kept *string
+			if present, known := values[name]; known {
+				kept = &present
+			}
+			e.recordRefusal(m, name, refused.Reason, kept)
 		} else if err != nil {
 			return err
 		}
 	}
-	return e.readBack(ctx, m)
+	return e.readBack(ctx, m, settable)
 }
 
 // refusedDirective returns the error as a RefusedDirectiveError, or nil.
@@ -128,64 +133,47 @@ func refusedDirective(err error) *redisnode.RefusedDirectiveError {
 	return refused
 }
 
-// recordRefusal remembers that a node does not take the wanted value of a directive.
-func (e executor) recordRefusal(m *member, name, reason string) {
+// recordRefusal remembers that a node refused the wanted value of a directive. The node keeps the present value, which is nil if the node
+// does not know the directive.
+func (e executor) recordRefusal(m *member, name, reason string, present *string) {
 	rules, image := &e.sessions.get(e.o.rdc).rules, m.image()
 	value, inSpec := e.o.rdc.Spec.Config[name]
-	present, known := m.directives[name]
 	_, started := m.config[name]
+	_, ofHostnames := hostnameDefaults[name]
 	switch {
-	case image != e.o.rdc.Spec.Image: // The next image may take it.
+	case image != e.o.rdc.Spec.Image, ofHostnames && present != nil: // The next image may accept the value, or this one another hostname.
 		rules.refused[[3]string{image, name, m.wanted[name]}] = true
-	case !inSpec, !known && started: // A new Pod has the default, or a directive of which only its redis.conf can tell.
+	case !inSpec, present == nil && started: // A new Pod starts with the default, or with a directive that CONFIG GET does not show.
 		rules.fixed[[2]string{image, name}] = true
 	default:
-		r := rejection{value: value, image: image, pod: m.name, reason: reason}
-		if known {
-			r.kept = &present
-		}
-		rules.rejections[name] = r
+		rules.rejections[name] = rejection{value: value, image: image, pod: m.name, reason: reason, kept: present}
 	}
 }
 
-// readBack asks a node for the directives again, and remembers how it writes the values that it was given.
-func (e executor) readBack(ctx context.Context, m *member) error {
+// readBack asks a node for the directives again. For the directives in names, it remembers how the node writes the values that
+// were set.
+func (e executor) readBack(ctx context.Context, m *member, names []string) error {
 	values, err := e.node(m).Directives(ctx, slices.Sorted(maps.Keys(m.wanted)))
 	if err != nil {
 		return err
 	}
 	s := e.sessions.get(e.o.rdc)
 	s.asked[m.pod.UID] = answer{m.view.RunID, directiveNames(m.wanted), values}
-	for name, value := range m.wanted {
+	for _, name := range names {
 		_, rejected := s.rules.rejections[name]
 		if !rejected && !s.rules.isFixed(m, name) {
-			s.rules.written[[2]string{name, value}] = values[name]
+			s.rules.written[[2]string{name, m.wanted[name]}] = values[name]
 		}
 	}
 	return nil
 }
 
-// recordSetDirectives writes to the Pod which directives are about to be set, and the values to which they return.
+// recordSetDirectives writes AnnotationDirectives to the Pod, before directives are set for the first time: their names, and the
+// values to which they return.
 func (e executor) recordSetDirectives(ctx context.Context, m *member, names []string) error {
 	set := m.withDirectives(names)
 	if len(set) == len(m.set) {
 		return nil
 	}
-	patched, err := e.patchDirectives(ctx, m.pod, set)
-	if err != nil {
-		return fmt.Errorf("patch Pod %s: %w", m.name, err)
-	}
-	e.written.Record(e.key(), "patch pods", e.podCache, patched)
-	return nil
-}
-
-// patchDirectives sets AnnotationDirectives of exactly the observed Pod.
-func (e executor) patchDirectives(ctx context.Context, pod *corev1.Pod, set map[string]*string) (*corev1.Pod, error) {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": pod.UID, "resourceVersion": pod.ResourceVersion, "annotations": map[string]string{AnnotationDirectives: directivesText(set)},
-	}})
-	if err != nil {
-		return nil, err
-	}
-	return e.podClient().Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: glassback.Name})
+	return e.patchPod(ctx, m, "annotations", map[string]string{AnnotationDirectives: directivesText(set)})
 }

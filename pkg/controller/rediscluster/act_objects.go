@@ -24,9 +24,6 @@ import (
 	networkingv1ac "k8s.io/client-go/applyconfigurations/networking/v1"
 	policyv1ac "k8s.io/client-go/applyconfigurations/policy/v1"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
-	typednetworkingv1 "k8s.io/client-go/kubernetes/typed/networking/v1"
-	typedpolicyv1 "k8s.io/client-go/kubernetes/typed/policy/v1"
-	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 
@@ -36,16 +33,15 @@ import (
 	"github.com/glassback/glassback/pkg/loop"
 )
 
-// applied are the kinds of children that the controller keeps by server-side apply: all but Pods and claims.
+// applied are the kinds of children that the controller keeps by server-side apply: all but Pods, claims, Jobs and Secrets.
 type applied struct {
 	owners         *child.Owners
 	services       *child.Kind[*corev1.Service, *corev1ac.ServiceApplyConfiguration]
 	budgets        *child.Kind[*policyv1.PodDisruptionBudget, *policyv1ac.PodDisruptionBudgetApplyConfiguration]
 	policies       *child.Kind[*networkingv1.NetworkPolicy, *networkingv1ac.NetworkPolicyApplyConfiguration]
 	configurations *child.Kind[*corev1.ConfigMap, *corev1ac.ConfigMapApplyConfiguration]
-	configMaps     corelisters.ConfigMapLister
-	serviceLister  corelisters.ServiceLister
-	serviceCache   cache.Store
+	configMapCache cache.Indexer
+	serviceCache   cache.Indexer
 
 	operatorNamespace string
 }
@@ -55,18 +51,14 @@ func newApplied(config Config, written *loop.Written) applied {
 	return applied{
 		owners: owners,
 		services: child.New(owners, "Service", "services", config.Services.Informer().GetStore(),
-			func(ns string) typedcorev1.ServiceInterface { return config.Kube.CoreV1().Services(ns) }, corev1ac.ExtractService),
+			config.Kube.CoreV1().Services, corev1ac.ExtractService),
 		budgets: child.New(owners, "PodDisruptionBudget", "poddisruptionbudgets.policy", config.Budgets.Informer().GetStore(),
-			func(ns string) typedpolicyv1.PodDisruptionBudgetInterface {
-				return config.Kube.PolicyV1().PodDisruptionBudgets(ns)
-			}, policyv1ac.ExtractPodDisruptionBudget),
+			config.Kube.PolicyV1().PodDisruptionBudgets, policyv1ac.ExtractPodDisruptionBudget),
 		policies: child.New(owners, "NetworkPolicy", "networkpolicies.networking.k8s.io", config.Policies.Informer().GetStore(),
-			func(ns string) typednetworkingv1.NetworkPolicyInterface {
-				return config.Kube.NetworkingV1().NetworkPolicies(ns)
-			}, networkingv1ac.ExtractNetworkPolicy),
+			config.Kube.NetworkingV1().NetworkPolicies, networkingv1ac.ExtractNetworkPolicy),
 		configurations: child.New(owners, "ConfigMap", "configmaps", config.ConfigMaps.Informer().GetStore(),
-			func(ns string) typedcorev1.ConfigMapInterface { return config.Kube.CoreV1().ConfigMaps(ns) }, corev1ac.ExtractConfigMap),
-		configMaps: config.ConfigMaps.Lister(), serviceLister: config.Services.Lister(), serviceCache: config.Services.Informer().GetStore(),
+			config.Kube.CoreV1().ConfigMaps, corev1ac.ExtractConfigMap),
+		configMapCache: config.ConfigMaps.Informer().GetIndexer(), serviceCache: config.Services.Informer().GetIndexer(),
 		operatorNamespace: config.OperatorNamespace,
 	}
 }
@@ -84,7 +76,7 @@ func (c *Controller) applyChildren(ctx context.Context, rdc *v1.RedisCluster) (o
 	return carryOut(changes, func(change child.Change) (child.Outcome, error) { return change.Do(ctx) })
 }
 
-// changes returns the changes of the children.
+// changes returns the changes of the children to their desired fields, and the deletions of ConfigMaps whose revision no Pod has.
 func (c *Controller) changes(o *observed) ([]child.Change, error) {
 	rdc := o.rdc
 	name := configurationName(rdc)
@@ -101,7 +93,7 @@ func (c *Controller) changes(o *observed) ([]child.Change, error) {
 		c.configurations.Reconcile(rdc, name, observedConfiguration, false, createOnly(configuration(rdc))),
 	}
 	changes = append(changes, c.accessChanges(o)...)
-	existing, err := c.configMaps.ConfigMaps(rdc.Namespace).List(klabels.SelectorFromSet(selector(rdc)))
+	existing, err := objectsOf[*corev1.ConfigMap](c.configMapCache, rdc)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +115,7 @@ func carryOut(changes []child.Change, do func(child.Change) (child.Outcome, erro
 		out.wrote = out.wrote || done.Wrote
 		out.wait = loop.Soonest(out.wait, done.Wait)
 		if done.Problem != nil {
-			out.problems = append(out.problems, problem{done.Problem.Reason, done.Problem.Message})
+			out.problems = append(out.problems, problem(*done.Problem))
 		}
 		errs = append(errs, err)
 	}
@@ -153,7 +145,7 @@ func (e executor) createClaim(ctx context.Context, m *member) error {
 	if err != nil {
 		return nameTaken(err, "PersistentVolumeClaim "+claimName(e.o.rdc, m.ordinal))
 	}
-	e.written.Record(e.key(), "create persistentvolumeclaims", e.claimCache, created)
+	e.written.Record(e.key(), "create persistentvolumeclaims", e.claims, created)
 	return nil
 }
 
@@ -168,22 +160,22 @@ func (e executor) createPod(ctx context.Context, m *member) error {
 	case err != nil:
 		return nameTaken(err, "Pod "+m.name)
 	}
-	e.written.Record(e.key(), "create pods", e.podCache, created)
+	e.written.Record(e.key(), "create pods", e.pods, created)
 	return nil
 }
 
-// isRejected returns whether the API server does not accept an object as it is.
+// isRejected returns whether the API server rejects an object, and not because a quota is exceeded.
 func isRejected(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || (apierrors.IsForbidden(err) && !isQuota(err))
 }
 
-// isQuota returns whether a quota is exceeded. In a dry run, that says little: the present Pod takes its part of the quota.
+// isQuota returns whether a quota is exceeded. In a dry run, this proves little: the present Pod still counts for the quota.
 func isQuota(err error) bool {
 	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota")
 }
 
-// nameTaken returns a problemError if err says that the object exists: the caches are behind, or the object does not
-// have the label of this RedisCluster, so that they do not show it. Otherwise it returns err.
+// nameTaken returns a problemError if err says that the object exists. Then the caches are stale, or they do not show the
+// object because it lacks the label of this RedisCluster. Otherwise nameTaken returns err.
 func nameTaken(err error, object string) error {
 	if !apierrors.IsAlreadyExists(err) {
 		return err
@@ -206,7 +198,7 @@ func (e executor) growClaim(ctx context.Context, m *member) error {
 	if err != nil {
 		return err
 	}
-	e.written.Record(e.key(), "patch persistentvolumeclaims", e.claimCache, grown)
+	e.written.Record(e.key(), "patch persistentvolumeclaims", e.claims, grown)
 	return nil
 }
 
@@ -219,12 +211,12 @@ func (e executor) deleteClaim(ctx context.Context, m *member) error {
 	if err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}
-	e.written.RecordDelete(e.key(), "delete persistentvolumeclaims", e.claimCache, m.claim)
+	e.written.RecordDelete(e.key(), "delete persistentvolumeclaims", e.claims, m.claim)
 	return nil
 }
 
-// deletePod deletes exactly the observed Pod. A Pod that is not ready must not have changed since: if it has become
-// ready, the PodDisruptionBudget counts on it.
+// deletePod deletes exactly the observed Pod. If the Pod was not ready, it must be unchanged since: a Pod that has become
+// ready counts for the PodDisruptionBudget.
 func (e executor) deletePod(ctx context.Context, m *member) error {
 	preconditions := &metav1.Preconditions{UID: ptr.To(m.pod.UID)}
 	if !isReady(m.pod) {
@@ -240,13 +232,13 @@ func (e executor) deletePod(ctx context.Context, m *member) error {
 
 // recordDeletedPod records the write that deleted a Pod, and sends an event.
 func (e executor) recordDeletedPod(m *member, verb string) {
-	e.written.RecordDelete(e.key(), verb, e.podCache, m.pod)
+	e.written.RecordDelete(e.key(), verb, e.pods, m.pod)
 	e.recorder.Eventf(e.o.rdc, corev1.EventTypeNormal, "PodDeleted", "Deleted Pod %s: %s", m.name, e.purpose())
 }
 
-// evictPod makes the API server evict exactly the observed Pod. It returns an evictionRefusedError if the
-// PodDisruptionBudget does not allow that now, and a problemError if two of them select the Pod. If an eviction of this Pod was allowed
-// and did not complete, evictPod deletes the Pod.
+// evictPod makes the API server evict exactly the observed Pod. It returns an evictionRefusedError if the PodDisruptionBudget does not
+// allow the eviction now, and a problemError if several PodDisruptionBudgets select the Pod. If an earlier eviction of this Pod was
+// allowed and did not complete, evictPod deletes the Pod.
 func (e executor) evictPod(ctx context.Context, m *member) error {
 	err := e.evict(ctx, m.pod)
 	cause, ofBudget := apierrors.StatusCause(err, policyv1.DisruptionBudgetCause)
@@ -254,8 +246,8 @@ func (e executor) evictPod(ctx context.Context, m *member) error {
 	case ofBudget && e.evictionAllowed(ctx, m.pod):
 		return e.deletePod(ctx, m)
 	case ofBudget:
-		// The next sync reports the first refusal, so it comes soon. After that, the watch shows when the
-		// budget has changed.
+		// After the first refusal, the next sync follows soon, to report it. After later ones, a watch event starts the
+		// next sync when the budget changes.
 		wait := poll
 		if e.o.evictionRefused == "" {
 			wait = brief
@@ -284,13 +276,13 @@ func (e executor) evict(ctx context.Context, pod *corev1.Pod) error {
 		}).Do(ctx).Error()
 }
 
-// maxAllowed is for how long an eviction that was allowed can be completed. The PodDisruptionBudget counts the Pod as gone for 20 seconds
-// longer: see DeletionTimeout in pkg/controller/disruption of Kubernetes.
+// maxAllowed is how long the operator may take to complete an eviction that was allowed. The PodDisruptionBudget counts the Pod as gone
+// for 20 seconds longer: see DeletionTimeout in pkg/controller/disruption of Kubernetes.
 const maxAllowed = 100 * time.Second
 
 // evictionAllowed returns whether the PodDisruptionBudget has allowed an eviction of exactly this Pod, and still counts the Pod as gone.
-// The API server writes that to the budget, and then deletes the Pod: not if the client has ended in between. Until the budget forgets
-// the Pod, it allows no eviction, not even of this Pod.
+// The API server writes the Pod to the status of the budget, and then deletes the Pod. If the client stops in between, the Pod is not
+// deleted. Until the status no longer lists the Pod, the budget allows no eviction, not even of this Pod.
 func (e executor) evictionAllowed(ctx context.Context, pod *corev1.Pod) bool {
 	live, err := e.kube.PolicyV1().PodDisruptionBudgets(pod.Namespace).Get(ctx, e.o.rdc.Name, metav1.GetOptions{})
 	if err != nil || !metav1.IsControlledBy(live, e.o.rdc) {
@@ -300,8 +292,8 @@ func (e executor) evictionAllowed(ctx context.Context, pod *corev1.Pod) bool {
 	return ok && at.After(pod.CreationTimestamp.Time) && e.clock.Since(at.Time) < maxAllowed
 }
 
-// isInternal returns whether the API server answered with an internal error: it gives no better reason if two budgets
-// select a Pod.
+// isInternal returns whether the API server answered with an internal error. It answers an eviction in this way if several
+// budgets select the Pod.
 func isInternal(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && status.Status().Code == http.StatusInternalServerError
@@ -343,7 +335,7 @@ func (e evictionRefusedError) Error() string { return e.message }
 // problemError is an error that has a reason for the conditions.
 type problemError problem
 
-func (e problemError) Error() string { return e.message }
+func (e problemError) Error() string { return e.Message }
 
 // problemOf returns an error of commands as a problem.
 func problemOf(err error) *problem {

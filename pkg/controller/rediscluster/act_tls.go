@@ -5,10 +5,7 @@ package rediscluster
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
-	"sync"
 )
 
 // recordTLS writes the transport to exactly the observed Pod. Its node does not switch yet.
@@ -23,8 +20,8 @@ func (e executor) recordTLS(ctx context.Context, m *member, transport string) er
 // noFailover is the directive that keeps replicas from being elected.
 const noFailover = "cluster-replica-no-failover"
 
-// switchTLS makes the named nodes use what their annotations say, all at once. First it keeps all replicas from being elected, if the nodes
-// use another protocol among themselves then.
+// switchTLS makes the named nodes follow the annotations of their Pods, all at once. If this changes the protocol among the nodes,
+// switchTLS first keeps all replicas from being elected.
 func (e executor) switchTLS(ctx context.Context, names []string) error {
 	tls := e.o.membersWhere((*member).knowsTransport)
 	named := slices.DeleteFunc(slices.Clone(tls), func(m *member) bool { return !slices.Contains(names, m.name) })
@@ -47,7 +44,7 @@ func (e executor) switchTLS(ctx context.Context, names []string) error {
 	})
 }
 
-// changesBus returns whether the node uses another protocol with the other nodes after a switch to the transport of its Pod.
+// changesBus returns whether a switch to the transport of its Pod changes the protocol that the node uses with the other nodes.
 func (m *member) changesBus() bool {
 	among := m.pod.Annotations[AnnotationTLS] != transportPlain
 	return m.view.TLS.Cluster != among || m.view.TLS.Replication != among
@@ -62,32 +59,10 @@ func (e executor) endSwitch(ctx context.Context, names []string) error {
 // loadCertificate makes a node load the files of its Secret again.
 func (e executor) loadCertificate(ctx context.Context, m *member) error {
 	err := e.node(m).ReloadCertificate(ctx)
-	e.sessions.get(e.o.rdc).recordLoad(m, e.o.certificate.fingerprint, e.clock.Now())
-	if refused := refusedDirective(err); refused != nil {
-		return problemError{reasonCertificateNotLoaded,
-			fmt.Sprintf("%s does not load the certificate of the Secret: %s. Its log says why", m.name, refused.Reason)}
+	refused := refusedDirective(err)
+	e.sessions.get(e.o.rdc).recordLoad(m, e.o.certificate.fingerprint, refused, e.clock.Now())
+	if refused != nil {
+		err = nil // See tlsProblem.
 	}
 	return err
-}
-
-// inParallel calls do for all members at once, and returns the errors. It passes a panic on: in a goroutine of its own, a panic would
-// end the process.
-func inParallel(members []*member, do func(*member) error) error {
-	var calls sync.WaitGroup
-	errs, panics := make([]error, len(members)), make([]any, len(members))
-	for i, m := range members {
-		calls.Go(func() {
-			defer func() { panics[i] = recover() }()
-			if err := do(m); err != nil {
-				errs[i] = fmt.Errorf("%s: %w", m.name, err)
-			}
-		})
-	}
-	calls.Wait()
-	for _, p := range panics {
-		if p != nil {
-			panic(p)
-		}
-	}
-	return errors.Join(errs...)
 }

@@ -6,6 +6,7 @@ package rediscluster
 import (
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -30,7 +31,7 @@ func demoTLS(t *testing.T, data map[string][]byte) *corev1.Secret {
 
 // A Secret that does not exist, or that the nodes cannot use, replaces no Pod, and no ConfigMap of a new revision is made.
 func TestACertificateThatIsNotValidReplacesNoPod(t *testing.T) {
-	s := playing(t, see(six())).settle()
+	s := newStage(t, with(six())).settle()
 	s.clock.SetTime(time.Now())
 	s.edit(withTLSMode(v1.TLSPreferred))
 	syncs := func() (writes []string) {
@@ -64,7 +65,7 @@ func TestACertificateThatIsNotValidReplacesNoPod(t *testing.T) {
 func TestASwitchKeepsReplicasFromBeingElected(t *testing.T) {
 	all := []int{0, 1, 2, 3, 4, 5}
 	switching := func(alters ...alter) ([]string, int) {
-		s := playing(t, see(six(), alters...))
+		s := newStage(t, with(six(), alters...))
 		s.clock.SetTime(time.Now())
 		for range 3 {
 			if _, _, err := s.sync(); err != nil {
@@ -107,7 +108,7 @@ func TestAPodOfAClusterThatLeavesTLS(t *testing.T) {
 		"the Secret is not valid":   {demoTLS(t, newAuthority(t).issue(t)), "both", false}, // It has another name.
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			s := playing(t, see(six(), secured(test.annotation, test.annotation != "", all...)))
+			s := newStage(t, with(six(), secured(test.annotation, test.annotation != "", all...)))
 			s.clock.SetTime(time.Now())
 			if test.secret != nil {
 				s.add(test.secret)
@@ -137,7 +138,7 @@ func TestAPodOfAClusterThatLeavesTLS(t *testing.T) {
 
 // A Secret that cannot be read is a problem, and the operator still syncs: it trusts the certificate in the status.
 func TestACertificateThatCannotBeRead(t *testing.T) {
-	s := playing(t, see(six(), specTLS(v1.TLSPreferred), secured("both", true, 0, 1, 2, 3, 4, 5)))
+	s := newStage(t, with(six(), specTLS(v1.TLSPreferred), secured("both", true, 0, 1, 2, 3, 4, 5)))
 	s.kube.PrependReactor("get", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, errors.New("no answer")
 	})
@@ -155,7 +156,7 @@ func TestACertificateThatCannotBeRead(t *testing.T) {
 
 // A node loads a renewed certificate once in a while, until it serves the certificate: the kubelet may not have written it yet.
 func TestACertificateIsNotLoadedWithEachSync(t *testing.T) {
-	s := playing(t, see(six(), specTLS(v1.TLSPreferred), secured("both", true, 0, 1, 2, 3, 4, 5)))
+	s := newStage(t, with(six(), specTLS(v1.TLSPreferred), secured("both", true, 0, 1, 2, 3, 4, 5)))
 	s.clock.SetTime(time.Now())
 	s.add(demoTLS(t, newAuthority(t).issue(t, func(c *x509.Certificate) { c.DNSNames = []string{"demo.default.svc"} })))
 	loads := func() (n int) {
@@ -177,5 +178,37 @@ func TestACertificateIsNotLoadedWithEachSync(t *testing.T) {
 			t.Errorf("6 nodes got %d commands to load their certificate within %s, want one each", n, loadEvery)
 		}
 		s.clock.Step(loadEvery)
+	}
+}
+
+// TestARefusedCertificateIsReportedOnce has nodes that refuse the certificate of the Secret each time. The status says so all the time,
+// and is written once.
+func TestARefusedCertificateIsReportedOnce(t *testing.T) {
+	s := newStage(t, with(six(), specTLS(v1.TLSPreferred), secured("both", true, 0, 1, 2, 3, 4, 5)))
+	s.clock.SetTime(time.Now())
+	s.add(demoTLS(t, newAuthority(t).issue(t, func(c *x509.Certificate) { c.DNSNames = []string{"demo.default.svc"} })))
+	for i := range 6 {
+		s.errs[ipOf(i)+" reload"] = fmt.Errorf("CONFIG SET: %w", &redisnode.RefusedDirectiveError{Reason: "Unable to update TLS configuration"})
+	}
+	reported, writes := false, 0
+	for range 10 * 4 {
+		some, _, err := s.sync()
+		if err != nil {
+			t.Fatal(err)
+		}
+		degraded := meta.FindStatusCondition(s.rdc().Status.Conditions, glassback.ConditionDegraded)
+		now := degraded != nil && degraded.Reason == reasonCertificateNotLoaded
+		if reported && !now {
+			t.Fatalf("the status is %+v, after it had reported the certificate", degraded)
+		}
+		if reported && slices.Contains(some, statusWrite) {
+			writes++
+		}
+		reported = now
+		s.catchUp()
+		s.clock.Step(loadEvery / 4)
+	}
+	if !reported || writes > 0 {
+		t.Errorf("reported: %t; %d writes of the status followed", reported, writes)
 	}
 }

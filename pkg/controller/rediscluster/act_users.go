@@ -23,11 +23,11 @@ import (
 )
 
 // createAccount creates the Secret of the operator's user: with the password that the nodes have, if the operator knows it. If the API
-// server rejects the Secret, that is no error: only the creation of Pods waits, and the operator tries again after secretEvery.
+// server rejects the Secret, createAccount returns no error: only what needs a new Pod waits, and the operator retries after secretEvery.
 func (e executor) createAccount(ctx context.Context) error {
 	current, ref := e.sessions.get(e.o.rdc), accountRef(e.o.rdc)
 	own := current.secrets[ref]
-	own.text, own.readAt = cmp.Or(own.text, rand.Text()), time.Time{} // The next sync reads it, also if the answer to the creation is lost.
+	own.text, own.readAt = cmp.Or(own.text, rand.Text()), time.Time{} // The next sync reads the Secret, even if the response is lost.
 	current.secrets[ref] = own
 	secrets := e.kube.CoreV1().Secrets(e.o.rdc.Namespace)
 	_, err := secrets.Create(ctx, account(e.o.rdc, own.text), metav1.CreateOptions{FieldManager: glassback.Name})
@@ -50,8 +50,8 @@ func withoutPassword(text, password string) string {
 	return strings.NewReplacer(password, "…", base64.StdEncoding.EncodeToString([]byte(password)), "…", numbers, "…").Replace(text)
 }
 
-// checkAccount reads the Secret of the operator's user again, right before a Pod that mounts it is created, or before a Pod is deleted that
-// is then created again. It returns an error if the Secret no longer has the password by which this sync has decided: the next sync decides
+// checkAccount reads the Secret of the operator's user again, right before the operator creates a Pod or Job that mounts the Secret, or
+// deletes a Pod to replace it. It returns an error if the Secret no longer has the password that this sync observed: the next sync decides
 // again. Without spec.users, it does nothing.
 func (e executor) checkAccount(ctx context.Context) error {
 	if len(e.o.rdc.Spec.Users) == 0 {
@@ -65,10 +65,10 @@ func (e executor) checkAccount(ctx context.Context) error {
 	return err
 }
 
-// setUsers sets users in a node, and deletes those that spec.users does not have. It ends the connections of users that are off, as Redis
-// does for deleted ones. No link between nodes ends: replicas log in as the operator's user. setUsers first resets that user, which removes
-// the mark, and sets the mark last: after a crash in between, all users are set again, and saved. A node whose Pod has no file of users
-// keeps the operator's user until its container restarts.
+// setUsers sets users in a node, and deletes those that spec.users does not have. It ends the connections of users that are off; Redis
+// itself ends those of deleted users. No link between nodes ends, since replicas log in as the operator's user. setUsers first resets that
+// user, which removes the mark (see markOf), and sets the mark last. After a crash in between, a later sync sets and saves all users again.
+// If the Pod has no file of users, the node has the operator's user only until its container restarts.
 func (e executor) setUsers(ctx context.Context, m *member, names []string) error {
 	node, current := e.node(m), e.sessions.get(e.o.rdc)
 	own := append([]string{"reset", "on", "#" + e.o.accountHash}, strings.Fields(everything)...)
@@ -83,7 +83,7 @@ func (e executor) setUsers(ctx context.Context, m *member, names []string) error
 			continue
 		}
 		if _, refused := current.refusals[refusedUser{name, m.image()}]; refused {
-			continue // By another node, a moment ago.
+			continue // Another node has refused the rules a moment ago.
 		}
 		u := e.o.users[i]
 		rules := append([]string{"reset", "on"}, strings.Split(u.rules, " ")...)

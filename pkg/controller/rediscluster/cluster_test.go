@@ -19,8 +19,8 @@ import (
 	"github.com/glassback/glassback/pkg/redisnode/redistest"
 )
 
-// The functions below build observed values: cluster builds a healthy one, an alter changes it, and see derives what a sync
-// would derive.
+// The functions below build observed values: cluster builds a healthy one. The function with changes it by alters, and sets the fields
+// that a sync computes from the others.
 //
 // The member with the ordinal 2 is the Pod demo-2 at 10.1.0.2 on machine-2, and its node
 // is id-2.
@@ -129,8 +129,9 @@ func podAt(rdc *v1.RedisCluster, ordinal int) *corev1.Pod {
 // alter is a change of the observation of a cluster.
 type alter func(*observed)
 
-// see returns the observation of a cluster after changes. Nodes without a Pod have been without one for an hour.
-func see(o *observed, alters ...alter) *observed {
+// with changes an observation, sets the fields that a sync computes from the others, and returns it. Nodes without a Pod have been
+// without one for an hour.
+func with(o *observed, alters ...alter) *observed {
 	for _, a := range alters {
 		a(o)
 	}
@@ -226,6 +227,16 @@ func renewed(ordinals ...int) alter {
 	}
 }
 
+// claimed makes a replica claim the slots of its master, after renewed, with the same epoch. So the other nodes do not accept the claim.
+func claimed(was, by int) alter {
+	return func(o *observed) {
+		o.members[by].view.Master, o.members[by].view.LinkUp = true, false
+		lost, own := saidBy(o, by, idOf(was)), saidBy(o, by, idOf(by))
+		own.Master, own.MasterID, own.Slots, own.Epoch, lost.Slots = true, "", lost.Slots, lost.Epoch, nil
+		each(o, idOf(by), func(e *redisnode.Entry) { e.Master, e.MasterID, e.Epoch = true, "", lost.Epoch })
+	}
+}
+
 // takenOver makes a replica the master, after renewed or noPod.
 func takenOver(was, by int) alter {
 	return func(o *observed) {
@@ -317,11 +328,11 @@ func podIs(f func(*corev1.Pod), ordinals ...int) alter {
 	}
 }
 
-func old(p *corev1.Pod)       { p.Annotations[AnnotationRevision] = "before" }
-func unready(p *corev1.Pod)   { p.Status.Conditions = nil }
-func going(p *corev1.Pod)     { p.DeletionTimestamp = ptr.To(metav1.NewTime(seenAt)) }
-func finished(p *corev1.Pod)  { p.Status.Phase = corev1.PodFailed }
-func unstarted(p *corev1.Pod) { p.Status.Phase, p.Status.PodIP = corev1.PodPending, "" }
+func old(p *corev1.Pod)          { p.Annotations[AnnotationRevision] = "before" }
+func unready(p *corev1.Pod)      { p.Status.Conditions = nil }
+func beingDeleted(p *corev1.Pod) { p.DeletionTimestamp = ptr.To(metav1.NewTime(seenAt)) }
+func finished(p *corev1.Pod)     { p.Status.Phase = corev1.PodFailed }
+func unstarted(p *corev1.Pod)    { p.Status.Phase, p.Status.PodIP = corev1.PodPending, "" }
 
 // crash is the status of a container in CrashLoopBackOff.
 func crash(name string) corev1.ContainerStatus {
@@ -342,8 +353,8 @@ func blocked(p *corev1.Pod) {
 	}}}
 }
 
-// accompanied lets the container redis run, while two other containers of the Pod have never started.
-func accompanied(p *corev1.Pod) {
+// sidecarsCrashing lets the container redis run, while the two other containers of the Pod are in CrashLoopBackOff.
+func sidecarsCrashing(p *corev1.Pod) {
 	p.Status.Phase = corev1.PodPending
 	p.Status.InitContainerStatuses = []corev1.ContainerStatus{crash("sidecar")}
 	p.Status.ContainerStatuses = []corev1.ContainerStatus{crash("exporter"), {Name: containerName, Ready: true, State: corev1.ContainerState{

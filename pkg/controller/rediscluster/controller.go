@@ -16,8 +16,6 @@ import (
 	networkinginformers "k8s.io/client-go/informers/networking/v1"
 	policyinformers "k8s.io/client-go/informers/policy/v1"
 	"k8s.io/client-go/kubernetes"
-	batchlisters "k8s.io/client-go/listers/batch/v1"
-	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
@@ -63,7 +61,7 @@ type Config struct {
 	// OperatorNamespace is the namespace of the operator's Pods, for NetworkPolicies. If it is "", a NetworkPolicy keeps the
 	// namespace that it has: glassback plan may run outside of the cluster.
 	OperatorNamespace string
-	// BackupImage is the image of the Jobs that make and restore backups: the operator's own. If it is "", there are none.
+	// BackupImage is the image of the Jobs that make and restore backups: the operator's own. If it is "", there are no such Jobs.
 	BackupImage string
 }
 
@@ -71,27 +69,27 @@ type Config struct {
 // what it guarantees.
 type Controller struct {
 	applied
-	kube       kubernetes.Interface
-	clusters   listers.RedisClusterLister
-	status     *report.Writer[*v1.RedisCluster, v1.RedisClusterStatus]
-	pods       corelisters.PodLister
-	podCache   cache.Store
-	claims     corelisters.PersistentVolumeClaimLister
-	claimCache cache.Store
-	jobs       batchlisters.JobLister
-	jobCache   cache.Store
-	recorder   record.EventRecorder
-	clock      clock.PassiveClock
-	written    *loop.Written
-	sessions   *sessions
-	loop       *loop.Loop
+	kube     kubernetes.Interface
+	clusters listers.RedisClusterLister
+	status   *report.Writer[*v1.RedisCluster, v1.RedisClusterStatus]
+	pods     cache.Indexer
+	claims   cache.Indexer
+	jobs     cache.Indexer
+	recorder record.EventRecorder
+	clock    clock.PassiveClock
+	written  *loop.Written
+	sessions *sessions
+	loop     *loop.Loop
 
 	backupImage string
 }
 
-// New returns a Controller and adds its event handlers to the informers. It starts nothing.
+// New returns a Controller, and adds its index and event handlers to the informers. It starts nothing.
 func New(config Config) (*Controller, error) {
 	c := newController(config)
+	if err := addIndex(config); err != nil {
+		return nil, err
+	}
 	c.loop = loop.New(loop.Config{
 		Name: Name, Kind: kind.Kind, Sync: c.Sync, MinRetry: minRetry, MaxRetry: maxRetry, Clock: config.Clock, Trace: config.Trace,
 	})
@@ -119,12 +117,6 @@ func New(config Config) (*Controller, error) {
 	return c, nil
 }
 
-// labelled returns the key of the RedisCluster that an object's label names: claims have no owner.
-func labelled(obj metav1.Object) (cache.ObjectName, bool) {
-	name, ok := obj.GetLabels()[v1.LabelRedisCluster]
-	return cache.NewObjectName(obj.GetNamespace(), name), ok
-}
-
 func newController(config Config) *Controller {
 	written := loop.NewWritten(Name, kind.Kind, config.Clock, config.Trace)
 	c := &Controller{
@@ -137,18 +129,15 @@ func newController(config Config) *Controller {
 			Fields: func(rdc *v1.RedisCluster) (*v1.RedisClusterStatus, []metav1.Condition) {
 				return &rdc.Status, rdc.Status.Conditions
 			},
-			Calm: expectedReasons, MinorEvery: textEvery, Major: withoutTexts,
+			NoWarning: expectedReasons, MinorEvery: textEvery, WithoutMinor: withoutTexts,
 		}, config.Client.RedisV1().RedisClusters),
-		pods:       config.Pods.Lister(),
-		podCache:   config.Pods.Informer().GetStore(),
-		claims:     config.Claims.Lister(),
-		claimCache: config.Claims.Informer().GetStore(),
-		jobs:       config.Jobs.Lister(),
-		jobCache:   config.Jobs.Informer().GetStore(),
-		recorder:   config.Recorder,
-		clock:      config.Clock,
-		written:    written,
-		sessions:   &sessions{kube: config.Kube, dial: config.Dial, clock: config.Clock, byKey: map[cache.ObjectName]*session{}},
+		pods:     config.Pods.Informer().GetIndexer(),
+		claims:   config.Claims.Informer().GetIndexer(),
+		jobs:     config.Jobs.Informer().GetIndexer(),
+		recorder: config.Recorder,
+		clock:    config.Clock,
+		written:  written,
+		sessions: &sessions{kube: config.Kube, dial: config.Dial, clock: config.Clock, byKey: map[cache.ObjectName]*session{}},
 
 		backupImage: config.BackupImage,
 	}
@@ -168,11 +157,13 @@ func (c *Controller) Run(ctx, drain context.Context, workers int) {
 // Sync takes the next step for one RedisCluster. It returns when to sync again: no watch reports what
 // happens within Redis.
 //
-// It differs from the other controllers in two things. It applies the children before it observes: no
-// Pod is created before its ConfigMap exists and its PodDisruptionBudget counts it, a Secret that cannot
-// be read delays no child, and a slow write does not make old what the nodes say. And it reports
-// before it acts: later syncs rely on the status to know that the cluster was formed, and which node a
-// silent Pod is.
+// Sync differs from that of the other controllers in two ways:
+//
+//   - It applies the children before it observes. So no Pod is created before its ConfigMap exists and its
+//     PodDisruptionBudget counts it. A Secret that cannot be read delays no child. A slow write does not make
+//     the answers of the nodes stale.
+//   - It reports before it acts. Later syncs read from the status that the cluster was formed, and which node
+//     a silent Pod has.
 func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
 	if wait := c.written.Wait(key); wait > 0 {
 		return wait, nil

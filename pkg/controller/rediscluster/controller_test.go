@@ -120,6 +120,10 @@ func (p fakeNode) Replicate(_ context.Context, id string) error { return p.recor
 func (p fakeNode) Failover(_ context.Context, how redisnode.Failover) error {
 	return p.record("failover", how)
 }
+func (p fakeNode) PauseWrites(_ context.Context, duration time.Duration) error {
+	return p.record("pause", duration)
+}
+func (p fakeNode) ResumeWrites(context.Context) error { return p.record("resume") }
 func (p fakeNode) SetSlots(_ context.Context, slots redisnode.Slots, how redisnode.SlotState, id string) error {
 	return p.record("set", slots, how, id)
 }
@@ -156,7 +160,8 @@ func (p fakeNode) SetDirective(_ context.Context, name, value string) error {
 	}
 	p.values[p.ip][name] = value
 	p.mu.Unlock()
-	return p.record("config set", name, value)
+	_ = p.record("config set", name, value) // It returns no error.
+	return p.errs[p.ip+" config set "+value]
 }
 func (p fakeNode) Connect(context.Context) error { return p.errs[p.ip+" connect"] }
 func (p fakeNode) Announce(_ context.Context, ip string, port, tlsPort, busPort int) error {
@@ -182,12 +187,15 @@ func (p fakeNode) EndConnections(_ context.Context, user string) error {
 func (p fakeNode) SwitchTLS(_ context.Context, on bool, port, _, _ int) error {
 	return p.record("switch TLS", on, port)
 }
-func (p fakeNode) ReloadCertificate(context.Context) error { return p.record("reload certificate") }
-func (p fakeNode) SaveUsers(context.Context) error         { return p.record("save users") }
-func (p fakeNode) Close()                                  {}
+func (p fakeNode) ReloadCertificate(context.Context) error {
+	_ = p.record("reload certificate") // It returns no error.
+	return p.errs[p.ip+" reload"]
+}
+func (p fakeNode) SaveUsers(context.Context) error { return p.record("save users") }
+func (p fakeNode) Close()                          {}
 
-// playing returns a stage whose objects and nodes are those of an observation.
-func playing(t *testing.T, o *observed) *stage {
+// newStage returns a stage with the objects and nodes of an observation.
+func newStage(t *testing.T, o *observed) *stage {
 	t.Helper()
 	o.rdc.Spec.AuthSecretRef = nil
 	s := &stage{
@@ -354,7 +362,7 @@ func (s *stage) settle() *stage {
 		s.catchUp()
 		s.clock.Step(textEvery)
 		if len(writes) == 0 {
-			s.happened()
+			s.takeEvents()
 			return s
 		}
 	}
@@ -391,7 +399,8 @@ func (s *stage) destroy(resource, name string) {
 	s.catchUp()
 }
 
-func (s *stage) happened() []string {
+// takeEvents returns the events since its last call.
+func (s *stage) takeEvents() []string {
 	var all []string
 	for {
 		select {
@@ -404,7 +413,7 @@ func (s *stage) happened() []string {
 }
 
 // sixStored returns the cluster six with volumes.
-func sixStored() *observed { return see(six(), stored) }
+func sixStored() *observed { return with(six(), stored) }
 
 const statusWrite = "update redisclusters demo"
 
@@ -488,7 +497,7 @@ func TestSync(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := playing(t, sixStored()).settle()
+			s := newStage(t, sixStored()).settle()
 			if test.given != nil {
 				test.given(s)
 			}
@@ -520,7 +529,7 @@ func TestSync(t *testing.T) {
 }
 
 func TestSyncOfADeletedClusterDropsItsSession(t *testing.T) {
-	s := playing(t, sixStored()).settle()
+	s := newStage(t, sixStored()).settle()
 	if len(s.controller.sessions.byKey) != 1 {
 		t.Fatal("there is no session")
 	}
@@ -537,7 +546,7 @@ func TestSyncOfADeletedClusterDropsItsSession(t *testing.T) {
 }
 
 func TestSyncFromNothing(t *testing.T) {
-	s := playing(t, see(six(), clearStatus, noPod(0, 1, 2, 3, 4, 5)))
+	s := newStage(t, with(six(), clearStatus, noPod(0, 1, 2, 3, 4, 5)))
 	writes, _, err := s.sync()
 	want := []string{"patch services demo", "patch poddisruptionbudgets demo", "patch configmaps " + configurationName(s.rdc())}
 	if !slices.Equal(writes, want) || err != nil {
@@ -548,14 +557,14 @@ func TestSyncFromNothing(t *testing.T) {
 	if want := append(every("create pods demo-%d", 0, 1, 2, 3, 4, 5), statusWrite); !slices.Equal(writes, want) || err != nil {
 		t.Errorf("writes %q, error %v; want %q", writes, err, want)
 	}
-	if events := s.happened(); len(events) > 0 {
+	if events := s.takeEvents(); len(events) > 0 {
 		t.Errorf("a new cluster has the events %q, want none", events)
 	}
 }
 
 // TestSyncContinuesAfterAnError: the API server rejects one of six Pods. The sync creates the others, and the next sync creates this one.
 func TestSyncContinuesAfterAnError(t *testing.T) {
-	s := playing(t, see(six(), clearStatus, noPod(0, 1, 2, 3, 4, 5)))
+	s := newStage(t, with(six(), clearStatus, noPod(0, 1, 2, 3, 4, 5)))
 	if _, _, err := s.sync(); err != nil {
 		t.Fatal(err)
 	}
@@ -582,7 +591,7 @@ func TestSyncContinuesAfterAnError(t *testing.T) {
 }
 
 func TestSyncReportsCommandsThatKeepFailing(t *testing.T) {
-	s := playing(t, sixStored()).settle()
+	s := newStage(t, sixStored()).settle()
 	s.kube.PrependReactor("create", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, errors.New("exceeded quota")
 	})
@@ -604,7 +613,7 @@ func TestSyncReportsCommandsThatKeepFailing(t *testing.T) {
 }
 
 func TestSyncWaitsForItsCaches(t *testing.T) {
-	s := playing(t, sixStored()).settle()
+	s := newStage(t, sixStored()).settle()
 	s.destroy("pods", "demo-4")
 	if writes, _, err := s.sync(); !slices.Contains(writes, "create pods demo-4") || err != nil {
 		t.Fatalf("writes %q, error %v; want the creation of demo-4", writes, err)
@@ -620,9 +629,29 @@ func TestSyncWaitsForItsCaches(t *testing.T) {
 	}
 }
 
+// explosive is an error that panics when it is examined.
+type explosive struct{}
+
+func (explosive) Error() string { return "explosive" }
+func (explosive) Is(error) bool { panic("examined") }
+
+// TestAPanicDuringAViewReachesTheLoop: the loop recovers only from a panic of the goroutine that calls Sync. Any other panic ends the
+// operator.
+func TestAPanicDuringAViewReachesTheLoop(t *testing.T) {
+	s := newStage(t, six()).settle()
+	s.errs[ipOf(2)] = explosive{}
+	defer func() {
+		if p := fmt.Sprint(recover()); !strings.HasPrefix(p, "examined\n") || !strings.Contains(p, "explosive.Is") {
+			t.Errorf("the panic is %s", p)
+		}
+	}()
+	_, _, err := s.sync()
+	t.Errorf("Sync returned, error %v", err)
+}
+
 // TestSyncToleratesAShortSilence: a node does not answer one sync. The status changes only if the node stays silent.
 func TestSyncToleratesAShortSilence(t *testing.T) {
-	s := playing(t, sixStored()).settle()
+	s := newStage(t, sixStored()).settle()
 	s.errs[ipOf(4)] = errors.New("i/o timeout")
 	if writes, after, err := s.sync(); len(writes) > 0 || after != check || err != nil {
 		t.Errorf("writes %q, after %s, error %v; want no writes and a requeue after %s", writes, after, err, check)
@@ -650,8 +679,8 @@ func TestSyncIntroducesNoReplacedPod(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := playing(t, sixStored()).settle()
-			s.views[ipOf(3)] = see(six(), forgotten("id-4", 3)).members[3].view
+			s := newStage(t, sixStored()).settle()
+			s.views[ipOf(3)] = with(six(), forgotten("id-4", 3)).members[3].view
 			if writes, _, err := s.sync(); !slices.Contains(writes, "10.1.0.3 meet 10.1.0.4") || err != nil {
 				t.Fatalf("without a change: writes %q, error %v; want a MEET with demo-4", writes, err)
 			}
@@ -686,7 +715,7 @@ func (s *stage) changeViewBeforeMeet(ordinal int, change func(*redisnode.View)) 
 
 func TestSyncTombstones(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := playing(t, see(six(), stored, spec(func(s *v1.RedisClusterSpec) { s.NetworkPolicy = &v1.NetworkPolicy{} })))
+		s := newStage(t, with(six(), stored, spec(func(s *v1.RedisClusterSpec) { s.NetworkPolicy = &v1.NetworkPolicy{} })))
 		s.add(backupJob(defaulted(s.rdc(), backedUpHourly), dueID, testImage, access{}))
 		s.edit(backedUpHourly)
 		s.settle()
@@ -727,7 +756,7 @@ func TestSyncTombstones(t *testing.T) {
 func TestSyncKeepsThePassword(t *testing.T) {
 	const password = "hunter2hunter2"
 	withAuth := func() *observed {
-		return see(six(), spec(func(s *v1.RedisClusterSpec) { s.AuthSecretRef = &v1.SecretKeyReference{Name: "auth", Key: "password"} }))
+		return with(six(), spec(func(s *v1.RedisClusterSpec) { s.AuthSecretRef = &v1.SecretKeyReference{Name: "auth", Key: "password"} }))
 	}
 	secretWith := func(data map[string][]byte) func(*stage) {
 		return func(s *stage) {
@@ -747,12 +776,12 @@ func TestSyncKeepsThePassword(t *testing.T) {
 		"a node does not answer for long": {func(s *stage) { good(s); s.errs[ipOf(4)] = errors.New("i/o timeout") }, reasonSilent},
 		"the sync sends commands to nodes": {func(s *stage) {
 			good(s)
-			s.views[ipOf(3)] = see(six(), forgotten("id-4", 3)).members[3].view
+			s.views[ipOf(3)] = with(six(), forgotten("id-4", 3)).members[3].view
 		}, reasonForming},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := withAuth()
-			s := playing(t, o)
+			s := newStage(t, o)
 			s.edit(func(rdc *v1.RedisCluster) {
 				rdc.Spec.AuthSecretRef = &v1.SecretKeyReference{Name: "auth", Key: "password"}
 			})
@@ -772,7 +801,7 @@ func TestSyncKeepsThePassword(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if all := errorTexts.String() + string(status) + strings.Join(s.happened(), "\n") + s.log.String(); strings.Contains(all, password) {
+			if all := errorTexts.String() + string(status) + strings.Join(s.takeEvents(), "\n") + s.log.String(); strings.Contains(all, password) {
 				t.Errorf("the output has the password: %s", all)
 			}
 			if s.log.Len() == 0 {
@@ -792,10 +821,10 @@ func TestWhenANodeIsAsked(t *testing.T) {
 		want   string
 	}{
 		"all containers run":               {func(*corev1.Pod) {}, ""},
-		"another container does not start": {accompanied, ""},
+		"another container does not start": {sidecarsCrashing, ""},
 		"an init container does not end":   {both(unstarted, blocked), "CrashLoopBackOff: back-off 10s"},
 		"no container has started":         {unstarted, "the Pod does not run yet"},
-		"the Pod is being deleted":         {both(accompanied, going), "the Pod is being deleted"},
+		"the Pod is being deleted":         {both(sidecarsCrashing, beingDeleted), "the Pod is being deleted"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := podAt(six().rdc, 0)
@@ -808,5 +837,40 @@ func TestWhenANodeIsAsked(t *testing.T) {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})
+	}
+}
+
+// slowNode needs longer for a MIGRATE than a sync may move slots.
+type slowNode struct {
+	fakeNode
+}
+
+func (n slowNode) Keys(context.Context, redisnode.Slots, int) (map[int][]string, error) {
+	return map[int][]string{0: {"a"}, 1: {"b"}}, nil
+}
+
+func (n slowNode) Migrate(context.Context, string, int, redisnode.Login, time.Duration, []string) error {
+	if slices.ContainsFunc(n.commands, func(command string) bool { return strings.HasSuffix(command, " migrate") }) {
+		return errors.New("this is the second MIGRATE")
+	}
+	n.clock.Step(maxMoveTime + 1)
+	return n.record("migrate")
+}
+
+// TestASlowMoveEnds has a MIGRATE that takes too long. The sync ends then: the slots do not go to the new master yet, and keep their marks.
+func TestASlowMoveEnds(t *testing.T) {
+	s := newStage(t, with(sixAnd(master(""), replica(6)), sized(8)))
+	dial := s.controller.sessions.dial
+	s.controller.sessions.dial = func(ip string, port int, login redisnode.Login) Node {
+		return slowNode{dial(ip, port, login).(fakeNode)}
+	}
+	var err error
+	for syncs := 0; syncs < 5 && len(s.commands) == 0; syncs++ { // The first ones make children.
+		_, _, err = s.sync()
+		s.catchUp()
+	}
+	want := []string{ipOf(6) + " set 0-63 IMPORTING id-0", ipOf(0) + " set 0-63 MIGRATING id-6", ipOf(0) + " migrate"}
+	if err != nil || !slices.Equal(s.commands, want) {
+		t.Errorf("commands %q, error %v, want %q", s.commands, err, want)
 	}
 }

@@ -24,17 +24,17 @@ var policies = []policy{
 	{"correctAddresses", correctAddresses},       // no node announces an address at which the others do not reach it
 	{"allowFailover", allowFailover},             // replicas can be elected, if the nodes reach each other
 	{"replaceLostMasters", replaceLostMasters},   // every slot has an owner that lives or will come back
-	{"moveStrandedKeys", moveStrandedKeys},       // keys that were moved to a lost master are on its replica
+	{"moveStrandedKeys", moveStrandedKeys},       // moves to a master that is lost continue to its replica
 	{"finishImports", finishImports},             // slots whose owner was replaced during a move continue from the new owner
 	{"forgetNodes", forgetNodes},                 // no node knows a node whose Pod is gone
 	{"replaceBrokenPods", replaceBrokenPods},     // a Pod that cannot run has the current revision
 	{"introduceNodes", introduceNodes},           // all nodes know each other, at their current addresses
 	{"waitForUsers", waitForUsers},               // every node that answers has its users
 	{"assignSlots", assignSlots},                 // a new cluster has all slots assigned, once
-	{"assignReplicas", assignReplicas},           // every node that is not to be a master is a replica of one
+	{"assignReplicas", assignReplicas},           // every node that must not be a master is a replica
 	{"reconnectReplicas", reconnectReplicas},     // every replica asks for data at the current address of its master
 	{"waitForAgreement", waitForAgreement},       // all nodes that answer describe each other alike
-	{"announceAddresses", announceAddresses},     // every node announces the address of its Service, if it is reached there
+	{"announceAddresses", announceAddresses},     // every node announces the address of its Service, if it is reachable there
 	{"finishMoves", finishMoves},                 // no slot is half moved
 	{"copyLibraries", copyLibraries},             // a new master has the functions of the others, before its first slot
 	{"balanceSlots", balanceSlots},               // the intended masters have all slots, in equal shares
@@ -56,8 +56,9 @@ type policy struct {
 	decide func(*observed) *plan
 }
 
-// decide returns what to do next: the Secret of the operator's user, missing Pods and the Job of a backup are created, directives and users
-// are set in any case, and one policy adds its plan.
+// decide returns what to do next. One policy decides on the commands. In addition, the upkeep runs in any case: it creates the Secret of
+// the operator's user, missing Pods and the Job of a backup, sets directives and users, makes nodes load renewed certificates, and deletes
+// Services and Jobs that are not needed.
 func decide(o *observed) plan {
 	p := plan{wait: poll}
 	account, upkeep, directives, users := accountCommands(o), missingPods(o), directiveCommands(o), userCommands(o)
@@ -91,7 +92,7 @@ func decide(o *observed) plan {
 	return p
 }
 
-// The operations, as status.operation.type has them.
+// The values of status.operation.type.
 const (
 	opForm      = "Form"
 	opScaleOut  = "ScaleOut"
@@ -106,22 +107,22 @@ const (
 const (
 	poll  = 10 * time.Second       // while nothing is to be done
 	check = time.Second            // while Pods start, or nodes copy data
-	brief = 250 * time.Millisecond // while nodes exchange what they know
-	soon  = 20 * time.Millisecond  // while one node hears what another has just announced
+	brief = 250 * time.Millisecond // while nodes exchange their views
+	soon  = 20 * time.Millisecond  // while one node learns a change of another
 )
 
 // plan is what to do next.
 type plan struct {
 	policy          string    // the name of the policy that decided; "" if all are satisfied
 	keepStatus      bool      // whether to report nothing and do nothing
-	step            string    // the step of the operation, for status.operation; "" if the cluster is as the spec says
+	step            string    // the step of the operation, for status.operation; "" if the cluster matches the spec
 	evictionRefused string    // why the eviction among the commands was refused the last time; "" if it was not
 	upkeep          []command // commands that do not depend on each other
-	commands        []command // commands of which each depends on those before it
+	commands        []command // commands that run in order: each may depend on those before it
 	wait            time.Duration
-	byJob           bool // whether it waits for a Job, which may take long
+	byJob           bool // whether the plan waits for a Job, which may take long
 	problems        []problem
-	loss            *loss // the slots that were lost, until a user accepts the loss
+	loss            *loss // the slots that were lost, until they are assigned again
 }
 
 // waits returns whether the plan only waits for something.
@@ -138,7 +139,7 @@ func (p plan) progress() string {
 	return p.step + ". The PodDisruptionBudget does not allow the eviction now: " + p.evictionRefused
 }
 
-// verb is the kind of a command. Logs and tests have these words.
+// verb is the kind of a command. Logs and tests show its text.
 type verb string
 
 const (
@@ -148,7 +149,7 @@ const (
 	createPod       verb = "create Pod"
 	deletePod       verb = "delete Pod"
 	evictPod        verb = "evict Pod"            // if the PodDisruptionBudget allows it
-	meet            verb = "meet"                 // on gets to know peer
+	meet            verb = "meet"                 // on and peer become nodes of the same cluster
 	forget          verb = "forget"               // on forgets the node id
 	addSlots        verb = "add slots"            // on gets slots that have no owner
 	replicate       verb = "replicate"            // on becomes a replica of peer
@@ -182,7 +183,7 @@ type command struct {
 	id    string
 	slots redisnode.Slots
 	how   redisnode.Failover
-	names []string // of directives, users, nodes or Services; an address; of recordTLS, the transport
+	names []string // of directives, users, nodes, Services or Jobs; or one address; or the transport for recordTLS
 }
 
 // String returns the command in a few words, for logs and tests.
@@ -211,8 +212,8 @@ func wait(after time.Duration, format string, args ...any) *plan {
 	return &plan{step: fmt.Sprintf(format, args...), wait: after}
 }
 
-// do returns a plan that carries out commands. The next sync follows soon; it follows at once after slots
-// were moved, since there is nothing to wait for.
+// do returns a plan that carries out commands. The next sync follows after brief. After a move of slots it follows
+// at once, since there is nothing to wait for.
 func do(commands []command, format string, args ...any) *plan {
 	p := &plan{step: fmt.Sprintf(format, args...), commands: commands, wait: brief}
 	if commands[0].verb == moveSlots {
@@ -227,7 +228,7 @@ func stuck(reason, format string, args ...any) *plan {
 	return &plan{step: message, wait: check, problems: []problem{{reason, message}}}
 }
 
-// shortSilence is how long a node of a settled cluster may not answer before the operator reports it.
+// shortSilence is how long a node of a settled cluster may be silent before the operator reports this.
 const shortSilence = 3 * time.Second
 
 // ignoreShortSilence keeps the status of a settled cluster while running nodes have not answered for a moment.
@@ -242,17 +243,17 @@ func ignoreShortSilence(o *observed) *plan {
 	return &plan{keepStatus: true, wait: check}
 }
 
-// transientlySilent returns whether a silent member may only be slow to answer.
+// transientlySilent returns whether a silent member is perhaps just slow to answer.
 func transientlySilent(m *member) bool {
 	return m.silentFor <= shortSilence && whyNotAsked(m.pod) == nil && !notStarting(m.pod) && !m.refused
 }
 
-// stopForProblems stops everything but the creation of Pods while an obstacle needs a user.
+// stopForProblems stops all later policies while a user has to remove an obstacle. The upkeep continues.
 func stopForProblems(o *observed) *plan {
 	if len(o.problems) == 0 {
 		return nil
 	}
-	return &plan{step: o.problems[0].message, wait: poll, problems: o.problems}
+	return &plan{step: o.problems[0].Message, wait: poll, problems: o.problems}
 }
 
 // waitForAgreement waits until every master with slots answers, and all nodes describe each other alike.

@@ -20,10 +20,10 @@ import (
 // connects to the Pod. With TLS, a node announces two ports for clients: replication and each client use the one for their protocol.
 //
 //   - A node changes its address while it runs, by CONFIG SET. A container that restarts begins with the IP of its Pod.
-//   - One node changes at a time: the next one when all nodes describe each other alike, at the new address, and reach each other there.
-//     Replicas come first: nothing is replicated from them. No node changes while any replica is not up to date.
-//   - A node announces an address only after the operator has reached that node there. If other nodes do not reach it, it returns to
-//     the IP of its Pod. An annotation on the Pod remembers the address.
+//   - One node changes at a time. The next one follows once all nodes agree on the new address, and reach each other. Replicas come first,
+//     since nothing is replicated from them. No node changes while any replica is not up to date.
+//   - A node announces an address only after the operator has reached that node there. If the other nodes do not reach the node there, it
+//     announces the IP of its Pod again. AnnotationUnreachable records the address that failed.
 //   - A Service is deleted only when no node knows its address any more.
 
 // own returns the address of the member's Pod.
@@ -35,14 +35,14 @@ func (m *member) own() address {
 	}
 }
 
-// announced returns the address that the node of a member tells to others. Without a Service, it should be that of its Pod.
+// announced returns the address that the node of a member tells to others. Without a Service, it returns the address of the Pod.
 func (m *member) announced() address {
 	self, own := m.self(), m.own()
 	if self.IP == "" || (!isExternal(m.pod) && m.service == nil) {
 		return own
 	}
 	a := addressOf(self)
-	if hasTLS(m.pod) { // The entry has one of its ports.
+	if hasTLS(m.pod) { // The entry has only one of the two ports for clients.
 		a.Port, a.TLS = own.Port, own.TLS
 		if tls := m.view.TLS; tls != nil {
 			a.Port, a.TLS = cmp.Or(tls.AnnouncedPort, own.Port), cmp.Or(tls.AnnouncedTLSPort, own.TLS)
@@ -54,7 +54,7 @@ func (m *member) announced() address {
 // addressOf returns the address in an entry.
 func addressOf(e *redisnode.Entry) address { return address{IP: e.IP, Port: e.Port, Bus: e.BusPort} }
 
-// isAt returns whether an entry has this address. With TLS, a node has two ports, and the entry one of them.
+// isAt returns whether an entry has this address. With TLS, a node has two ports for clients, and the entry has only one of them.
 func (m *member) isAt(e *redisnode.Entry, a address) bool {
 	if !isExternal(m.pod) {
 		return e.IP == a.IP && (hasTLS(m.pod) || e.Port == a.Port)
@@ -70,12 +70,13 @@ func (m *member) isAnnouncing(a address) bool {
 // isElsewhere returns whether the node of a member announces another address than that of its Pod.
 func (m *member) isElsewhere() bool { return m.answers() && !m.isAnnouncing(m.own()) }
 
-// reachableAt returns whether an entry has an address of a member, which need not answer: that of its Pod, or of its Service.
+// reachableAt returns whether an entry has an address of a member: that of its Pod, that of its Service, or the one that the member
+// announces. The member need not answer.
 func (m *member) reachableAt(e *redisnode.Entry) bool {
 	return e.IP == m.ip() || serves(m.service, addressOf(e)) || (m.answers() && e.IP == m.announced().IP)
 }
 
-// externalOf returns the address of the member's Service that its node can announce; none if there is none.
+// externalOf returns the address of the member's Service that its node can announce; the zero address if there is none.
 func (o *observed) externalOf(m *member) address { return externalAddress(o.rdc, m.service, m.pod) }
 
 // isGivenUp returns whether the other nodes did not reach the member at an address.
@@ -83,8 +84,8 @@ func (m *member) isGivenUp(a address) bool {
 	return m.pod.Annotations[AnnotationUnreachable] == a.String()
 }
 
-// gaveUp returns whether any member has given up the address that it should announce. Others would do the same, one after the other, and
-// interrupt replication each time.
+// gaveUp returns whether any member has given up the address that it should announce. Then no other node announces a new address of its
+// Service: the others would probably not reach that node, either, and each attempt interrupts replication.
 func (o *observed) gaveUp() bool {
 	return slices.ContainsFunc(o.members, func(m *member) bool {
 		to := o.externalOf(m)
@@ -92,9 +93,9 @@ func (o *observed) gaveUp() bool {
 	})
 }
 
-// correctAddresses makes nodes return to the address of their Pod at once if they announce one at which the others cannot reach them: that
-// of a Service that is gone, has another address or does not select the Pod, or at which they have not been reached for long. A master that
-// is still reached there does not: see announceAddresses.
+// correctAddresses makes nodes announce the address of their Pod again, at once, if the others cannot reach them at the announced address.
+// Then the Service of this address is gone, has another address or does not select the Pod, or the others have not reached the node for
+// longer than addressPatience. A master that the others still reach keeps its address for now: see announceAddresses.
 func correctAddresses(o *observed) *plan {
 	var commands []command
 	for _, m := range o.answering() {
@@ -120,11 +121,11 @@ func correctAddresses(o *observed) *plan {
 	return do(commands, "Correcting the addresses that nodes announce: %s", commands[0].on.name)
 }
 
-// addressPatience is how long the other nodes may not reach a node at the address of its Service. Until then, replicas of that node may be
-// behind.
+// addressPatience is how long a node keeps the address of its Service if the other nodes do not reach the node there. Meanwhile, replicas
+// of that node may be behind.
 func (o *observed) addressPatience() time.Duration { return max(2*o.nodeTimeout(), 5*time.Second) }
 
-// tlsInterrupts returns whether nodes may not reach each other because of their certificates, or of a switch. Then no address is at fault.
+// tlsInterrupts returns whether certificates, or a switch, may be why nodes do not reach each other. Then the addresses may be correct.
 func (o *observed) tlsInterrupts() bool {
 	transport, same := o.transport()
 	secure := transport != transportPlain
@@ -133,8 +134,8 @@ func (o *observed) tlsInterrupts() bool {
 	})
 }
 
-// isUnreached returns whether the other nodes do not reach a member at the address that it announces, for the bus or for replication. A
-// node that does not reach most of the others is no witness, unless there is no other: then it may be due to the addresses of all.
+// isUnreached returns whether other nodes do not reach a member at the address that it announces, for the bus or for replication. Nodes
+// that do not reach most of the others do not count, unless all nodes are like that: then the addresses of all nodes may be wrong.
 func (o *observed) isUnreached(m *member) bool {
 	if !m.isElsewhere() {
 		return false
@@ -160,7 +161,8 @@ func (o *observed) isUnreached(m *member) bool {
 	})
 }
 
-// reaches returns whether the node that has an entry reaches the other one. Redis shows a link as connected while it still connects.
+// reaches returns whether a node reaches the node in this entry of its table. Connected does not suffice: Redis also sets it while the link
+// is still connecting.
 func reaches(e *redisnode.Entry) bool { return e.Connected && !e.MaybeFailed && !e.Failed }
 
 // reachesMost returns whether a member is connected to at least half of the other members that answer.
@@ -178,8 +180,9 @@ func (o *observed) reachesMost(m *member) bool {
 	return 2*reached >= others
 }
 
-// announceAddresses makes one node announce the address that it should. The policies before it ensure that all nodes that answer agree.
-// A node whose Service has no address yet, or is not reached there, stays as it is, and delays nothing else: see waitForAddresses.
+// announceAddresses makes one node announce its desired address. The policies before it ensure that all nodes that answer agree. If a
+// Service has no address yet, or the operator does not reach its node there, the node keeps its address and delays nothing else: see
+// waitForAddresses.
 func announceAddresses(o *observed) *plan {
 	unlabelled, changes := o.addressChanges()
 	switch {
@@ -190,14 +193,14 @@ func announceAddresses(o *observed) *plan {
 	}
 	for _, m := range o.answering() {
 		if o.isUnreached(m) || (!m.view.Master && !m.view.LinkUp) {
-			return nil // It may be due to the last change. See waitForReplicas.
+			return nil // The last change may be the cause. See waitForReplicas.
 		}
 	}
 	return do(changes[:1], "%s announces the address %s: %d nodes are left", changes[0].on.name, changes[0].names[0], len(changes))
 }
 
 // addressChanges returns the commands for the Pods that have no label yet, and for the nodes that should announce another address, replicas
-// first. A node is not among them before the operator has reached it there.
+// first. It omits a node until the operator has reached the node at the address of its Service.
 func (o *observed) addressChanges() (unlabelled, changes []command) {
 	stopped := o.gaveUp()
 	for _, m := range o.answering() {
@@ -205,7 +208,7 @@ func (o *observed) addressChanges() (unlabelled, changes []command) {
 		switch {
 		case o.leaving(m), !isExternal(m.pod) && to == address{}:
 			continue
-		case to == address{} || m.isGivenUp(to):
+		case to == address{} || m.isGivenUp(to) || (to.isName() && isExternal(m.pod)):
 			if to = m.own(); m.isAnnouncing(to) {
 				continue
 			}
@@ -218,7 +221,7 @@ func (o *observed) addressChanges() (unlabelled, changes []command) {
 			if !m.isElsewhere() || (serves(m.service, m.announced()) && m.addressMissedFor <= silentTooLong) {
 				continue
 			}
-			to = m.own() // It returns from an address that it no longer has.
+			to = m.own() // The announced address is no longer that of the Service, or the new one has not been reached for too long.
 		}
 		if to != m.own() && stopped {
 			continue
@@ -229,8 +232,8 @@ func (o *observed) addressChanges() (unlabelled, changes []command) {
 	return unlabelled, changes
 }
 
-// changesAddress returns whether a node is about to announce another address, or was not reached since it did. That ends: if a node is not
-// reached, it gives the address up, and then no other one follows.
+// changesAddress returns whether a node is about to announce another address, or is not reached at the one that it announces. This state
+// ends: a node that is not reached gives up its address, and then no other node changes its address.
 func (o *observed) changesAddress() bool {
 	unlabelled, changes := o.addressChanges()
 	return len(unlabelled)+len(changes) > 0 || slices.ContainsFunc(o.members, func(m *member) bool { return m.unreachedFor > 0 })
@@ -245,10 +248,12 @@ func waitForAddresses(o *observed) *plan {
 	for _, m := range o.answering() {
 		to := o.externalOf(m)
 		switch {
-		case o.leaving(m) || (to != address{} && (m.isAnnouncing(to) || m.isGivenUp(to))):
+		case o.leaving(m) || (to != address{} && (m.offers(to) || m.isGivenUp(to))):
 		case to == address{}:
 			return wait(check, "Waiting for the address of the Service %s", m.name)
 		case m.reachedAt == to && o.gaveUp():
+		case m.reachedAt == to && to.isName():
+			return wait(check, "Waiting until %s tells clients the hostname %s", m.name, to.IP)
 		default:
 			return wait(check, "Waiting to reach %s at %s: %s", m.name, to, m.whyUnreached)
 		}
@@ -256,8 +261,8 @@ func waitForAddresses(o *observed) *plan {
 	return nil
 }
 
-// serviceCommands returns the commands that delete Services which the spec does not want, once no node announces their addresses, as any
-// other node knows it. A Service of another type than the spec's is created again then.
+// serviceCommands returns the commands that delete Services that the spec does not want. A Service stays while any node knows its address,
+// or clients may get its hostname. If only the type of the Service differs from the spec, the Service is then created again.
 func serviceCommands(o *observed) []command {
 	if len(o.answering()) == 0 {
 		return nil
@@ -269,7 +274,7 @@ func serviceCommands(o *observed) []command {
 			return m.service == s && (m.pod != nil || m.ordinal < int(*o.rdc.Spec.Size))
 		})
 		wanted := external != nil && pod && s.Spec.Type == corev1.ServiceType(external.Type)
-		if !wanted && s.DeletionTimestamp == nil && !o.isAnnounced(s) {
+		if !wanted && s.DeletionTimestamp == nil && !o.isAnnounced(s) && !o.clientsMayGetHostname(s.Name) {
 			commands = append(commands, command{verb: deleteService, names: []string{s.Name}})
 		}
 	}
@@ -283,7 +288,7 @@ func (o *observed) isAnnounced(s *corev1.Service) bool {
 	})
 }
 
-// matchServices gives each member its Service.
+// matchServices sets the Service of each member.
 func (o *observed) matchServices() {
 	for _, m := range o.members {
 		m.service = nil
@@ -310,6 +315,9 @@ func (o *observed) addressProblem(m *member) *problem {
 	case m.addressMissedFor > silentTooLong && m.isAnnouncing(to):
 		return &problem{reasonUnreachable, fmt.Sprintf("The operator has not reached %s at %s also without TLS for more than %s, so the nodes "+
 			"keep TLS: %s", m.name, to, silentTooLong, m.whyUnreached)}
+	case m.addressMissedFor > silentTooLong && to.isName():
+		return &problem{reasonUnreachable, fmt.Sprintf("The operator has not reached %s by its hostname, at %s, for more than %s, and waits "+
+			"for that: %s", m.name, to, silentTooLong, m.whyUnreached)}
 	case m.addressMissedFor > silentTooLong:
 		return &problem{reasonUnreachable, fmt.Sprintf("The operator has not reached %s at %s for more than %s, so it does not announce "+
 			"it: %s", m.name, to, silentTooLong, m.whyUnreached)}

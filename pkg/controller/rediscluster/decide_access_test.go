@@ -241,181 +241,181 @@ func TestDecideAccess(t *testing.T) {
 	}
 	decisions{
 		"Pods are labelled before their nodes announce anything": {
-			see(six(), opening),
+			with(six(), opening),
 			does("Preparing 6 nodes", every("label demo-%d", all...)...),
 		},
 		"a replica is first": {
-			see(six(), opening, selected(all...), reachedNodes(all...)),
+			with(six(), opening, selected(all...), reachedNodes(all...)),
 			does("demo-3 announces the address 192.0.2.1:30003@31003: 6 nodes are left", "announce address of demo-3 192.0.2.1:30003@31003"),
 		},
 		"a master comes after all replicas": {
-			see(six(), opening, announcing(3, 4, 5), selected(0, 1, 2), reachedNodes(all...)),
+			with(six(), opening, announcing(3, 4, 5), selected(0, 1, 2), reachedNodes(all...)),
 			does("demo-0 announces the address 192.0.2.1:30000@31000: 3 nodes are left", "announce address of demo-0 192.0.2.1:30000@31000"),
 		},
 		"a master waits for its replica": {
-			see(six(), opening, announcing(3, 4, 5), selected(0, 1, 2), reachedNodes(all...), linkDown(3)),
+			with(six(), opening, announcing(3, 4, 5), selected(0, 1, 2), reachedNodes(all...), linkDown(3)),
 			waits("Waiting for demo-3 to be up to date with its master"),
 		},
 		"no node changes while any replica is behind": {
-			see(six(), opening, announcing(0, 3, 4, 5), selected(1, 2), reachedNodes(all...), linkDown(3)),
+			with(six(), opening, announcing(0, 3, 4, 5), selected(1, 2), reachedNodes(all...), linkDown(3)),
 			waits("Waiting for demo-3 to be up to date with its master"),
 		},
 		"no node changes while one that leaves is not reached": {
-			see(sixAnd(replica(0)), sized(6), opening, announcing(3, 6), selected(all...), reachedNodes(all...), missed(6, 0)),
+			with(sixAnd(replica(0)), sized(6), opening, announcing(3, 6), selected(all...), reachedNodes(all...), missed(6, 0)),
 			does("Removing demo-6", append(every("forget demo-%d id-6", all...), "delete Pod demo-6")...),
 		},
 		"all announce them": {
-			see(six(), opening, announcing(all...)),
+			with(six(), opening, announcing(all...)),
 			settledIs,
 		},
 		"an address that is not allocated delays nothing else": {
-			see(sixAnd(newcomer(), newcomer()), opening, serviceIs(func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 0 }, all...)),
+			with(sixAnd(newcomer(), newcomer()), opening, serviceIs(func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 0 }, all...)),
 			does("Introducing", "meet demo-6 demo-0", "meet demo-7 demo-0"),
 		},
 		"an address is not allocated": {
-			see(six(), opening, announcing(0, 1, 2, 4, 5), serviceIs(func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 0 }, 3)),
+			with(six(), opening, announcing(0, 1, 2, 4, 5), serviceIs(func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 0 }, 3)),
 			waits("Waiting for the address of the Service demo-3"),
 		},
 		"a node is not reached, and the others go on": {
-			see(six(), opening, selected(all...), reachedNodes(0, 1, 2, 5)),
+			with(six(), opening, selected(all...), reachedNodes(0, 1, 2, 5)),
 			does("demo-5 announces", "announce address of demo-5 192.0.2.1:30005@31005"),
 		},
 		"another address was reached": {
-			see(six(), opening, announcing(0, 1, 2, 4, 5), selected(3), reachedNodes(3),
+			with(six(), opening, announcing(0, 1, 2, 4, 5), selected(3), reachedNodes(3),
 				serviceIs(func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 1 }, 3)),
 			waits("Waiting to reach demo-3 at 192.0.2.1:1@31003"),
 		},
 		"the others have not heard of it": {
-			see(six(), opening, announcingAlone(3)),
+			with(six(), opening, announcingAlone(3)),
 			does("Introducing", "meet demo-0 demo-3", "meet demo-1 demo-3", "meet demo-2 demo-3", "meet demo-4 demo-3", "meet demo-5 demo-3"),
 		},
 		"another port of the bus is another address": {
-			see(six(), opening, announcing(all...), func(o *observed) { saidBy(o, 0, idOf(3)).BusPort = 16379 }),
+			with(six(), opening, announcing(all...), func(o *observed) { saidBy(o, 0, idOf(3)).BusPort = 16379 }),
 			does("Introducing", "meet demo-0 demo-3"),
 		},
 		"the next one waits until the others reach it": {
-			see(six(), opening, announcing(3), selected(all...), reachedNodes(all...), missed(3, 0), unreachedFor(time.Second, 3)),
+			with(six(), opening, announcing(3), selected(all...), reachedNodes(all...), missed(3, 0), unreachedFor(time.Second, 3)),
 			waitsBriefly("demo-0 does not reach demo-3"),
 		},
 		"the others do not reach it": {
-			see(six(), opening, announcing(3), selected(all...), reachedNodes(all...), missed(3, 0), unreachedFor(time.Minute, 3)),
+			with(six(), opening, announcing(3), selected(all...), reachedNodes(all...), missed(3, 0), unreachedFor(time.Minute, 3)),
 			does("Correcting", "give up address of demo-3 192.0.2.1:30003@31003", back(3)),
 		},
 		"the operator ended after it gave an address up": {
-			see(six(), opening, announcing(3), selected(all...), reachedNodes(all...), missed(3, 0), givenUp(3)),
+			with(six(), opening, announcing(3), selected(all...), reachedNodes(all...), missed(3, 0), givenUp(3)),
 			does("Correcting", back(3)),
 		},
 		"an address that was given up is left alone": {
-			see(six(), opening, announcing(0, 1, 2, 4, 5), selected(3), reachedNodes(3), givenUp(3)),
+			with(six(), opening, announcing(0, 1, 2, 4, 5), selected(3), reachedNodes(3), givenUp(3)),
 			settledIs,
 		},
 		"the Services of two nodes are gone": {
-			see(six(), opening, announcing(all...), withoutService(0, 3)),
+			with(six(), opening, announcing(all...), withoutService(0, 3)),
 			does("Correcting", back(3)),
 		},
 		"the Services of all nodes are gone: replicas return at once": {
-			see(six(), opening, announcing(all...), withoutService(all...)),
+			with(six(), opening, announcing(all...), withoutService(all...)),
 			does("Correcting", back(3), back(4), back(5)),
 		},
 		"masters return one after the other while they are reached": {
-			see(six(), opening, announcing(0, 1, 2), withoutService(all...)),
+			with(six(), opening, announcing(0, 1, 2), withoutService(all...)),
 			does("demo-0 announces", back(0)),
 		},
 		"and wait for replicas": {
-			see(six(), opening, announcing(0, 1, 2), withoutService(all...), linkDown(5)),
+			with(six(), opening, announcing(0, 1, 2), withoutService(all...), linkDown(5)),
 			waits("Waiting for demo-5 to be up to date"),
 		},
 		"masters that are not reached return at once": {
-			see(six(), opening, announcing(0, 1, 2), withoutService(all...), missed(0, 3), missed(1, 3)),
+			with(six(), opening, announcing(0, 1, 2), withoutService(all...), missed(0, 3), missed(1, 3)),
 			does("Correcting", back(0), back(1)),
 		},
 		"a master that is reached at an address that its Service had": {
-			see(six(), opening, announcing(all...), serviceIs(func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 1 }, 0)),
+			with(six(), opening, announcing(all...), serviceIs(func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 1 }, 0)),
 			does("demo-0 announces", back(0)),
 		},
 		"another IP of the machine": {
-			see(six(), opening, announcing(all...), otherHost, reachedNodes(0), func(o *observed) { o.members[0].reachedAt.IP = "192.0.2.7" }),
+			with(six(), opening, announcing(all...), otherHost, reachedNodes(0), func(o *observed) { o.members[0].reachedAt.IP = "192.0.2.7" }),
 			does("demo-0 announces", "announce address of demo-0 192.0.2.7:30000@31000"),
 		},
 		"another IP at which no node is reached yet": {
-			see(six(), opening, announcing(all...), otherHost, missing(time.Second, all...)),
+			with(six(), opening, announcing(all...), otherHost, missing(time.Second, all...)),
 			waits("Waiting to reach demo-0 at 192.0.2.7:30000@31000: no route"),
 		},
 		"another IP at which no node is reached for long": {
-			see(six(), opening, announcing(all...), otherHost, missing(time.Minute, all...)),
+			with(six(), opening, announcing(all...), otherHost, missing(time.Minute, all...)),
 			does("demo-3 announces", back(3)),
 		},
 		"while a node has given its address up, no other announces one": {
-			see(six(), opening, announcing(4), selected(all...), reachedNodes(all...), givenUp(3)),
+			with(six(), opening, announcing(4), selected(all...), reachedNodes(all...), givenUp(3)),
 			settledIs,
 		},
 		"not even while it is silent": {
-			see(six(), opening, announcing(4), selected(all...), reachedNodes(all...), givenUp(3), silenced(time.Minute, 3)),
+			with(six(), opening, announcing(4), selected(all...), reachedNodes(all...), givenUp(3), silenced(time.Minute, 3)),
 			waits("Waiting for demo-3"),
 		},
 		"but others return": {
-			see(six(), served, announcing(4), selected(all...), givenUp(3)),
+			with(six(), served, announcing(4), selected(all...), givenUp(3)),
 			does("demo-4 announces", back(4)).making(every("delete Service demo-%d", 0, 1, 2, 3, 5)...),
 		},
 		"another address was given up": {
-			see(six(), opening, announcing(4), selected(all...), reachedNodes(all...), givenUp(3), reachedNodes(3),
+			with(six(), opening, announcing(4), selected(all...), reachedNodes(all...), givenUp(3), reachedNodes(3),
 				podIs(func(p *corev1.Pod) { p.Annotations[AnnotationUnreachable] = "192.0.2.9:1@2" }, 3)),
 			does("demo-3 announces", "announce address of demo-3 192.0.2.1:30003@31003"),
 		},
 		"a Service has another port": {
-			see(six(), opening, announcing(all...), serviceIs(func(s *corev1.Service) { s.Spec.Ports[1].NodePort = 1 }, 3)),
+			with(six(), opening, announcing(all...), serviceIs(func(s *corev1.Service) { s.Spec.Ports[1].NodePort = 1 }, 3)),
 			does("Correcting", back(3)),
 		},
 		"a Pod lost its label": {
-			see(six(), opening, announcing(all...), podIs(func(p *corev1.Pod) { delete(p.Labels, LabelExternal) }, 3)),
+			with(six(), opening, announcing(all...), podIs(func(p *corev1.Pod) { delete(p.Labels, LabelExternal) }, 3)),
 			does("Correcting", "label demo-3"),
 		},
 		"a container restarted": {
-			see(six(), opening, announcing(0, 1, 2, 4, 5), selected(3), reachedNodes(3)),
+			with(six(), opening, announcing(0, 1, 2, 4, 5), selected(3), reachedNodes(3)),
 			does("demo-3 announces", "announce address of demo-3 192.0.2.1:30003@31003"),
 		},
 		"a leaving node keeps its address": {
-			see(sixAnd(newcomer()), opening, announcing(all...), sized(6), forgotten(idOf(6), all...)),
+			with(sixAnd(newcomer()), opening, announcing(all...), sized(6), forgotten(idOf(6), all...)),
 			does("Removing demo-6", "delete Pod demo-6"),
 		},
 		"no access any more: one after the other, replicas first": {
-			see(six(), served, announcing(all...)),
+			with(six(), served, announcing(all...)),
 			does("demo-3 announces the address "+ipOf(3)+":6379@16379: 6 nodes are left", back(3)),
 		},
 		"no access any more: Services are deleted when no node knows their addresses": {
-			see(six(), served, selected(all...), announcing(2)),
+			with(six(), served, selected(all...), announcing(2)),
 			does("demo-2 announces", back(2)).making(every("delete Service demo-%d", 0, 1, 3, 4, 5)...),
 		},
 		"no access any more: no Service is deleted while a silent node may announce its address": {
-			see(six(), served, announcing(5), silenced(time.Minute, 5)),
+			with(six(), served, announcing(5), silenced(time.Minute, 5)),
 			waits("Waiting for demo-5").making(every("delete Service demo-%d", 0, 1, 2, 3, 4)...),
 		},
 		"no access any more: no Service is deleted while no node answers": {
-			see(six(), served, announcing(all...), silenced(time.Minute, all...)),
+			with(six(), served, announcing(all...), silenced(time.Minute, all...)),
 			waits("Waiting for demo-0"),
 		},
 		"another type: the Services stay until no node announces their addresses": {
-			see(six(), served, balancedBy, announcing(all...)),
+			with(six(), served, balancedBy, announcing(all...)),
 			does("demo-3 announces", back(3)),
 		},
 		"another type: then they are deleted": {
-			see(six(), served, balancedBy, selected(all...)),
+			with(six(), served, balancedBy, selected(all...)),
 			waits("Waiting for the address of the Service demo-0").making(every("delete Service demo-%d", all...)...),
 		},
 		"the Service of a node that left": {
-			see(six(), opening, announcing(all...), func(o *observed) { o.services = append(o.services, serviceOf(o.rdc, 6)) }),
+			with(six(), opening, announcing(all...), func(o *observed) { o.services = append(o.services, serviceOf(o.rdc, 6)) }),
 			decision{upkeep: []string{"delete Service demo-6"}, wait: poll},
 		},
 		"with TLS, a node announces the port for TLS, too": {
-			see(six(), openingTLS(transportBoth, true), selected(all...), reachedSecurely),
+			with(six(), openingTLS(transportBoth, true), selected(all...), reachedSecurely),
 			does("demo-3 announces", "announce address of demo-3 "+secureAt(3).String()),
 		},
 		"with TLS, all announce both ports": {
-			see(six(), openingTLS(transportBoth, true), announcing(all...)),
+			with(six(), openingTLS(transportBoth, true), announcing(all...)),
 			settledIs,
 		},
 		"with TLS, all announce both ports, and others know the one for TLS": {
-			see(six(), openingTLS(transportOnly, true), spec(func(s *v1.RedisClusterSpec) { s.TLS.Mode = v1.TLSRequired }), announcing(all...),
+			with(six(), openingTLS(transportOnly, true), spec(func(s *v1.RedisClusterSpec) { s.TLS.Mode = v1.TLSRequired }), announcing(all...),
 				func(o *observed) {
 					for _, i := range all {
 						each(o, idOf(i), func(e *redisnode.Entry) { e.Port = securePortOf(i) })
@@ -424,91 +424,91 @@ func TestDecideAccess(t *testing.T) {
 			settledIs,
 		},
 		"with TLS, the port for TLS is not allocated": {
-			see(six(), openingTLS(transportBoth, true), selected(all...), serviceIs(func(s *corev1.Service) { s.Spec.Ports[2].NodePort = 0 }, 0)),
+			with(six(), openingTLS(transportBoth, true), selected(all...), serviceIs(func(s *corev1.Service) { s.Spec.Ports[2].NodePort = 0 }, 0)),
 			waits("Waiting for the address of the Service demo-0"),
 		},
 		"with TLS, the operator has reached the port without TLS alone": {
-			see(six(), openingTLS(transportBoth, true), selected(all...), reachedNodes(all...)),
+			with(six(), openingTLS(transportBoth, true), selected(all...), reachedNodes(all...)),
 			waits("Waiting to reach demo-0 at " + secureAt(0).String()),
 		},
 		"with TLS, a Service has another port for TLS": {
-			see(six(), openingTLS(transportBoth, true), announcing(all...), serviceIs(func(s *corev1.Service) { s.Spec.Ports[2].NodePort = 1 }, 3)),
+			with(six(), openingTLS(transportBoth, true), announcing(all...), serviceIs(func(s *corev1.Service) { s.Spec.Ports[2].NodePort = 1 }, 3)),
 			does("Correcting", back(3)+",,tls-port=6380"),
 		},
 		"with TLS, another port for TLS is known of a node": {
-			see(six(), openingTLS(transportBoth, true), announcing(all...), func(o *observed) { saidBy(o, 0, idOf(3)).Port = securePortOf(4) }),
+			with(six(), openingTLS(transportBoth, true), announcing(all...), func(o *observed) { saidBy(o, 0, idOf(3)).Port = securePortOf(4) }),
 			does("Introducing", "meet demo-0 demo-3"),
 		},
 		"with TLS, no access any more": {
-			see(six(), openingTLS(transportBoth, true), announcing(all...), func(o *observed) { noAccess(o.rdc) }),
+			with(six(), openingTLS(transportBoth, true), announcing(all...), func(o *observed) { noAccess(o.rdc) }),
 			does("demo-3 announces", back(3)+",,tls-port=6380"),
 		},
 		"with TLS, the others do not reach a node": {
-			see(six(), openingTLS(transportBoth, true), announcing(all...), missed(3, 0), unreachedFor(time.Minute, 3)),
+			with(six(), openingTLS(transportBoth, true), announcing(all...), missed(3, 0), unreachedFor(time.Minute, 3)),
 			does("Correcting", "give up address of demo-3 "+secureAt(3).String(), back(3)+",,tls-port=6380"),
 		},
 		"with TLS, the certificate has expired": {
-			see(six(), openingTLS(transportBoth, true), announcing(all...), missed(3, 0), unreachedFor(time.Minute, 3), invalidCertificate),
+			with(six(), openingTLS(transportBoth, true), announcing(all...), missed(3, 0), unreachedFor(time.Minute, 3), invalidCertificate),
 			waitsBriefly("demo-0 does not reach demo-3"),
 		},
 		"TLS alone is left by way of both ports": {
-			see(six(), closing(transportOnly), announcing(all...)),
+			with(six(), closing(transportOnly), announcing(all...)),
 			does("Preparing to switch", every("record TLS of demo-%d both", all...)...),
 		},
 		"if the operator ends meanwhile, the next one goes the same way": {
-			see(six(), closing(transportOnly), announcing(all...), podIs(func(p *corev1.Pod) { p.Annotations[AnnotationTLS] = transportBoth }, 0)),
+			with(six(), closing(transportOnly), announcing(all...), podIs(func(p *corev1.Pod) { p.Annotations[AnnotationTLS] = transportBoth }, 0)),
 			does("Preparing to switch", every("record TLS of demo-%d both", all[1:]...)...),
 		},
 		"the ports are opened, and the switch is not taken back": {
-			see(six(), closing(transportBoth), announcing(all...), tlsIs(func(s *redisnode.TLSState) { s.Plain = false }, all...)),
+			with(six(), closing(transportBoth), announcing(all...), tlsIs(func(s *redisnode.TLSState) { s.Plain = false }, all...)),
 			decision{step: "Switching 6 nodes", commands: []string{"switch TLS of demo-0 demo-1 demo-2 demo-3 demo-4 demo-5"}, wait: soon},
 		},
 		"a port without TLS is not reached": {
-			see(six(), closing(transportBoth), announcing(all...), reachedSecurely, func(o *observed) { o.members[4].reachedAt = address{} }),
+			with(six(), closing(transportBoth), announcing(all...), reachedSecurely, func(o *observed) { o.members[4].reachedAt = address{} }),
 			waits("Waiting to reach demo-4 at " + secureAt(4).String() + " also without TLS"),
 		},
 		"all ports without TLS are reached": {
-			see(six(), closing(transportBoth), announcing(all...), reachedSecurely),
+			with(six(), closing(transportBoth), announcing(all...), reachedSecurely),
 			does("Preparing to switch", every("record TLS of demo-%d ", all...)...),
 		},
 		"a node at the IP of its Pod needs no port of a Service": {
-			see(six(), closing(transportBoth), announcing(0, 1, 2, 4, 5), selected(3), reachedSecurely, func(o *observed) {
+			with(six(), closing(transportBoth), announcing(0, 1, 2, 4, 5), selected(3), reachedSecurely, func(o *observed) {
 				o.members[3].reachedAt = address{}
 				o.members[3].pod.Annotations[AnnotationUnreachable] = secureAt(3).String()
 			}),
 			does("Preparing to switch", every("record TLS of demo-%d ", all...)...),
 		},
 		"a switch is completed before an address changes": {
-			see(six(), openingTLS(transportBoth, false), selected(all...), reachedSecurely),
+			with(six(), openingTLS(transportBoth, false), selected(all...), reachedSecurely),
 			decision{step: "Switching 6 nodes", commands: []string{"switch TLS of demo-0 demo-1 demo-2 demo-3 demo-4 demo-5"}, wait: soon},
 		},
 		"a switch begins after all addresses": {
-			see(six(), openingTLS(transportPlain, false), announcing(0, 1, 2, 4, 5), selected(3), reachedSecurely),
+			with(six(), openingTLS(transportPlain, false), announcing(0, 1, 2, 4, 5), selected(3), reachedSecurely),
 			does("demo-3 announces", "announce address of demo-3 "+secureAt(3).String()),
 		},
 		"a Pod without a certificate among those with one": {
-			see(six(), openingTLS(transportPlain, false),
+			with(six(), openingTLS(transportPlain, false),
 				func(o *observed) { o.members[3].pod, o.members[3].view.TLS = podAt(withTLSSpec(o.rdc, nil), 3), nil },
 				announcing(0, 1, 2, 4, 5), selected(3), reachedNodes(3),
 				podIs(func(p *corev1.Pod) { p.Status.HostIP = machineIP }, 3)),
 			does("demo-3 announces", "announce address of demo-3 "+nodePortsOf(3).String()),
 		},
 		"a replica asks at the port of another node": {
-			see(six(), opening, announcing(all...), viewed(func(v *redisnode.View) {
+			with(six(), opening, announcing(all...), viewed(func(v *redisnode.View) {
 				v.LinkUp, v.MasterIP, v.MasterPort = false, machineIP, 30001
 			}, 3)),
 			does("Connecting 1 replicas", "replicate demo-3 demo-0"),
 		},
 		"without Services, the port alone does not matter": {
-			see(six(), viewed(func(v *redisnode.View) { v.LinkUp, v.MasterIP, v.MasterPort = false, ipOf(0), 1 }, 3)),
+			with(six(), viewed(func(v *redisnode.View) { v.LinkUp, v.MasterIP, v.MasterPort = false, ipOf(0), 1 }, 3)),
 			waits("Waiting for demo-3 to be up to date with its master"),
 		},
 		"without Services, a node that announces another IP is introduced": {
-			see(six(), func(o *observed) { each(o, idOf(3), func(e *redisnode.Entry) { e.IP = machineIP }) }),
+			with(six(), func(o *observed) { each(o, idOf(3), func(e *redisnode.Entry) { e.IP = machineIP }) }),
 			does("Introducing", "meet demo-0 demo-3", "meet demo-1 demo-3", "meet demo-2 demo-3", "meet demo-4 demo-3", "meet demo-5 demo-3"),
 		},
 		"a replica asks at the address of its master": {
-			see(six(), opening, announcing(all...), viewed(func(v *redisnode.View) {
+			with(six(), opening, announcing(all...), viewed(func(v *redisnode.View) {
 				v.LinkUp, v.MasterIP, v.MasterPort = false, machineIP, 30000
 			}, 3)),
 			waits("Waiting for demo-3 to be up to date with its master"),
@@ -551,9 +551,9 @@ func TestExternalAddress(t *testing.T) {
 			balancer(corev1.LoadBalancerIngress{IP: "192.0.2.9"}), address{"192.0.2.9", 6379, 0, 16379}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			with := rdc.DeepCopy()
-			with.Spec.Access = &v1.Access{External: test.spec}
-			got := externalAddress(with, test.service, pod)
+			changed := rdc.DeepCopy()
+			changed.Spec.Access = &v1.Access{External: test.spec}
+			got := externalAddress(changed, test.service, pod)
 			if got != test.want {
 				t.Errorf("the address is %v, want %v", got, test.want)
 			}
@@ -589,7 +589,7 @@ func TestPortsOfServicesStay(t *testing.T) {
 		"one that gets TLS at its old port": {existing, 6379, []int32{6379, 16379, 6380}},
 	} {
 		var got []int32
-		for _, p := range externalService(rdc, 0, test.tls, test.existing).Spec.Ports {
+		for _, p := range externalService(rdc, 0, keptPorts(rdc, test.tls, test.existing)).Spec.Ports {
 			got = append(got, *p.Port)
 			if p.TargetPort.StrVal != *p.Name {
 				t.Errorf("%s: the port %s leads to %v", name, *p.Name, p.TargetPort)
@@ -613,7 +613,7 @@ func TestASilentNodeHasItsAddress(t *testing.T) {
 			[]alter{announcing(3), podIs(func(p *corev1.Pod) { delete(p.Labels, LabelExternal) }, 3)}, "",
 		},
 	} {
-		o := see(six(), append(append([]alter{opening}, test.alters...), silenced(time.Minute, 3), clearStatus)...)
+		o := with(six(), append(append([]alter{opening}, test.alters...), silenced(time.Minute, 3), clearStatus)...)
 		if o.identify(); o.members[3].id != test.want {
 			t.Errorf("%s: the ID is %q, want %q", name, o.members[3].id, test.want)
 		}
@@ -655,7 +655,7 @@ func TestUnreachedNodes(t *testing.T) {
 		"a node that is not reached is not seen": {[]alter{announcing(all...), missed(3, 0), silenced(time.Minute, 3)}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := see(six(), append([]alter{opening}, test.alters...)...)
+			o := with(six(), append([]alter{opening}, test.alters...)...)
 			var got []int
 			for _, m := range o.members {
 				if m.answers() && o.isUnreached(m) {
@@ -689,7 +689,7 @@ func TestTLSInterrupts(t *testing.T) {
 		"nodes that differ":               {tls(tlsIs(func(s *redisnode.TLSState) { s.Cluster = false }, 2)), true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := see(six(), append([]alter{test.alters[0], announcing(allSix...), missed(3, 0)}, test.alters[1:]...)...)
+			o := with(six(), append([]alter{test.alters[0], announcing(allSix...), missed(3, 0)}, test.alters[1:]...)...)
 			if got := o.tlsInterrupts(); got != test.want {
 				t.Errorf("TLS interrupts: %t, want %t", got, test.want)
 			}
@@ -703,7 +703,7 @@ func TestTLSInterrupts(t *testing.T) {
 }
 
 func TestStatusHasAddresses(t *testing.T) {
-	o := see(six(), opening, announcing(0, 3), selected(1, 2, 4), givenUp(1))
+	o := with(six(), opening, announcing(0, 3), selected(1, 2, 4), givenUp(1))
 	o.members[2].whyUnreached, o.members[2].addressMissedFor = "no route", time.Minute
 	o.members[4].whyUnreached, o.members[4].addressMissedFor = "no route", time.Second
 	status := statusOf(o, decide(o), outcome{})
@@ -715,7 +715,7 @@ func TestStatusHasAddresses(t *testing.T) {
 	}
 	var reasons []string
 	for _, p := range memberProblems(o) {
-		reasons = append(reasons, p.reason+" "+p.message[:min(len(p.message), 60)])
+		reasons = append(reasons, p.Reason+" "+p.Message[:min(len(p.Message), 60)])
 	}
 	want := []string{
 		"AddressUnreachable The other nodes did not reach demo-1 at 192.0.2.1:30001@3100",

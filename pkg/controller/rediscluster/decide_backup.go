@@ -11,21 +11,21 @@ import (
 
 	"github.com/robfig/cron/v3"
 	batchv1 "k8s.io/api/batch/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 )
 
-// The functions below decide when a backup is made. A backup has three writes: the status gets its ID in running, the Job is created, and
-// the status gets the result. After a crash between any two of them, the next sync continues: an ID without a Job gets its Job, and a Job
-// without a result in the status is read again. So no time of the schedule has two Jobs, and none is lost.
+// The functions below decide when a backup is made. A backup needs three writes: its ID goes into status.backup.running, the Job is
+// created, and the result goes into the status. After a crash between two of them, the next sync continues: an ID without a Job gets its
+// Job, and the result of a Job that is not in the status is read again. So each time of the schedule has at most one Job, and none is lost.
 //
-// The status counts the times of the schedule from lastScheduleTime on. Of several that were missed, only the last one has a backup. It has
-// the last value of AnnotationBackupNow that had one: the value when any backup began. The Job has it too, for a status that was lost.
+// The times of the schedule count from status.backup.lastScheduleTime on. If several were missed, only the last one gets a backup.
+// status.backup.lastBackupNow is the last value of AnnotationBackupNow that was set when a backup began. The Job records the value, too,
+// since a status can be lost.
 
-// runningBackup returns the ID of the backup that is being made; "" for none. If the status was lost, the Job says it. An ID after now,
-// of a wrong clock, counts only if it has a Job.
+// runningBackup returns the ID of the backup that is being made; "" for none. If the status was lost, it returns the ID of the Job. An ID
+// in the future comes from a wrong clock, and counts only if it has a Job.
 func (o *observed) runningBackup() string {
 	if s := o.rdc.Status.Backup; s != nil && s.Running != "" {
 		if at, ok := timeOfBackup(s.Running); o.jobOf(s.Running) != nil || (ok && !at.After(o.now)) {
@@ -40,7 +40,7 @@ func (o *observed) runningBackup() string {
 	return ""
 }
 
-// jobOf returns the Job with an ID: see backupOf. It returns nil if it does not exist.
+// jobOf returns the Job with an ID (see backupOf); nil if there is none.
 func (o *observed) jobOf(id string) *job {
 	if i := slices.IndexFunc(o.jobs, func(j *job) bool { return j.ID == id }); i >= 0 {
 		return o.jobs[i]
@@ -56,7 +56,7 @@ func (o *observed) dueBackup() string {
 	}
 	schedule, err := v1.ParseBackupSchedule(spec.Schedule)
 	if err != nil {
-		return "" // The spec is valid.
+		return "" // Unreachable: the spec is valid.
 	}
 	if due := lastTime(schedule, status.LastScheduleTime.UTC(), o.now.UTC()); !due.IsZero() {
 		return backupID(due)
@@ -64,8 +64,8 @@ func (o *observed) dueBackup() string {
 	return ""
 }
 
-// lastTime returns the last time of a schedule that is after from and not after now; zero if there is none. It bisects: of the times from
-// which the next one has come, it finds the last.
+// lastTime returns the last time of a schedule that is after from and not after now; zero if there is none. It finds by bisection the last
+// moment from which the next time of the schedule has come.
 func lastTime(schedule cron.Schedule, from, now time.Time) time.Time {
 	hasCome := func(t time.Time) bool {
 		next := schedule.Next(t)
@@ -88,8 +88,9 @@ func lastTime(schedule cron.Schedule, from, now time.Time) time.Time {
 	return last
 }
 
-// lastBackupNow returns the last value of AnnotationBackupNow for which a backup began; "" if there is none. If the status does not have
-// it, a Job says whether it is the present one: a CRD of an earlier version has no such field. That of a dropped backup does not count.
+// lastBackupNow returns the last value of AnnotationBackupNow for which a backup began; "" if there is none. The status may not have it:
+// a CRD of an earlier version has no such field. Then lastBackupNow returns the present value if a Job has it. The value in the status does
+// not count if the running backup in the status was dropped.
 func (o *observed) lastBackupNow() string {
 	status := ptr.Deref(o.rdc.Status.Backup, v1.BackupStatus{})
 	if dropped := status.Running != "" && o.runningBackup() != status.Running; status.LastBackupNow != "" && !dropped {
@@ -102,7 +103,7 @@ func (o *observed) lastBackupNow() string {
 	return value
 }
 
-// backupNowOf returns the value of AnnotationBackupNow that the Job of a backup has. A backup that had begun takes no later value.
+// backupNowOf returns the value of AnnotationBackupNow for the Job of a backup. A backup that has begun does not take a later value.
 func (o *observed) backupNowOf(id string) string {
 	value := o.rdc.Annotations[v1.AnnotationBackupNow]
 	if id == o.runningBackup() {
@@ -112,7 +113,7 @@ func (o *observed) backupNowOf(id string) string {
 }
 
 // requestedBackup returns the ID of the backup that AnnotationBackupNow requests; "" if there is none, or if it has begun. The ID is the
-// present second, unless another backup may have it: the seconds of a schedule are 0.
+// present second, or the last one before it that no other backup has. Second 0 is left to the schedule.
 func (o *observed) requestedBackup() string {
 	if value := o.rdc.Annotations[v1.AnnotationBackupNow]; value == "" || value == o.lastBackupNow() {
 		return ""
@@ -143,7 +144,7 @@ func (o *observed) untilBackup() time.Duration {
 	return max(next.Sub(o.now), time.Millisecond)
 }
 
-// backupInterval returns the longest time between two of the next times of the schedule; 0 if there are none.
+// backupInterval returns the longest interval between the next times of the schedule; 0 if there are none.
 func backupInterval(expression string, now time.Time) time.Duration {
 	schedule, err := v1.ParseBackupSchedule(expression)
 	if err != nil {
@@ -169,7 +170,8 @@ func (j *job) message() string {
 	return j.Result.Message
 }
 
-// backupCommands returns the commands that create the Job of a backup and delete those that are not needed. p is what else is done.
+// backupCommands returns the commands that create the Job of a backup, and delete Jobs that are outdated or not needed. p is the plan of
+// the policies.
 func backupCommands(o *observed, p plan) []command {
 	var commands []command
 	for _, j := range o.jobs {
@@ -200,7 +202,7 @@ func (o *observed) needsJob(j *job) bool {
 	switch {
 	case j.ID == "":
 		return o.rdc.Spec.RestoreFrom != nil
-	case j.ID == v1.LatestBackup: // Without its result, which is lost if its Pod is gone, another one chooses.
+	case j.ID == v1.LatestBackup: // The result is lost if the Pod is gone. Then a new Job chooses.
 		lost := j.Ended == batchv1.JobComplete && j.Result != nil && j.Result.ID == ""
 		return o.toBeRestored() && o.restoredBackup() == v1.LatestBackup && !lost
 	case o.rdc.Spec.Backup == nil:
@@ -213,7 +215,7 @@ func (o *observed) needsJob(j *job) bool {
 	})
 }
 
-// whyNoBackup returns why no backup can begin now; "" if one can. p is what else is done.
+// whyNoBackup returns why no backup can begin now; "" if a backup can. p is the plan of the policies.
 func (o *observed) whyNoBackup(p plan) string {
 	_, same := o.access()
 	switch {
@@ -242,10 +244,10 @@ func (o *observed) triesJob() bool {
 	return o.jobRejection == "" || o.now.Sub(o.jobRejectedAt) >= secretEvery
 }
 
-// noImage is why there are neither backups nor restores.
+// noImage is the reason if the operator can make neither backups nor restores.
 const noImage = "the operator was started without --backup-image, which is the image of the Jobs"
 
-// openSlots returns whether a node has marks of slots that move.
+// openSlots returns whether a node has slots that are migrating or importing.
 func (o *observed) openSlots() bool {
 	return slices.ContainsFunc(o.answering(), func(m *member) bool { return len(m.self().Importing)+len(m.self().Migrating) > 0 })
 }
@@ -262,8 +264,8 @@ func (o *observed) toBeRestored() bool {
 	return o.rdc.Spec.RestoreFrom != nil && (o.rdc.Status.Restore == nil || o.rdc.Status.Restore.CompletedAt == nil)
 }
 
-// restoredBackup returns the ID of the backup that is to be restored; LatestBackup until the latest is chosen. The status has the choice
-// before the first key is sent: so all tries restore the same backup, also if there are others by then.
+// restoredBackup returns the ID of the backup that is to be restored; LatestBackup until the latest backup is chosen. The choice is in the
+// status before the first key is sent. So each attempt restores the same backup, even if there are newer ones by then.
 func (o *observed) restoredBackup() string {
 	id := o.rdc.Spec.RestoreFrom.Backup
 	if s := o.rdc.Status.Restore; id == v1.LatestBackup && s != nil && s.ID != "" {
@@ -272,9 +274,9 @@ func (o *observed) restoredBackup() string {
 	return id
 }
 
-// jobOfRestore returns the Job that restores a backup, or first chooses which; nil if it does not exist.
+// jobOfRestore returns the Job that restores a backup, or the Job that first chooses it; nil if there is none.
 func (o *observed) jobOfRestore() *job {
-	j := o.jobOf("") // One of an earlier version chooses by itself.
+	j := o.jobOf("") // The Job of an earlier version also chooses the backup.
 	if j == nil && o.restoredBackup() == v1.LatestBackup {
 		return o.jobOf(v1.LatestBackup)
 	}
@@ -291,9 +293,9 @@ func (o *observed) withKeys() *member {
 	return nil
 }
 
-// restoreBackup creates the Job that restores spec.restoreFrom, and waits for it; if that is the latest backup, before that the Job that
-// chooses it. The status says that it has begun before the Job exists:
-// until then, the cluster must have no keys. It comes late: the nodes have their slots, replicas and users.
+// restoreBackup creates the Job that restores spec.restoreFrom, and waits for it. If spec.restoreFrom names the latest backup, another Job
+// first chooses that backup. The status records that the restore has begun before a Job exists: until then, the cluster must have no keys.
+// This policy is one of the last, so the nodes already have their slots, replicas and users.
 func restoreBackup(o *observed) *plan {
 	if !o.toBeRestored() {
 		return nil
@@ -310,14 +312,14 @@ func restoreBackup(o *observed) *plan {
 			"keep them, or delete the keys; after a RedisCluster of the same name, the claims have them", id, o.withKeys().name))
 	case j == nil && o.backupImage == "":
 		return held(reasonNoImage, "The backup cannot be restored: "+noImage)
+	case j == nil && !same:
+		return wait(check, "Waiting for the Pods to be replaced, before the backup is restored")
 	case j == nil && o.jobRejection != "":
 		p := held(reasonJobRejected, "The API server rejects the Job "+o.desiredJob("").Name+": "+o.jobRejection)
 		if o.triesJob() {
 			p.commands = []command{{verb: startRestore}}
 		}
 		return p
-	case j == nil && !same:
-		return wait(check, "Waiting for the Pods to be replaced, before the backup is restored")
 	case j == nil:
 		return do([]command{{verb: startRestore}}, "Restoring the backup %s", id)
 	case j.Deleting:
@@ -328,9 +330,9 @@ func restoreBackup(o *observed) *plan {
 	case j.Ended == batchv1.JobComplete && j.Result == nil:
 		return wait(check, "Waiting for the result of the Job %s: %s", j.Name, o.jobFailure)
 	case j.Ended == batchv1.JobComplete && j.ID == v1.LatestBackup:
-		return wait(check, "Restoring the backup %s", cmp.Or(j.Result.ID, id)) // The status gets the choice.
+		return wait(check, "Restoring the backup %s", cmp.Or(j.Result.ID, id)) // This sync writes the choice to the status.
 	case j.Ended == batchv1.JobComplete:
-		return nil // The status gets its result.
+		return nil // This sync writes the result to the status.
 	case j.NotStarting != "":
 		return held(reasonNotStarting, fmt.Sprintf("The Pod of the Job %s, which restores the backup %s, does not start: %s",
 			j.Name, id, j.NotStarting))
@@ -338,143 +340,4 @@ func restoreBackup(o *observed) *plan {
 	p := wait(poll, "Restoring the backup %s by the Job %s", id, j.Name)
 	p.byJob = true
 	return p
-}
-
-// backupStatus returns the status of the backups, while p is what the operator does next.
-func backupStatus(o *observed, p plan) *v1.BackupStatus {
-	spec := o.rdc.Spec.Backup
-	if spec == nil {
-		return nil
-	}
-	status := &v1.BackupStatus{}
-	if o.rdc.Status.Backup != nil {
-		status = o.rdc.Status.Backup.DeepCopy()
-	}
-	now := &metav1.Time{Time: o.now.Truncate(time.Second)}
-	switch {
-	case spec.Schedule == "":
-		status.Schedule, status.ScheduledSince, status.LastScheduleTime = "", nil, nil
-	case status.Schedule != spec.Schedule || status.ScheduledSince == nil:
-		status.Schedule, status.ScheduledSince, status.LastScheduleTime = spec.Schedule, now, now
-	case status.LastScheduleTime == nil || status.LastScheduleTime.After(o.now): // A clock was wrong.
-		status.LastScheduleTime = now
-	}
-	status.Running, status.LastBackupNow = o.runningBackup(), o.lastBackupNow()
-	if j := o.jobOf(status.Running); status.Running != "" && j != nil && j.Ended != "" && j.Result != nil {
-		status.Running = ""
-		ended := &metav1.Time{Time: j.EndedAt}
-		if j.Ended == batchv1.JobComplete {
-			status.LastSuccessfulTime, status.Last = ended, &v1.BackupResult{
-				ID: j.ID, Keys: j.Result.Keys, Bytes: j.Result.Bytes, Warning: j.Result.Warning,
-			}
-		} else {
-			status.LastFailure = &v1.BackupFailure{ID: j.ID, Time: ended, Message: j.Result.Message}
-		}
-	}
-	for _, c := range p.upkeep {
-		at, ok := timeOfBackup(c.id)
-		if !ok || c.verb != startBackup {
-			continue
-		}
-		if status.Running = c.id; c.id == o.dueBackup() {
-			status.LastScheduleTime = &metav1.Time{Time: at}
-		}
-		status.LastBackupNow = cmp.Or(o.backupNowOf(c.id), status.LastBackupNow)
-	}
-	return status
-}
-
-// restoreStatus returns the status of the restore, while p is what the operator does next: when it began, which backup is the latest, and
-// the result of its Job, once the Job has succeeded.
-func restoreStatus(o *observed, p plan) *v1.RestoreStatus {
-	if !o.toBeRestored() {
-		return o.rdc.Status.Restore
-	}
-	j := o.jobOfRestore()
-	starts := slices.ContainsFunc(p.commands, func(c command) bool { return c.verb == startRestore })
-	if j == nil && !starts {
-		return o.rdc.Status.Restore
-	}
-	status := o.rdc.Status.Restore.DeepCopy()
-	if status == nil {
-		status = &v1.RestoreStatus{StartedAt: &metav1.Time{Time: o.now.Truncate(time.Second)}}
-	}
-	if j == nil || j.Ended != batchv1.JobComplete || j.Result == nil {
-		return status
-	}
-	if j.ID == v1.LatestBackup {
-		status.ID = j.Result.ID
-		return status
-	}
-	return &v1.RestoreStatus{
-		StartedAt: status.StartedAt, ID: cmp.Or(j.Result.ID, o.restoredBackup()),
-		Keys: j.Result.Keys, Skipped: j.Result.Skipped, Expired: j.Result.Expired, Warning: j.Result.Warning,
-		CompletedAt: &metav1.Time{Time: j.EndedAt},
-	}
-}
-
-// backedUp returns the condition BackedUp, by the status of the backups.
-func backedUp(o *observed, p plan, status *v1.BackupStatus) (ok bool, reason, message string) {
-	failure := status.LastFailure
-	switch {
-	case o.backupImage == "":
-		return false, reasonNoImage, "No backups are made: " + noImage
-	case status.Running != "" && o.jobRejection != "":
-		return false, reasonJobRejected, fmt.Sprintf("The Job %s: %s", backupName(o.rdc, status.Running), o.jobRejection)
-	case failure != nil && (status.LastSuccessfulTime == nil || failure.Time.After(status.LastSuccessfulTime.Time)):
-		ok, reason, message = false, reasonBackupFailed, fmt.Sprintf("The backup %s failed: %s", failure.ID, failure.Message)
-	case status.Last != nil:
-		ok, reason, message = true, reasonBackedUp, fmt.Sprintf("The last backup is %s. It has %d keys", status.Last.ID, status.Last.Keys)
-		if status.Last.Warning != "" {
-			message += ". Warning: " + status.Last.Warning
-		}
-	default:
-		reason, message = ReasonNoBackupYet, "No backup has ended yet"
-	}
-	if due := o.nextBackup(); due != "" && o.jobOf(due) == nil {
-		if why := o.whyNoBackup(p); why != "" {
-			if due == o.requestedBackup() { // Its ID is the time at which it begins.
-				due = "for " + v1.AnnotationBackupNow
-			}
-			message += fmt.Sprintf(". The backup %s waits: %s", due, why)
-		}
-	}
-	if j := o.jobOf(status.Running); status.Running != "" && j != nil && j.NotStarting != "" {
-		message += fmt.Sprintf(". The Pod of the Job %s does not start: %s", j.Name, j.NotStarting)
-	}
-	for _, failed := range []string{o.jobRejection, o.jobFailure} {
-		if failed != "" {
-			message += ". " + failed
-		}
-	}
-	return ok, reason, message
-}
-
-// BackupMetrics are the figures of the backups of a RedisCluster.
-type BackupMetrics struct {
-	// Failed is whether the last backup failed, or none can be made.
-	Failed bool
-	// Succeeded is when the last good backup ended; zero if there is none. Keys and Bytes are its numbers.
-	Succeeded   time.Time
-	Keys, Bytes int64
-	// Since is when the operator noticed the schedule; zero without one.
-	Since time.Time
-	// Interval is the longest time between two of the next times of the schedule; 0 without one.
-	Interval time.Duration
-}
-
-// backupMetrics returns the figures of a status; nil without spec.backup.
-func backupMetrics(o *observed, p plan, status *v1.BackupStatus) *BackupMetrics {
-	if status == nil {
-		return nil
-	}
-	ok, reason, _ := backedUp(o, p, status)
-	m := &BackupMetrics{Failed: !ok && reason != ReasonNoBackupYet, Interval: backupInterval(status.Schedule, o.now)}
-	if status.ScheduledSince != nil {
-		m.Since = status.ScheduledSince.Time
-	}
-	if status.Last != nil && status.LastSuccessfulTime != nil {
-		m.Succeeded, m.Keys, m.Bytes = status.LastSuccessfulTime.Time, status.Last.Keys, status.Last.Bytes
-	}
-	return m
 }

@@ -119,113 +119,115 @@ func TestDecideBackups(t *testing.T) {
 	const create = "create Job of backup " + dueID
 	begins, requestBegins, none := settledIs.making(create), settledIs.making("create Job of backup "+requestID), hourly(at(13, 0))
 	decisions{
-		"a time of the schedule has come":                 {seen: see(six(), due), want: begins},
-		"of several times that were missed, the last one": {seen: see(six(), hourly(at(3, 10))), want: begins},
+		"a time of the schedule has come":                 {seen: with(six(), due), want: begins},
+		"of several times that were missed, the last one": {seen: with(six(), hourly(at(3, 10))), want: begins},
 		"exactly at the time": {
-			seen: see(six(), due, func(o *observed) { o.now = at(13, 0).Time }), want: begins,
+			seen: with(six(), due, func(o *observed) { o.now = at(13, 0).Time }), want: begins,
 		},
-		"the time has had its backup": {seen: see(six(), hourly(at(13, 0))), want: settledIs},
+		"the time has had its backup": {seen: with(six(), hourly(at(13, 0))), want: settledIs},
 		"shortly before the next time, the next sync is at that time": {
-			seen: see(six(), hourly(at(13, 0)), func(o *observed) { o.now = at(14, 0).Add(-3 * time.Second) }),
+			seen: with(six(), hourly(at(13, 0)), func(o *observed) { o.now = at(14, 0).Add(-3 * time.Second) }),
 			want: decision{wait: 3 * time.Second},
 		},
 		"a new schedule counts from now on": {
-			seen: see(six(), due, func(o *observed) { o.rdc.Spec.Backup.Schedule = "30 * * * *" }), want: settledIs,
+			seen: with(six(), due, func(o *observed) { o.rdc.Spec.Backup.Schedule = "30 * * * *" }), want: settledIs,
 		},
 		"the status has no backup yet": {
-			seen: see(six(), due, func(o *observed) { o.rdc.Status.Backup = nil }), want: settledIs,
+			seen: with(six(), due, func(o *observed) { o.rdc.Status.Backup = nil }), want: settledIs,
 		},
-		"one runs": {seen: see(six(), due, runningBackup("20260109T120000Z"), jobIs("20260109T120000Z", "")), want: settledIs},
+		"one runs": {seen: with(six(), due, runningBackup("20260109T120000Z"), jobIs("20260109T120000Z", "")), want: settledIs},
 		"one has ended: its result is written first": {
-			seen: see(six(), due, runningBackup("20260109T120000Z"), jobIs("20260109T120000Z", batchv1.JobComplete)), want: settledIs,
+			seen: with(six(), due, runningBackup("20260109T120000Z"), jobIs("20260109T120000Z", batchv1.JobComplete)), want: settledIs,
 		},
 		"the operator ended before it created the Job": {
-			seen: see(six(), hourly(at(13, 0)), runningBackup(dueID)), want: begins,
+			seen: with(six(), hourly(at(13, 0)), runningBackup(dueID)), want: begins,
 		},
-		"the status was lost, and the Job runs": {seen: see(six(), due, jobIs("20260109T120000Z", "")), want: settledIs},
-		"without an image there is none":        {seen: see(six(), due, withoutImage), want: settledIs},
+		"the status was lost, and the Job runs": {seen: with(six(), due, jobIs("20260109T120000Z", "")), want: settledIs},
+		"without an image there is none":        {seen: with(six(), due, withoutImage), want: settledIs},
 		"not while a backup is being restored": {
-			seen: see(six(), due, restoring, jobIs("", "")), want: decision{step: "Restoring the backup latest", wait: poll},
+			seen: with(six(), due, restoring, jobIs("", "")), want: decision{step: "Restoring the backup latest", wait: poll},
 		},
-		"after it was restored": {seen: see(six(), due, restored), want: begins},
+		"after it was restored": {seen: with(six(), due, restored), want: begins},
 		"the Job that chose what was restored is no backup": {
-			seen: see(six(), due, restored, jobIs(v1.LatestBackup, "")), want: settledIs.making("delete Job demo-restore-latest", create),
+			seen: with(six(), due, restored, jobIs(v1.LatestBackup, "")), want: settledIs.making("delete Job demo-restore-latest", create),
 		},
 		"not while slots are open": {
-			seen: see(six(), due, moving("100", 0, 1, true)), want: moves("100", "move slots demo-0 demo-1 100"),
+			seen: with(six(), due, moving("100", 0, 1, true)), want: moves("100", "move slots demo-0 demo-1 100"),
 		},
 		"not while slots are about to move": {
-			seen: see(sixAnd(master(""), replica(6)), due), want: moves("Moving slots", "move slots demo-0 demo-6 0-15"),
+			seen: with(sixAnd(master(""), replica(6)), due), want: moves("Moving slots", "move slots demo-0 demo-6 0-63"),
 		},
 		"not before the cluster is formed": {
-			seen: see(six(), due, unformed, clearStatus, noPod(0, 1, 2, 3, 4, 5), due),
+			seen: with(six(), due, unformed, clearStatus, noPod(0, 1, 2, 3, 4, 5), due),
 			want: waits("Waiting for demo-0").making(every("create Pod demo-%d", 0, 1, 2, 3, 4, 5)...),
 		},
-		"not while a master does not answer": {seen: see(six(), due, silenced(time.Minute, 1)), want: waits("Waiting for demo-1")},
-		"while a replica does not answer":    {seen: see(six(), due, silenced(time.Minute, 4)), want: waits("Waiting for demo-4").making(create)},
+		"not while a master does not answer": {seen: with(six(), due, silenced(time.Minute, 1)), want: waits("Waiting for demo-1")},
+		"while a replica does not answer": {
+			seen: with(six(), due, silenced(time.Minute, 4)), want: waits("Waiting for demo-4").making(create),
+		},
 		"while Pods are replaced": {
-			seen: see(six(), due, podIs(old, 3)), want: does("Replacing demo-3", "evict Pod demo-3").making(create),
+			seen: with(six(), due, podIs(old, 3)), want: does("Replacing demo-3", "evict Pod demo-3").making(create),
 		},
 		"not while a master is replaced": {
-			seen: see(six(), due, podIs(old, 0)), want: does("demo-3 takes over", "failover demo-3"),
+			seen: with(six(), due, podIs(old, 0)), want: does("demo-3 takes over", "failover demo-3"),
 		},
-		"after a rejection, the operator waits": {seen: see(six(), due, jobRejected(secretEvery-1)), want: settledIs},
-		"and then tries again":                  {seen: see(six(), due, jobRejected(secretEvery)), want: begins},
-		"one is requested":                      {seen: see(six(), none, requested("2")), want: requestBegins},
-		"the request has had its backup":        {seen: see(six(), none, requested("1")), want: settledIs},
-		"the request was withdrawn":             {seen: see(six(), none, requested("")), want: settledIs},
-		"one is requested, without a schedule":  {seen: see(six(), none, requested("2"), withoutSchedule), want: requestBegins},
-		"without a schedule and a request":      {seen: see(six(), none, requested("1"), withoutSchedule), want: settledIs},
+		"after a rejection, the operator waits": {seen: with(six(), due, jobRejected(secretEvery-1)), want: settledIs},
+		"and then tries again":                  {seen: with(six(), due, jobRejected(secretEvery)), want: begins},
+		"one is requested":                      {seen: with(six(), none, requested("2")), want: requestBegins},
+		"the request has had its backup":        {seen: with(six(), none, requested("1")), want: settledIs},
+		"the request was withdrawn":             {seen: with(six(), none, requested("")), want: settledIs},
+		"one is requested, without a schedule":  {seen: with(six(), none, requested("2"), withoutSchedule), want: requestBegins},
+		"without a schedule and a request":      {seen: with(six(), none, requested("1"), withoutSchedule), want: settledIs},
 		"with spec.backup, the first is requested": {
-			seen: see(six(), none, requested("2"), func(o *observed) { o.rdc.Status.Backup = nil }), want: requestBegins,
+			seen: with(six(), none, requested("2"), func(o *observed) { o.rdc.Status.Backup = nil }), want: requestBegins,
 		},
-		"one is due, and one is requested": {seen: see(six(), due, requested("2")), want: begins},
+		"one is due, and one is requested": {seen: with(six(), due, requested("2")), want: begins},
 		"one is requested, and one runs": {
-			seen: see(six(), none, requested("2"), runningBackup(dueID), jobIs(dueID, "")), want: settledIs,
+			seen: with(six(), none, requested("2"), runningBackup(dueID), jobIs(dueID, "")), want: settledIs,
 		},
 		"the ID of a request is the second in which it begins": {
-			seen: see(six(), none, requested("2"), func(o *observed) { o.now = o.now.Add(7500 * time.Millisecond) }),
+			seen: with(six(), none, requested("2"), func(o *observed) { o.now = o.now.Add(7500 * time.Millisecond) }),
 			want: settledIs.making("create Job of backup 20260109T135007Z"),
 		},
 		"the ID of a request is of no Job": {
-			seen: see(six(), none, requested("2"), jobIs(requestID, batchv1.JobComplete)),
+			seen: with(six(), none, requested("2"), jobIs(requestID, batchv1.JobComplete)),
 			want: settledIs.making("create Job of backup 20260109T134958Z"),
 		},
 		"the ID of a request is not the last one, nor that of the last failure": {
-			seen: see(six(), none, requested("2"), func(o *observed) {
+			seen: with(six(), none, requested("2"), func(o *observed) {
 				o.rdc.Status.Backup.Last = &v1.BackupResult{ID: requestID}
 				o.rdc.Status.Backup.LastFailure = &v1.BackupFailure{ID: "20260109T134958Z"}
 			}),
 			want: settledIs.making("create Job of backup 20260109T134957Z"),
 		},
 		"the operator ended before it created the Job of a request": {
-			seen: see(six(), none, requested("1"), runningBackup("20260109T134807Z")),
+			seen: with(six(), none, requested("1"), runningBackup("20260109T134807Z")),
 			want: settledIs.making("create Job of backup 20260109T134807Z"),
 		},
 		"a request waits while slots are open": {
-			seen: see(six(), none, requested("2"), moving("100", 0, 1, true)), want: moves("100", "move slots demo-0 demo-1 100"),
+			seen: with(six(), none, requested("2"), moving("100", 0, 1, true)), want: moves("100", "move slots demo-0 demo-1 100"),
 		},
 		"one does not start, and the cause is corrected": {
-			seen: see(six(), none, runningBackup(dueID), jobIs(dueID, "", outdated)),
+			seen: with(six(), none, runningBackup(dueID), jobIs(dueID, "", outdated)),
 			want: settledIs.making("delete Job demo-backup-20260109t130000z"),
 		},
-		"it is replaced once it is gone": {seen: see(six(), none, runningBackup(dueID)), want: begins},
+		"it is replaced once it is gone": {seen: with(six(), none, runningBackup(dueID)), want: begins},
 		"the last good and the last bad Job stay": {
-			seen: see(six(), hourly(at(13, 0)), jobIs("20260109T090000Z", batchv1.JobComplete), jobIs("20260109T100000Z", batchv1.JobFailed),
+			seen: with(six(), hourly(at(13, 0)), jobIs("20260109T090000Z", batchv1.JobComplete), jobIs("20260109T100000Z", batchv1.JobFailed),
 				jobIs("20260109T110000Z", batchv1.JobFailed), jobIs("20260109T120000Z", batchv1.JobComplete)),
 			want: settledIs.making("delete Job demo-backup-20260109t090000z", "delete Job demo-backup-20260109t100000z"),
 		},
 		"one that is being deleted is left alone": {
-			seen: see(six(), hourly(at(13, 0)), jobIs("20260109T090000Z", batchv1.JobComplete, deleting), jobIs(dueID, batchv1.JobComplete)),
+			seen: with(six(), hourly(at(13, 0)), jobIs("20260109T090000Z", batchv1.JobComplete, deleting), jobIs(dueID, batchv1.JobComplete)),
 			want: settledIs,
 		},
 		"one whose result is not written yet stays": {
-			seen: see(six(), hourly(at(13, 0)), runningBackup("20260109T090000Z"), jobIs("20260109T090000Z", batchv1.JobComplete),
+			seen: with(six(), hourly(at(13, 0)), runningBackup("20260109T090000Z"), jobIs("20260109T090000Z", batchv1.JobComplete),
 				jobIs(dueID, batchv1.JobComplete)),
 			want: settledIs,
 		},
 		"without spec.backup, all are deleted": {
-			seen: see(six(), due, jobIs("20260109T090000Z", batchv1.JobComplete), jobIs(dueID, ""),
+			seen: with(six(), due, jobIs("20260109T090000Z", batchv1.JobComplete), jobIs(dueID, ""),
 				func(o *observed) { o.rdc.Spec.Backup = nil }),
 			want: settledIs.making("delete Job demo-backup-20260109t090000z", "delete Job demo-backup-20260109t130000z"),
 		},
@@ -237,21 +239,25 @@ func TestDecideBackupsOfPodsThatDiffer(t *testing.T) {
 	all := []int{0, 1, 2, 3, 4, 5}
 	users := people(aUser("default", "off", ""))
 	have := have(map[string][]string{"glassback": {accountPassword}, "default": nil}, all...)
+	renamed := func(o *observed) { o.rdc.Spec.TLS.SecretRef.Name = "renamed" }
 	for sentence, test := range map[string]struct {
 		seen *observed
 		want bool
 		user string
 		tls  bool
 	}{
-		"all are alike":              {see(six(), due), true, "", false},
-		"all have users":             {see(six(), users, reading, have, due), true, v1.UserOperator, false},
-		"some do not have users yet": {see(six(), users, withoutAccount("", 3), reading, have, due), false, "", false},
-		"all use TLS":                {see(six(), specTLS(v1.TLSPreferred), secured("both", true, all...), due), true, "", true},
-		"all have a certificate, and do not use it": {see(six(), specTLS(v1.TLSPreferred), secured("", false, all...), due), false, "", false},
+		"all are alike":              {with(six(), due), true, "", false},
+		"all have users":             {with(six(), users, reading, have, due), true, v1.UserOperator, false},
+		"some do not have users yet": {with(six(), users, withoutAccount("", 3), reading, have, due), false, "", false},
+		"all use TLS":                {with(six(), specTLS(v1.TLSPreferred), secured("both", true, all...), due), true, "", true},
+		"all have a certificate, and do not use it": {with(six(), specTLS(v1.TLSPreferred), secured("", false, all...), due), false, "", false},
 		"some have switched": {
-			see(six(), specTLS(v1.TLSPreferred), secured("both", true, 0, 1, 2), secured("", false, 3, 4, 5), due), false, "", false,
+			with(six(), specTLS(v1.TLSPreferred), secured("both", true, 0, 1, 2), secured("", false, 3, 4, 5), due), false, "", false,
 		},
-		"some have a certificate": {see(six(), specTLS(v1.TLSPreferred), secured("", false, 0, 1, 2), due), true, "", false},
+		"some have a certificate": {with(six(), specTLS(v1.TLSPreferred), secured("", false, 0, 1, 2), due), true, "", false},
+		"some have the Secret of before": {
+			with(six(), specTLS(v1.TLSPreferred), secured("both", true, all...), renamed, secured("both", true, 0, 1, 2), due), false, "", false,
+		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			p := decide(test.seen)
@@ -289,7 +295,7 @@ func TestDecideBackupsWhileAddressesChange(t *testing.T) {
 		"no access any more, and a replica is behind": {[]alter{served, announcing(all...), linkDown(3)}, false},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			o := see(six(), append(test.alters, due)...)
+			o := with(six(), append(test.alters, due)...)
 			p := decide(o)
 			if why := o.whyNoBackup(p); (why == "") != test.want || (!test.want && why != "a node changes its address") {
 				t.Errorf("it waits: %q, want a backup: %t", why, test.want)
@@ -311,84 +317,97 @@ func chosen(o *observed) { begun(o); o.rdc.Status.Restore.ID = dueID }
 func TestDecideRestore(t *testing.T) {
 	const create = "create Job of restore"
 	decisions{
-		"a cluster that is ready gets it": {seen: see(six(), restoring), want: does("Restoring the backup latest", create)},
-		"not before all else is done":     {seen: see(six(), restoring, under(opForm), podIs(unready, 4)), want: waits("demo-4")},
+		"a cluster that is ready gets it": {seen: with(six(), restoring), want: does("Restoring the backup latest", create)},
+		"not before all else is done":     {seen: with(six(), restoring, under(opForm), podIs(unready, 4)), want: waits("demo-4")},
 		"it is not done while a node has keys": {
-			seen: see(six(), restoring, viewed(func(v *redisnode.View) { v.Keys = 1 }, 1)),
+			seen: with(six(), restoring, viewed(func(v *redisnode.View) { v.Keys = 1 }, 1)),
 			want: decision{step: "demo-1 has keys already", reason: reasonRestoreRefused, wait: poll},
 		},
 		"the operator ended before it created the Job": {
-			seen: see(six(), restoring, begun, viewed(func(v *redisnode.View) { v.Keys = 1 }, 1)), want: does("Restoring the backup latest", create),
+			seen: with(six(), restoring, begun, viewed(func(v *redisnode.View) { v.Keys = 1 }, 1)),
+			want: does("Restoring the backup latest", create),
 		},
 		"the latest backup is being chosen": {
-			seen: see(six(), restoring, begun, jobIs(v1.LatestBackup, "")), want: decision{step: "by the Job demo-restore-latest", wait: poll},
+			seen: with(six(), restoring, begun, jobIs(v1.LatestBackup, "")), want: decision{step: "by the Job demo-restore-latest", wait: poll},
 		},
 		"there is none to choose": {
-			seen: see(six(), restoring, begun, jobIs(v1.LatestBackup, batchv1.JobFailed)),
+			seen: with(six(), restoring, begun, jobIs(v1.LatestBackup, batchv1.JobFailed)),
 			want: decision{step: "The Job demo-restore-latest, which restores the backup latest, failed", reason: reasonRestoreFailed, wait: poll},
 		},
 		"the choice is in the status before the restore begins": {
-			seen: see(six(), restoring, begun, chose(dueID)), want: waits("Restoring the backup " + dueID),
+			seen: with(six(), restoring, begun, chose(dueID)), want: waits("Restoring the backup " + dueID),
 		},
 		"and then its Job is created": {
-			seen: see(six(), restoring, chosen, chose(dueID)),
+			seen: with(six(), restoring, chosen, chose(dueID)),
 			want: does("Restoring the backup "+dueID, create).making("delete Job demo-restore-latest"),
 		},
 		"the choice is lost: another Job chooses": {
-			seen: see(six(), restoring, begun, chose("")),
+			seen: with(six(), restoring, begun, chose("")),
 			want: waits("Restoring the backup latest").making("delete Job demo-restore-latest"),
 		},
 		"the chosen backup is gone": {
-			seen: see(six(), restoring, chosen, jobIs("", batchv1.JobFailed)),
+			seen: with(six(), restoring, chosen, jobIs("", batchv1.JobFailed)),
 			want: decision{step: "which restores the backup " + dueID + ", failed", reason: reasonRestoreFailed, wait: poll},
 		},
 		"the Pod of its Job does not start": {
-			seen: see(six(), restoring, begun, jobIs("", "", func(j *job) { j.NotStarting = "ImagePullBackOff" })),
+			seen: with(six(), restoring, begun, jobIs("", "", func(j *job) { j.NotStarting = "ImagePullBackOff" })),
 			want: decision{step: "does not start: ImagePullBackOff", reason: reasonNotStarting, wait: poll},
 		},
 		"its result cannot be read": {
-			seen: see(six(), restoring, begun, jobIs("", batchv1.JobComplete, func(j *job) { j.Result = nil }), func(o *observed) {
+			seen: with(six(), restoring, begun, jobIs("", batchv1.JobComplete, func(j *job) { j.Result = nil }), func(o *observed) {
 				o.jobFailure = "list Pods: forbidden"
 			}),
 			want: waits("list Pods: forbidden"),
 		},
 		"its Job runs": {
-			seen: see(six(), restoring, jobIs("", "")), want: decision{step: "by the Job demo-restore", wait: poll},
+			seen: with(six(), restoring, jobIs("", "")), want: decision{step: "by the Job demo-restore", wait: poll},
 		},
 		"its Job runs for long": {
-			seen: see(six(), restoring, jobIs("", ""), func(o *observed) { o.actedAt = seenAt.Add(-time.Hour) }),
+			seen: with(six(), restoring, jobIs("", ""), func(o *observed) { o.actedAt = seenAt.Add(-time.Hour) }),
 			want: decision{step: "by the Job demo-restore", wait: poll},
 		},
-		"its Job has succeeded": {seen: see(six(), restoring, jobIs("", batchv1.JobComplete)), want: settledIs},
+		"its Job has succeeded": {seen: with(six(), restoring, jobIs("", batchv1.JobComplete)), want: settledIs},
 		"its Job has failed": {
-			seen: see(six(), restoring, jobIs("", batchv1.JobFailed)),
+			seen: with(six(), restoring, jobIs("", batchv1.JobFailed)),
 			want: decision{step: "failed: no disk. Correct the cause, and delete the Job", reason: reasonRestoreFailed, wait: poll},
 		},
-		"its Job is being deleted":      {seen: see(six(), restoring, jobIs("", batchv1.JobFailed, deleting)), want: waits("to be deleted")},
-		"it is done":                    {seen: see(six(), restored), want: settledIs},
-		"it is done, and its Job stays": {seen: see(six(), restored, jobIs("", batchv1.JobComplete)), want: settledIs},
+		"its Job is being deleted":      {seen: with(six(), restoring, jobIs("", batchv1.JobFailed, deleting)), want: waits("to be deleted")},
+		"it is done":                    {seen: with(six(), restored), want: settledIs},
+		"it is done, and its Job stays": {seen: with(six(), restored, jobIs("", batchv1.JobComplete)), want: settledIs},
 		"without an image it is a problem": {
-			seen: see(six(), restoring, withoutImage), want: decision{step: "without --backup-image", reason: reasonNoImage, wait: poll},
+			seen: with(six(), restoring, withoutImage), want: decision{step: "without --backup-image", reason: reasonNoImage, wait: poll},
 		},
 		"an old Job cannot be deleted: its Job is created": {
-			seen: see(six(), restoring, func(o *observed) { o.jobFailure = "delete Job: forbidden" }),
+			seen: with(six(), restoring, func(o *observed) { o.jobFailure = "delete Job: forbidden" }),
 			want: does("Restoring the backup latest", create),
 		},
 		"the cause is corrected: its Job is replaced": {
-			seen: see(six(), restoring, begun, jobIs("", "", outdated)),
+			seen: with(six(), restoring, begun, jobIs("", "", outdated)),
 			want: decision{step: "does not start: ErrImagePull", reason: reasonNotStarting, wait: poll}.making("delete Job demo-restore"),
 		},
 		"its Job is rejected, and the operator waits": {
-			seen: see(six(), restoring, jobRejected(secretEvery-1)), want: decision{step: "exceeded quota", reason: reasonJobRejected, wait: poll},
+			seen: with(six(), restoring, jobRejected(secretEvery-1)), want: decision{step: "exceeded quota", reason: reasonJobRejected, wait: poll},
 		},
 		"its Job is rejected, and the operator tries again": {
-			seen: see(six(), restoring, jobRejected(secretEvery)),
+			seen: with(six(), restoring, jobRejected(secretEvery)),
 			want: decision{step: "exceeded quota", reason: reasonJobRejected, wait: poll, commands: []string{create}},
 		},
 		"the spec has it no more": {
-			seen: see(six(), jobIs("", "")), want: settledIs.making("delete Job demo-restore"),
+			seen: with(six(), jobIs("", "")), want: settledIs.making("delete Job demo-restore"),
 		},
 	}.run(t)
+}
+
+// A Job that was rejected is not tried again while Pods differ in how the Job would log in.
+func TestARejectedRestoreWaitsForThePods(t *testing.T) {
+	o := with(six(), restoring, jobRejected(secretEvery))
+	if p := restoreBackup(o); p == nil || len(p.commands) != 1 {
+		t.Fatalf("with equal Pods, the plan is %+v, want one command", p)
+	}
+	o.members[4].pod.Annotations = map[string]string{AnnotationUser: "operator"}
+	if p := restoreBackup(o); p == nil || len(p.commands) > 0 || !strings.Contains(p.step, "Waiting for the Pods to be replaced") {
+		t.Errorf("with another login in one Pod, the plan is %+v", p)
+	}
 }
 
 func TestTheStatusOfBackups(t *testing.T) {
@@ -404,43 +423,43 @@ func TestTheStatusOfBackups(t *testing.T) {
 		is   string           // the condition
 		says string
 	}{
-		"without spec.backup there is none": {see(six()), nil, "", ""},
-		"spec.backup was removed":           {see(six(), due, func(o *observed) { o.rdc.Spec.Backup = nil }), nil, "", ""},
+		"without spec.backup there is none": {with(six()), nil, "", ""},
+		"spec.backup was removed":           {with(six(), due, func(o *observed) { o.rdc.Spec.Backup = nil }), nil, "", ""},
 		"a new schedule": {
-			see(six(), due, func(o *observed) { o.rdc.Status.Backup = nil }),
+			with(six(), due, func(o *observed) { o.rdc.Status.Backup = nil }),
 			&v1.BackupStatus{ScheduledSince: &noticed, LastScheduleTime: &noticed}, "False NotYet", "",
 		},
 		"a changed schedule": {
-			see(six(), due, func(o *observed) { o.rdc.Status.Backup.Schedule = "5 * * * *" }),
+			with(six(), due, func(o *observed) { o.rdc.Status.Backup.Schedule = "5 * * * *" }),
 			&v1.BackupStatus{ScheduledSince: &noticed, LastScheduleTime: &noticed}, "False NotYet", "",
 		},
 		"a clock was wrong": {
-			see(six(), hourly(at(15, 0))), &v1.BackupStatus{LastScheduleTime: &noticed}, "False NotYet", "",
+			with(six(), hourly(at(15, 0))), &v1.BackupStatus{LastScheduleTime: &noticed}, "False NotYet", "",
 		},
-		"a backup begins": {see(six(), due), &v1.BackupStatus{LastScheduleTime: &later, Running: dueID}, "False NotYet", ""},
+		"a backup begins": {with(six(), due), &v1.BackupStatus{LastScheduleTime: &later, Running: dueID}, "False NotYet", ""},
 		"a backup waits": {
-			see(six(), due, moving("100", 0, 1, true)), &v1.BackupStatus{LastScheduleTime: ptr.To(at(12, 30))}, "False NotYet",
+			with(six(), due, moving("100", 0, 1, true)), &v1.BackupStatus{LastScheduleTime: ptr.To(at(12, 30))}, "False NotYet",
 			"The backup " + dueID + " waits: slots are being moved",
 		},
 		"a backup waits while a node changes its address": {
-			see(six(), due, opening, selected(allSix...), reachedNodes(allSix...)),
+			with(six(), due, opening, selected(allSix...), reachedNodes(allSix...)),
 			&v1.BackupStatus{LastScheduleTime: ptr.To(at(12, 30))}, "False NotYet",
 			"The backup " + dueID + " waits: a node changes its address",
 		},
 		"a backup runs": {
-			see(six(), hourly(later), runningBackup(dueID), jobIs(dueID, "")), &v1.BackupStatus{LastScheduleTime: &later, Running: dueID},
+			with(six(), hourly(later), runningBackup(dueID), jobIs(dueID, "")), &v1.BackupStatus{LastScheduleTime: &later, Running: dueID},
 			"False NotYet", "",
 		},
 		"a backup has succeeded": {
-			see(six(), hourly(later), runningBackup(before), jobIs(before, batchv1.JobComplete)),
+			with(six(), hourly(later), runningBackup(before), jobIs(before, batchv1.JobComplete)),
 			&v1.BackupStatus{LastScheduleTime: &later, LastSuccessfulTime: &ended, Last: result}, "True Succeeded", before + ". It has 30 keys",
 		},
 		"a backup has failed": {
-			see(six(), hourly(later), runningBackup(before), jobIs(before, batchv1.JobFailed)),
+			with(six(), hourly(later), runningBackup(before), jobIs(before, batchv1.JobFailed)),
 			&v1.BackupStatus{LastScheduleTime: &later, LastFailure: failure}, "False Failed", before + " failed: no disk",
 		},
 		"a later backup has succeeded": {
-			see(six(), hourly(later), func(o *observed) {
+			with(six(), hourly(later), func(o *observed) {
 				o.rdc.Status.Backup.LastFailure, o.rdc.Status.Backup.Last = failure, &v1.BackupResult{ID: dueID}
 				o.rdc.Status.Backup.LastSuccessfulTime = &noticed
 			}),
@@ -449,49 +468,49 @@ func TestTheStatusOfBackups(t *testing.T) {
 			}, "True Succeeded", "",
 		},
 		"there is no image": {
-			see(six(), due, withoutImage), &v1.BackupStatus{LastScheduleTime: ptr.To(at(12, 30))}, "False BackupImageMissing", "--backup-image",
+			with(six(), due, withoutImage), &v1.BackupStatus{LastScheduleTime: ptr.To(at(12, 30))}, "False BackupImageMissing", "--backup-image",
 		},
 		"a running one of a wrong clock is forgotten": {
-			see(six(), hourly(later), runningBackup("20260109T150000Z")), &v1.BackupStatus{LastScheduleTime: &later}, "False NotYet", "",
+			with(six(), hourly(later), runningBackup("20260109T150000Z")), &v1.BackupStatus{LastScheduleTime: &later}, "False NotYet", "",
 		},
 		"a requested backup begins": {
-			see(six(), hourly(later), requested("2")),
+			with(six(), hourly(later), requested("2")),
 			&v1.BackupStatus{LastScheduleTime: &later, Running: requestID, LastBackupNow: "2"}, "False NotYet", "",
 		},
 		"one is due and one is requested: it is both": {
-			see(six(), due, requested("2")), &v1.BackupStatus{LastScheduleTime: &later, Running: dueID, LastBackupNow: "2"}, "False NotYet", "",
+			with(six(), due, requested("2")), &v1.BackupStatus{LastScheduleTime: &later, Running: dueID, LastBackupNow: "2"}, "False NotYet", "",
 		},
 		"the request was withdrawn": {
-			see(six(), due, requested("")), &v1.BackupStatus{LastScheduleTime: &later, Running: dueID, LastBackupNow: "1"}, "False NotYet", "",
+			with(six(), due, requested("")), &v1.BackupStatus{LastScheduleTime: &later, Running: dueID, LastBackupNow: "1"}, "False NotYet", "",
 		},
 		"the status has lost what was requested, and a Job has it": {
-			see(six(), hourly(later), requested("1"), func(o *observed) { o.rdc.Status.Backup.LastBackupNow = "" },
+			with(six(), hourly(later), requested("1"), func(o *observed) { o.rdc.Status.Backup.LastBackupNow = "" },
 				jobIs(requestID, batchv1.JobFailed, func(j *job) { j.BackupNow = "1" })),
 			&v1.BackupStatus{LastScheduleTime: &later, LastBackupNow: "1"}, "False NotYet", "",
 		},
 		"a requested one of a wrong clock is requested still": {
-			see(six(), hourly(later), requested("1"), runningBackup("20260109T150007Z")),
+			with(six(), hourly(later), requested("1"), runningBackup("20260109T150007Z")),
 			&v1.BackupStatus{LastScheduleTime: &later, Running: requestID, LastBackupNow: "1"}, "False NotYet", "",
 		},
 		"the Job of a request begins after a crash: a later request stays": {
-			see(six(), hourly(later), requested("2"), runningBackup("20260109T134807Z")),
+			with(six(), hourly(later), requested("2"), runningBackup("20260109T134807Z")),
 			&v1.BackupStatus{LastScheduleTime: &later, Running: "20260109T134807Z", LastBackupNow: "1"}, "False NotYet", "",
 		},
 		"a requested backup waits": {
-			see(six(), hourly(later), requested("2"), moving("100", 0, 1, true)),
+			with(six(), hourly(later), requested("2"), moving("100", 0, 1, true)),
 			&v1.BackupStatus{LastScheduleTime: &later, LastBackupNow: "1"}, "False NotYet",
 			"The backup for glassback.dev/backup-now waits: slots are being moved",
 		},
 		"the schedule was removed": {
-			see(six(), hourly(later), func(o *observed) { o.rdc.Spec.Backup.Schedule = "" }), &v1.BackupStatus{ScheduledSince: &never},
+			with(six(), hourly(later), func(o *observed) { o.rdc.Spec.Backup.Schedule = "" }), &v1.BackupStatus{ScheduledSince: &never},
 			"False NotYet", "",
 		},
 		"the Pod of its Job does not start": {
-			see(six(), hourly(later), runningBackup(dueID), jobIs(dueID, "", func(j *job) { j.NotStarting = "ErrImagePull" })),
+			with(six(), hourly(later), runningBackup(dueID), jobIs(dueID, "", func(j *job) { j.NotStarting = "ErrImagePull" })),
 			&v1.BackupStatus{LastScheduleTime: &later, Running: dueID}, "False NotYet", "does not start: ErrImagePull",
 		},
 		"its Job is rejected": {
-			see(six(), hourly(later), runningBackup(dueID), jobRejected(0)), &v1.BackupStatus{LastScheduleTime: &later, Running: dueID},
+			with(six(), hourly(later), runningBackup(dueID), jobRejected(0)), &v1.BackupStatus{LastScheduleTime: &later, Running: dueID},
 			"False JobRejected", "exceeded quota",
 		},
 	} {
@@ -531,26 +550,26 @@ func TestTheStatusOfARestore(t *testing.T) {
 		ready string
 		op    string
 	}{
-		"there is none":       {see(six()), nil, reasonFormed, ""},
-		"it begins":           {see(six(), restoring), &v1.RestoreStatus{StartedAt: &now}, reasonRestoring, opRestore},
-		"it runs, after Form": {see(six(), restoring, under(opForm), begun, jobIs("", "")), runs, reasonRestoring, opRestore},
-		"it runs":             {see(six(), restoring, begun, jobIs("", "")), runs, reasonRestoring, opRestore},
+		"there is none":       {with(six()), nil, reasonFormed, ""},
+		"it begins":           {with(six(), restoring), &v1.RestoreStatus{StartedAt: &now}, reasonRestoring, opRestore},
+		"it runs, after Form": {with(six(), restoring, under(opForm), begun, jobIs("", "")), runs, reasonRestoring, opRestore},
+		"it runs":             {with(six(), restoring, begun, jobIs("", "")), runs, reasonRestoring, opRestore},
 		"it waits for a node": {
-			see(six(), restoring, under(opRestore), begun, jobIs("", ""), silenced(time.Minute, 1)), runs, reasonSilent, opRestore,
+			with(six(), restoring, under(opRestore), begun, jobIs("", ""), silenced(time.Minute, 1)), runs, reasonSilent, opRestore,
 		},
 		"the latest is chosen": {
-			see(six(), restoring, begun, chose(dueID)), &v1.RestoreStatus{StartedAt: &started, ID: dueID}, reasonRestoring, opRestore,
+			with(six(), restoring, begun, chose(dueID)), &v1.RestoreStatus{StartedAt: &started, ID: dueID}, reasonRestoring, opRestore,
 		},
 		"the chosen one is restored": {
-			see(six(), restoring, chosen, jobIs("", "")), &v1.RestoreStatus{StartedAt: &started, ID: dueID}, reasonRestoring, opRestore,
+			with(six(), restoring, chosen, jobIs("", "")), &v1.RestoreStatus{StartedAt: &started, ID: dueID}, reasonRestoring, opRestore,
 		},
-		"it has failed": {see(six(), restoring, begun, jobIs("", batchv1.JobFailed)), runs, reasonRestoreFailed, opRestore},
+		"it has failed": {with(six(), restoring, begun, jobIs("", batchv1.JobFailed)), runs, reasonRestoreFailed, opRestore},
 		"it has succeeded": {
-			see(six(), restoring, begun, jobIs("", batchv1.JobComplete, func(j *job) { j.Result.ID = dueID })),
+			with(six(), restoring, begun, jobIs("", batchv1.JobComplete, func(j *job) { j.Result.ID = dueID })),
 			&v1.RestoreStatus{StartedAt: &started, ID: dueID, Keys: 30, CompletedAt: &ended}, reasonFormed, "",
 		},
 		"the numbers are lost": {
-			see(six(), restoring, begun, jobIs("", batchv1.JobComplete, func(j *job) { j.Result = &jobResult{} })),
+			with(six(), restoring, begun, jobIs("", batchv1.JobComplete, func(j *job) { j.Result = &jobResult{} })),
 			&v1.RestoreStatus{StartedAt: &started, ID: v1.LatestBackup, CompletedAt: &ended}, reasonFormed, "",
 		},
 	} {
@@ -641,18 +660,18 @@ func TestTheMetricsOfBackups(t *testing.T) {
 		seen *observed
 		want *BackupMetrics
 	}{
-		"without spec.backup": {see(six()), nil},
-		"before the first":    {see(six(), due), &BackupMetrics{Since: at(0, 0).Time, Interval: time.Hour}},
+		"without spec.backup": {with(six()), nil},
+		"before the first":    {with(six(), due), &BackupMetrics{Since: at(0, 0).Time, Interval: time.Hour}},
 		"after a good one": {
-			see(six(), hourly(at(13, 0)), runningBackup(dueID), jobIs(dueID, batchv1.JobComplete)),
+			with(six(), hourly(at(13, 0)), runningBackup(dueID), jobIs(dueID, batchv1.JobComplete)),
 			&BackupMetrics{Since: at(0, 0).Time, Succeeded: ended.Time, Keys: 30, Bytes: 900, Interval: time.Hour},
 		},
 		"after a bad one": {
-			see(six(), hourly(at(13, 0)), runningBackup(dueID), jobIs(dueID, batchv1.JobFailed)),
+			with(six(), hourly(at(13, 0)), runningBackup(dueID), jobIs(dueID, batchv1.JobFailed)),
 			&BackupMetrics{Since: at(0, 0).Time, Failed: true, Interval: time.Hour},
 		},
-		"without a schedule": {see(six(), due, withoutSchedule), &BackupMetrics{}},
-		"without an image":   {see(six(), due, withoutImage), &BackupMetrics{Since: at(0, 0).Time, Failed: true, Interval: time.Hour}},
+		"without a schedule": {with(six(), due, withoutSchedule), &BackupMetrics{}},
+		"without an image":   {with(six(), due, withoutImage), &BackupMetrics{Since: at(0, 0).Time, Failed: true, Interval: time.Hour}},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			p := decide(test.seen)

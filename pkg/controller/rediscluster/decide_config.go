@@ -27,18 +27,20 @@ import (
 // A Pod keeps the revision and the redis.conf that it was created with. So a container that restarts has the old values until
 // the operator sets them again. A new Pod has the new values in its redis.conf.
 
-// AnnotationDirectives on a Pod lists the directives that the operator sets in its node, as JSON. The value of each is the one
-// that the node had before, to which the directive returns when spec.config no longer has it. It is null if that is not its
-// default, as far as the operator knows. The operator writes the annotation before it sets a directive for the first time.
+// AnnotationDirectives on a Pod lists the directives that the operator sets in its node, as JSON. Each has its former value, to
+// which it returns when spec.config no longer has the directive. The value is null if the operator does not know that the former
+// value was the default. The operator writes the annotation before it sets a directive for the first time.
 const AnnotationDirectives = v1.GroupName + "/directives"
 
-// directiveRules are what nodes have said about directives since the operator started.
+// directiveRules are what nodes have answered about directives since the operator started.
 type directiveRules struct {
-	// fixed are the directives that a node refuses to set even to the present value: by image and name.
+	// fixed are the directives that only a new Pod can change, by image and name. For example, a node refuses to set them even to
+	// the present value.
 	fixed map[[2]string]bool
-	// refused are the values that a node with another image than the spec's refused: by image, name and value.
+	// refused are values that a node refused, by image, name and value. Either its image was not the one in the spec, or the
+	// directive is for hostnames.
 	refused map[[3]string]bool
-	// written is how a node writes a value that it was given: by name and value.
+	// written is the form in which a node writes a value that was set, by name and value.
 	written map[[2]string]string
 	// rejections are the values of the spec that Redis rejected, by name.
 	rejections map[string]rejection
@@ -68,13 +70,13 @@ func (r *directiveRules) isWritten(name, value, as string) bool {
 	return ok && written == as
 }
 
-// clone returns a copy that does not change.
+// clone returns a copy that does not change when r does.
 func (r *directiveRules) clone() directiveRules {
 	return directiveRules{maps.Clone(r.fixed), maps.Clone(r.refused), maps.Clone(r.written), maps.Clone(r.rejections)}
 }
 
-// withoutRejected returns the RedisCluster without the values that Redis rejected: with those that the nodes have instead. So the
-// operator replaces no Pod for them, and a Pod that is created anew starts. It forgets a rejection once the spec has another value.
+// withoutRejected returns the RedisCluster with the values that the nodes keep, in place of the values that Redis rejected. So the
+// operator replaces no Pod for a rejected value, and a new Pod can start. It forgets a rejection once the spec has another value.
 func (r *directiveRules) withoutRejected(rdc *v1.RedisCluster) *v1.RedisCluster {
 	maps.DeleteFunc(r.rejections, func(name string, rejected rejection) bool {
 		value, ok := rdc.Spec.Config[name]
@@ -114,8 +116,8 @@ func setDirectivesOf(pod *corev1.Pod) map[string]*string {
 	return set
 }
 
-// withDirectives returns the directives of the AnnotationDirectives once these are set, too. The present value is no default if
-// redis.conf has the directive, or if another client has already set the wanted value.
+// withDirectives returns the directives of the AnnotationDirectives, with the named ones added. The present value is not recorded
+// as the default if redis.conf has the directive, or if another client has already set the wanted value.
 func (m *member) withDirectives(names []string) map[string]*string {
 	set := map[string]*string{}
 	maps.Copy(set, m.set)
@@ -125,8 +127,14 @@ func (m *member) withDirectives(names []string) map[string]*string {
 		}
 		present, known := m.directives[name]
 		_, started := m.config[name]
-		if set[name] = nil; known && !started && !redisnode.SameValue(present, m.wanted[name]) {
+		standard, ofHostnames := hostnameDefaults[name]
+		switch {
+		case known && !started && !redisnode.SameValue(present, m.wanted[name]):
 			set[name] = &present
+		case ofHostnames: // The node started with it.
+			set[name] = &standard
+		default:
+			set[name] = nil
 		}
 	}
 	return set
@@ -134,12 +142,12 @@ func (m *member) withDirectives(names []string) map[string]*string {
 
 // directivesText returns the text of an AnnotationDirectives.
 func directivesText(set map[string]*string) string {
-	text, _ := json.Marshal(set) // It cannot fail: these are texts.
+	text, _ := json.Marshal(set) // Marshal cannot fail: the map has only strings.
 	return string(text)
 }
 
-// markOutdated sets which members have another revision than the spec, which of them have to be replaced, which directives the nodes
-// of the others should have, and which of these are to be set.
+// markOutdated sets for each member whether its Pod has another revision than the spec (differs), and has to be replaced
+// (outdated). It also sets which directives the node should have (wanted), and which of these are to be set (pending).
 func (o *observed) markOutdated() {
 	current := revision(o.rdc)
 	for _, m := range o.members {
@@ -158,11 +166,12 @@ func (o *observed) markOutdated() {
 			m.wanted = wantedDirectives(o.rdc, m)
 			m.outdated = m.outdated || o.hasFixedDirectives(m)
 		}
+		o.markHostnames(m)
 		m.pending = o.pendingDirectives(m)
 	}
 }
 
-// isRevision returns whether a RedisCluster with another config has the revision: whether nothing but the config differs. An
+// isRevision returns whether the RedisCluster would have the revision was with another config. Then only the config differs. An
 // empty value may have been written in several ways.
 func isRevision(rdc *v1.RedisCluster, config map[string]v1.ConfigValue, was string) bool {
 	other := *rdc
@@ -193,6 +202,9 @@ func wantedDirectives(rdc *v1.RedisCluster, m *member) map[string]string {
 			wanted[name] = *before
 		}
 	}
+	if name := rdc.Spec.HostnameOf(m.name); name != "" {
+		wanted[directiveHostname], wanted[directiveEndpoints] = name, endpointHostname
+	}
 	return wanted
 }
 
@@ -202,8 +214,8 @@ func (m *member) startedWith(name string, value v1.ConfigValue) bool {
 	return ok && redisnode.Value(string(at)) == redisnode.Value(string(value))
 }
 
-// hasFixedDirectives returns whether the node of a Pod can get the directives of the spec only by a new Pod. The default of a
-// directive that spec.config no longer has is unknown, unless the operator set it in this node.
+// hasFixedDirectives returns whether only a new Pod can have the directives of the spec. For example, spec.config no longer has a
+// directive: its default is unknown, unless the operator recorded it in AnnotationDirectives.
 func (o *observed) hasFixedDirectives(m *member) bool {
 	for name := range m.config {
 		if _, ok := o.rdc.Spec.Config[name]; !ok {
@@ -211,6 +223,9 @@ func (o *observed) hasFixedDirectives(m *member) bool {
 		}
 	}
 	for name, before := range m.set {
+		if _, ofHostnames := hostnameDefaults[name]; ofHostnames {
+			continue // No Pod is replaced for them: see hostnameProblem.
+		}
 		if _, ok := o.rdc.Spec.Config[name]; !ok && (before == nil || o.rules.isFixed(m, name)) {
 			return true
 		}
@@ -223,8 +238,8 @@ func (o *observed) hasFixedDirectives(m *member) bool {
 	return false
 }
 
-// pendingDirectives returns the directives to set in the node of a member, sorted. Those that the node does not know are left
-// alone if the Pod started with them, or is to have another image.
+// pendingDirectives returns the directives to set in the node of a member, sorted. It omits a directive that the node does not
+// know if the Pod started with the directive, or if the spec has another image.
 func (o *observed) pendingDirectives(m *member) []string {
 	if !m.answers() || m.directives == nil {
 		return nil
@@ -245,13 +260,14 @@ func (o *observed) pendingDirectives(m *member) []string {
 	return pending
 }
 
-// directiveCommands returns the commands that set directives in running nodes. Like the creation of Pods, they wait for nothing:
-// another value may be what helps a cluster that is in trouble.
+// directiveCommands returns the commands that set directives in running nodes. They wait for no policy, since a new value may
+// repair a failing cluster. Only those for hostnames may be postponed.
 func directiveCommands(o *observed) []command {
 	var commands []command
 	for _, m := range o.members {
-		if len(m.pending) > 0 {
-			commands = append(commands, command{verb: setDirectives, on: m, names: m.pending})
+		names := slices.DeleteFunc(slices.Clone(m.pending), func(name string) bool { return o.postpones(m, name) })
+		if len(names) > 0 {
+			commands = append(commands, command{verb: setDirectives, on: m, names: names})
 		}
 	}
 	return commands
@@ -268,7 +284,7 @@ func settingStep(what string, commands []command) string {
 	return fmt.Sprintf("Setting %s in %d nodes: %s", what, len(commands), strings.Join(slices.Sorted(maps.Keys(names)), ", "))
 }
 
-// rejectionProblems returns a problem for each value that Redis rejected. Values are left out: some may be secret.
+// rejectionProblems returns a problem for each value that Redis rejected. The messages omit the values: some may be secret.
 func rejectionProblems(o *observed) []problem {
 	var all []problem
 	for _, name := range slices.Sorted(maps.Keys(o.rules.rejections)) {

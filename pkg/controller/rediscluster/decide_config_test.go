@@ -4,6 +4,7 @@
 package rediscluster
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -18,11 +19,11 @@ import (
 )
 
 // created has Pods that were created with this config, as "maxmemory 96mb, timeout 0". The spec has another one.
-func created(with, wants string) alter {
+func created(config, wants string) alter {
 	return func(o *observed) {
-		o.rdc.Spec.Config = configOf(with)
+		o.rdc.Spec.Config = configOf(config)
 		was := revision(o.rdc)
-		o.configs = map[string]map[string]v1.ConfigValue{was: configOf(with)}
+		o.configs = map[string]map[string]v1.ConfigValue{was: configOf(config)}
 		for _, m := range o.members {
 			m.pod.Annotations[AnnotationRevision] = was
 		}
@@ -80,81 +81,81 @@ func TestDecideDirectives(t *testing.T) {
 	}
 	rolls := does("Replacing demo-3", "evict Pod demo-3")
 	decisions{
-		"as the spec says": {see(six(), created("maxmemory 96mb", "maxmemory 96mb"), running("", all...)), decision{wait: poll}},
+		"as the spec says": {with(six(), created("maxmemory 96mb", "maxmemory 96mb"), running("", all...)), decision{wait: poll}},
 		"another value": {
-			see(six(), created("maxmemory 96mb", "maxmemory 97mb"), running("maxmemory 100663296", all...)), setting("maxmemory", all...),
+			with(six(), created("maxmemory 96mb", "maxmemory 97mb"), running("maxmemory 100663296", all...)), setting("maxmemory", all...),
 		},
-		"one more": {see(six(), created("", "maxmemory 97mb"), running("maxmemory 0", all...)), setting("maxmemory", all...)},
+		"one more": {with(six(), created("", "maxmemory 97mb"), running("maxmemory 0", all...)), setting("maxmemory", all...)},
 		"one that was set": {
-			see(six(), created("", "maxmemory 97mb"), running("maxmemory 101711872", all...),
+			with(six(), created("", "maxmemory 97mb"), running("maxmemory 101711872", all...),
 				recorded(map[string]*string{"maxmemory": ptr.To("0")}, all...)),
 			decision{wait: poll},
 		},
 		"one that was set by hand is recorded": {
-			see(six(), created("", "maxmemory 97mb"), running("maxmemory 101711872", all...)), setting("maxmemory", all...),
+			with(six(), created("", "maxmemory 97mb"), running("maxmemory 101711872", all...)), setting("maxmemory", all...),
 		},
 		"a container that restarted": {
-			see(six(), created("", "maxmemory 97mb"), running("maxmemory 101711872", all...), running("maxmemory 0", 2),
+			with(six(), created("", "maxmemory 97mb"), running("maxmemory 101711872", all...), running("maxmemory 0", 2),
 				recorded(map[string]*string{"maxmemory": ptr.To("0")}, all...)),
 			setting("maxmemory", 2),
 		},
 		"the value of redis.conf again, which was another one in between": {
-			see(six(), created("maxmemory 96mb", "maxmemory 96mb"), running("maxmemory 101711872", all...),
+			with(six(), created("maxmemory 96mb", "maxmemory 96mb"), running("maxmemory 101711872", all...),
 				recorded(map[string]*string{"maxmemory": nil}, all...)),
 			setting("maxmemory", all...),
 		},
 		"one less, and it was set: the value before": {
-			see(six(), created("", ""), running("maxmemory 101711872", all...), recorded(map[string]*string{"maxmemory": ptr.To("0")}, all...)),
+			with(six(), created("", ""), running("maxmemory 101711872", all...), recorded(map[string]*string{"maxmemory": ptr.To("0")}, all...)),
 			setting("maxmemory", all...),
 		},
 		"one less, and it is as before": {
-			see(six(), created("", ""), running("maxmemory 0", all...), recorded(map[string]*string{"maxmemory": ptr.To("0")}, all...)),
+			with(six(), created("", ""), running("maxmemory 0", all...), recorded(map[string]*string{"maxmemory": ptr.To("0")}, all...)),
 			decision{wait: poll},
 		},
 		"one less, and its default is unknown": {
-			see(six(), created("", ""), running("", all...), recorded(map[string]*string{"maxmemory": nil}, all...)), rolls,
+			with(six(), created("", ""), running("", all...), recorded(map[string]*string{"maxmemory": nil}, all...)), rolls,
 		},
 		"one less, with which the Pods were created": {
-			see(six(), created("maxmemory 96mb", ""), running("", all...), recorded(map[string]*string{"maxmemory": ptr.To("0")}, all...)), rolls,
+			with(six(), created("maxmemory 96mb", ""), running("", all...), recorded(map[string]*string{"maxmemory": ptr.To("0")}, all...)), rolls,
 		},
 		"one less, and Redis refuses the value before": {
-			see(six(), created("", ""), ruled(fixed("maxmemory")), running("maxmemory 101711872", all...),
+			with(six(), created("", ""), ruled(fixed("maxmemory")), running("maxmemory 101711872", all...),
 				recorded(map[string]*string{"maxmemory": ptr.To("0")}, all...)),
 			rolls,
 		},
 		"one that Redis sets only at its start": {
-			see(six(), created("", "databases 32"), ruled(fixed("databases")), running("databases 16", all...)), rolls,
+			with(six(), created("", "databases 32"), ruled(fixed("databases")), running("databases 16", all...)), rolls,
 		},
 		"one that Redis sets only at its start, as it was": {
-			see(six(), created("databases 32", "databases 32"), ruled(fixed("databases")), running("databases 32", all...)), decision{wait: poll},
+			with(six(), created("databases 32", "databases 32"), ruled(fixed("databases")), running("databases 32", all...)), decision{wait: poll},
 		},
-		"without CONFIG": {see(six(), created("", "maxmemory 97mb"), ruled(fixed(anyDirective))), rolls},
+		"without CONFIG": {with(six(), created("", "maxmemory 97mb"), ruled(fixed(anyDirective))), rolls},
 		"before a roll, all that can be set is tried": {
-			see(six(), created("", "databases 32, maxmemory 97mb"), ruled(fixed("databases")), running("databases 16, maxmemory 0", all...)),
+			with(six(), created("", "databases 32, maxmemory 97mb"), ruled(fixed("databases")), running("databases 16, maxmemory 0", all...)),
 			setting("maxmemory", all...),
 		},
 		"before a roll for another reason": {
-			see(six(), created("", "maxmemory 97mb"), running("maxmemory 0", all...),
+			with(six(), created("", "maxmemory 97mb"), running("maxmemory 0", all...),
 				func(o *observed) {
 					o.rdc.Spec.ReplicasPerMaster, o.rdc.Spec.AuthSecretRef = ptr.To[int32](1), &v1.SecretKeyReference{Name: "a"}
 				}),
 			setting("maxmemory", all...),
 		},
 		"unknown to Redis, and it is to have another image": {
-			see(six(), created("", "new 1"), running("", all...), func(o *observed) { o.rdc.Spec.Image = "redis:8" }), rolls,
+			with(six(), created("", "new 1"), running("", all...), func(o *observed) { o.rdc.Spec.Image = "redis:8" }), rolls,
 		},
 		"unknown to Redis, but its redis.conf has it": {
-			see(six(), created("list-max-ziplist-entries 1", "list-max-ziplist-entries 1"), running("", all...),
+			with(six(), created("list-max-ziplist-entries 1", "list-max-ziplist-entries 1"), running("", all...),
 				recorded(map[string]*string{"list-max-ziplist-entries": nil}, all...)),
 			decision{wait: poll},
 		},
-		"unknown to Redis: it says so": {see(six(), created("", "maxmemroy 1"), running("", all...)), setting("maxmemroy", all...)},
-		"of a node that was not asked": {see(six(), created("", "maxmemory 97mb")), decision{wait: poll}},
+		"unknown to Redis: it says so": {with(six(), created("", "maxmemroy 1"), running("", all...)), setting("maxmemroy", all...)},
+		"of a node that was not asked": {with(six(), created("", "maxmemory 97mb")), decision{wait: poll}},
 		"of a revision that is not known": {
-			see(six(), created("", "maxmemory 97mb"), func(o *observed) { o.configs = nil }), rolls,
+			with(six(), created("", "maxmemory 97mb"), func(o *observed) { o.configs = nil }), rolls,
 		},
 		"though slots have no master": {
-			see(six(), created("", "maxmemory 97mb"), running("maxmemory 0", all...), renewed(0, 3), running("maxmemory 0", 0, 3)),
+			with(six(), created("", "maxmemory 97mb"), running("maxmemory 0", all...), renewed(0, 3), running("maxmemory 0", 0, 3)),
 			decision{
 				upkeep: setting("maxmemory", all...).upkeep, step: "have lost what they held", reason: reasonDataLoss, wait: check, lost: "0-5460",
 			},
@@ -173,7 +174,7 @@ func TestANewPodWaitsForTheFirstAnswers(t *testing.T) {
 		"after the nodes had answered": {seenAt, true},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			o := see(six(), created("", "maxmemory-policy wrong"), running("maxmemory-policy noeviction", 0, 1, 2, 3, 5), noPod(4))
+			o := with(six(), created("", "maxmemory-policy wrong"), running("maxmemory-policy noeviction", 0, 1, 2, 3, 5), noPod(4))
 			o.actedAt = test.acted
 			if p := decide(o); slices.Contains(inWords(p.upkeep), "create Pod demo-4") != test.want {
 				t.Errorf("commands %q, want the creation: %t", inWords(p.upkeep), test.want)
@@ -184,7 +185,7 @@ func TestANewPodWaitsForTheFirstAnswers(t *testing.T) {
 
 // TestABrokenPodWithAnotherConfigIsReplaced has a Pod that does not start, perhaps because of its redis.conf: it cannot be asked.
 func TestABrokenPodWithAnotherConfigIsReplaced(t *testing.T) {
-	o := see(six(), created("databases none", "databases 16"), silenced(silencePatience, 4), podIs(crashing, 4))
+	o := with(six(), created("databases none", "databases 16"), silenced(silencePatience, 4), podIs(crashing, 4))
 	if p := decide(o); len(p.commands) != 1 || p.commands[0].String() != "delete Pod demo-4" {
 		t.Errorf("commands %q", inWords(p.commands))
 	}
@@ -219,7 +220,7 @@ func TestAConfigIsReadFromItsConfigMap(t *testing.T) {
 
 // TestDirectivesAreRecordedBeforeTheyAreSet has a node that takes everything, and looks at the order.
 func TestDirectivesAreRecordedBeforeTheyAreSet(t *testing.T) {
-	s := playing(t, six()).settle()
+	s := newStage(t, six()).settle()
 	s.settable = map[string]string{"maxmemory": "0", "hz": "10"}
 	s.edit(func(rdc *v1.RedisCluster) {
 		rdc.Generation++
@@ -264,6 +265,43 @@ func TestDirectivesAreRecordedBeforeTheyAreSet(t *testing.T) {
 	}
 }
 
+// TestAValueSetByHandStays has a person set a directive in the nodes, and then write the same value to the spec. The operator must not set
+// the value of before in between: with less memory, a node evicts keys at once.
+func TestAValueSetByHandStays(t *testing.T) {
+	s := newStage(t, six()).settle()
+	s.settable = map[string]string{"maxmemory": "0"}
+	sets := func(value string) []string {
+		s.edit(func(rdc *v1.RedisCluster) {
+			rdc.Generation++
+			rdc.Spec.Config = configOf("maxmemory " + value)
+		})
+		return s.steps(5)
+	}
+	if got := sets("1gb"); !slices.Contains(got, ipOf(0)+" config set maxmemory 1gb") {
+		t.Fatalf("the nodes got %q", got)
+	}
+	for _, directives := range s.values {
+		directives["maxmemory"] = "4gb"
+	}
+	if got := sets("4gb"); slices.Contains(got, ipOf(0)+" config set maxmemory 1gb") {
+		t.Errorf("the nodes got %q", got)
+	}
+
+	// A node has the new value, but the connection breaks before the operator has read it back.
+	s.errs[ipOf(0)+" config set 8gb"] = errors.New("connection reset")
+	s.edit(func(rdc *v1.RedisCluster) {
+		rdc.Generation++
+		rdc.Spec.Config = configOf("maxmemory 8gb")
+	})
+	for _, _, err := s.sync(); err == nil; _, _, err = s.sync() {
+		s.catchUp()
+	}
+	delete(s.errs, ipOf(0)+" config set 8gb")
+	if got := s.steps(5); slices.Contains(got, ipOf(0)+" config set maxmemory 4gb") {
+		t.Errorf("after the connection broke, the nodes got %q", got)
+	}
+}
+
 func isStatus(write string) bool { return strings.HasPrefix(write, "update redisclusters") }
 
 func TestWithoutRejectedKeepsTheValueOfTheNodes(t *testing.T) {
@@ -276,7 +314,7 @@ func TestWithoutRejectedKeepsTheValueOfTheNodes(t *testing.T) {
 	if want := configOf(`maxmemory "100663296", hz 20, timeout 0`); !maps.Equal(got.Spec.Config, want) {
 		t.Errorf("the config is %v, want %v", got.Spec.Config, want)
 	}
-	quoted := see(six(), spec(func(s *v1.RedisClusterSpec) { s.Config = configOf(`cluster-node-timeout "15000"`) }))
+	quoted := with(six(), spec(func(s *v1.RedisClusterSpec) { s.Config = configOf(`cluster-node-timeout "15000"`) }))
 	if got := quoted.patience(); got != time.Minute {
 		t.Errorf("with a timeout in quotes, the patience is %s", got)
 	}

@@ -43,8 +43,8 @@ func replaceLostMasters(o *observed) *plan {
 	return reportLoss(o, lost, lostMasters)
 }
 
-// findLosses returns the slots and the masters for which no replica is left. If a replica of another lost
-// master can take over, or has to be waited for, it returns the plan for that instead.
+// findLosses returns the slots and the masters for which no replica is left. It also returns a plan if a replica
+// of some lost master can take over, or if a silent member may have the data: this plan has precedence.
 func (o *observed) findLosses() (lost redisnode.Slots, lostMasters []*node, waiting *plan) {
 	for _, n := range o.unknownNodes() {
 		slots := o.slots[n.ID]
@@ -75,16 +75,16 @@ func (o *observed) findLosses() (lost redisnode.Slots, lostMasters []*node, wait
 }
 
 // takeOverFrom makes one of the replicas take over the slots of n, unless the other masters elect one first.
-// It waits for missing replicas: they may have more of the data, and would lose it. There is one exception:
-// the replica was linked to n until n was lost, and it reaches most masters. If it does not reach them, they may
-// have elected a missing replica, and n may have lived on for them.
+// It waits for missing replicas: they may have more of the data, and would lose it after the takeover. It does not
+// wait if the chosen replica was linked to n until n was lost, and reaches most masters. Masters that it does not
+// reach may have elected a missing replica, or may still reach n.
 func takeOverFrom(o *observed, n *node, replicas, missing []*member) *plan {
 	if n.unknownFor < o.patience() {
 		return wait(check, "Waiting for a replica to be elected for the slots %s, whose master is gone", o.slots[n.ID])
 	}
 	best := o.mostCompleteReplica(replicas, n)
 	how := redisnode.Takeover
-	if o.reachesMajority(best) {
+	if best.reachesMajority() {
 		how = redisnode.Force // The other masters can agree.
 	}
 	switch {
@@ -100,16 +100,16 @@ func takeOverFrom(o *observed, n *node, replicas, missing []*member) *plan {
 	return do([]command{{verb: failover, on: best, how: how}}, "%s takes over the slots %s, whose master is gone", best.name, o.slots[n.ID])
 }
 
-// linkedUntilLoss returns whether a replica was linked to n until n was lost, give or take the time that
-// the nodes need to notice. No other replica can have much more of the data. Redis has such a limit for
-// replicas that are elected, and none for a replica that takes over by a command.
+// linkedUntilLoss returns whether a replica was linked to n until at most patience before n was lost: the nodes
+// need time to notice a loss. Then no other replica can have much more of the data. Redis has such a limit for
+// replicas that are elected, but not for a replica that takes over by a command.
 func (o *observed) linkedUntilLoss(m *member, n *node) bool {
 	return m.unlinkedFor >= 0 && m.unlinkedFor-n.unreachableFor <= o.patience()
 }
 
-// mostCompleteReplica returns the replica of n with the most of its data, as far as that is known: first
-// one that was linked until the loss, then one that was restarted since and has no offset (it may have been
-// linked), then the one with the highest offset.
+// mostCompleteReplica returns the replica that probably has the most data of n. It prefers a replica that was linked
+// until the loss. Next comes a replica that may have been linked: it was restarted since, and does not know. Among
+// equal ones, the highest offset wins.
 func (o *observed) mostCompleteReplica(replicas []*member, n *node) *member {
 	return slices.MaxFunc(replicas, func(a, b *member) int {
 		return cmp.Or(
@@ -119,9 +119,9 @@ func (o *observed) mostCompleteReplica(replicas []*member, n *node) *member {
 	})
 }
 
-// askWhichCopy returns a plan to wait for a user's choice if the best replica was restarted, so that its link
-// is unknown, while another replica of n may have been linked until the loss. It returns nil otherwise, or if
-// the operator saw the loss: it then knows which replicas were linked.
+// askWhichCopy returns a plan to wait for a user's choice, or nil. It asks if it is unknown when the best replica was
+// last linked, since that replica was restarted, and another replica of n may have been linked until the loss. It does
+// not ask if the operator saw the loss: then the operator knows which replicas were linked.
 func (o *observed) askWhichCopy(best *member, replicas []*member, n *node) *plan {
 	if n.lossSeen || best.unlinkedFor >= 0 {
 		return nil
@@ -194,8 +194,8 @@ type loss struct {
 	token string // the value of the annotation that accepts the loss
 }
 
-// newLoss returns the loss of these slots. It happened now, or when the condition DataLoss became True: if
-// the same slots are lost again later, that is another loss.
+// newLoss returns the loss of these slots. Its token depends on when the condition DataLoss became True, or on now if
+// it is not True: if the same slots are lost again later, this is another loss.
 func newLoss(rdc *v1.RedisCluster, slots redisnode.Slots, now time.Time) *loss {
 	if last := meta.FindStatusCondition(rdc.Status.Conditions, v1.ConditionDataLoss); last != nil && last.Status == metav1.ConditionTrue {
 		now = last.LastTransitionTime.Time

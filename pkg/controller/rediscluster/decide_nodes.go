@@ -17,8 +17,8 @@ import (
 // maxMeets is the maximum number of introductions in one sync.
 const maxMeets = 64
 
-// stopForUnknownNodes stops everything while a living node that belongs to no Pod is among the nodes. It may
-// be a node of another cluster, and every command would affect that cluster too.
+// stopForUnknownNodes stops all later policies while any member is connected to a node that belongs to no Pod. That node may belong to
+// another cluster, and every command would affect that cluster too.
 func stopForUnknownNodes(o *observed) *plan {
 	for _, n := range o.unknownNodes() {
 		if o.unreachable(n.ID) {
@@ -28,13 +28,14 @@ func stopForUnknownNodes(o *observed) *plan {
 			return wait(check, "Waiting for the nodes to miss %s at %s, whose Pod is gone", shortID(n.ID), n.IP)
 		}
 		return stuck(reasonStranger, "Node %s at %s:%d belongs to no Pod of this RedisCluster, but its nodes know it and reach it. "+
-			"The operator sends no command to any node until you stop that node, or remove it with CLUSTER FORGET on every node", n.ID, n.IP, n.Port)
+			"The operator changes no slots, masters or replicas until you stop that node, or remove it with CLUSTER FORGET on every node",
+			n.ID, n.IP, n.Port)
 	}
 	return nil
 }
 
-// forgetNodes makes the nodes forget those whose Pods are gone for good. It waits while the node of some
-// Pod is unknown: it may be one of those.
+// forgetNodes makes the nodes forget each node without slots whose Pod is gone for good. While the node of a volume is unknown, it forgets
+// none: the volume may have the data of any of them.
 func forgetNodes(o *observed) *plan {
 	if o.unidentified() != nil {
 		return nil
@@ -51,8 +52,8 @@ func forgetNodes(o *observed) *plan {
 	return do(commands, "Forgetting nodes whose Pods are gone")
 }
 
-// forgetCommands returns the commands by which all members forget a node. Its replicas cannot: they get
-// another master first.
+// forgetCommands returns the commands by which all members forget a node. The replicas of that node cannot forget it: they get another
+// master first.
 func (o *observed) forgetCommands(id string) []command {
 	var commands []command
 	for _, m := range o.answering() {
@@ -78,8 +79,8 @@ func introduceNodes(o *observed) *plan {
 		if message := incompatible(main, group); message != "" {
 			return stuck(reasonDivided, "%s", message)
 		}
-		// The smaller group is introduced to the main one. If the address in the command belongs to another
-		// cluster by now, the main group is not handed over to that cluster.
+		// The smaller group is introduced to the main one. If the address in the command belongs to another cluster by now, only the
+		// smaller group joins that cluster.
 		if seed := main[0]; !group[0].isMeeting(seed) {
 			commands = append(commands, command{verb: meet, on: group[0], peer: seed})
 		}
@@ -124,7 +125,7 @@ func (o *observed) movedNodes(groups [][]*member) []command {
 				}
 				e := a.entry(b.id)
 				if e == nil && (o.leaving(a) || o.leaving(b)) {
-					continue // All nodes are about to forget it.
+					continue // All nodes are about to forget the one that leaves.
 				}
 				sameIP := e != nil && !e.NoAddr && e.IP == b.announced().IP
 				if !sameIP || (!b.isAt(e, b.announced()) && (isExternal(b.pod) || !hasTLS(a.pod))) { // With TLS, a node has two ports.
@@ -136,7 +137,7 @@ func (o *observed) movedNodes(groups [][]*member) []command {
 	return commands
 }
 
-// assignReplicas gives a master to every node that is to be a replica and has no master that stays.
+// assignReplicas gives a master to every node that must be a replica, unless its present master stays.
 func assignReplicas(o *observed) *plan {
 	masters := o.intendedMasters()
 	if len(masters) < int(o.rdc.Spec.Masters()) && !o.stayingAnswer() {
@@ -149,7 +150,7 @@ func assignReplicas(o *observed) *plan {
 			continue
 		}
 		if o.uniqueData(m) != "" {
-			continue // It would lose them as a replica: see memberProblems.
+			continue // As a replica, it would lose this data: see memberProblems.
 		}
 		if current := o.masterOf(m); current != nil && (slices.Contains(masters, current) || o.slots[current.id].Len() > 0) {
 			continue
@@ -166,13 +167,13 @@ func assignReplicas(o *observed) *plan {
 	return do(commands, "Giving masters to %d replicas", len(commands))
 }
 
-// reconnectReplicas tells replicas once more which master they have, if they ask for its data at an IP that it no longer
-// has. A node that hears of its master's new IP from a third node changes its table, but not where it asks
-// (https://github.com/redis/redis/pull/13572). Its link stays down, or leads to the node that has the IP now. The same holds for the port,
-// which changes when replication begins or ends to use TLS. Redis 7.2 and later keep the old one, so the next connection would fail.
+// reconnectReplicas sends CLUSTER REPLICATE again to each replica that asks for data at an old address of its master. A replica that
+// learns its master's new IP from a third node changes its table, but still asks at the old IP
+// (https://github.com/redis/redis/pull/13572). Its link stays down, or leads to the node that has the old IP now. The port also changes,
+// when replication switches to TLS or back. Redis 7.2 and later keep the old port, so the next connection would fail.
 //
-// Until the replica has copied its master, it may hold the data of that node. If the master is lost meanwhile, Redis may
-// elect the replica: the operator cannot prevent that, and only shortens the time.
+// Until the replica has copied its master's data, it may have the data of the node at the old IP. If the master is lost meanwhile, Redis
+// may elect the replica. The operator cannot prevent this; it only shortens the time.
 func reconnectReplicas(o *observed) *plan {
 	var commands []command
 	for _, m := range o.answering() {
@@ -194,15 +195,16 @@ func reconnectReplicas(o *observed) *plan {
 	return do(commands, "Connecting %d replicas to the new addresses of their masters", len(commands))
 }
 
-// asksElsewhere returns whether a replica without a link asks for data at another address than the one that it knows of its master. The
-// port counts if several nodes have one IP, or if a Service may have given the master another port.
+// asksElsewhere returns whether a replica without a link asks for data at another address than its table has for its master. The port
+// counts if several nodes share the IP, or if a Service may have given the master another port.
 func (m *member) asksElsewhere(master *member, known *redisnode.Entry) bool {
 	otherPort := m.view.MasterPort != known.Port && m.view.MasterPort != 0 && !hasTLS(m.pod)
 	return !m.view.LinkUp && (m.view.MasterIP != known.IP || (otherPort && (isExternal(master.pod) || m.view.SharesIP(*known))))
 }
 
-// asksOtherPort returns whether a replica asks a master that answers for data at the port of the other protocol, and knows the right port.
-// After a switch to no TLS, Redis 7.0 does not show whether the replica knows it. So the link must be down then.
+// asksOtherPort returns whether a replica asks for data at the master's port for the other protocol, although it knows the right port. The
+// master must answer. After a switch away from TLS, Redis 7.0 does not show whether the replica knows the right port: then the link must
+// be down.
 func (m *member) asksOtherPort(master *member) bool {
 	state := m.view.TLS
 	if state == nil || !state.Known || !hasTLS(master.pod) || !master.answers() || m.view.MasterPort == 0 {
@@ -241,8 +243,7 @@ func (o *observed) bestMaster(replica *member, masters []*member, counts map[*me
 	return best
 }
 
-// separateMachines swaps the masters of two replicas wherever fewer replicas then share a machine with
-// their master.
+// separateMachines swaps the masters of two replicas if fewer replicas then share a machine with their masters.
 func separateMachines(commands []command) {
 	together := func(replica, master *member) int {
 		if replica.machine() == master.machine() {
@@ -313,8 +314,8 @@ func (o *observed) intendedMasters() []*member {
 	return chosen
 }
 
-// masterWithoutSlots returns a master without slots that stays and is not among the chosen. It is on the
-// machine with the fewest of the chosen. It is nil if there is none.
+// masterWithoutSlots returns a master without slots that stays and is not chosen yet; nil if there is none. It prefers the machine with
+// the fewest chosen masters.
 func (o *observed) masterWithoutSlots(chosen []*member) *member {
 	on := map[string]int{}
 	for _, m := range chosen {
@@ -331,8 +332,8 @@ func (o *observed) masterWithoutSlots(chosen []*member) *member {
 	})
 }
 
-// successor returns the replica of m that should take over, among those that may: one with the current
-// revision, then the one with the most data. It is nil if no such replica is linked to m.
+// successor returns the replica of m that should take over; nil if no replica that may do so is linked to m. It prefers the current
+// revision, then the most data.
 func (o *observed) successor(m *member, may func(*member) bool) *member {
 	replicas := slices.DeleteFunc(o.replicasOf(m), func(r *member) bool { return !r.view.LinkUp || !may(r) })
 	if len(replicas) == 0 {
@@ -343,8 +344,8 @@ func (o *observed) successor(m *member, may func(*member) bool) *member {
 	})
 }
 
-// surplusReplica returns a replica to replace by an empty node, which then becomes one more master. It is
-// nil if there are enough masters.
+// surplusReplica returns a replica to replace by an empty node, which then becomes one more master. It is nil if there are enough masters,
+// or if no master has more replicas than the spec.
 func (o *observed) surplusReplica(masters []*member) *member {
 	if len(masters) >= int(o.rdc.Spec.Masters()) {
 		return nil

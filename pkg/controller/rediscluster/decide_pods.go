@@ -19,9 +19,8 @@ import (
 // silencePatience is how long a Pod that cannot run must have been silent before the operator replaces it.
 const silencePatience = 10 * time.Second
 
-// missingPods returns the commands that create missing Pods and claims, and delete Pods that have ended. They
-// do not wait for other commands. Pods that the PodDisruptionBudget does not count yet wait until it does: each
-// of them would allow one more eviction.
+// missingPods returns the commands that create missing Pods and claims, and delete Pods that have ended. They do not wait for other
+// commands. A Pod that the PodDisruptionBudget does not count yet is created later: it would allow one more eviction.
 func missingPods(o *observed) []command {
 	var deletions []command
 	var creations [][]command // by Pod
@@ -43,10 +42,10 @@ func missingPods(o *observed) []command {
 	if o.whyNoPods() != "" {
 		creations = nil
 	}
-	if o.actedAt.IsZero() && len(directiveCommands(o)) > 0 { // The nodes may reject one: this process does not know it yet.
+	if o.actedAt.IsZero() && len(directiveCommands(o)) > 0 { // The nodes may reject a directive, which this process does not know yet.
 		creations = nil
 	}
-	if o.rdc.Spec.TLS != nil && o.badCertificate() != nil { // Its node could not start, or not reach the others.
+	if o.rdc.Spec.TLS != nil && o.badCertificate() != nil { // A new node could not start, or not reach the others.
 		creations = nil
 	}
 	counted := creations[:max(0, len(creations)-o.uncounted)]
@@ -70,8 +69,8 @@ func replaceBrokenPods(o *observed) *plan {
 	return nil
 }
 
-// onlyCopy returns the slots of which a silent member may have the only copy: its own slots, or those of its
-// master if that does not answer either.
+// onlyCopy returns the slots of which a silent member may have the only copy: its own slots, or those of its master if the master does not
+// answer either.
 func (o *observed) onlyCopy(m *member) redisnode.Slots {
 	n := o.nodes[m.id]
 	if n == nil || n.Master {
@@ -143,15 +142,14 @@ func removePods(o *observed) *plan {
 	return do(removeNode(o, m), "Removing %s", m.name)
 }
 
-// removeNode returns the commands that remove a member for good. The claim is deleted before the Pod: Kubernetes
-// keeps it until the Pod is gone, and until then it shows that the member leaves.
+// removeNode returns the commands that remove a member for good. The claim is deleted before the Pod: Kubernetes keeps the claim until the
+// Pod is gone, so the claim shows until then that the member leaves.
 func removeNode(o *observed, m *member) []command {
 	return slices.Concat(o.forgetCommands(m.id), deleteClaimOf(m), []command{{verb: deletePod, on: m}})
 }
 
-// replaceNode returns the commands that replace a member by a new node. Its Pod comes first: while the
-// PodDisruptionBudget does not allow the eviction, the member stays as it is. If only the Pod is deleted, the same
-// node comes back and is replaced then.
+// replaceNode returns the commands that replace a member by a new node. The eviction comes first: while the PodDisruptionBudget refuses
+// it, the member stays unchanged. If the commands after the eviction fail, the same node comes back and is replaced then.
 func replaceNode(o *observed, m *member) []command {
 	return slices.Concat([]command{evictOrDelete(m)}, deleteClaimOf(m), o.forgetCommands(m.id))
 }
@@ -183,9 +181,9 @@ func (o *observed) replacesPod(commands []command) bool {
 	})
 }
 
-// rollPods replaces one outdated Pod: replicas first, then masters, each after one of its replicas has taken over.
-// A Pod that has not been ready for long comes before all others: until it is ready or gone, the
-// PodDisruptionBudget allows no eviction of the others.
+// rollPods replaces one outdated Pod: replicas first, then masters, each after one of its replicas has taken over. A Pod that has been
+// unready for more than silentTooLong comes before all others: until it is ready or gone, the PodDisruptionBudget allows no eviction of
+// the others.
 func rollPods(o *observed) *plan {
 	outdated := o.membersWhere(func(m *member) bool { return m.outdated && m.pod != nil && m.pod.DeletionTimestamp == nil })
 	if len(outdated) == 0 || o.whyNoPods() != "" {
@@ -195,7 +193,7 @@ func rollPods(o *observed) *plan {
 		return wait(check, "Waiting for another spec: %s", o.rejection)
 	}
 	if o.rdc.Spec.TLS != nil && o.badCertificate() != nil {
-		return wait(check, "Waiting for a valid certificate, which a new Pod needs: %s", o.badCertificate().message)
+		return wait(check, "Waiting for a valid certificate, which a new Pod needs: %s", o.badCertificate().Message)
 	}
 	if pending := directiveCommands(o); len(pending) > 0 {
 		return wait(brief, "%s", settingStep("directives", pending)) // A wrong value would be in the redis.conf of a new Pod.
@@ -232,8 +230,7 @@ func rollPods(o *observed) *plan {
 		"%s takes over from %s, which is to be replaced", successor.name, m.name)
 }
 
-// waitForReadiness ends an operation when the Pods are ready. Earlier steps ignore readiness: what the nodes
-// report is as true, and newer.
+// waitForReadiness lets an operation end only when the Pods are ready. Earlier steps ignore readiness: the reports of the nodes are newer.
 func waitForReadiness(o *observed) *plan {
 	if o.rdc.Status.Operation == nil && o.formed {
 		return nil
@@ -271,7 +268,7 @@ func isReady(pod *corev1.Pod) bool {
 	})
 }
 
-// isRedisReady returns whether the container redis is ready. Other containers are those of spec.podTemplate.
+// isRedisReady returns whether the container redis is ready. The other containers come from spec.podTemplate.
 func isRedisReady(pod *corev1.Pod) bool {
 	redis := redisStatus(pod)
 	return isReady(pod) || (redis != nil && redis.Ready)
@@ -293,7 +290,7 @@ func redisStatus(pod *corev1.Pod) *corev1.ContainerStatus {
 	return nil
 }
 
-// startingContainers returns the statuses of the init containers and of the container redis, until that runs.
+// startingContainers returns the statuses of the init containers and of the container redis; nil once the container redis runs.
 func startingContainers(pod *corev1.Pod) []corev1.ContainerStatus {
 	redis := redisStatus(pod)
 	switch {

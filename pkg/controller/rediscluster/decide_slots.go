@@ -18,11 +18,20 @@ import (
 // While a slot moves, it has a mark on each of two nodes: migrating on the source, and importing on the target. The source owns the slot
 // until the move ends. A sync that finds marks finishes the move.
 
-// maxSlotsPerMove is the maximum number of slots that one command moves.
-const maxSlotsPerMove = 16
+// One command moves slots with about keysPerMove keys in total, but at least minSlotsPerMove and at most maxSlotsPerMove slots. While a
+// slot moves, its clients are redirected, and commands with several keys may have to be repeated.
+const (
+	keysPerMove     = 512
+	minSlotsPerMove = 16
+	maxSlotsPerMove = 64
+)
 
-// assignSlots assigns the slots of a new cluster. There are no keys yet: if there are, replaceLostMasters
-// decides about the slots without an owner.
+// slotsPerMove returns how many slots of a member one command moves. It assumes that each slot has the same number of keys.
+func (o *observed) slotsPerMove(from *member) int {
+	return min(max(keysPerMove*o.slots[from.id].Len()/max(1, int(from.view.Keys)), minSlotsPerMove), maxSlotsPerMove)
+}
+
+// assignSlots assigns the slots of a new cluster. If there are keys already, replaceLostMasters decides about the slots without an owner.
 func assignSlots(o *observed) *plan {
 	free := o.unassigned()
 	if o.formed || free.Len() == 0 {
@@ -143,7 +152,7 @@ func finishMoves(o *observed) *plan {
 		var stale []int
 		for _, slot := range slices.Sorted(maps.Keys(self.Migrating)) {
 			if self.Slots.Has(slot) && o.owner(slot) != m {
-				// With the mark, the node redirects clients to the new owner. Without it, it would serve them.
+				// With the mark, the node redirects clients to the new owner. Without it, the node would serve the clients itself.
 				return wait(brief, "Waiting for %s to learn which node owns the slot %d now", m.name, slot)
 			}
 			if o.owner(slot) != m {
@@ -189,7 +198,7 @@ func (o *observed) finishImport(to *member) *plan {
 				"Clearing the importing state of the slots %s on %s, which is no longer a master", slots, to.name)
 		}
 		same := slices.DeleteFunc(slices.Sorted(maps.Keys(importing)), func(s int) bool { return o.owner(s) != from })
-		slots := redisnode.NewSlots(same...).First(maxSlotsPerMove)
+		slots := redisnode.NewSlots(same...).First(o.slotsPerMove(from))
 		return handOver(from, to, slots, "Continuing to move the slots %s, from %s to %s", slots, from.name, to.name)
 	}
 	return nil
@@ -208,7 +217,7 @@ func (o *observed) finishExport(from *member) *plan {
 			continue
 		}
 		same := slices.DeleteFunc(slices.Sorted(maps.Keys(migrating)), func(s int) bool { return migrating[s] != migrating[slot] })
-		slots := redisnode.NewSlots(same...).First(maxSlotsPerMove)
+		slots := redisnode.NewSlots(same...).First(o.slotsPerMove(from))
 		if to == from {
 			return do([]command{{verb: closeSlots, on: from, slots: slots}},
 				"Clearing the migrating state of the slots %s on %s: the target of the move is its replica now", slots, from.name)
@@ -218,14 +227,13 @@ func (o *observed) finishExport(from *member) *plan {
 	return nil
 }
 
-// handOver moves slots, once no other node can take them back. If two nodes claim a slot, the one with the
-// higher config epoch gets it, and the other one deletes its keys of the slot. So before the move, the target must have heard from the
-// source:
+// handOver moves slots, once no other node can take them back. If two nodes claim a slot, the one with the higher config epoch gets it,
+// and the other one deletes its keys of the slot. So before the move, the target must have learned two things from the source:
 //
-//   - The source owns the slots. A node does not update the owner of a slot that it imports. Assume that the target still knows an
-//     earlier owner: that owner's next message does not have the slot, so the target drops the owner. Then it accepts any claim to
-//     the slot, even one with an old config epoch.
-//   - The config epoch of the source. The target takes one that is higher than all that it has heard of.
+//   - The source owns the slots. A node that imports a slot does not update the slot's owner. If the target still knew an earlier owner,
+//     it would drop this owner with the owner's next message, which no longer has the slot. Then it would accept any claim to the slot,
+//     even with an old config epoch.
+//   - The config epoch of the source. With the slots, the target takes a config epoch higher than all that it knows.
 func handOver(from, to *member, slots redisnode.Slots, format string, args ...any) *plan {
 	if !to.view.StateOK {
 		return wait(brief, "Waiting for %s, whose cluster state is not ok yet", to.name)
@@ -261,7 +269,7 @@ func balanceSlots(o *observed) *plan {
 	if len(masters)+1 < min(int(o.rdc.Spec.Masters()), len(o.slotOwners())) {
 		return wait(check, "Waiting for Pods that can become masters: there are %d of %d", len(masters), o.rdc.Spec.Masters())
 	}
-	if next := o.nextTransfer(masters, maxSlotsPerMove); next != nil {
+	if next := o.nextTransfer(masters); next != nil {
 		if o.missingUser != "" && o.slots[next.to.id].Len() == 0 {
 			return wait(check, "Waiting for the Redis users, before %s gets slots: %s", next.to.name, o.missingUser)
 		}
@@ -286,9 +294,9 @@ type transfer struct {
 	left     int // how many slots all transfers together still have to move
 }
 
-// nextTransfer returns the next transfer, of at most maxSlots slots. After all transfers, each master has as
-// many slots as any other, or one more; then it returns nil.
-func (o *observed) nextTransfer(masters []*member, maxSlots int) *transfer {
+// nextTransfer returns the next transfer. After all transfers, each master has as many slots as any other, or one more; then it returns
+// nil.
+func (o *observed) nextTransfer(masters []*member) *transfer {
 	surplus := o.surplus(masters)
 	var from, to *member
 	left := 0
@@ -306,7 +314,7 @@ func (o *observed) nextTransfer(masters []*member, maxSlots int) *transfer {
 	if from == nil || to == nil {
 		return nil
 	}
-	count := min(surplus[from], -surplus[to], maxSlots)
+	count := min(surplus[from], -surplus[to], o.slotsPerMove(from))
 	return &transfer{from: from, to: to, slots: o.slots[from.id].First(count), left: left}
 }
 
@@ -333,10 +341,9 @@ func (o *observed) surplus(masters []*member) map[*member]int {
 	return surplus
 }
 
-// Redis keeps the libraries of functions on each node: a replica gets those of its master, but they do not
-// move with slots. Users load and delete libraries on one master after the other, and in between the masters
-// differ. So while they differ, the operator writes none. And it never writes libraries to a master that had
-// any before: a deleted library does not come back.
+// Each Redis node keeps function libraries: a replica gets those of its master, but libraries do not move with slots. Users load and
+// delete libraries on one master after the other, so the masters differ in between. While they differ, the operator writes no library. It
+// never writes libraries to a master that had any before: a deleted library must not come back.
 
 // copyLibraries copies the functions of another master to a new one, before its first slot.
 func copyLibraries(o *observed) *plan {
@@ -382,7 +389,7 @@ func (o *observed) functionDifference() string {
 	return ""
 }
 
-// differentLibrary returns the first library that is not the same in both; "" if all are.
+// differentLibrary returns the first library that is not the same in both; "" if there is none.
 func differentLibrary(a, b map[string]string) string {
 	for _, name := range slices.Sorted(maps.Keys(a)) {
 		if a[name] != b[name] {
@@ -397,8 +404,9 @@ func differentLibrary(a, b map[string]string) string {
 	return ""
 }
 
-// uniqueData returns the keys, or a library, that m has, but no master that has slots and stays. It returns "" if m has slots, is
-// no master, or has no such data. It compares libraries only by name: users do not load new versions on a master without slots.
+// uniqueData returns, as a text, the data that only m has: the number of its keys, or a library that no staying master with slots has. It
+// returns "" if m has slots, does not answer, is no master, or has no such data. It compares libraries only by name: users do not load new
+// versions on a master without slots.
 func (o *observed) uniqueData(m *member) string {
 	if !m.answers() || !m.view.Master || o.slots[m.id].Len() > 0 {
 		return ""

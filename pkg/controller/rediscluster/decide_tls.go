@@ -20,9 +20,9 @@ import (
 )
 
 // The functions below decide where the nodes use TLS. A node can serve clients with TLS and without at once. But the cluster bus has one
-// protocol, and so has replication: a node with another one is lost to the others. So all nodes switch at once, while they run.
+// protocol, and so has replication: a node with another protocol cannot reach the others. So all nodes switch at once, while they run.
 //
-//	          Pods                 AnnotationTLS   bus, replication   clients        who moves on
+//	          Pods                 AnnotationTLS   bus, replication   clients        next step
 //	 no TLS   no certificate       -               plain              plain          spec.tls is set: rollPods replaces the Pods
 //	   │▲     some have one        none            plain              plain, or both rollPods, until all have one
 //	   ▼│     all have one         none            plain              plain and TLS  startSwitch, while the cluster is healthy
@@ -31,22 +31,21 @@ import (
 //	   ▼│     all have one         all "both"      TLS                plain and TLS  mode Required: startSwitch, as above
 //	  TLS     all have one         all "only"      TLS                TLS            -
 //
-// The way back has the same steps from below: an annotation is removed, the nodes switch, and then rollPods replaces the Pods. Nodes with
-// TLS alone that have the addresses of Services first open the port without TLS. They use it among themselves only when the operator has
-// connected to it at each of these addresses.
+// The way back has the same steps in reverse: the annotations are removed, the nodes switch, and then rollPods replaces the Pods. Nodes
+// with "only" that announce addresses of Services first open the port without TLS. They use this port among themselves only after the
+// operator has reached it at each of these addresses.
 //
-//   - The annotations are the memory of a switch. All are written before the first node switches. So whenever the operator ends, the next
-//     one finds the same goal: either not all Pods have the annotation, or not all nodes do what it says. A container that restarts does
-//     what the annotation of its Pod says.
+//   - The annotations record a switch. All are written before the first node switches. So a restarted operator finds the same goal: either
+//     not all Pods have the annotation, or not all nodes follow it. A container that restarts follows the annotation of its Pod.
 //   - While some nodes have switched and others have not, the masters of one side do not reach those of the other. So before the first
-//     node switches, all get cluster-replica-no-failover: no replica is elected meanwhile, which would lose the writes to its master.
-//     allowFailover takes it back when all nodes reach each other.
-//   - While spec.tls is gone and Pods still have the annotation, new Pods get the certificate, too: one without it could not reach the
+//     node switches, all get cluster-replica-no-failover: a replica that is elected meanwhile would lose writes to its master.
+//     allowFailover resets the directive once all nodes reach each other.
+//   - While spec.tls is gone and Pods still have the annotation, new Pods get the certificate, too: without it, they could not reach the
 //     others.
-//   - Redis uses for MIGRATE what the bus uses. No slot moves during a switch: startSwitch comes after finishMoves, and completeSwitch
+//   - MIGRATE uses the same protocol as the bus. No slot moves during a switch: startSwitch comes after finishMoves, and completeSwitch
 //     before all policies that move slots.
 
-// certificate is the certificate in the Secret of spec.tls. It has no key.
+// certificate is the certificate in the Secret of spec.tls, without the private key.
 type certificate struct {
 	fingerprint string
 	authorities string // as PEM
@@ -58,10 +57,11 @@ type certificate struct {
 // a changed Secret into its Pods.
 const notLoadedTooLong = 5 * time.Minute
 
-// loadEvery is how often a node loads its files until it serves the certificate of the Secret: only the node can see its files.
+// loadEvery is how often the operator makes a node load its files until it serves the certificate of the Secret: only the node can see its
+// files.
 const loadEvery = 10 * time.Second
 
-// parseCertificate returns the certificate in a Secret. The names of its problems are those of the keys of the Secret.
+// parseCertificate returns the certificate in a Secret. The messages of its problems name keys of the Secret.
 func parseCertificate(rdc *v1.RedisCluster, secret *corev1.Secret, now time.Time) *certificate {
 	invalid := func(format string, args ...any) *certificate {
 		return &certificate{problem: &problem{reasonCertificate, fmt.Sprintf("Secret %s: ", secret.Name) + fmt.Sprintf(format, args...)}}
@@ -72,7 +72,7 @@ func parseCertificate(rdc *v1.RedisCluster, secret *corev1.Secret, now time.Time
 		}
 	}
 	pair, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
-	if err != nil { // Not the error: what it quotes of the key is not known.
+	if err != nil { // The message leaves out the error, which may quote the key.
 		return invalid("%s and %s are no pair of a certificate and its key, as PEM", corev1.TLSCertKey, corev1.TLSPrivateKeyKey)
 	}
 	roots, intermediates := x509.NewCertPool(), x509.NewCertPool()
@@ -108,7 +108,7 @@ func parseCertificate(rdc *v1.RedisCluster, secret *corev1.Secret, now time.Time
 	return c
 }
 
-// certificatesOf returns the certificates in a text, and nothing else of it.
+// certificatesOf returns the certificates in a PEM text, without its other blocks.
 func certificatesOf(text []byte) string {
 	var all []byte
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
@@ -149,7 +149,7 @@ func (o *observed) wantedTransport() string {
 	case slices.ContainsFunc(o.withPods(), func(m *member) bool { return !hasTLS(m.pod) }):
 		return transportPlain
 	case o.leavesTLS() && slices.ContainsFunc(o.withPods(), closed) && slices.ContainsFunc(o.members, hasExternalPod):
-		return transportBoth // No node was reached at the port without TLS yet.
+		return transportBoth // The port without TLS must first open: see startSwitch.
 	case o.leavesTLS():
 		return transportPlain
 	case spec.Mode == v1.TLSRequired:
@@ -183,8 +183,9 @@ func transportText(transport string) string {
 	}[transport]
 }
 
-// completeSwitch completes a switch that has begun. It waits for nothing: until then, nodes may not reach each other. If the nodes switch
-// to TLS while the spec no longer wants it, they switch back at once: the certificate may be why they do not reach each other.
+// completeSwitch completes a switch that has begun. It waits for nothing: until the switch is complete, nodes may not reach each other. If
+// the nodes switch to TLS while the spec no longer wants it, they switch back at once: the certificate may be why they do not reach each
+// other.
 func completeSwitch(o *observed) *plan {
 	transport, same := o.transport()
 	tls := o.membersWhere(func(m *member) bool { return hasTLS(m.pod) })
@@ -208,8 +209,8 @@ func completeSwitch(o *observed) *plan {
 	return p
 }
 
-// unfinished returns a function that returns whether a node that answers has not completed its switch to a transport. The others reach it
-// while only its port without TLS differs: with a Service, the way back opens that port first.
+// unfinished returns a function that reports whether a node that answers has not completed its switch to a transport. With a Service, a
+// node of which only the port without TLS differs counts as complete: the others reach it, and the way back opens this port first.
 func unfinished(transport string) func(*member) bool {
 	return func(m *member) bool {
 		differs := m.answers() && !m.hasTransport(transport) && (!isExternal(m.pod) || m.changesBus())
@@ -220,7 +221,8 @@ func unfinished(transport string) func(*member) bool {
 // knowsTransport returns whether a node answers and says where it uses TLS. Without the command CONFIG, it does not say that.
 func (m *member) knowsTransport() bool { return m.answers() && m.view.TLS != nil && m.view.TLS.Known }
 
-// hasTransport returns whether a node uses a transport, or does not say which one: such a node cannot be switched.
+// hasTransport returns whether a node uses a transport. It returns true for a node that does not report its transport: the operator cannot
+// switch such a node.
 func (m *member) hasTransport(transport string) bool {
 	if !m.knowsTransport() {
 		return true
@@ -257,9 +259,9 @@ func startSwitch(o *observed) *plan {
 	return o.annotateTransport(wanted)
 }
 
-// allowFailover lets replicas be elected again after a switch, once all nodes reach each other. The links of before the switch may look
-// alive for a cluster-node-timeout. A master that stays silent for longer than nodes wait for their peers takes no writes any more: one of
-// its replicas may replace it.
+// allowFailover lets replicas be elected again after a switch, once all nodes reach each other. Links from before the switch may look
+// alive for a cluster-node-timeout. A master that is silent for longer than patience no longer accepts writes: one of its replicas may
+// then take over.
 func allowFailover(o *observed) *plan {
 	var names []string
 	for _, m := range o.answering() {
@@ -287,7 +289,7 @@ func (m *member) preventsFailover() bool {
 	return m.answers() && m.view.TLS != nil && m.view.TLS.NoFailover
 }
 
-// markCertificates sets which nodes serve another certificate than that of the Secret which their Pods have.
+// markCertificates sets which nodes serve another certificate than the Secret of their Pods has.
 func (o *observed) markCertificates() {
 	for _, m := range o.members {
 		m.staleCertificate = m.answers() && m.view.TLS != nil && o.rdc.Spec.TLS != nil && o.badCertificate() == nil && o.certificate != nil &&
@@ -313,6 +315,9 @@ func (o *observed) tlsProblem(m *member) *problem {
 	case m.untrusted:
 		return &problem{reasonCertificate, fmt.Sprintf("%s: %s. The operator does not connect to it. If the Secret of spec.tls is valid, "+
 			"restart the container: kubectl exec %s -c %s -- sh -c 'kill 1'", m.name, m.whySilent, m.name, containerName)}
+	case m.loadRefusal != "":
+		return &problem{reasonCertificateNotLoaded, fmt.Sprintf("%s does not load the certificate of the Secret: %s. Its log says why",
+			m.name, m.loadRefusal)}
 	case m.staleFor > notLoadedTooLong:
 		return &problem{reasonCertificateNotLoaded, fmt.Sprintf("%s has not loaded the certificate of the Secret for more than %s: "+
 			"see the events of the Pod and the log of its node", m.name, notLoadedTooLong)}
@@ -345,7 +350,7 @@ func tlsStatus(o *observed) *v1.TLSStatus {
 		}
 		served[state.Certificate] = true
 		plain, clients := !(state.Cluster && state.Replication), state.Plain
-		if hasTLS(m.pod) && !m.knowsTransport() { // It may be as before.
+		if hasTLS(m.pod) && !m.knowsTransport() { // Its transport is unknown: the last status counts.
 			plain, clients = last.Nodes == v1.ProtocolPlain, last.Clients == v1.ProtocolBoth
 		}
 		if plain {
@@ -363,14 +368,14 @@ func tlsStatus(o *observed) *v1.TLSStatus {
 	return status
 }
 
-// switches returns whether a plan is about a switch.
+// switches returns whether a plan has a command of a TLS switch.
 func (p plan) switches() bool {
 	return slices.ContainsFunc(p.commands, func(c command) bool {
 		return slices.Contains([]verb{recordTLS, switchTLS, endSwitch}, c.verb)
 	})
 }
 
-// tlsPort returns the port on which nodes serve TLS, or are to; 0 if none does.
+// tlsPort returns the port on which nodes serve TLS, or will; 0 if there is none.
 func (o *observed) tlsPort() int {
 	if o.rdc.Spec.TLS != nil {
 		return int(o.rdc.Spec.TLS.Port)

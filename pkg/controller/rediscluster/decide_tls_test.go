@@ -28,12 +28,12 @@ func specTLS(mode v1.TLSMode) alter {
 // secured gives Pods a certificate, a transport by their annotation, and what their nodes do: the bus with TLS or not.
 func secured(annotation string, bus bool, ordinals ...int) alter {
 	return func(o *observed) {
-		with := o.rdc.DeepCopy()
-		if with.Spec.TLS == nil {
-			withTLSMode(v1.TLSPreferred)(with)
+		rdc := o.rdc.DeepCopy()
+		if rdc.Spec.TLS == nil {
+			withTLSMode(v1.TLSPreferred)(rdc)
 		}
 		for _, i := range ordinals {
-			again := pod(with, i)
+			again := pod(rdc, i)
 			m := o.members[i]
 			m.pod.Spec, m.pod.Annotations = again.Spec, again.Annotations
 			m.pod.Spec.NodeName = "machine"
@@ -85,7 +85,7 @@ func invalidCertificate(o *observed) {
 // decideTLS decides, and returns the policy, the step and the commands.
 func decideTLS(t *testing.T, alters ...alter) (plan, string) {
 	t.Helper()
-	o := see(six(), alters...)
+	o := with(six(), alters...)
 	o.markCertificates()
 	p := decide(o)
 	recordtest.Check(t, Decisions, o, p)
@@ -287,7 +287,7 @@ func TestTheTransportOfANewPod(t *testing.T) {
 		"with one Pod without a certificate": {[]alter{specTLS(v1.TLSPreferred), secured("", false, 0, 1, 2, 3), noPod(5)}, ""},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			o := see(six(), test.alters...)
+			o := with(six(), test.alters...)
 			if got := o.newPod(o.members[5]).Annotations[AnnotationTLS]; got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
@@ -303,7 +303,7 @@ func TestParseCertificate(t *testing.T) {
 		delete(data, key)
 		return data
 	}
-	with := func(key string, text []byte) map[string][]byte {
+	replaced := func(key string, text []byte) map[string][]byte {
 		data := ca.issue(t)
 		data[key] = text
 		return data
@@ -323,9 +323,9 @@ func TestParseCertificate(t *testing.T) {
 		"no certificate":                  {without("tls.crt"), "it has no tls.crt"},
 		"no key":                          {without("tls.key"), "it has no tls.key"},
 		"no CA, as of a public issuer":    {without("ca.crt"), "it has no ca.crt"},
-		"the key of another one":          {with("tls.key", ca.issue(t)["tls.key"]), "are no pair"},
-		"no PEM":                          {with("ca.crt", []byte("x")), "ca.crt has no certificate"},
-		"another CA":                      {with("ca.crt", newAuthority(t).issue(t)["ca.crt"]), "not signed by a CA of ca.crt"},
+		"the key of another one":          {replaced("tls.key", ca.issue(t)["tls.key"]), "are no pair"},
+		"no PEM":                          {replaced("ca.crt", []byte("x")), "ca.crt has no certificate"},
+		"another CA":                      {replaced("ca.crt", newAuthority(t).issue(t)["ca.crt"]), "not signed by a CA of ca.crt"},
 		"a certificate for servers alone": {usages(x509.ExtKeyUsageServerAuth), "client auth"},
 		"a certificate for clients alone": {usages(x509.ExtKeyUsageClientAuth), "server auth"},
 		"a wildcard, which does not have a name": {
@@ -356,8 +356,8 @@ func TestParseCertificate(t *testing.T) {
 func TestTLSProblemsAndStatus(t *testing.T) {
 	all := []int{0, 1, 2, 3, 4, 5}
 	reasonOf := func(alters ...alter) string {
-		if all := memberProblems(see(six(), alters...)); len(all) > 0 {
-			return all[0].reason
+		if all := memberProblems(with(six(), alters...)); len(all) > 0 {
+			return all[0].Reason
 		}
 		return ""
 	}
@@ -378,17 +378,17 @@ func TestTLSProblemsAndStatus(t *testing.T) {
 			}
 		})
 	}
-	if got := tlsStatus(see(six())); got != nil {
+	if got := tlsStatus(with(six())); got != nil {
 		t.Errorf("without TLS, status.tls is %+v", got)
 	}
-	got := tlsStatus(see(six(), settled...))
+	got := tlsStatus(with(six(), settled...))
 	if got == nil || got.Clients != v1.ProtocolTLS || got.Nodes != v1.ProtocolTLS || got.Fingerprint != "new" ||
 		!got.NotAfter.Time.Equal(seenAt.Add(time.Hour)) {
 		t.Errorf("status.tls is %+v", got)
 	}
 	last := func(o *observed) { o.rdc.Status.TLS = &v1.TLSStatus{Nodes: v1.ProtocolPlain, Fingerprint: "last"} }
 	other := tlsIs(func(s *redisnode.TLSState) { s.Certificate, s.Cluster, s.Plain = "old", false, true }, 4)
-	got = tlsStatus(see(six(), append(settled, last, other)...))
+	got = tlsStatus(with(six(), append(settled, last, other)...))
 	if got.Clients != v1.ProtocolBoth || got.Nodes != v1.ProtocolPlain || got.Fingerprint != "last" {
 		t.Errorf("while a node differs, status.tls is %+v", got)
 	}
@@ -397,15 +397,15 @@ func TestTLSProblemsAndStatus(t *testing.T) {
 		"does not answer":      silenced(time.Minute, 4),
 		"does not know CONFIG": tlsIs(func(s *redisnode.TLSState) { *s = redisnode.TLSState{Certificate: "new"} }, 4),
 	} {
-		if got := tlsStatus(see(six(), append(settled, before, unknown)...)); got.Clients != v1.ProtocolBoth || got.Nodes != v1.ProtocolPlain {
+		if got := tlsStatus(with(six(), append(settled, before, unknown)...)); got.Clients != v1.ProtocolBoth || got.Nodes != v1.ProtocolPlain {
 			t.Errorf("while a node %s, which may not have switched, status.tls is %+v", sentence, got)
 		}
 		after := func(o *observed) { o.rdc.Status.TLS = &v1.TLSStatus{Clients: v1.ProtocolTLS, Nodes: v1.ProtocolTLS} }
-		if got := tlsStatus(see(six(), append(settled, after, unknown)...)); got.Clients != v1.ProtocolTLS || got.Nodes != v1.ProtocolTLS {
+		if got := tlsStatus(with(six(), append(settled, after, unknown)...)); got.Clients != v1.ProtocolTLS || got.Nodes != v1.ProtocolTLS {
 			t.Errorf("while a node %s, which has switched, status.tls is %+v", sentence, got)
 		}
 	}
-	got = tlsStatus(see(six(), append(settled, last, silenced(time.Minute, all...))...))
+	got = tlsStatus(with(six(), append(settled, last, silenced(time.Minute, all...))...))
 	if got.Fingerprint != "last" || got.Nodes != v1.ProtocolPlain {
 		t.Errorf("while no node answers, status.tls is %+v", got)
 	}

@@ -20,9 +20,8 @@ import (
 	"github.com/glassback/glassback/pkg/redisnode"
 )
 
-// The functions below decide which users are set in the nodes. With spec.users, a Pod starts with the operator's user, and with a
-// file of users in which all others are missing and the user default is off. So no client can use a new node before the operator
-// has set its users.
+// The functions below decide which users are set in the nodes. With spec.users, a Pod starts with a file of users that has only the
+// operator's user, and the user default, which is off. So no client can use a new node before the operator has set its users.
 //
 //	spec.users  none              ▶ some                                ▶ none
 //	Pods        without the user  │ replaced one by one │ all with it   │ replaced one by one │ all without it
@@ -60,9 +59,9 @@ func (r refusals) acceptedBy(m *member, users []user) []user {
 	})
 }
 
-// everything are the rules of a user that may do all. almostEverything are those of the user default while it is open. It may replicate,
-// and it may make a replica take over from a Pod that ends (stop.sh). It may not read the operator's password (masterauth), change users,
-// or make the node log in elsewhere.
+// everything are the rules of a user that may do all. almostEverything are those of the user default while it is open. The user default
+// may then replicate, and make a replica take over from a Pod that ends (stop.sh). It may not read the operator's password (masterauth),
+// change users, or make the node log in elsewhere.
 const (
 	everything       = "~* &* +@all"
 	almostEverything = "~* &* +@all -@admin +psync +replconf +cluster|failover"
@@ -88,8 +87,8 @@ func (o *observed) podWithoutAccount() *corev1.Pod {
 	return nil
 }
 
-// openRef returns the Secret with the password of the user default while not all Pods have the operator's user, or while they are
-// to lose it; nil if it has none then.
+// openRef returns the Secret with the password of the user default while this user is open: while some Pod does not have the operator's
+// user, or while the spec has no users. It is nil if the user default then has no password.
 func (o *observed) openRef() *v1.SecretKeyReference {
 	if pod := o.podWithoutAccount(); pod != nil && len(o.rdc.Spec.Users) > 0 {
 		return passwordRefOf(pod)
@@ -97,9 +96,9 @@ func (o *observed) openRef() *v1.SecretKeyReference {
 	return o.rdc.Spec.AuthSecretRef
 }
 
-// wantUsers sets the users that the nodes should have. password returns the password of a Secret, and a problem if there is none: the
-// user then stays as it is, and no Pod is replaced. A user that is off needs no password. The Secret of the user default must exist even
-// while that user is still open.
+// wantUsers sets the users that the nodes should have. password returns the password in a Secret, or a problem if there is none: then the
+// user stays unchanged, and no Pod is replaced. A user that is off needs no password. The Secret of the user default must exist even while
+// that user is still open.
 func (o *observed) wantUsers(password func(v1.SecretKeyReference) (string, *problem)) {
 	add := func(u v1.User) {
 		wanted := user{name: u.Name, rules: u.Rules}
@@ -137,9 +136,9 @@ func (o *observed) wantUsers(password func(v1.SecretKeyReference) (string, *prob
 	}
 }
 
-// markOf returns a digest of the rules that a node should have, and of the rules that it has, also those of the operator's user. Both are
-// in it, since a node writes rules in a way of its own. The node keeps the digest beside the operator's user. So another operator knows
-// whether the node has got the rules, and whether another client has changed them since.
+// markOf returns a digest of the rules that a node should have, and of those that it reports, including the rules of the operator's user.
+// It covers both, since a node writes rules in its own form. The node keeps the digest in the rules of the operator's user. So a restarted
+// operator knows whether the node got the rules, and whether another client has changed them since.
 func markOf(wanted []user, users map[string]redisnode.User) string {
 	digest := sha256.New()
 	fmt.Fprintf(digest, "%d %q\n", markVersion, marks.ReplaceAllString(users[v1.UserOperator].Rules, ""))
@@ -149,8 +148,8 @@ func markOf(wanted []user, users map[string]redisnode.User) string {
 	return hex.EncodeToString(digest.Sum(nil)[:16])
 }
 
-// markVersion is in each mark: an operator with another version sets every user once more. Since version 2, that ends the connections of
-// users that are off.
+// markVersion is in each mark: an operator with another version sets every user once more. Since version 2, setting users ends the
+// connections of users that are off.
 const markVersion = 2
 
 // marks matches the selector of markRule, as a node writes it.
@@ -196,7 +195,7 @@ func (o *observed) isEverywhere(u user) bool {
 	})
 }
 
-// hasOldPasswords returns whether a node accepts another password, too.
+// hasOldPasswords returns whether any node accepts several passwords of the user.
 func (o *observed) hasOldPasswords(u user) bool {
 	return slices.ContainsFunc(o.members, func(m *member) bool { return len(m.users[u.name].Hashes) > 1 })
 }
@@ -215,7 +214,7 @@ func (o *observed) pendingUsersOf(m *member) []string {
 	}
 	if !hasAccount(m.pod) {
 		if o.whyNoPods() != "" && !o.someHaveAccount() {
-			return nil // The password may be lost with this process: nothing depends on it yet.
+			return nil // The password may not be in a Secret yet, and would be lost with this process.
 		}
 		if slices.Equal(m.users[v1.UserOperator].Hashes, []string{o.accountHash}) {
 			return nil
@@ -260,13 +259,14 @@ func accountCommands(o *observed) []command {
 	return []command{{verb: createAccount}}
 }
 
-// whyNoPods returns why no Pod can be created that mounts the Secret of the operator's user; "" if one can. No Pod is then replaced.
+// whyNoPods returns why the operator cannot create a Pod that mounts the Secret of the operator's user; "" if it can. While it cannot, it
+// replaces no Pod.
 func (o *observed) whyNoPods() string {
 	switch {
 	case len(o.rdc.Spec.Users) == 0:
 		return ""
 	case o.accountProblem != nil:
-		return o.accountProblem.message
+		return o.accountProblem.Message
 	case o.accountMissing:
 		return "Secret " + accountRef(o.rdc).Name + " is being created"
 	}
@@ -281,7 +281,7 @@ func waitForAccount(o *observed) *plan {
 	return nil
 }
 
-// waitForUsers waits until all nodes that answer have their users: no node without them gets slots, and none is replaced.
+// waitForUsers waits until all nodes that answer have their users. Until then, no node gets slots, and rollPods replaces no Pod.
 func waitForUsers(o *observed) *plan {
 	if pending := userCommands(o); len(pending) > 0 {
 		return wait(brief, "%s", settingStep("users", pending))
@@ -289,13 +289,11 @@ func waitForUsers(o *observed) *plan {
 	return nil
 }
 
-// findMissingUser returns why new nodes would not have a user of the spec, although the others may have it; "" if they would.
+// findMissingUser returns why new nodes would not have a user of the spec, or the user default, although the others may have it; "" if
+// they would.
 func (o *observed) findMissingUser() string {
-	if len(o.rdc.Spec.Users) == 0 {
-		return ""
-	}
 	for _, p := range o.userProblems {
-		return p.message
+		return p.Message
 	}
 	for _, u := range o.rdc.Spec.Users {
 		if r, refused := o.refusals[refusedUser{u.Name, o.rdc.Spec.Image}]; refused {

@@ -98,78 +98,84 @@ func TestDecideUsers(t *testing.T) {
 		want   []string // commands of users
 		policy string
 	}{
-		"as the spec says": {see(six(), people(closed, app), reading, have(settled, all...)), nil, ""},
-		"new nodes": {see(six(), people(closed, app), reading, have(map[string][]string{"glassback": {accountPassword}, "default": nil}, 4)),
+		"as the spec says": {with(six(), people(closed, app), reading, have(settled, all...)), nil, ""},
+		"new nodes": {with(six(), people(closed, app), reading, have(map[string][]string{"glassback": {accountPassword}, "default": nil}, 4)),
 			[]string{"set users of demo-4 app"}, "waitForUsers"},
-		"one user less": {see(six(), people(closed), reading, have(settled, all...)), []string{
+		"one user less": {with(six(), people(closed), reading, have(settled, all...)), []string{
 			"set users of demo-0 app", "set users of demo-1 app", "set users of demo-2 app", "set users of demo-3 app", "set users of demo-4 app",
 			"set users of demo-5 app",
 		}, "waitForUsers"},
-		"a user of another client": {see(six(), people(closed, app), reading, have(settled, all...), have(but("stranger"), 2)),
+		"a user of another client": {with(six(), people(closed, app), reading, have(settled, all...), have(but("stranger"), 2)),
 			[]string{"set users of demo-2 stranger"}, "waitForUsers"},
-		"rules that another client changed": {see(six(), people(closed, app), reading, have(settled, all...), func(o *observed) {
+		"rules that another client changed": {with(six(), people(closed, app), reading, have(settled, all...), func(o *observed) {
 			user := o.members[3].users["app"]
 			user.Rules = "the rules of another"
 			o.members[3].users["app"] = user
 		}), []string{"set users of demo-3 app default"}, "waitForUsers"},
-		"another client gave the operator's user a password": {see(six(), people(closed, app), reading, have(settled, all...),
+		"another client gave the operator's user a password": {with(six(), people(closed, app), reading, have(settled, all...),
 			have(but("glassback", accountPassword, "theirs"), 3)), []string{"set users of demo-3 app default"}, "waitForUsers"},
-		"another client changed the rules of the operator's user": {see(six(), people(closed, app), reading, have(settled, all...),
+		"another client changed the rules of the operator's user": {with(six(), people(closed, app), reading, have(settled, all...),
 			func(o *observed) {
 				own := o.members[3].users[v1.UserOperator]
 				own.Rules = "sanitize-payload " + own.Rules
 				o.members[3].users[v1.UserOperator] = own
 			}), []string{"set users of demo-3 app default"}, "waitForUsers"},
-		"a new node while two passwords are valid": {see(six(), people(closed, app), reading,
+		"a new node while two passwords are valid": {with(six(), people(closed, app), reading,
 			have(but("app", "old-password", "app-password"), all...),
 			have(map[string][]string{"glassback": {accountPassword}, "default": nil}, 4)), []string{"set users of demo-4 app"}, "waitForUsers"},
-		"no Pod is replaced by one without a user": {see(six(), people(closed, aUser("app", "~* +@all", "none")), reading,
+		"no Pod is replaced by one without a user": {with(six(), people(closed, aUser("app", "~* +@all", "none")), reading,
 			have(but("app", "old-password"), all...), podIs(old, 3)), nil, "rollPods waits"},
 		"no Pod is replaced while the user default would have no password afterwards": {
-			see(six(), people(aUser("default", "~* +@all", "none"), app), withoutAccount("", 3), reading, have(settled, all...)),
+			with(six(), people(aUser("default", "~* +@all", "none"), app), withoutAccount("", 3), reading, have(settled, all...)),
 			nil, "rollPods waits"},
-		"no Pod is replaced after its image has refused rules": {see(six(), people(closed, app), reading,
+		"no Pod is replaced after its image has refused rules": {with(six(), people(closed, app), reading,
 			refusing("app", ""), have(settled, all...), podIs(old, 3)), nil, "rollPods waits"},
 		"no replica is replaced to become a master without a user": {
-			see(six(), people(closed, aUser("app", "~* +@all", "none")), reading, have(but("app", "old-password"), all...),
+			with(six(), people(closed, aUser("app", "~* +@all", "none")), reading, have(but("app", "old-password"), all...),
 				func(o *observed) { o.rdc.Spec.ReplicasPerMaster = new(int32) }), nil, "balanceSlots waits"},
-		"another image accepts rules that the nodes refused": {see(six(), people(closed, app), reading, podIs(old, all...),
+		"another image accepts rules that the nodes refused": {with(six(), people(closed, app), reading, podIs(old, all...),
 			refusing("app", "redis:before"), podIs(image("redis:before"), 0, 1, 2, 3, 5), have(settled, all...),
 			have(map[string][]string{"glassback": {accountPassword}, "default": nil}, 4)),
 			[]string{"set users of demo-4 app"}, "waitForUsers"},
-		"another password": {see(six(), people(closed, app), reading, have(but("app", "old-password"), 1), have(settled, 0, 2, 3, 4, 5)),
+		"another password": {with(six(), people(closed, app), reading, have(but("app", "old-password"), 1), have(settled, 0, 2, 3, 4, 5)),
 			[]string{"set users of demo-1 app"}, "waitForUsers"},
 		"both passwords are everywhere": {
-			see(six(), people(closed, app), reading, have(but("app", "old-password", "app-password"), all...)), nil, "",
+			with(six(), people(closed, app), reading, have(but("app", "old-password", "app-password"), all...)), nil, "",
 		},
 		"the old password was kept long enough": {
-			see(six(), people(closed, app), reading, have(settled, all...), have(but("app", "old-password", "app-password"), 5),
+			with(six(), people(closed, app), reading, have(settled, all...), have(but("app", "old-password", "app-password"), 5),
 				func(o *observed) { o.retired = map[string]bool{"app": true} }),
 			[]string{"set users of demo-5 app"}, "waitForUsers",
 		},
 		"a Secret that is missing leaves its user alone": {
-			see(six(), people(closed, aUser("app", "~* +@all", "none")), reading, have(but("app", "old-password"), all...)), nil, "",
+			with(six(), people(closed, aUser("app", "~* +@all", "none")), reading, have(but("app", "old-password"), all...)), nil, "",
 		},
 		"but not if the user is off": {
-			see(six(), people(closed, aUser("app", "~* +@all off", "none")), reading, have(settled, 0, 1, 2, 4, 5), have(but("app"), all[:5]...),
+			with(six(), people(closed, aUser("app", "~* +@all off", "none")), reading, have(settled, 0, 1, 2, 4, 5), have(but("app"), all[:5]...),
 				have(but("app", "old-password"), 5)), []string{"set users of demo-5 app"}, "waitForUsers"},
-		"a node that is not asked": {see(six(), people(closed, app), reading, have(settled, all...), silenced(time.Second, 3), func(o *observed) {
-			o.members[3].users = nil
-		}), nil, "waitForReplicas"},
+		"a node that is not asked": {
+			with(six(), people(closed, app), reading, have(settled, all...), silenced(time.Second, 3),
+				func(o *observed) { o.members[3].users = nil }),
+			nil, "waitForReplicas",
+		},
 		"before the first Pod is replaced, all nodes have the operator's user": {
-			see(six(), people(closed, app), withoutAccount("", all...), reading,
+			with(six(), people(closed, app), withoutAccount("", all...), reading,
 				have(map[string][]string{"default": nil}, 0), have(settled, 1, 2, 3, 4, 5)),
 			[]string{"set users of demo-0 glassback"}, "waitForUsers",
 		},
 		"then they are replaced": {
-			see(six(), people(closed, app), withoutAccount("", all...), reading, have(settled, all...)), nil, "rollPods",
+			with(six(), people(closed, app), withoutAccount("", all...), reading, have(settled, all...)), nil, "rollPods",
 		},
 		"users go: the user default is open before a Pod is replaced": {
-			see(six(), people(closed, app), gone, reading, have(settled, all...),
+			with(six(), people(closed, app), gone, reading, have(settled, all...),
 				func(o *observed) { o.members[3].users["default"] = redisnode.User{} }),
 			[]string{"set users of demo-3 default"}, "waitForUsers",
 		},
-		"users go: Pods are replaced": {see(six(), people(open, app), gone, reading, have(settled, all...)), nil, "rollPods"},
+		"users go: Pods are replaced": {with(six(), people(open, app), gone, reading, have(settled, all...)), nil, "rollPods"},
+		"users go, but the Secret of the password is missing: no Pod is replaced": {
+			with(six(), people(open, app), gone, reading, have(settled, all...), func(o *observed) {
+				o.rdc.Spec.AuthSecretRef = &v1.SecretKeyReference{Name: "none", Key: "password"}
+			}, reading), nil, "rollPods waits"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			test.o.markUsers()
@@ -199,7 +205,7 @@ func TestDecideAccount(t *testing.T) {
 	missing := func(o *observed) { o.accountMissing = true }
 	rejected := func(o *observed) { o.accountProblem = &problem{reasonNoSecret, "rejected"} }
 	ready := func(o *observed, alters ...alter) *observed {
-		return see(o, append([]alter{people(closed, app), reading, have(settled, []int{0, 1, 2, 3, 4, 5, 6}[:len(o.members)]...)}, alters...)...)
+		return with(o, append([]alter{people(closed, app), reading, have(settled, []int{0, 1, 2, 3, 4, 5, 6}[:len(o.members)]...)}, alters...)...)
 	}
 	forgets := every("forget demo-%d id-5", 0, 1, 2, 3, 4)
 	three := func() *observed { return cluster(master("0-5460"), master("5461-10922"), master("10923-16383")) }
@@ -209,7 +215,7 @@ func TestDecideAccount(t *testing.T) {
 		policy           string
 	}{
 		"it is created before a Pod, and before a node has its password": {
-			see(six(), people(closed, app), withoutAccount("", all...), reading, have(map[string][]string{"default": nil}, all...),
+			with(six(), people(closed, app), withoutAccount("", all...), reading, have(map[string][]string{"default": nil}, all...),
 				noPod(5), missing),
 			[]string{"create Secret"}, forgets, "forgetNodes"},
 		"it is lost, and Pods have its password: users are set": {
@@ -285,13 +291,13 @@ func TestTheUserDefault(t *testing.T) {
 		o           *observed
 		rules, hash string
 	}{
-		"all Pods have it":            {see(six(), people(closed, app)), "off", ""},
-		"a Pod without a password":    {see(six(), people(closed, app), withoutAccount("", 3)), almostEverything + " nopass", ""},
-		"a Pod with a password":       {see(six(), people(closed, app), withoutAccount("redis", 3)), almostEverything, "redis-password"},
-		"no users any more":           {see(six(), people(closed, app), gone), almostEverything + " nopass", ""},
-		"a password instead of users": {see(six(), people(closed, app), gone, locked), almostEverything, "redis-password"},
+		"all Pods have it":            {with(six(), people(closed, app)), "off", ""},
+		"a Pod without a password":    {with(six(), people(closed, app), withoutAccount("", 3)), almostEverything + " nopass", ""},
+		"a Pod with a password":       {with(six(), people(closed, app), withoutAccount("redis", 3)), almostEverything, "redis-password"},
+		"no users any more":           {with(six(), people(closed, app), gone), almostEverything + " nopass", ""},
+		"a password instead of users": {with(six(), people(closed, app), gone, locked), almostEverything, "redis-password"},
 		"the same, with a Pod that has one": {
-			see(six(), people(closed, app), withoutAccount("redis", 3), gone, locked), almostEverything, "redis-password",
+			with(six(), people(closed, app), withoutAccount("redis", 3), gone, locked), almostEverything, "redis-password",
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
@@ -316,7 +322,7 @@ func locked(o *observed) {
 func TestANewNodeGetsOldPasswords(t *testing.T) {
 	passwords := []string{"old-password", "app-password"}
 	both := map[string][]string{"glassback": {accountPassword}, "default": passwords, "app": passwords}
-	o := see(six(), people(aUser("default", "~* +@all", "app"), aUser("app", "~* +@all", "app")), reading, have(both, all...))
+	o := with(six(), people(aUser("default", "~* +@all", "app"), aUser("app", "~* +@all", "app")), reading, have(both, all...))
 	atStart := map[string]redisnode.User{"default": {Rules: "off"}}
 	for _, u := range o.users {
 		if got, want := o.hashes(atStart, u), o.members[0].users[u.name].Hashes; !slices.Equal(got, want) {
@@ -334,7 +340,7 @@ func TestOldPasswordsAreKept(t *testing.T) {
 	s := &session{since: map[string]time.Time{}}
 	app := aUser("app", "~* +@all", "app")
 	look := func(after time.Duration, alters ...alter) bool {
-		o := see(six(), append([]alter{people(aUser("default", "off", ""), app), reading}, alters...)...)
+		o := with(six(), append([]alter{people(aUser("default", "off", ""), app), reading}, alters...)...)
 		o.now = seenAt.Add(after)
 		s.beginFacts()
 		s.recallPasswords(o)

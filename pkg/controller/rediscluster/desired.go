@@ -16,13 +16,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 	policyv1ac "k8s.io/client-go/applyconfigurations/policy/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
@@ -37,10 +35,9 @@ var kind = v1.SchemeGroupVersion.WithKind("RedisCluster")
 // AnnotationRevision on a Pod holds the revision that the Pod was created from.
 const AnnotationRevision = v1.GroupName + "/revision"
 
-// podRevision counts the versions of the operator that had to replace all Pods. Raise it with a change of pod, of
-// redisConf or of the scripts that running Pods must have: each cluster then replaces its Pods, one by one, after
-// the upgrade. Without raising it, a change reaches only new Pods, and all Pods with the next change of the spec.
-// The existing ConfigMap of a revision stays as it is.
+// podRevision counts the versions of the operator that had to replace all Pods. Raise it if running Pods must get a change of pod, of
+// redisConf or of the scripts: after the upgrade, each cluster then replaces its Pods, one by one. Otherwise the change reaches only new
+// Pods, and all Pods with the next change of the spec. The existing ConfigMap of a revision never changes.
 const podRevision = 1
 
 const (
@@ -58,7 +55,7 @@ const (
 	dirConfig = "/etc/glassback"
 	dirAuth   = "/etc/glassback-auth"
 	fileAuth  = "password"
-	// fileUsers is in a volume that outlives the container, and not the Pod: a new Pod begins with the operator's user alone.
+	// fileUsers is in a volume that outlives the container, but not the Pod: a new Pod begins with the operator's user alone.
 	fileUsers = "/tmp/users.acl"
 	// envUser has the name of the operator's user, for the scripts.
 	envUser = "GLASSBACK_USER"
@@ -73,6 +70,8 @@ var (
 	liveScript string
 	//go:embed scripts/ready.sh
 	readyScript string
+	//go:embed scripts/timeout.sh
+	timeoutScript string
 	//go:embed scripts/stop.sh
 	stopScript string
 	//go:embed scripts/users.sh
@@ -161,8 +160,7 @@ func service(rdc *v1.RedisCluster) *corev1ac.ServiceApplyConfiguration {
 	return corev1ac.Service(rdc.Name, rdc.Namespace).
 		WithLabels(labels(rdc)).WithOwnerReferences(child.Reference(rdc, kind)).
 		WithSpec(corev1ac.ServiceSpec().WithClusterIP(corev1.ClusterIPNone).WithSelector(selector(rdc)).
-			// A Redis Cluster knows itself which nodes it has. And no node is ready before the cluster is formed, nor
-			// after a shard is lost.
+			// A Redis Cluster tracks its nodes itself. No node is ready before the cluster is formed, or after a shard is lost.
 			WithPublishNotReadyAddresses(true).
 			WithPorts(servicePorts...))
 }
@@ -181,14 +179,14 @@ func budget(rdc *v1.RedisCluster, pods int) *policyv1ac.PodDisruptionBudgetApply
 			WithSelector(metav1ac.LabelSelector().WithMatchLabels(selector(rdc))))
 }
 
-// configuration returns the ConfigMap with redis.conf and the scripts. Every revision has its own, so that a container
-// that restarts has the configuration that its Pod was created with. It is immutable: it is created, and never applied
-// to an existing one, which another version of the operator may have created with other scripts.
+// configuration returns the ConfigMap with redis.conf and the scripts. Every revision has its own, so that a container that restarts has
+// the configuration that its Pod was created with. The ConfigMap is immutable. The operator creates it, and never changes an existing one:
+// another version of the operator may have created that with other scripts.
 func configuration(rdc *v1.RedisCluster) *corev1ac.ConfigMapApplyConfiguration {
 	data := map[string]string{
 		"redis.conf": redisConf(rdc),
 		"start.sh":   startScript, "live.sh": withTLS(rdc, liveScript, probeWithTLS),
-		"ready.sh": withTLS(rdc, readyOf(rdc), probeWithTLS),
+		"ready.sh": withTLS(rdc, readyOf(rdc), probeWithTLS), "timeout.sh": timeoutScript,
 	}
 	if rdc.Spec.TLS != nil {
 		data["tls.sh"] = tlsScript
@@ -239,8 +237,8 @@ func redisConf(rdc *v1.RedisCluster) string {
 		// The file is beside the data, so that both are kept or lost together.
 		"cluster-config-file nodes.conf",
 		"dir "+dirData,
-		// Without it, a master that restarts before the others notice comes back empty, and its replicas delete their
-		// data too: the shard is lost, and the state is ok.
+		// Without it, a master that restarts before the others notice comes back empty, and its replicas delete their data too: the shard
+		// is lost, although the cluster state is ok.
 		"appendonly yes",
 		// Protected mode would refuse all connections but those from localhost while there is no password.
 		// NetworkPolicies can restrict access to a Pod.
@@ -257,8 +255,8 @@ func redisConf(rdc *v1.RedisCluster) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// parseRedisConf returns the spec.config that redisConf made a redis.conf from. It returns false for a text that it does
-// not know. An empty value is returned as `""`.
+// parseRedisConf returns the spec.config from which redisConf made a redis.conf. It returns false for a text that redisConf did not make.
+// An empty value is returned as `""`.
 func parseRedisConf(text string) (map[string]v1.ConfigValue, bool) {
 	lines := strings.Split(text, "\n")
 	end := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, "port ") }) // No spec.config has a port.
@@ -274,154 +272,6 @@ func parseRedisConf(text string) (map[string]v1.ConfigValue, bool) {
 		config[key] = v1.ConfigValue(value)
 	}
 	return config, true
-}
-
-// pod returns the Pod of one node.
-func pod(rdc *v1.RedisCluster, ordinal int) *corev1.Pod {
-	name := podName(rdc, ordinal)
-	p := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: name, Namespace: rdc.Namespace, Labels: labels(rdc),
-			Annotations:     map[string]string{AnnotationRevision: revision(rdc)},
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(rdc, kind)},
-		},
-		Spec: corev1.PodSpec{
-			Hostname: name, Subdomain: rdc.Name,
-			Containers:    []corev1.Container{container(rdc)},
-			Volumes:       volumes(rdc, ordinal),
-			Affinity:      antiAffinity(rdc),
-			RestartPolicy: corev1.RestartPolicyAlways,
-			// Redis waits up to 10 s until its replicas have all data, and then writes the rest to the disk, which may be
-			// slow.
-			TerminationGracePeriodSeconds: ptr.To[int64](60),
-			// Redis neither calls the API server nor reads environment variables with Services.
-			AutomountServiceAccountToken: ptr.To(false),
-			EnableServiceLinks:           ptr.To(false),
-			SecurityContext:              podSecurity(),
-		},
-	}
-	if len(rdc.Spec.Users) > 0 {
-		p.Annotations[AnnotationUser] = v1.UserOperator
-	}
-	addTLS(p, rdc)
-	addTemplate(p, rdc)
-	if port, _ := ports(rdc); port < 1024 {
-		allowLowPorts(p.Spec.SecurityContext)
-	}
-	return p
-}
-
-// container returns the container of a Pod. It runs start.sh instead of the image's entrypoint, and not as root.
-func container(rdc *v1.RedisCluster) corev1.Container {
-	port, bus := ports(rdc)
-	c := corev1.Container{
-		Name: containerName, Image: rdc.Spec.Image,
-		Command: []string{"sh", dirConfig + "/start.sh"},
-		Ports: []corev1.ContainerPort{
-			{Name: portRedis, ContainerPort: int32(port), Protocol: corev1.ProtocolTCP},
-			{Name: portBus, ContainerPort: int32(bus), Protocol: corev1.ProtocolTCP},
-		},
-		Env: []corev1.EnvVar{
-			{Name: "POD_IP", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "status.podIP"}}},
-			{Name: "PORT", Value: strconv.Itoa(port)},
-		},
-		VolumeMounts: []corev1.VolumeMount{
-			{Name: "data", MountPath: dirData},
-			{Name: "config", MountPath: dirConfig, ReadOnly: true},
-			{Name: "tmp", MountPath: "/tmp"},
-		},
-		// Inline, and not in the ConfigMap: so Pods that are created from the ConfigMap of an earlier version have it too.
-		Lifecycle: &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{
-			Exec: &corev1.ExecAction{Command: []string{"sh", "-c", asOperator(rdc, withAddress(rdc, stopCommand))}},
-		}},
-		// No startup probe is needed, since Redis answers that it is loading. During a slow command it answers BUSY; so a
-		// minute without any answer means that it hangs.
-		LivenessProbe: probe("live.sh", 10, 6),
-		// A probe takes about 15 ms of CPU, and the container runtime's time to start it. With six nodes on one small
-		// machine, a period of 5 s costs 2% of a core. A period of 2 s would cost 5% all the time, and make the cluster
-		// Ready 3 s sooner once.
-		ReadinessProbe: probe("ready.sh", 5, 2),
-		// So the Pod's status has the reason why start.sh refuses to start Redis.
-		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
-		SecurityContext: &corev1.SecurityContext{
-			AllowPrivilegeEscalation: ptr.To(false),
-			ReadOnlyRootFilesystem:   ptr.To(true),
-			Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
-		},
-	}
-	if r := rdc.Spec.Resources; r != nil {
-		c.Resources = *r.DeepCopy()
-	}
-	if len(rdc.Spec.Users) > 0 {
-		c.Command = []string{"sh", dirConfig + "/users.sh"}
-		c.Env = append(c.Env, corev1.EnvVar{Name: envUser, Value: v1.UserOperator})
-	}
-	if passwordRef(rdc) != nil {
-		// The scripts read the password from this file, and require one if this variable is set.
-		c.Env = append(c.Env, corev1.EnvVar{Name: "GLASSBACK_AUTH", Value: dirAuth + "/" + fileAuth})
-		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: volumeAuth, MountPath: dirAuth, ReadOnly: true})
-	}
-	return c
-}
-
-// probe returns a probe that runs a script. The script itself gives up before the timeout.
-func probe(script string, period, failures int32) *corev1.Probe {
-	return &corev1.Probe{
-		ProbeHandler:  corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"sh", dirConfig + "/" + script}}},
-		PeriodSeconds: period, TimeoutSeconds: 5, FailureThreshold: failures,
-	}
-}
-
-func volumes(rdc *v1.RedisCluster, ordinal int) []corev1.Volume {
-	// An emptyDir outlives the container, so that a master that crashes does not come back empty.
-	data := corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}
-	if rdc.Spec.Storage != nil {
-		data = corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claimName(rdc, ordinal)}}
-	}
-	all := []corev1.Volume{
-		{Name: "data", VolumeSource: data},
-		{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
-			LocalObjectReference: corev1.LocalObjectReference{Name: configurationName(rdc)},
-			DefaultMode:          ptr.To[int32](0o555),
-		}}},
-		// Only a shell writes here, and redis-server its users: an old bash writes the input of redis-server, with the password, to a file.
-		// So the volume is in memory, and not on a disk.
-		{Name: "tmp", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{
-			Medium: corev1.StorageMediumMemory, SizeLimit: ptr.To(resource.MustParse("1Mi")),
-		}}},
-	}
-	if ref := passwordRef(rdc); ref != nil {
-		all = append(all, corev1.Volume{Name: volumeAuth, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
-			SecretName: ref.Name, Items: []corev1.KeyToPath{{Key: ref.Key, Path: fileAuth}},
-			DefaultMode: ptr.To[int32](0o440), // The group of the file is fsGroup.
-		}}})
-	}
-	return all
-}
-
-// podSecurity returns what the Pod Security Standard "restricted" requires
-// (https://kubernetes.io/docs/concepts/security/pod-security-standards/).
-func podSecurity() *corev1.PodSecurityContext {
-	return &corev1.PodSecurityContext{
-		RunAsNonRoot: ptr.To(true), RunAsUser: ptr.To[int64](userID), RunAsGroup: ptr.To[int64](userID),
-		FSGroup: ptr.To[int64](userID), FSGroupChangePolicy: ptr.To(corev1.FSGroupChangeOnRootMismatch),
-		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
-	}
-}
-
-// antiAffinity makes the scheduler spread the Pods over machines, and then over zones, if possible: a cluster of six can
-// run on a single machine too.
-func antiAffinity(rdc *v1.RedisCluster) *corev1.Affinity {
-	term := func(weight int32, topology string) corev1.WeightedPodAffinityTerm {
-		return corev1.WeightedPodAffinityTerm{Weight: weight, PodAffinityTerm: corev1.PodAffinityTerm{
-			LabelSelector: &metav1.LabelSelector{MatchLabels: selector(rdc)}, TopologyKey: topology,
-		}}
-	}
-	return &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
-		PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{
-			term(100, corev1.LabelHostname), term(50, corev1.LabelTopologyZone),
-		},
-	}}
 }
 
 // claim returns the PersistentVolumeClaim for a node's data; nil without storage. It has no owner, so that it outlives

@@ -16,16 +16,16 @@ import (
 	"github.com/glassback/glassback/pkg/child"
 )
 
-// LabelExternal has the ordinal of a node: on the Service for its clients outside of the cluster network, and on its Pod, which the Service
-// selects by it. The operator labels a Pod right before its node announces the address of the Service, and not when it creates the Pod:
-// otherwise the other nodes could reach a new node at the address of the node that is gone.
+// LabelExternal has the ordinal of a node. It is on the Service for clients outside of the cluster network, and on the Pod of the node:
+// the Service selects the Pod by it. The operator labels a Pod only right before its node announces the address of the Service. With a
+// label from the start, the other nodes could reach a new node at the address of a node that is gone.
 const LabelExternal = v1.GroupName + "/external"
 
 // AnnotationUnreachable on a Pod has an address at which the other nodes did not reach its node. The node does not announce it, until a
 // user deletes the annotation, or the address changes.
 const AnnotationUnreachable = v1.GroupName + "/unreachable-address"
 
-// clientService returns the Service with an IP for clients inside of the cluster; nil without one. It has the Pods that are ready.
+// clientService returns the Service with an IP for clients inside of the cluster; nil without one. Its endpoints are the ready Pods.
 func clientService(rdc *v1.RedisCluster) *corev1ac.ServiceApplyConfiguration {
 	if rdc.Spec.Access == nil || rdc.Spec.Access.Service == nil {
 		return nil
@@ -42,11 +42,48 @@ func clientService(rdc *v1.RedisCluster) *corev1ac.ServiceApplyConfiguration {
 
 func clientServiceName(rdc *v1.RedisCluster) string { return rdc.Name + "-clients" }
 
-// externalService returns the Service of one node for clients outside of the cluster network. The other nodes use it, too: it has the port
-// of the bus, and the Pod also while it is not ready. It has the port for TLS unless tls is 0. One that exists keeps the numbers of its
-// ports: otherwise Kubernetes would choose other ports of the machines. The port for TLS then has the next number that is free.
-func externalService(rdc *v1.RedisCluster, ordinal, tls int, existing *corev1.Service) *corev1ac.ServiceApplyConfiguration {
-	external := rdc.Spec.External()
+// externalService returns the Service of one node for clients outside of the cluster network, with these ports. The other nodes use the
+// Service, too: it has the port of the bus, and serves the Pod even while it is not ready. It leaves out a port for TLS or for the bus
+// with the number 0.
+func externalService(rdc *v1.RedisCluster, ordinal int, at address) *corev1ac.ServiceApplyConfiguration {
+	external, name := rdc.Spec.External(), podName(rdc, ordinal)
+	servicePorts := []*corev1ac.ServicePortApplyConfiguration{servicePort(portRedis, at.Port)}
+	if at.Bus > 0 {
+		servicePorts = append(servicePorts, servicePort(portBus, at.Bus))
+	}
+	if at.TLS > 0 {
+		servicePorts = append(servicePorts, servicePort(portTLS, at.TLS))
+	}
+	selected, ofService := selector(rdc), labels(rdc)
+	for _, m := range []map[string]string{selected, ofService} {
+		m[LabelExternal] = strconv.Itoa(ordinal)
+	}
+	return corev1ac.Service(name, rdc.Namespace).
+		WithLabels(ofService).WithAnnotations(external.AnnotationsOf(name)).WithOwnerReferences(child.Reference(rdc, kind)).
+		WithSpec(corev1ac.ServiceSpec().WithType(corev1.ServiceType(external.Type)).WithSelector(selected).
+			WithPublishNotReadyAddresses(true).
+			WithLoadBalancerSourceRanges(external.LoadBalancerSourceRanges...).
+			WithPorts(servicePorts...))
+}
+
+// servicePorts returns the ports of the Service of a node. With a hostname, clients connect to the ports that the node announces: those of
+// its Pod. The other nodes do not use the Service then, so it has no port of the bus. A Service that already has this port keeps its ports
+// while it is used.
+func (o *observed) servicePorts(m *member, existing *corev1.Service, used bool) address {
+	if o.rdc.Spec.HostnameOf(m.name) == "" || (used && existing != nil && externalPorts(existing).Bus > 0) {
+		return keptPorts(o.rdc, o.tlsPort(), existing)
+	}
+	port, _ := ports(o.rdc)
+	a := address{Port: port, TLS: o.tlsPort()}
+	if m.pod != nil {
+		a.Port, a.TLS = cmp.Or(portFor(m.pod, false), a.Port), cmp.Or(portFor(m.pod, true), a.TLS)
+	}
+	return a
+}
+
+// keptPorts returns the ports of a Service that the other nodes use, too. An existing Service keeps the numbers of its ports: otherwise
+// Kubernetes would choose other node ports. If another port has the number for TLS, TLS gets the next free number.
+func keptPorts(rdc *v1.RedisCluster, tls int, existing *corev1.Service) address {
 	port, bus := ports(rdc)
 	if existing != nil {
 		numbers := map[string]int{}
@@ -59,36 +96,23 @@ func externalService(rdc *v1.RedisCluster, ordinal, tls int, existing *corev1.Se
 		if tls > 0 {
 			tls = cmp.Or(numbers[portTLS], tls)
 		}
-		for tls == port || tls == bus { // They were the numbers of other ports before.
+		for tls == port || tls == bus { // The existing Service uses this number for another port.
 			tls++
 		}
 	}
-	servicePorts := []*corev1ac.ServicePortApplyConfiguration{servicePort(portRedis, port), servicePort(portBus, bus)}
-	if tls > 0 {
-		servicePorts = append(servicePorts, servicePort(portTLS, tls))
-	}
-	selected, ofService := selector(rdc), labels(rdc)
-	for _, m := range []map[string]string{selected, ofService} {
-		m[LabelExternal] = strconv.Itoa(ordinal)
-	}
-	return corev1ac.Service(podName(rdc, ordinal), rdc.Namespace).
-		WithLabels(ofService).WithAnnotations(external.Annotations).WithOwnerReferences(child.Reference(rdc, kind)).
-		WithSpec(corev1ac.ServiceSpec().WithType(corev1.ServiceType(external.Type)).WithSelector(selected).
-			WithPublishNotReadyAddresses(true).
-			WithLoadBalancerSourceRanges(external.LoadBalancerSourceRanges...).
-			WithPorts(servicePorts...))
+	return address{Port: port, TLS: tls, Bus: bus}
 }
 
-// servicePort returns the port of a Service for the port of that name of its Pods.
+// servicePort returns a port of a Service that targets the port with the same name in its Pods.
 func servicePort(name string, number int) *corev1ac.ServicePortApplyConfiguration {
 	return corev1ac.ServicePort().WithName(name).WithProtocol(corev1.ProtocolTCP).
 		WithPort(int32(number)).WithTargetPort(intstr.FromString(name))
 }
 
-// withAddress returns stop.sh for a node that announces another address than the IP of its Pod: its replicas ask for its data there. The ID
-// of the history of the data shows whether they have it. If the nodes use TLS among themselves, stop.sh does, too: otherwise it would send
-// the password outside of the network of Pods. A Pod that was created without spec.access.external has stop.sh as it is: its node
-// hands over only while it announces the IP of its Pod.
+// withAddress returns stop.sh for a node that may announce another address than the IP of its Pod. Its replicas then ask for data at that
+// address, so stop.sh recognizes them by the ID of the replication history. If the nodes use TLS among themselves, stop.sh does, too:
+// otherwise it would send the password in plain text outside of the Pod network. Without spec.access.external, stop.sh stays unchanged:
+// the node hands over only while it announces the IP of its Pod.
 func withAddress(rdc *v1.RedisCluster, script string) string {
 	if rdc.Spec.External() == nil {
 		return script
@@ -105,18 +129,26 @@ func withAddress(rdc *v1.RedisCluster, script string) string {
 	return strings.NewReplacer(afterID, afterID+history, follows, `*master_link_status:up*"$history"*`).Replace(script)
 }
 
-// address is where a node is reached: on the ports for clients, without TLS and with it, and by the other nodes also on the port of the
-// bus.
+// envHostname has the hostname with which a node starts, for start.sh.
+const envHostname = "GLASSBACK_HOSTNAME"
+
+// address is where clients reach a node, without TLS and with it. The other nodes also use the port of the bus.
 type address struct {
-	IP   string
+	IP   string // or a hostname: see isName
 	Port int
 	TLS  int // 0 if there is none
 	Bus  int
 }
 
-// String returns the address as CLUSTER NODES has it.
+// isName returns whether the address is a hostname: it is for clients alone.
+func (a address) isName() bool { return a.IP != "" && a.Bus == 0 }
+
+// String returns the address as CLUSTER NODES has it. A hostname has no port of the bus.
 func (a address) String() string {
-	text := a.IP + ":" + strconv.Itoa(a.Port) + "@" + strconv.Itoa(a.Bus)
+	text := a.IP + ":" + strconv.Itoa(a.Port)
+	if !a.isName() {
+		text += "@" + strconv.Itoa(a.Bus)
+	}
 	if a.TLS != 0 {
 		text += tlsPortField + strconv.Itoa(a.TLS)
 	}
@@ -137,7 +169,7 @@ func (a address) port(overTLS bool) int {
 // hasPort returns whether the port of an entry is one of the address. Redis 7.2 shows 0 for a port that a node does not have.
 func (a address) hasPort(port int) bool { return port == a.Port || port == a.TLS || port == 0 }
 
-// addressIn returns the address that a String of an address has.
+// addressIn parses the text that address.String returns.
 func addressIn(text string) address {
 	text, tls, _ := strings.Cut(text, tlsPortField)
 	client, bus, _ := strings.Cut(text, "@")
@@ -194,12 +226,18 @@ func ipOfBalancer(s *corev1.Service) string {
 	return ""
 }
 
-// externalAddress returns the address that a Service gives to the node in a Pod; none if it is not the Service of the spec, or has no
-// address yet.
+// externalAddress returns the address that a Service gives to the node in a Pod; the zero address if the Service differs from the spec, or
+// has no address yet. With a hostname, it is the address that the node tells to clients.
 func externalAddress(rdc *v1.RedisCluster, s *corev1.Service, pod *corev1.Pod) address {
 	external := rdc.Spec.External()
 	if external == nil || s == nil || pod == nil || s.DeletionTimestamp != nil || s.Spec.Type != corev1.ServiceType(external.Type) {
 		return address{}
+	}
+	if name := rdc.Spec.HostnameOf(pod.Name); name != "" {
+		if len(s.Status.LoadBalancer.Ingress) == 0 {
+			return address{}
+		}
+		return address{IP: name, Port: portFor(pod, false), TLS: portFor(pod, true)}
 	}
 	a := externalPorts(s)
 	a.IP = ipOfBalancer(s)

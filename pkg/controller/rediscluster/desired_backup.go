@@ -29,25 +29,29 @@ const (
 	// userJob is the ID of the user nonroot of the operator's image, and of its group.
 	userJob = 65532
 
-	// annotationTemplate on a Job is a hash of what it takes from the spec.
+	// annotationTemplate is the annotation of a Job with a hash of its Pod's spec, without the addresses of the nodes.
 	annotationTemplate = v1.GroupName + "/template-hash"
 
 	suffixBackup  = "-backup-"
 	suffixRestore = "-restore"
 	suffixChoice  = suffixRestore + "-" + v1.LatestBackup
-	// layoutID is the form of the ID of a backup.
+	// layoutID is the time layout of the ID of a backup, in UTC.
 	layoutID = "20060102T150405Z"
 
 	dirBackups     = "/backups"
 	dirCredentials = "/etc/glassback-s3"
 	dirAuthority   = "/etc/glassback-ca"
 
-	// jobRetries is how often a Job tries again: the slots may move during the first try.
-	jobRetries = 2
-	// backupDeadline and restoreDeadline limit the time of a Job with all of its tries, also that of a Pod that does not start.
+	// jobRetries is how often a Job retries: a try fails if slots move meanwhile. A Job does not retry after exitRefused: S3 refused the
+	// access, and would refuse it again.
+	jobRetries  = 2
+	exitRefused = 3
+	// exitUsage is the exit code of a wrong command line, and also of Go for a panic.
+	exitUsage = 2
+	// backupDeadline and restoreDeadline limit the total time of a Job: all of its retries, and the time until its Pods start.
 	backupDeadline  = 6 * time.Hour
 	restoreDeadline = 24 * time.Hour
-	// maxAddresses is how many Pods a Job knows beside the name of the Service: one that answers is enough.
+	// maxAddresses limits the addresses of Pods that a Job gets, besides the name of the Service. One that answers is enough.
 	maxAddresses = 3
 )
 
@@ -59,23 +63,24 @@ func CheckBackupImage(image string) error {
 	return nil
 }
 
-// backupID returns the ID of the backup of a time of the schedule.
+// backupID returns the ID of the backup that is scheduled for this time.
 func backupID(at time.Time) string { return at.UTC().Format(layoutID) }
 
-// timeOfBackup returns the time of the schedule that the ID of a backup has; false for another text.
+// timeOfBackup returns the scheduled time that is in the ID of a backup. It returns false if id is not the ID of a backup.
 func timeOfBackup(id string) (time.Time, bool) {
 	at, err := time.Parse(layoutID, id)
 	return at, err == nil
 }
 
-// backupName and restoreName return the names of the Jobs. A name that would be too long for the label that Kubernetes gives to the Pods of
-// a Job has a hash in the middle.
+// backupName, restoreName and choiceName return the names of the Jobs. Kubernetes puts the name of a Job into a label of its Pods. If a
+// name would be too long for a label, a hash replaces the end of the cluster's name.
 func backupName(rdc *v1.RedisCluster, id string) string {
 	return jobName(rdc.Name, suffixBackup+strings.ToLower(id))
 }
 
 func restoreName(rdc *v1.RedisCluster) string { return jobName(rdc.Name, suffixRestore) }
 
+// choiceName returns the name of the Job that chooses the newest backup.
 func choiceName(rdc *v1.RedisCluster) string { return jobName(rdc.Name, suffixChoice) }
 
 func jobName(cluster, suffix string) string {
@@ -87,8 +92,8 @@ func jobName(cluster, suffix string) string {
 	return cluster[:validation.LabelValueMaxLength-len(suffix)-len(hash)-1] + "-" + hash + suffix
 }
 
-// backupOf returns the ID of the backup that the Job with a name makes; "" for the Job that restores one, LatestBackup for the one that
-// chooses which, and false for any other name.
+// backupOf returns the ID of the backup that the Job with this name makes. It returns "" for the Job that restores, LatestBackup for the
+// Job that chooses the newest backup, and false for any other name.
 func backupOf(rdc *v1.RedisCluster, name string) (string, bool) {
 	switch name {
 	case restoreName(rdc):
@@ -109,7 +114,7 @@ type access struct {
 	authority string                 // the Secret with the CA; "" without TLS
 }
 
-// access returns how a Job reaches the nodes; false while they do not all serve the same user and the same protocol: their Pods are being
+// access returns how a Job reaches the nodes. It returns false while the nodes differ in user, password or TLS: their Pods are being
 // replaced.
 func (o *observed) access() (access, bool) {
 	transport, same := o.transport()
@@ -139,13 +144,13 @@ func backupJob(rdc *v1.RedisCluster, id, image string, a access) *batchv1.Job {
 	spec := rdc.Spec.Backup
 	args := []string{
 		"backup", "--cluster=" + rdc.Namespace + "/" + rdc.Name, "--id=" + id, "--retention=" + strconv.Itoa(int(*spec.Retention)),
-		"--owner=" + string(rdc.UID), // Of two clusters with one name and one store, none deletes the backups of the other.
+		"--owner=" + string(rdc.UID), // If two clusters have one name and one store, neither deletes the backups of the other.
 	}
 	return newJob(rdc, backupName(rdc, id), image, args, a, &spec.BackupStore, spec.Resources, backupDeadline)
 }
 
-// restoreJob returns the Job that restores the backup with an ID. With LatestBackup, it is the one that only chooses the newest backup that
-// had ended when the RedisCluster was created.
+// restoreJob returns the Job that restores the backup with this ID. For LatestBackup, it returns the Job that only chooses a backup: the
+// newest one that had ended when the RedisCluster was created.
 func restoreJob(rdc *v1.RedisCluster, id, image string, a access) *batchv1.Job {
 	spec, name := rdc.Spec.RestoreFrom, restoreName(rdc)
 	from := cmp.Or(spec.Namespace, rdc.Namespace) + "/" + cmp.Or(spec.Name, rdc.Name)
@@ -160,15 +165,15 @@ func restoreJob(rdc *v1.RedisCluster, id, image string, a access) *batchv1.Job {
 	return job
 }
 
-// newJob returns a Job that runs the operator's program with args, and with flags for the nodes and the store. Its Pods have no label by
-// which a node is found, and no token of a ServiceAccount.
+// newJob returns a Job that runs the operator's program with args, and with flags for the nodes and the store. Its Pods do not have
+// LabelRedisCluster, so that no selector takes them for Redis nodes, and they have no token of a ServiceAccount.
 func newJob(rdc *v1.RedisCluster, name, image string, args []string, a access, store *v1.BackupStore,
 	resources *corev1.ResourceRequirements, deadline time.Duration,
 ) *batchv1.Job {
-	own := map[string]string{"app.kubernetes.io/instance": rdc.Name, "app.kubernetes.io/managed-by": glassback.Name}
-	ofJob, ofPods := map[string]string{v1.LabelRedisCluster: rdc.Name}, map[string]string{v1.LabelJob: rdc.Name}
-	for key, value := range own {
-		ofJob[key], ofPods[key] = value, value
+	common := map[string]string{"app.kubernetes.io/instance": rdc.Name, "app.kubernetes.io/managed-by": glassback.Name}
+	jobLabels, podLabels := map[string]string{v1.LabelRedisCluster: rdc.Name}, map[string]string{v1.LabelJob: rdc.Name}
+	for key, value := range common {
+		jobLabels[key], podLabels[key] = value, value
 	}
 	pod := corev1.PodSpec{
 		Containers: []corev1.Container{{
@@ -183,7 +188,7 @@ func newJob(rdc *v1.RedisCluster, name, image string, args []string, a access, s
 		RestartPolicy:                corev1.RestartPolicyNever,
 		AutomountServiceAccountToken: ptr.To(false),
 		EnableServiceLinks:           ptr.To(false),
-		SecurityContext:              jobSecurity(),
+		SecurityContext:              podSecurity(userJob),
 	}
 	if resources != nil {
 		pod.Containers[0].Resources = *resources.DeepCopy()
@@ -195,18 +200,25 @@ func newJob(rdc *v1.RedisCluster, name, image string, args []string, a access, s
 		}
 	}
 	addStore(&pod, store)
-	hash := hashOf(&pod)
+	hashed := pod.DeepCopy() // The hash does not cover the addresses: they change without a change of the spec.
+	addAccess(hashed, rdc, access{user: a.user, password: a.password, authority: a.authority})
 	addAccess(&pod, rdc, a)
 	return &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: name, Namespace: rdc.Namespace, Labels: ofJob, Annotations: map[string]string{annotationTemplate: hash},
+			Name: name, Namespace: rdc.Namespace, Labels: jobLabels, Annotations: map[string]string{annotationTemplate: hashOf(hashed)},
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(rdc, kind)},
 		},
 		Spec: batchv1.JobSpec{
-			BackoffLimit:          ptr.To[int32](jobRetries),
-			PodReplacementPolicy:  ptr.To(batchv1.Failed), // No two Pods write at the same time.
+			BackoffLimit:         ptr.To[int32](jobRetries),
+			PodReplacementPolicy: ptr.To(batchv1.Failed), // No two Pods write at the same time.
+			PodFailurePolicy: &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{{
+				Action: batchv1.PodFailurePolicyActionFailJob,
+				OnExitCodes: &batchv1.PodFailurePolicyOnExitCodesRequirement{
+					ContainerName: ptr.To(containerJob), Operator: batchv1.PodFailurePolicyOnExitCodesOpIn, Values: []int32{exitRefused},
+				},
+			}}},
 			ActiveDeadlineSeconds: ptr.To(int64(deadline / time.Second)),
-			Template:              corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: ofPods}, Spec: pod},
+			Template:              corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: podLabels}, Spec: pod},
 		},
 	}
 }
@@ -216,13 +228,6 @@ func hashOf(pod *corev1.PodSpec) string {
 	text, _ := json.Marshal(pod) // It cannot fail: the type has no interfaces, and quantities are valid.
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])[:16]
-}
-
-// jobSecurity is podSecurity for the user of the operator's image.
-func jobSecurity() *corev1.PodSecurityContext {
-	security := podSecurity()
-	security.RunAsUser, security.RunAsGroup, security.FSGroup = ptr.To[int64](userJob), ptr.To[int64](userJob), ptr.To[int64](userJob)
-	return security
 }
 
 // addStore adds the volume of the backups to a Pod, or the access key of S3.

@@ -4,6 +4,7 @@
 package rediscluster
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -36,26 +37,27 @@ func TestTheCommandLinesOfJobs(t *testing.T) {
 		return func(o *observed) { o.rdc.Spec.Backup.BackupStore = store }
 	}
 	var got strings.Builder
+	fmt.Fprintf(&got, "# exit codes: %d is wrong usage, and %d ends a Job\n", exitUsage, exitRefused)
 	for _, scene := range []struct {
 		name string
 		seen *observed
 		id   string
 	}{
-		{"a claim", see(six(), due), dueID},
-		{"users and TLS", see(six(), append(users, specTLS(v1.TLSPreferred), secured("both", true, all...), due)...), dueID},
-		{"S3", see(six(), due, store(inBucket())), dueID},
-		{"S3, with all fields", see(six(), due, silenced(1, 0, 1, 2), store(inBucket(func(s *v1.S3) {
+		{"a claim", with(six(), due), dueID},
+		{"users and TLS", with(six(), append(users, specTLS(v1.TLSPreferred), secured("both", true, all...), due)...), dueID},
+		{"S3", with(six(), due, store(inBucket())), dueID},
+		{"S3, with all fields", with(six(), due, silenced(1, 0, 1, 2), store(inBucket(func(s *v1.S3) {
 			s.Endpoint, s.Prefix, s.Region = "http://[fd00::1]:9000", "production/redis", "eu-central-1"
 		}))), dueID},
-		{"a password", see(six(), due, func(o *observed) {
+		{"a password", with(six(), due, func(o *observed) {
 			o.rdc.Spec.AuthSecretRef = &v1.SecretKeyReference{Name: "auth", Key: "my.password"}
 			for i, m := range o.members {
 				m.pod.Spec = pod(o.rdc, i).Spec
 			}
 		}), dueID},
-		{"the choice of the latest", see(six(), restoring), ""},
-		{"the restore of the chosen one", see(six(), restoring, chosen), ""},
-		{"a restore of one of another namespace", see(six(), restoring, func(o *observed) {
+		{"the choice of the latest", with(six(), restoring), ""},
+		{"the restore of the chosen one", with(six(), restoring, chosen), ""},
+		{"a restore of one of another namespace", with(six(), restoring, func(o *observed) {
 			o.rdc.Spec.RestoreFrom.Namespace, o.rdc.Spec.RestoreFrom.Backup, o.rdc.Spec.RestoreFrom.BackupStore = "shop", dueID, inBucket()
 		}), ""},
 	} {
@@ -92,6 +94,11 @@ func checkJob(t *testing.T, name string, o *observed, j *batchv1.Job) {
 	}
 	if spec.RestartPolicy != corev1.RestartPolicyNever || *j.Spec.BackoffLimit != jobRetries || *j.Spec.ActiveDeadlineSeconds < 3600 {
 		t.Errorf("%s: the spec is %+v", name, j.Spec)
+	}
+	rules := j.Spec.PodFailurePolicy.Rules
+	if r := rules[0]; len(rules) != 1 || r.Action != batchv1.PodFailurePolicyActionFailJob || *r.OnExitCodes.ContainerName != c.Name ||
+		!slices.Equal(r.OnExitCodes.Values, []int32{exitRefused}) {
+		t.Errorf("%s: the rules are %+v", name, rules)
 	}
 	files := map[string]bool{}
 	for _, m := range c.VolumeMounts {

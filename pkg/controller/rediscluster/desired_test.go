@@ -260,3 +260,15 @@ func TestDesiredPodTemplateReplacesNothing(t *testing.T) {
 		t.Errorf("labels %v, annotations %v", got.Labels, got.Annotations)
 	}
 }
+
+// TestAVolumeOfTheTemplateIsNoTLS: without spec.tls, a volume of the podTemplate may have any name that the operator does not use then.
+func TestAVolumeOfTheTemplateIsNoTLS(t *testing.T) {
+	rdc := loadCluster(t, "full")
+	rdc.Spec.TLS = nil
+	rdc.Spec.PodTemplate = &v1.PodTemplate{Volumes: []corev1.Volume{{
+		Name: volumeTLS, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "mine"}},
+	}}}
+	if p := pod(rdc, 0); hasTLS(p) {
+		t.Errorf("the Pod has TLS, by the Secret %q", secretOfTLS(p))
+	}
+}

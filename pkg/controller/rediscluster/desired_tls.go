@@ -5,11 +5,11 @@ package rediscluster
 
 import (
 	_ "embed" // The script.
+	"regexp"
 	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
 
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 )
@@ -42,7 +42,7 @@ func hasTLS(pod *corev1.Pod) bool { return secretOfTLS(pod) != "" }
 
 // secretOfTLS returns the name of the Secret with the certificate of a Pod; "" if the Pod has none.
 func secretOfTLS(pod *corev1.Pod) string {
-	if pod == nil {
+	if pod == nil || portFor(pod, true) == 0 { // A volume of a podTemplate may have the name, too.
 		return ""
 	}
 	for _, volume := range pod.Spec.Volumes {
@@ -56,8 +56,8 @@ func secretOfTLS(pod *corev1.Pod) string {
 // serverName is the DNS name that the certificate of a RedisCluster must have: that of its Service. The IPs of Pods change.
 func serverName(rdc *v1.RedisCluster) string { return rdc.Name + "." + rdc.Namespace + ".svc" }
 
-// tlsDirectives are the lines of redis.conf for TLS. cluster-port is there since Redis would derive it from tls-port. A client shows
-// no certificate, but a password; nodes verify each other's certificates.
+// tlsDirectives are the lines of redis.conf for TLS. cluster-port is set, since Redis would otherwise derive it from tls-port. Clients
+// need no certificate; nodes verify each other's certificates.
 func tlsDirectives(rdc *v1.RedisCluster) []string {
 	_, bus := ports(rdc)
 	return []string{
@@ -77,15 +77,8 @@ func addTLS(p *corev1.Pod, rdc *v1.RedisCluster) {
 		return
 	}
 	port, c := rdc.Spec.TLS.Port, &p.Spec.Containers[0]
-	source := corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
-		SecretName: rdc.Spec.TLS.SecretRef.Name, DefaultMode: ptr.To[int32](0o440),
-		Items: []corev1.KeyToPath{
-			{Key: corev1.TLSCertKey, Path: corev1.TLSCertKey}, {Key: corev1.TLSPrivateKeyKey, Path: corev1.TLSPrivateKeyKey},
-			{Key: v1.CertificateAuthorityKey, Path: v1.CertificateAuthorityKey},
-		},
-	}}
-	p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: volumeTLS, VolumeSource: source})
-	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: volumeTLS, MountPath: dirTLS, ReadOnly: true})
+	mountSecret(&p.Spec, volumeTLS, dirTLS, rdc.Spec.TLS.SecretRef.Name,
+		corev1.TLSCertKey, corev1.TLSPrivateKeyKey, v1.CertificateAuthorityKey)
 	c.Ports = append(c.Ports, corev1.ContainerPort{Name: portTLS, ContainerPort: port, Protocol: corev1.ProtocolTCP})
 	c.Env = append(c.Env,
 		corev1.EnvVar{Name: "GLASSBACK_TLS", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{
@@ -101,17 +94,20 @@ func addTLS(p *corev1.Pod, rdc *v1.RedisCluster) {
 // stopWithTLS are the parameters of redis-cli in stop.sh.
 const stopWithTLS = "--tls --cacert " + dirTLS + "/" + v1.CertificateAuthorityKey
 
-// probeWithTLS are the parameters of redis-cli in probes. They accept any certificate: a probe asks the node beside it, and no
+// probeWithTLS are the parameters of redis-cli in probes. They accept any certificate: a probe asks the node in its own container, and no
 // container should be restarted because a certificate has expired.
 const probeWithTLS = "--tls --insecure"
 
-// withTLS returns a script that uses the port with TLS if the one without is closed. A node that is too busy to answer has it open.
+// timeoutIsDefined matches the line of a script that defines timeout.
+var timeoutIsDefined = regexp.MustCompile(`(?m)^(command -v timeout|\. .*/timeout\.sh).*\n`)
+
+// withTLS returns a script that uses the port with TLS if the port without TLS is closed. A timeout means that the port is open and the
+// node is busy.
 func withTLS(rdc *v1.RedisCluster, script, parameters string) string {
 	if rdc.Spec.TLS == nil {
 		return script
 	}
-	i := strings.Index(script, "command -v timeout")
-	i += strings.Index(script[i:], "\n") + 1
+	i := timeoutIsDefined.FindStringIndex(script)[1]
 	choose := "tls=\n" + `timeout 1 redis-cli -h "$POD_IP" -p "$PORT" PING >/dev/null` + "\n" +
 		"case $? in 0 | 124 | 143) ;; *) PORT=$GLASSBACK_TLS_PORT tls='" + parameters + "' ;; esac\n"
 	return script[:i] + choose + callOfCLI.ReplaceAllString(script[i:], `$0 $$tls`)
@@ -130,7 +126,7 @@ func (o *observed) newPod(m *member) *corev1.Pod {
 	return p
 }
 
-// portFor returns the port on which a node reaches the one of a Pod: over TLS or not.
+// portFor returns the port for clients of the node in a Pod: with TLS or without.
 func portFor(pod *corev1.Pod, overTLS bool) int {
 	name := portRedis
 	if overTLS {

@@ -17,7 +17,7 @@ import (
 // does not have it.
 const AnnotationUser = v1.GroupName + "/user"
 
-// asOperator returns a script that logs in as the operator's user. Without it, the script sends the password alone.
+// asOperator returns a script that logs in as the operator's user. Without spec.users, the script sends the password alone.
 func asOperator(rdc *v1.RedisCluster, script string) string {
 	if len(rdc.Spec.Users) == 0 {
 		return script
@@ -28,7 +28,8 @@ func asOperator(rdc *v1.RedisCluster, script string) string {
 var callOfCLI = regexp.MustCompile(`timeout [0-9]+ redis-cli`)
 
 // readyUsers is the end of ready.sh for a node with users. The file of users of a new node has the operator's user, and the user default,
-// which is off. The operator writes the file when it has set all users, and then the mark, which shows that there are no others.
+// which is off. After the operator has set all users, the node saves the file, and then gets the mark. If the file has no other user, the
+// mark shows whether the users are set.
 const readyUsers = `
 file=${GLASSBACK_ACL:-/tmp/users.acl}
 if ! grep -q '^user default on ' "$file" && [ "$(grep -c '^user ' "$file")" -le 2 ]; then
@@ -88,8 +89,8 @@ func passwordRefOf(pod *corev1.Pod) *v1.SecretKeyReference {
 	return nil
 }
 
-// LoginTo returns the user as which the operator logs in to the node of a Pod, "" for the default one, and the Secret with the
-// password; nil if it needs none.
+// LoginTo returns how the operator logs in to the node of a Pod: the user ("" for the default one), and the Secret with the password (nil
+// if there is none).
 func LoginTo(pod *corev1.Pod) (string, *v1.SecretKeyReference) {
 	if hasAccount(pod) {
 		return v1.UserOperator, passwordRefOf(pod)

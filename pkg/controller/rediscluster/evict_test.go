@@ -63,22 +63,22 @@ func TestTheBudgetCountsPodsAndNotTheSize(t *testing.T) {
 		given func(*stage)
 		want  int32
 	}{
-		"all Pods":                              {seen: see(six()), want: 5},
-		"Pods that are to be made":              {seen: see(six(), noPod(1, 4)), want: 5},
-		"a stored size is raised to six":        {seen: see(six(), unformed, clearStatus, noPod(0, 1, 2, 3, 4, 5), sized(3)), want: 5},
-		"Pods that are to go, while they exist": {seen: see(twelve(), sized(6)), want: 11},
-		"Pods that are being deleted":           {seen: see(twelve(), sized(6), podIs(going, 10, 11), silenced(1, 10, 11)), want: 11},
-		"Pods that are to be made of volumes":   {seen: see(twelve(), stored, sized(6), noPod(9, 10, 11)), want: 11},
-		"none for a volume that is to go":       {seen: see(twelve(), stored, sized(6), noPod(11), terminating(11)), want: 10},
+		"all Pods":                              {seen: with(six()), want: 5},
+		"Pods that are to be made":              {seen: with(six(), noPod(1, 4)), want: 5},
+		"a stored size is raised to six":        {seen: with(six(), unformed, clearStatus, noPod(0, 1, 2, 3, 4, 5), sized(3)), want: 5},
+		"Pods that are to go, while they exist": {seen: with(twelve(), sized(6)), want: 11},
+		"Pods that are being deleted":           {seen: with(twelve(), sized(6), podIs(beingDeleted, 10, 11), silenced(1, 10, 11)), want: 11},
+		"Pods that are to be made of volumes":   {seen: with(twelve(), stored, sized(6), noPod(9, 10, 11)), want: 11},
+		"none for a volume that is to go":       {seen: with(twelve(), stored, sized(6), noPod(11), terminating(11)), want: 10},
 		"a Pod of another that it selects": {
-			seen:  see(six()),
+			seen:  with(six()),
 			given: selected("other", map[string]string{v1.LabelApp: v1.AppRedis, v1.LabelRedisCluster: "demo"}),
 			want:  6,
 		},
-		"no Pod that it does not select": {seen: see(six()), given: selected("other", onlyLabelled), want: 5},
+		"no Pod that it does not select": {seen: with(six()), given: selected("other", onlyLabelled), want: 5},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := playing(t, test.seen)
+			s := newStage(t, test.seen)
 			if test.given != nil {
 				test.given(s)
 			}
@@ -94,7 +94,7 @@ func TestTheBudgetCountsPodsAndNotTheSize(t *testing.T) {
 }
 
 func TestTheBudgetIsRaisedBeforePodsAreMade(t *testing.T) {
-	s := playing(t, sixStored()).settle()
+	s := newStage(t, sixStored()).settle()
 	refused := true
 	s.kube.PrependReactor("patch", "poddisruptionbudgets", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return refused, nil, apierrors.NewConflict(policyv1.Resource("poddisruptionbudgets"), "demo", errors.New("it has changed"))
@@ -125,7 +125,7 @@ func madeBy(writes []string) []string {
 }
 
 func TestTheBudgetIsLoweredAfterPodsAreGone(t *testing.T) {
-	s := playing(t, see(sixAnd(replica(0)), sized(6)))
+	s := newStage(t, with(sixAnd(replica(0)), sized(6)))
 	pods := s.informers[corev1.SchemeGroupVersion.WithResource("pods")].GetStore()
 	var seen []int32
 	for range 10 {
@@ -152,7 +152,7 @@ func TestTheBudgetOfALargeScaleInIsNoFight(t *testing.T) {
 	for i := range 18 {
 		parts = append(parts, replica(i%3))
 	}
-	s := playing(t, see(cluster(parts...), sized(6)))
+	s := newStage(t, with(cluster(parts...), sized(6)))
 	for _, ip := range slices.Collect(maps.Keys(s.views)) {
 		s.errs[ip] = errors.New("connection refused") // The test is what removes Pods.
 	}
@@ -187,7 +187,7 @@ func TestTheBudgetOfALargeScaleInIsNoFight(t *testing.T) {
 
 // TestTheBudgetOfAnEarlierVersion has a number of Pods that may be unavailable.
 func TestTheBudgetOfAnEarlierVersion(t *testing.T) {
-	s := playing(t, sixStored())
+	s := newStage(t, sixStored())
 	earlier := budget(s.rdc(), 6)
 	earlier.Spec.MinAvailable, earlier.Spec.MaxUnavailable = nil, ptr.To(intstr.FromInt32(1))
 	budgets := s.kube.PolicyV1().PodDisruptionBudgets("default")
@@ -204,7 +204,7 @@ func TestTheBudgetOfAnEarlierVersion(t *testing.T) {
 // rolling is a stage on which the next sync replaces a Pod.
 func rolling(t *testing.T, alters ...alter) *stage {
 	t.Helper()
-	s := playing(t, see(six(), slices.Concat([]alter{stored, allOld}, alters)...))
+	s := newStage(t, with(six(), slices.Concat([]alter{stored, allOld}, alters)...))
 	if _, _, err := s.sync(); err != nil {
 		t.Fatal(err)
 	}
@@ -227,7 +227,7 @@ func TestARollEvicts(t *testing.T) {
 		t.Errorf("writes %q, after %s, error %v; want %q", writes, after, err, want)
 	}
 	const deleted = "PodDeleted Deleted Pod demo-3: Replacing demo-3: 6 Pods are not up to date"
-	if events := s.happened(); len(events) != 1 || !strings.Contains(events[0], deleted) {
+	if events := s.takeEvents(); len(events) != 1 || !strings.Contains(events[0], deleted) {
 		t.Errorf("events %q", events)
 	}
 	if _, err := s.kube.CoreV1().Pods("default").Get(t.Context(), "demo-3", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
@@ -294,7 +294,7 @@ func TestNothingChangesObserved(t *testing.T) {
 	}}}, all...)
 	defer func() { policies = all }()
 	for name, s := range map[string]*stage{
-		"settled":                      playing(t, sixStored()).settle(),
+		"settled":                      newStage(t, sixStored()).settle(),
 		"the API server rejects a Pod": rolling(t),
 		"and another one is missing":   rolling(t, noPod(4)),
 		"and a replica is not linked":  rolling(t, unlinked(time.Hour, 1000, 3)),
@@ -323,7 +323,7 @@ func TestNothingChangesObserved(t *testing.T) {
 }
 
 func TestAnInvalidPodIsReported(t *testing.T) {
-	s := playing(t, sixStored()).settle()
+	s := newStage(t, sixStored()).settle()
 	s.destroy("pods", "demo-4")
 	s.kube.PrependReactor("create", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), "demo-4", nil)
@@ -378,7 +378,7 @@ func TestARollWaitsForTheBudget(t *testing.T) {
 	if s.ready().Reason != reasonRolling {
 		t.Errorf("Ready is %+v", s.ready())
 	}
-	if events := s.happened(); slices.ContainsFunc(events, func(e string) bool { return strings.Contains(e, "PodDeleted") }) {
+	if events := s.takeEvents(); slices.ContainsFunc(events, func(e string) bool { return strings.Contains(e, "PodDeleted") }) {
 		t.Errorf("events %q", events)
 	}
 	s.clock.Step(stalledAfter + time.Second)
@@ -391,7 +391,7 @@ func TestARollWaitsForTheBudget(t *testing.T) {
 	if writes, _, err := s.sync(); !slices.Contains(writes, "evict pods demo-3") || err != nil {
 		t.Errorf("writes %q, error %v", writes, err)
 	}
-	if events := s.happened(); !slices.ContainsFunc(events, func(e string) bool {
+	if events := s.takeEvents(); !slices.ContainsFunc(events, func(e string) bool {
 		return strings.HasSuffix(e, "Deleted Pod demo-3: Replacing demo-3: 6 Pods are not up to date")
 	}) {
 		t.Errorf("events %q: want the reason without what has held it up", events)
@@ -414,7 +414,7 @@ func (s *stage) showStatus() {
 // TestSpareStaysWholeWhileTheBudgetHoldsIt has nothing of a replica be gone, or forgotten,
 // before its Pod may go.
 func TestSpareStaysWholeWhileTheBudgetHoldsIt(t *testing.T) {
-	s := playing(t, see(sixAnd(replica(0), replica(1), replica(2)), stored, replicas(1)))
+	s := newStage(t, with(sixAnd(replica(0), replica(1), replica(2)), stored, replicas(1)))
 	if _, _, err := s.sync(); err != nil {
 		t.Fatal(err)
 	}

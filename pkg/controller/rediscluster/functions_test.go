@@ -41,49 +41,49 @@ func differs(lasts time.Duration) alter { return func(o *observed) { o.functions
 func TestDecideFunctions(t *testing.T) {
 	wider := func() *observed { return sixAnd(master(""), replica(6)) }
 	extra := func() *observed { return sixAnd(master("")) }
-	moved := moves("4096 are left, now from demo-0 to demo-6", "move slots demo-0 demo-6 0-15")
+	moved := moves("4096 are left, now from demo-0 to demo-6", "move slots demo-0 demo-6 0-63")
 	differ := "Waiting for all masters to have the same functions, before demo-6 gets slots: demo-0 and demo-%d do not have the same library f"
 	decisions{
 		"a new master gets the functions of the others first": {
-			seen: see(wider(), libraries("f=1", 0, 1, 2)),
+			seen: with(wider(), libraries("f=1", 0, 1, 2)),
 			want: does("demo-6 gets the functions of demo-0", "copy functions demo-6 demo-0"),
 		},
-		"and then slots": {seen: see(wider(), libraries("f=1", 0, 1, 2, 6)), want: moved},
-		"one whose functions were deleted gets none": {seen: see(wider(), libraries("f=1", 0, 1, 2), wrote(6)), want: moved},
+		"and then slots": {seen: with(wider(), libraries("f=1", 0, 1, 2, 6)), want: moved},
+		"one whose functions were deleted gets none": {seen: with(wider(), libraries("f=1", 0, 1, 2), wrote(6)), want: moved},
 		"one that has keys, since it is about to get slots, too": {
-			seen: see(wider(), libraries("f=1", 0, 1, 2), viewed(func(v *redisnode.View) { v.Keys = 1 }, 6)), want: moved,
+			seen: with(wider(), libraries("f=1", 0, 1, 2), viewed(func(v *redisnode.View) { v.Keys = 1 }, 6)), want: moved,
 		},
-		"one that has others keeps them":             {seen: see(wider(), libraries("f=1", 0, 1, 2), libraries("g=1", 6)), want: moved},
-		"no master has any: there is nothing to get": {seen: see(wider()), want: moved},
+		"one that has others keeps them":             {seen: with(wider(), libraries("f=1", 0, 1, 2), libraries("g=1", 6)), want: moved},
+		"no master has any: there is nothing to get": {seen: with(wider()), want: moved},
 		"the masters differ: nothing is written, and no slot moved": {
-			seen: see(wider(), libraries("f=1", 0, 1)), want: waits(fmt.Sprintf(differ, 2)),
+			seen: with(wider(), libraries("f=1", 0, 1)), want: waits(fmt.Sprintf(differ, 2)),
 		},
-		"also if the first one has none": {seen: see(wider(), libraries("f=1", 1, 2)), want: waits(fmt.Sprintf(differ, 1))},
+		"also if the first one has none": {seen: with(wider(), libraries("f=1", 1, 2)), want: waits(fmt.Sprintf(differ, 1))},
 		"also if it is another library of the same name": {
-			seen: see(wider(), libraries("f=1", 0, 1), libraries("f=2", 2)), want: waits(fmt.Sprintf(differ, 2)),
+			seen: with(wider(), libraries("f=1", 0, 1), libraries("f=2", 2)), want: waits(fmt.Sprintf(differ, 2)),
 		},
-		"they differ, and there is no new master: nothing waits": {seen: see(six(), libraries("f=1", 0)), want: settledIs},
+		"they differ, and there is no new master: nothing waits": {seen: with(six(), libraries("f=1", 0)), want: settledIs},
 		"a master with slots gets none": {
-			seen: see(wider(), libraries("f=1", 0, 1, 2), has(0, "1-5460"), has(6, "0")),
-			want: moves("4095 are left", "move slots demo-0 demo-6 1-16"),
+			seen: with(wider(), libraries("f=1", 0, 1, 2), has(0, "1-5460"), has(6, "0")),
+			want: moves("4095 are left", "move slots demo-0 demo-6 1-64"),
 		},
 		"one that leaves with the only copy of a library is kept": {
-			seen: see(extra(), sized(6), libraries("g=1", 6)),
+			seen: with(extra(), sized(6), libraries("g=1", 6)),
 			want: stuckBy(reasonHeldBack, "demo-6 has no slots, but the function library g, which no other master has: it is not deleted"),
 		},
 		"with a copy it is removed": {
-			seen: see(extra(), sized(6), libraries("g=1", 1, 6)),
+			seen: with(extra(), sized(6), libraries("g=1", 1, 6)),
 			want: does("Removing demo-6", append(every("forget demo-%d id-6", 0, 1, 2, 3, 4, 5), "delete Pod demo-6")...),
 		},
-		"one that has the only copy is not made a replica": {seen: see(extra(), libraries("g=1", 6)), want: settledIs},
-		"with a copy it is": {seen: see(extra(), libraries("g=1", 1, 6)), want: does("Giving masters to 1", "replicate demo-6 demo-0")},
+		"one that has the only copy is not made a replica": {seen: with(extra(), libraries("g=1", 6)), want: settledIs},
+		"with a copy it is": {seen: with(extra(), libraries("g=1", 1, 6)), want: does("Giving masters to 1", "replicate demo-6 demo-0")},
 		"one that has the only copy is not replaced without a volume": {
-			seen: see(extra(), libraries("g=1", 6), podIs(old, 6)),
+			seen: with(extra(), libraries("g=1", 6), podIs(old, 6)),
 			want: stuckBy(reasonHeldBack, "demo-6 is to be replaced, but has no slots, the function library g"),
 		},
-		"but with one": {seen: see(extra(), stored, libraries("g=1", 6), podIs(old, 6)), want: does("Replacing demo-6", "evict Pod demo-6")},
+		"but with one": {seen: with(extra(), stored, libraries("g=1", 6), podIs(old, 6)), want: does("Replacing demo-6", "evict Pod demo-6")},
 		"slots whose loss was accepted go to a master with functions": {
-			seen: see(six(), renewed(0, 3), forgotten("id-0", 1, 2, 4, 5), accepting(lossToken("0-5460")), libraries("f=1", 1, 2)),
+			seen: with(six(), renewed(0, 3), forgotten("id-0", 1, 2, 4, 5), accepting(lossToken("0-5460")), libraries("f=1", 1, 2)),
 			want: does("demo-2 gets the slots 0-5460", "add slots demo-2 0-5460").losing("0-5460"),
 		},
 	}.run(t)
@@ -228,7 +228,7 @@ func TestDeletedFunctionsStayDeleted(t *testing.T) {
 		op := w.rdc().Status.Operation
 		return op != nil && strings.Contains(op.Step, "Waiting for all masters to have the same functions, before functions-6 gets slots")
 	})
-	w.rests(t)
+	w.checkOnlyStatusWrites(t)
 	if got := w.view("functions-6").Libraries; len(got) > 0 {
 		t.Errorf("the new master has the libraries %q", got)
 	}
@@ -248,6 +248,7 @@ func TestDeletedFunctionsStayDeleted(t *testing.T) {
 
 // TestALibraryDeletedDuringACopyStaysDeleted deletes a library after the code was read, or after the masters were compared.
 func TestALibraryDeletedDuringACopyStaysDeleted(t *testing.T) {
+	t.Parallel()
 	for sentence, when := range map[string]func(w *world, then func()){
 		"after FUNCTION DUMP": func(w *world, then func()) { w.dumped = then },
 		"before FUNCTION RESTORE": func(w *world, then func()) {

@@ -26,10 +26,10 @@ var operatorLabels = map[string]string{"app.kubernetes.io/name": glassback.Name,
 
 // networkPolicy returns the NetworkPolicy; nil without spec.networkPolicy. It admits the nodes of the cluster on all ports, and the
 // operator, the clients and the Pods of Jobs on the ports for clients; with tls, there is one for TLS, too. With access from outside, the
-// operator connects to the port of the bus, too, before a node announces it. A rule without peers would admit everyone, so there is none
-// without clients.
+// operator connects to the port of the bus, too, before a node announces it. Without spec.networkPolicy.from, there is no rule for
+// clients: a rule without peers would admit everyone.
 //
-// It names the ports and not their numbers: while Pods are replaced for another port, they differ.
+// It has the names of the ports and not their numbers: while Pods are replaced for another port, the numbers differ.
 func networkPolicy(rdc *v1.RedisCluster, tls bool, operatorNamespace string) (*networkingv1ac.NetworkPolicyApplyConfiguration, error) {
 	spec := rdc.Spec.NetworkPolicy
 	if spec == nil {

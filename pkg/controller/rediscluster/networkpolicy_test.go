@@ -129,7 +129,7 @@ policyTypes: [Ingress]
 
 // TestTheNetworkPolicyIsMadeAndDeleted sets the field, changes it, and takes it away.
 func TestTheNetworkPolicyIsMadeAndDeleted(t *testing.T) {
-	s := playing(t, six()).settle()
+	s := newStage(t, six()).settle()
 	var preconditions *metav1.Preconditions
 	s.kube.PrependReactor("delete", "networkpolicies", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		preconditions = action.(clienttesting.DeleteAction).GetDeleteOptions().Preconditions
@@ -168,7 +168,7 @@ func TestTheNetworkPolicyIsMadeAndDeleted(t *testing.T) {
 
 // TestANetworkPolicyOfAnotherStays has one of this name that the RedisCluster does not control.
 func TestANetworkPolicyOfAnotherStays(t *testing.T) {
-	s := playing(t, six())
+	s := newStage(t, six())
 	s.add(&networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: "demo", Namespace: "default", UID: "theirs"}})
 	s.catchUp()
 	s.settle()

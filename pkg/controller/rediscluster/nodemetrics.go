@@ -5,16 +5,18 @@ package rediscluster
 
 import (
 	"sync/atomic"
+	"time"
 
 	"k8s.io/client-go/tools/cache"
 
+	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 	"github.com/glassback/glassback/pkg/redisnode"
 )
 
 // NodeMetrics are the figures of the redis-server in a Pod, as the last sync observed them.
 type NodeMetrics struct {
 	Pod string
-	// Answers is whether the redis-server answered. All other fields are 0 otherwise.
+	// Answers is whether the redis-server answered. If it did not, only Pod is set.
 	Answers bool
 	Master  bool
 	// LinkUp is whether a replica is connected to its master.
@@ -91,4 +93,33 @@ func (o *observed) lag(m *member) int64 {
 		return -1
 	}
 	return max(master.view.Offset-m.view.Offset, 0)
+}
+
+// BackupMetrics are the figures of the backups of a RedisCluster.
+type BackupMetrics struct {
+	// Failed is whether the last backup failed, or none can be made.
+	Failed bool
+	// Succeeded is when the last good backup ended; zero if there is none. Keys and Bytes are its numbers.
+	Succeeded   time.Time
+	Keys, Bytes int64
+	// Since is when the operator noticed the schedule; zero without one.
+	Since time.Time
+	// Interval is the longest time between two consecutive backups, over the next times of the schedule; 0 without one.
+	Interval time.Duration
+}
+
+// backupMetrics returns the figures of a status; nil without spec.backup.
+func backupMetrics(o *observed, p plan, status *v1.BackupStatus) *BackupMetrics {
+	if status == nil {
+		return nil
+	}
+	ok, reason, _ := backedUp(o, p, status)
+	m := &BackupMetrics{Failed: !ok && reason != ReasonNoBackupYet, Interval: backupInterval(status.Schedule, o.now)}
+	if status.ScheduledSince != nil {
+		m.Since = status.ScheduledSince.Time
+	}
+	if status.Last != nil && status.LastSuccessfulTime != nil {
+		m.Succeeded, m.Keys, m.Bytes = status.LastSuccessfulTime.Time, status.Last.Keys, status.Last.Bytes
+	}
+	return m
 }

@@ -24,7 +24,7 @@ func TestNodeMetrics(t *testing.T) {
 	o.members[1].view.Keys = 12
 	o.members[3].view.Offset = 900
 	o.members[4].view.LinkUp = false
-	s := playing(t, o).settle()
+	s := newStage(t, o).settle()
 	silent := o.members[2]
 	s.views[silent.ip()] = nil
 	if _, _, err := s.sync(); err != nil {

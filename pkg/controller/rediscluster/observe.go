@@ -6,13 +6,11 @@ package rediscluster
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	klabels "k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
@@ -44,7 +41,7 @@ type observed struct {
 	unassignedFor time.Duration
 	// functionsDifferFor is for how long the masters have not had the same functions.
 	functionsDifferFor time.Duration
-	// noFailoverFor is for how long a node has prevented that replicas are elected.
+	// noFailoverFor is for how long a node has kept replicas from being elected.
 	noFailoverFor time.Duration
 	// failure is the error of the last commands, and failingFor for how long commands have failed. They
 	// are nil and 0 if the last commands succeeded.
@@ -66,8 +63,8 @@ type observed struct {
 	refusals     refusals
 	missingUser  string          // why new nodes would not have a user; "" if they would
 	retired      map[string]bool // the users whose old passwords are no longer valid
-	// accountHash is of the password of the operator's own user; "" if it has none. accountMissing is whether the Secret with that
-	// password is to be created now, and accountProblem why no Pod can mount it; nil if one can, or if the creation was not tried yet.
+	// accountHash is the hash of the password of the operator's own user; "" if there is none. accountMissing is whether the Secret with
+	// that password must be created now, and accountProblem why no Pod can mount it; nil if one can, or if the creation was not tried yet.
 	accountHash    string
 	accountMissing bool
 	accountProblem *problem
@@ -81,9 +78,9 @@ type observed struct {
 	// operator will create. uncounted is how many of them it does not count yet.
 	pods, uncounted int
 
-	// jobs are the Jobs of backups and of the restore, by name. backupImage is the image of new ones; "" if none can be created.
-	// jobRejection is why the API server rejected the last one, and jobRejectedAt when; "" if it did not. jobFailure is why one could not
-	// be deleted, or its Pods not be read; "" if they could.
+	// jobs are the Jobs of backups and of the restore, sorted by name. backupImage is the image of new Jobs; "" if none can be created.
+	// jobRejection is why the API server rejected the last Job ("" if it did not), and jobRejectedAt when. jobFailure is why a Job could
+	// not be deleted, or its Pods could not be read; "" if nothing failed.
 	jobs          []*job
 	backupImage   string
 	jobRejection  string
@@ -91,10 +88,10 @@ type observed struct {
 	jobFailure    string
 
 	byID map[string]*member
-	// nodes are all nodes that any member knows, by ID. Each is as it describes itself; if it does not
-	// answer, it is as the member with the latest epoch describes it.
+	// nodes are all nodes that any member knows, by ID. Each has its own entry; if it does not answer, it has the entry with the highest
+	// config epoch among those of the members.
 	nodes map[string]*node
-	// slots are the slots of each owner, by the latest epoch. A node without slots has no entry.
+	// slots are the slots of each owner, by the highest config epoch. A node without slots has no entry.
 	slots map[string]redisnode.Slots
 }
 
@@ -116,8 +113,9 @@ type member struct {
 	entries   map[string]*redisnode.Entry // the view's table, by ID
 	// silentFor is for how long the server has not answered.
 	silentFor time.Duration
-	// service is the Service for clients of this node outside of the cluster; nil if there is none. reachedAt is where the operator reached
-	// the node by it, and has yet to let the node announce it; whyUnreached is why it did not, and addressMissedFor for how long.
+	// service is the Service for clients of this node outside of the cluster; nil if there is none. reachedAt is the address at which the
+	// operator reached the node through it; zero if the last attempt failed, or if there was none. whyUnreached is why the attempt failed,
+	// and addressMissedFor for how long attempts have failed.
 	service          *corev1.Service
 	reachedAt        address
 	whyUnreached     string
@@ -127,34 +125,37 @@ type member struct {
 	// id is the ID of the node. A silent member has one too, if it is known; otherwise it is "".
 	id string
 
-	// differs is whether the Pod has another revision than the spec, and outdated whether it has to be replaced. It has not if
+	// differs is whether the Pod has another revision than the spec, and outdated whether it has to be replaced. It is not outdated if
 	// only directives differ that can be set while its node runs.
 	differs, outdated bool
 	// config is the spec.config that the Pod was created with; nil if that is unknown. set are the directives in its
 	// AnnotationDirectives.
 	config map[string]v1.ConfigValue
 	set    map[string]*string
-	// wanted are the values that the node should have and does not get from its redis.conf. directives are those that it has,
-	// of these directives; nil if it was not asked. noConfig is whether it has no command CONFIG.
+	// wanted are the values of directives that the node should have and does not get from its redis.conf. directives are its present
+	// values of these directives; nil if it was not asked. noConfig is whether it does not accept the command CONFIG.
 	wanted, directives map[string]string
 	noConfig           bool
-	// pending are the names of the directives to set now.
-	pending []string
+	// pending are the names of the directives to set. tellsHostnames is whether the node tells clients hostnames because of spec.access.
+	pending        []string
+	tellsHostnames bool
 	// users are those that the node has; nil if it was not asked. pendingUsers are the names of those to set or delete now.
 	users        map[string]redisnode.User
 	pendingUsers []string
 	// staleCertificate is whether the node serves another certificate than that of the Secret, and staleFor for how long it has. loadedFor
-	// is how long ago the node was made to load that certificate; 0 if it was not, or longer ago than loadEvery.
+	// is how long ago the node was made to load that certificate; 0 if it was not, or longer ago than loadEvery. loadRefusal is why the
+	// node refused it; "" if it did not.
 	staleCertificate bool
 	staleFor         time.Duration
 	loadedFor        time.Duration
+	loadRefusal      string
 	// unreadyFor is for how long the Pod has run without being ready.
 	unreadyFor time.Duration
 	// promotedFor is how long ago the member was asked to take over from its master. It is 0 if it was
 	// not asked, or longer ago than failoverPatience.
 	promotedFor time.Duration
-	// unlinkedFor is for how long a replica that answers has not been linked to its master, by its own
-	// account or by earlier syncs. It is negative if neither is known.
+	// unlinkedFor is for how long a replica that answers has not been linked to its master, as it reports or as earlier syncs saw. It is
+	// negative if neither is known.
 	unlinkedFor time.Duration
 }
 
@@ -164,21 +165,18 @@ type node struct {
 	member *member // nil if the node belongs to no Pod of this cluster
 	// unknownFor is for how long the node has belonged to no Pod.
 	unknownFor time.Duration
-	// unreachableFor is for how long no member has been connected to the node, by what the operator saw.
+	// unreachableFor is for how long no member has been connected to the node, as far as the operator saw.
 	unreachableFor time.Duration
 	// lossSeen is whether a member was connected to the node until shortly before that. If not, the node
 	// may have been lost much earlier, for example before the operator started.
 	lossSeen bool
 }
 
-// problem is a reason and a message for a condition.
+// problem is a reason and a message for a condition. Records contain it unchanged.
 type problem struct {
-	reason, message string
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
 }
-
-// viewTimeout is how long a node may take to answer. The operator does not wait longer for a silent
-// node: the other nodes may need it.
-const viewTimeout = 2 * time.Second
 
 // TrimPod is the transform of the cache of Pods: it keeps what observe and the policies read of a Pod. The rest takes most of the memory. A
 // write never starts from such a Pod. The tests of this package use it, too: they fail if it drops what the controller needs.
@@ -245,6 +243,7 @@ func (c *Controller) observeCluster(ctx context.Context, rdc *v1.RedisCluster) (
 	o.merge()
 	o.markCertificates()
 	c.reachNodes(ctx, o)
+	c.sessions.get(rdc).recordServices(o)
 	c.sessions.get(rdc).recall(o)
 	o.markUsers()
 	return o, nil
@@ -256,14 +255,13 @@ func (c *Controller) observeObjects(rdc *v1.RedisCluster) (*observed, error) {
 	if last := meta.FindStatusCondition(rdc.Status.Conditions, v1.ConditionClusterFormed); last != nil {
 		o.formed = last.Status == metav1.ConditionTrue || last.Reason != reasonForming
 	}
-	ours := klabels.SelectorFromSet(klabels.Set{v1.LabelRedisCluster: rdc.Name})
-	pods, err := c.pods.Pods(rdc.Namespace).List(ours)
+	pods, err := objectsOf[*corev1.Pod](c.pods, rdc)
 	if err != nil {
-		return nil, fmt.Errorf("list Pods of RedisCluster %s: %w", rdc.Name, err)
+		return nil, err
 	}
-	claims, err := c.claims.PersistentVolumeClaims(rdc.Namespace).List(ours)
+	claims, err := objectsOf[*corev1.PersistentVolumeClaim](c.claims, rdc)
 	if err != nil {
-		return nil, fmt.Errorf("list PersistentVolumeClaims of RedisCluster %s: %w", rdc.Name, err)
+		return nil, err
 	}
 	o.rules, o.certificate = c.sessions.get(rdc).rules.clone(), c.sessions.get(rdc).certificate
 	c.readConfigs(o, pods)
@@ -314,7 +312,7 @@ func (o *observed) findMembers(pods []*corev1.Pod, claims []*corev1.PersistentVo
 	o.markOutdated()
 }
 
-// readConfigs sets the spec.config of each other revision of a Pod, by the ConfigMaps.
+// readConfigs reads from the ConfigMaps the spec.config of each revision of a Pod, except the current one.
 func (c *Controller) readConfigs(o *observed, pods []*corev1.Pod) {
 	current := revision(o.rdc)
 	o.configs = map[string]map[string]v1.ConfigValue{}
@@ -357,65 +355,6 @@ func ordinalOf(prefix, name string) (int, bool) {
 	return ordinal, ok && err == nil && strconv.Itoa(ordinal) == digits
 }
 
-// askNodes asks all nodes at once for their view.
-func (c *Controller) askNodes(ctx context.Context, o *observed) {
-	ctx, cancel := context.WithTimeout(ctx, viewTimeout)
-	defer cancel()
-	current, asked := c.sessions.get(o.rdc), map[types.UID]bool{}
-	var requests sync.WaitGroup
-	for _, m := range o.members {
-		if err := whyNotAsked(m.pod); err != nil {
-			m.fail(err)
-			continue
-		}
-		asked[m.pod.UID] = true
-		node, last := c.sessions.node(o.rdc, m.pod), current.asked[m.pod.UID]
-		requests.Go(func() {
-			view, err := node.View(ctx)
-			switch {
-			case err != nil:
-				m.fail(err)
-			case view.Loading:
-				m.fail(errors.New("it is loading its data"))
-			default:
-				m.view = view
-				m.askDirectives(ctx, node, last)
-				if o.accountHash != "" && m.view != nil {
-					m.askUsers(ctx, node)
-				}
-			}
-		})
-	}
-	requests.Wait()
-	current.closeOthers(asked)
-	current.recordAccepted(o)
-	current.refused = current.refused && current.secrets == nil // With users, it is about this sync: readSecret resets nothing.
-	for _, m := range o.members {
-		m.unreadyFor = unreadyFor(m.pod, o.now)
-		// The probe of a Pod that stays unready may have another password than the open connection.
-		current.refused = current.refused || m.refused || (m.unreadyFor > silentTooLong && !isRedisReady(m.pod))
-	}
-}
-
-// fail sets why the member does not answer.
-func (m *member) fail(err error) {
-	m.view, m.whySilent, m.refused = nil, withoutPort(err), errors.Is(err, redisnode.ErrPassword)
-	m.untrusted = errors.Is(err, redisnode.ErrCertificate)
-}
-
-// whyNotAsked returns why the operator does not ask the node in a Pod; nil if it does.
-func whyNotAsked(pod *corev1.Pod) error {
-	switch {
-	case pod == nil:
-		return errors.New("there is no Pod")
-	case pod.DeletionTimestamp != nil:
-		return errors.New("the Pod is being deleted")
-	case pod.Status.PodIP == "" || !redisRuns(pod):
-		return errors.New(waitingFor(pod))
-	}
-	return nil
-}
-
 // unreadyFor returns for how long a Pod has run without being ready.
 func unreadyFor(pod *corev1.Pod, now time.Time) time.Duration {
 	if pod == nil || !redisRuns(pod) {
@@ -427,19 +366,6 @@ func unreadyFor(pod *corev1.Pod, now time.Time) time.Duration {
 		}
 	}
 	return 0
-}
-
-// portOf returns the port of a Pod. It differs from the spec's until the Pod is replaced.
-func portOf(rdc *v1.RedisCluster, pod *corev1.Pod) int {
-	for _, c := range pod.Spec.Containers {
-		for _, p := range c.Ports {
-			if c.Name == containerName && p.Name == portRedis {
-				return int(p.ContainerPort)
-			}
-		}
-	}
-	port, _ := ports(rdc)
-	return port
 }
 
 // waitingFor returns what a Pod that does not run waits for.
@@ -475,9 +401,9 @@ func lastOutput(message string) string {
 // tryInterval is the time after which a dry run is repeated.
 const tryInterval = 10 * time.Second
 
-// tryReplacement returns why the API server rejects the new Pod of an outdated member; "" if it does not. It asks by a dry run of the
-// creation, at most once in tryInterval: an emptied or deleted Pod cannot be taken back. The API server checks last whether the name is
-// free.
+// tryReplacement returns why the API server rejects the new Pod of an outdated member; "" if it does not. It makes a dry run, since an
+// emptied or deleted Pod cannot be restored. It repeats a result only after tryInterval, and a failed dry run at once. AlreadyExists means
+// success: the API server checks the name last.
 func (c *Controller) tryReplacement(ctx context.Context, o *observed) string {
 	outdated := o.membersWhere(func(m *member) bool {
 		return (m.outdated || (m.differs && !m.answers())) && m.ordinal < int(*o.rdc.Spec.Size)
@@ -505,35 +431,4 @@ func (c *Controller) tryReplacement(ctx context.Context, o *observed) string {
 // isDryRunUnsupported returns whether a webhook has side effects, so that the API server does not call it in a dry run.
 func isDryRunUnsupported(err error) bool {
 	return apierrors.IsBadRequest(err) && strings.Contains(err.Error(), "does not support dry run")
-}
-
-// identify sets the ID of every member's node: by its own view, or by the status as long as the Pod
-// can be the same node. Without a volume, a node ends with its Pod.
-func (o *observed) identify() {
-	for _, m := range o.members {
-		if m.answers() {
-			m.id = m.view.ID
-			continue
-		}
-		for _, last := range o.rdc.Status.Nodes {
-			if last.Pod == m.name && (m.claim != nil || (m.pod != nil && m.pod.Status.PodIP != "" && m.pod.Status.PodIP == last.IP)) {
-				m.id = last.ID
-			}
-		}
-	}
-	// The other nodes may know the address of a member whose ID is not in the status.
-	for _, m := range o.members {
-		if m.answers() || m.id != "" {
-			continue
-		}
-		for _, other := range o.answering() {
-			for _, e := range other.view.Table {
-				// A new Pod is not the node that its Service had before: see LabelExternal.
-				external := isExternal(m.pod) && serves(m.service, addressOf(&e))
-				if !e.Handshake && (external || (e.IP != "" && e.IP == m.ip())) {
-					m.id = e.ID
-				}
-			}
-		}
-	}
 }

@@ -6,7 +6,6 @@ package rediscluster
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -15,8 +14,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	klabels "k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
 
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
@@ -24,8 +21,8 @@ import (
 	"github.com/glassback/glassback/pkg/redisnode"
 )
 
-// reachTimeout is how long the operator waits for the ports on which it only connects, all together. The answers on the others may take
-// viewTimeout. So nodes that are not reached delay a sync by the sum of both at most, and ports that drop all packets by reachTimeout.
+// reachTimeout limits the total time for the ports of a node to which the operator only connects. The answers on the other ports may take
+// viewTimeout. So unreached nodes delay a sync by at most the sum of both, and ports that drop all packets by at most reachTimeout.
 const reachTimeout = time.Second
 
 // reachEvery is how often the operator tries to reach a node at an address that the node does not announce yet.
@@ -40,27 +37,26 @@ type reached struct {
 
 // externalServices returns the Services for clients outside of the cluster that a RedisCluster controls, by their names.
 func (c *Controller) externalServices(rdc *v1.RedisCluster) ([]*corev1.Service, error) {
-	has, err := klabels.NewRequirement(LabelExternal, selection.Exists, nil)
+	ours, err := objectsOf[*corev1.Service](c.serviceCache, rdc)
 	if err != nil {
 		return nil, err
 	}
-	all, err := c.serviceLister.Services(rdc.Namespace).List(klabels.SelectorFromSet(klabels.Set{v1.LabelRedisCluster: rdc.Name}).Add(*has))
-	if err != nil {
-		return nil, fmt.Errorf("list Services of RedisCluster %s: %w", rdc.Name, err)
-	}
-	ours := slices.DeleteFunc(slices.Clone(all), func(s *corev1.Service) bool { return !metav1.IsControlledBy(s, rdc) })
+	ours = slices.DeleteFunc(ours, func(s *corev1.Service) bool {
+		_, external := s.Labels[LabelExternal]
+		return !external || !metav1.IsControlledBy(s, rdc)
+	})
 	slices.SortFunc(ours, func(a, b *corev1.Service) int { return strings.Compare(a.Name, b.Name) })
 	return ours, nil
 }
 
 // accessChanges returns the changes of the Services of spec.access. Those for clients outside of the cluster are deleted by commands, once
-// no node announces their addresses. Until then, one of another type stays as it is.
+// no node announces their addresses. Until then, a Service of another type stays unchanged.
 func (c *Controller) accessChanges(o *observed) []child.Change {
 	rdc, name := o.rdc, clientServiceName(o.rdc)
 	changes := []child.Change{
 		c.services.Reconcile(rdc, name, c.services.Observe(rdc, name), false, child.Exactly(clientService(rdc))),
 	}
-	external := rdc.Spec.External()
+	external, unused := rdc.Spec.External(), c.sessions.get(rdc).unusedServices
 	if external == nil {
 		return changes
 	}
@@ -69,23 +65,23 @@ func (c *Controller) accessChanges(o *observed) []child.Change {
 		if m.ordinal >= int(*rdc.Spec.Size) || (observed.Object != nil && observed.Object.Spec.Type != corev1.ServiceType(external.Type)) {
 			continue
 		}
-		changes = append(changes,
-			c.services.Reconcile(rdc, m.name, observed, false, child.Exactly(externalService(rdc, m.ordinal, o.tlsPort(), observed.Object))))
+		ports := o.servicePorts(m, observed.Object, !unused[m.name])
+		changes = append(changes, c.services.Reconcile(rdc, m.name, observed, false, child.Exactly(externalService(rdc, m.ordinal, ports))))
 	}
 	return changes
 }
 
-// reachNodes tries to reach nodes at the addresses that they are to announce, and at those that they announce if the nodes are about to use
-// the port without TLS there. The node that answers must be the same: another one may have the address.
+// reachNodes tries to reach nodes at the addresses that they will announce. If the nodes are about to use the port without TLS, it also
+// tries the addresses that they announce already. The same node must answer: another node may have the address.
 func (c *Controller) reachNodes(ctx context.Context, o *observed) {
 	current, now := c.sessions.get(o.rdc), map[types.UID]reached{}
 	transport, _ := o.transport()
 	opens := transport == transportBoth && o.wantedTransport() == transportPlain
 	var mu sync.Mutex
-	var attempts sync.WaitGroup
+	var attempts goroutines
 	for _, m := range o.answering() {
 		to := o.externalOf(m)
-		if to == (address{}) || !isExternal(m.pod) || m.isGivenUp(to) || (m.isAnnouncing(to) && !opens) {
+		if to == (address{}) || !isExternal(m.pod) || m.isGivenUp(to) || (m.offers(to) && (to.isName() || !opens)) {
 			continue
 		}
 		last := current.reachedNodes[m.pod.UID]
@@ -95,7 +91,7 @@ func (c *Controller) reachNodes(ctx context.Context, o *observed) {
 			mu.Unlock()
 			continue
 		}
-		attempts.Go(func() {
+		attempts.run(func() {
 			attempt := reached{address: to, at: o.now}
 			if err := c.reach(ctx, o.rdc, m, to); err != nil {
 				attempt.why = withoutPort(err)
@@ -105,7 +101,7 @@ func (c *Controller) reachNodes(ctx context.Context, o *observed) {
 			now[m.pod.UID] = attempt
 		})
 	}
-	attempts.Wait()
+	attempts.wait()
 	current.reachedNodes = now
 	for _, m := range o.answering() {
 		attempt, tried := now[m.pod.UID]
@@ -120,13 +116,17 @@ func (c *Controller) reachNodes(ctx context.Context, o *observed) {
 }
 
 // reach returns an error unless the node of a member answers at an address on the ports that the other nodes use, with TLS if it has a
-// certificate. The other ports must accept a connection: the one of the bus, and the one without TLS while the nodes do not use it. No
-// password is sent there.
+// certificate. The other ports must accept a connection: the one of the bus, and the one without TLS while the nodes do not use it. The
+// operator sends no password to them. A node with a certificate is asked at a hostname only with TLS, and its certificate must have that
+// name.
 func (c *Controller) reach(ctx context.Context, rdc *v1.RedisCluster, m *member, a address) error {
 	_, login := c.sessions.connection(rdc, m.pod)
 	plain := login
 	plain.TLS = redisnode.TLS{}
 	asked, open := map[int]redisnode.Login{a.Port: plain}, []int{a.Bus}
+	if a.isName() {
+		login.TLS.Name, login.TLS.Pin, open = a.IP, "", nil
+	}
 	if hasTLS(m.pod) {
 		asked[a.TLS] = login
 		transport := m.pod.Annotations[AnnotationTLS]
@@ -134,7 +134,7 @@ func (c *Controller) reach(ctx context.Context, rdc *v1.RedisCluster, m *member,
 		if m.knowsTransport() {
 			among, alone = among || m.view.TLS.Cluster, !m.view.TLS.Plain
 		}
-		if among {
+		if among || a.isName() {
 			delete(asked, a.Port)
 			if !alone {
 				open = append(open, a.Port)
@@ -165,6 +165,15 @@ func (c *Controller) reach(ctx context.Context, rdc *v1.RedisCluster, m *member,
 		}
 	}
 	return nil
+}
+
+// recordServices remembers the Services whose addresses no node announces, for the next sync: a sync writes Services before it asks the
+// nodes.
+func (s *session) recordServices(o *observed) {
+	s.unusedServices = map[string]bool{}
+	for _, service := range o.services {
+		s.unusedServices[service.Name] = len(o.answering()) > 0 && !o.isAnnounced(service)
+	}
 }
 
 // recallAddresses copies into o for how long nodes have not been reached.

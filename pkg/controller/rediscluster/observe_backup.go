@@ -20,10 +20,11 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 
+	"github.com/glassback/glassback/pkg/apis/glassback"
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 )
 
-// job is a Job that makes a backup, or restores one. It is recorded as it is.
+// job is a Job that makes a backup, or restores one. Records contain it unchanged.
 type job struct {
 	Name string    `json:"name"`
 	UID  types.UID `json:"uid"`
@@ -38,7 +39,7 @@ type job struct {
 	EndedAt time.Time                `json:"endedAt,omitzero"`
 	// NotStarting is why the container of a Job does not run, for longer than maxStart; "" if it runs.
 	NotStarting string `json:"notStarting,omitempty"`
-	// Outdated is whether the container does not run, and the spec wants another one: the cause may be corrected.
+	// Outdated is whether the container does not run, and the spec has changed since: the change may have corrected the cause.
 	Outdated bool `json:"outdated,omitempty"`
 	// Deleting is whether the Job is being deleted.
 	Deleting bool `json:"deleting,omitempty"`
@@ -63,14 +64,14 @@ const maxStart = time.Minute
 // maxJobMessage is the maximum length of the message of a failed Job, in bytes.
 const maxJobMessage = 1000
 
-// observeJobs reads the Jobs that the RedisCluster controls from the cache, sorted by name. For those that have ended and are not
-// in the status, it asks the API server for the Pods, which have the results; and also for one whose Pod does not start. An error of these
-// requests is in jobFailure: nothing else depends on backups.
+// observeJobs reads the Jobs that the RedisCluster controls from the cache, sorted by name. It asks the API server for the Pods of a Job
+// that has ended and is not in the status: the Pods have the result. It also asks for the Pods of a Job that does not start. An error of
+// these requests is in jobFailure, and the sync continues: nothing else depends on backups.
 func (c *Controller) observeJobs(ctx context.Context, o *observed) error {
 	rdc := o.rdc
-	existing, err := c.jobs.Jobs(rdc.Namespace).List(klabels.SelectorFromSet(klabels.Set{v1.LabelRedisCluster: rdc.Name}))
+	existing, err := objectsOf[*batchv1.Job](c.jobs, rdc)
 	if err != nil {
-		return fmt.Errorf("list Jobs of RedisCluster %s: %w", rdc.Name, err)
+		return err
 	}
 	current := c.sessions.get(rdc)
 	o.backupImage, o.jobRejection, o.jobRejectedAt = c.backupImage, current.jobRejection, current.jobRejectedAt
@@ -114,14 +115,16 @@ func (c *Controller) observeJobs(ctx context.Context, o *observed) error {
 	return nil
 }
 
-// isOutdated returns whether the Pod of a Job takes something else from the spec than a new one would. Addresses and logins do not count:
-// they change by themselves. Of a Job of an earlier version, this is not known.
+// isOutdated returns whether a new Job would have another Pod spec, or another login. Addresses do not count: they change without a change
+// of the spec. It returns false if this is unknown: for a Job of an earlier version of the operator, or while the nodes have several
+// logins.
 func (o *observed) isOutdated(j *batchv1.Job, id string) bool {
 	was := j.Annotations[annotationTemplate]
 	if ofRestore := (&job{ID: id}).restores(); ofRestore && o.rdc.Spec.RestoreFrom == nil || !ofRestore && o.rdc.Spec.Backup == nil {
-		return false // It is deleted.
+		return false // The Job is deleted anyway.
 	}
-	return was != "" && o.backupImage != "" && was != o.newJob(id, access{}).Annotations[annotationTemplate]
+	a, same := o.access()
+	return was != "" && o.backupImage != "" && same && was != o.newJob(id, a).Annotations[annotationTemplate]
 }
 
 // endOf returns the condition that says how a Job ended; nil while it runs.
@@ -135,7 +138,7 @@ func endOf(j *batchv1.Job) *batchv1.JobCondition {
 	return nil
 }
 
-// restores returns whether the Job is of a restore.
+// restores returns whether the Job belongs to a restore.
 func (j *job) restores() bool { return j.ID == "" || j.ID == v1.LatestBackup }
 
 // needsResult returns whether the status does not have the result of a Job.
@@ -186,8 +189,8 @@ func (c *Controller) podsOf(ctx context.Context, rdc *v1.RedisCluster, j *batchv
 	return pods, nil
 }
 
-// whyNotStarting returns why the container of a Job does not run; "" if it runs in any Pod, or has ended there. Injected containers may
-// wait meanwhile.
+// whyNotStarting returns why the container of a Job does not run; "" if it runs in any Pod, or has ended there, even if injected
+// containers wait.
 func (c *Controller) whyNotStarting(ctx context.Context, rdc *v1.RedisCluster, j *batchv1.Job) (string, error) {
 	pods, err := c.podsOf(ctx, rdc, j)
 	switch {
@@ -221,6 +224,9 @@ func (r *jobResult) read(p *corev1.Pod, ended batchv1.JobConditionType) {
 			// A message that is not JSON has no numbers: the exit code counts.
 			_ = json.Unmarshal([]byte(message[strings.LastIndexByte(message, '\n')+1:]), r)
 			r.Message, r.Warning = "", shortened(r.Warning)
+		case state.ExitCode == exitUsage && strings.HasPrefix(message, glassback.Name+": "):
+			r.Message = shortened(fmt.Sprintf("The image %s does not know the command line of the operator: set --backup-image to the image of "+
+				"the operator's version. Its answer is: %s", p.Spec.Containers[0].Image, message))
 		case message != "":
 			r.Message = shortened(message)
 		case state.Reason != "":

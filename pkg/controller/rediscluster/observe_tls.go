@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	klabels "k8s.io/apimachinery/pkg/labels"
 
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 	"github.com/glassback/glassback/pkg/redisnode"
@@ -29,16 +28,16 @@ type tlsSecret struct {
 // modeLeaving is the mode of spec.tls while a user has removed it and nodes still use TLS among themselves. No stored object has it.
 const modeLeaving v1.TLSMode = "Leaving"
 
-// withCertificate reads the certificate of a RedisCluster. It returns the RedisCluster with the spec.tls by which to act:
+// withCertificate reads the certificate of a RedisCluster. It returns the RedisCluster with the spec.tls that the sync uses:
 //
-//   - none, if the nodes could not use the certificate, and no Pod has one yet: no Pod is replaced by one that would not start. A new
-//     cluster waits for its certificate instead.
-//   - that of a Pod, with modeLeaving, if the spec has none and Pods still have a transport with TLS: a Pod that is created meanwhile must
-//     reach the others. Without a valid Secret, it could not, and no node must load that Secret.
+//   - none, if the nodes cannot use the certificate, and no Pod has one yet: new Pods would not start. A new cluster waits for its
+//     certificate instead.
+//   - that of a Pod, with modeLeaving, if the spec has none and Pods still have a transport with TLS: new Pods must reach the others.
+//     Without a valid Secret, it returns none: new Pods could not reach the others anyway, and no node must load that Secret.
 func (c *Controller) withCertificate(ctx context.Context, rdc *v1.RedisCluster) (*v1.RedisCluster, error) {
-	pods, err := c.pods.Pods(rdc.Namespace).List(klabels.SelectorFromSet(klabels.Set{v1.LabelRedisCluster: rdc.Name}))
+	pods, err := objectsOf[*corev1.Pod](c.pods, rdc)
 	if err != nil {
-		return nil, fmt.Errorf("list Pods of RedisCluster %s: %w", rdc.Name, err)
+		return nil, err
 	}
 	pods = slices.DeleteFunc(pods, func(p *corev1.Pod) bool { return !metav1.IsControlledBy(p, rdc) })
 	first := func(is func(*corev1.Pod) bool) *corev1.Pod {
@@ -96,7 +95,7 @@ func (s *sessions) readCertificate(ctx context.Context, rdc *v1.RedisCluster, na
 	return certificateOf(rdc, name, current.tls.secret, s.clock.Now())
 }
 
-// certificateOf returns the certificate in a Secret, which is nil if it does not exist.
+// certificateOf returns the certificate in a Secret. secret is nil if the Secret does not exist.
 func certificateOf(rdc *v1.RedisCluster, name string, secret *corev1.Secret, now time.Time) *certificate {
 	if secret == nil {
 		return &certificate{problem: &problem{reasonNoCertificate, fmt.Sprintf("Secret %s does not exist: create it, or a Certificate of "+
@@ -105,11 +104,11 @@ func certificateOf(rdc *v1.RedisCluster, name string, secret *corev1.Secret, now
 	return parseCertificate(rdc, secret, now)
 }
 
-// CheckCertificate returns why the nodes of a RedisCluster cannot use the certificate in a Secret, which is nil if it does not exist;
-// "" if they can.
+// CheckCertificate returns why the nodes of a RedisCluster cannot use the certificate in a Secret; "" if they can. secret is nil if the
+// Secret does not exist.
 func CheckCertificate(rdc *v1.RedisCluster, secret *corev1.Secret, now time.Time) string {
 	if c := certificateOf(rdc, rdc.Spec.TLS.SecretRef.Name, secret, now); c.problem != nil {
-		return c.problem.message
+		return c.problem.Message
 	}
 	return ""
 }
@@ -126,7 +125,8 @@ func ConnectionTo(rdc *v1.RedisCluster, pod *corev1.Pod, secret *corev1.Secret) 
 
 func connectionTo(rdc *v1.RedisCluster, pod *corev1.Pod, authorities string) (int, redisnode.TLS) {
 	if !hasTLS(pod) {
-		return portOf(rdc, pod), redisnode.TLS{}
+		port, _ := ports(rdc) // The port of the Pod differs from the spec's until the Pod is replaced.
+		return cmp.Or(portFor(pod, false), port), redisnode.TLS{}
 	}
 	trust := redisnode.TLS{Name: serverName(rdc), Authorities: authorities}
 	if rdc.Status.TLS != nil {

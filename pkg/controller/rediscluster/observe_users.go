@@ -185,23 +185,9 @@ func (s *session) loginTo(pod *corev1.Pod) redisnode.Login {
 	if s.secrets == nil {
 		return redisnode.Login{Password: s.password}
 	}
-	ref := passwordRefOf(pod)
+	user, ref := LoginTo(pod)
 	if ref == nil {
 		return redisnode.Login{}
 	}
-	login := redisnode.Login{Password: s.secrets[*ref].text}
-	if hasAccount(pod) {
-		login.User = v1.UserOperator
-	}
-	return login
-}
-
-// askUsers sets the users that a node has.
-func (m *member) askUsers(ctx context.Context, node Node) {
-	users, err := node.Users(ctx)
-	if err != nil {
-		m.fail(err)
-		return
-	}
-	m.users = users
+	return redisnode.Login{User: user, Password: s.secrets[*ref].text}
 }

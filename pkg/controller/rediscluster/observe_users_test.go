@@ -29,7 +29,7 @@ import (
 // TestAForeignSecret has another owner's Secret have the name of the operator's. No Pod mounts it, and its password is never used, not even
 // after it is gone.
 func TestAForeignSecret(t *testing.T) {
-	s := playing(t, see(six(), clearStatus, noPod(0, 1, 2, 3, 4, 5)))
+	s := newStage(t, with(six(), clearStatus, noPod(0, 1, 2, 3, 4, 5)))
 	theirs := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: "demo-glassback", Namespace: "default",
@@ -107,9 +107,9 @@ func TestASecretThatChangesStopsARoll(t *testing.T) {
 		"no password, no owner": {account(""), false, reasonConflict},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			o := read(see(six(), people(aUser("default", openRules, ""))))
+			o := read(with(six(), people(aUser("default", openRules, ""))))
 			have(map[string][]string{"glassback": {accountPassword}, "default": nil}, 0)(o)
-			s := playing(t, o)
+			s := newStage(t, o)
 			s.users, s.password = o.members[0].users, accountPassword
 			s.add(account(accountPassword))
 			s.settle()
@@ -154,7 +154,7 @@ func TestASecretThatChangesStopsARoll(t *testing.T) {
 // TestARejectedSecret has the API server reject the Secret of the operator's user. The operator reports that, tries again after some time,
 // and creates the Pods after the Secret. An error that is no answer leads to an error of the sync, which is tried again at once.
 func TestARejectedSecret(t *testing.T) {
-	s := playing(t, see(six(), clearStatus, noPod(0, 1, 2, 3, 4, 5)))
+	s := newStage(t, with(six(), clearStatus, noPod(0, 1, 2, 3, 4, 5)))
 	secrets := schema.GroupResource{Resource: "secrets"}
 	var answer func(password string) error
 	s.kube.PrependReactor("create", "secrets", func(action clienttesting.Action) (bool, runtime.Object, error) {

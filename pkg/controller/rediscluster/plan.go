@@ -24,9 +24,9 @@ func DialReadOnly(ip string, port int, login redisnode.Login) Node {
 	return redisnode.DialReadOnly(ip, port, login)
 }
 
-// Plan returns what Sync would do for one RedisCluster, and does nothing. It returns nil for an object that Sync leaves alone. It is not
-// for a Controller that runs. With offline, it asks no redis-server. Where Sync would write a child and observe again, Plan goes on: it
-// shows what the present nodes need, too. It does not ask whether the API server accepts the next Pod.
+// Plan returns what Sync would do for one RedisCluster, and does nothing. It returns nil for an object that Sync leaves alone. Do not call
+// it on a Controller that runs. With offline, it asks no redis-server. Where Sync would write a child and observe again, Plan continues,
+// and also shows what the present nodes need. It makes no dry run of the next Pod.
 func (c *Controller) Plan(ctx context.Context, key cache.ObjectName, offline bool) (*preview.Plan, error) {
 	rdc, err := c.fetch(key)
 	if rdc == nil || err != nil {
@@ -70,7 +70,7 @@ func (c *Controller) Plan(ctx context.Context, key cache.ObjectName, offline boo
 	if p.keepStatus {
 		plan.Step = "Waiting for redis-servers that do not answer"
 		if len(o.problems) > 0 {
-			plan.Step = o.problems[0].message
+			plan.Step = o.problems[0].Message
 		}
 		return plan, nil
 	}
@@ -80,7 +80,8 @@ func (c *Controller) Plan(ctx context.Context, key cache.ObjectName, offline boo
 	return plan, o.previewCommands(plan, slices.Concat(p.upkeep, p.commands))
 }
 
-// unasked returns which redis-servers do not answer although their Pods are ready; "" if all answer. This process may have no way to them.
+// unasked returns which redis-servers do not answer although their Pods are ready; "" if all answer. This process may be unable to reach
+// the Pod network.
 func (o *observed) unasked() string {
 	var silent []string
 	for _, m := range o.members {
@@ -106,7 +107,7 @@ func (o *observed) previewPods(plan *preview.Plan) error {
 	return o.previewCommands(plan, missingPods(o))
 }
 
-// patchedPod returns the Pod of a command as the command leaves it.
+// patchedPod returns the Pod of a command as it is after the command.
 func (c command) patchedPod() *corev1.Pod {
 	pod := c.on.pod.DeepCopy()
 	switch c.verb {
@@ -170,7 +171,7 @@ func (o *observed) previewCommands(plan *preview.Plan, commands []command) error
 			write.Fields, err = preview.Diff(nil, desired)
 		case deleteJob:
 			write.Verb, write.Kind, write.Name = "delete", "Job", c.names[0]
-		case createAccount: // Its password is made when it is created.
+		case createAccount: // Its password is generated when it is created.
 			write.Verb, write.Kind, write.Name = "create", "Secret", accountRef(o.rdc).Name
 		default:
 			plan.Calls = append(plan.Calls, preview.Call{To: "Redis", Command: c.String()})

@@ -78,7 +78,7 @@ func TestPlan(t *testing.T) {
 			change: func(s *stage) {
 				s.edit(external(v1.ExternalNodePort))
 				s.addServices()
-				o := see(six(), announcing(allSix...))
+				o := with(six(), announcing(allSix...))
 				for i := range allSix {
 					s.views[ipOf(i)] = o.members[i].view
 				}
@@ -138,7 +138,7 @@ func TestPlan(t *testing.T) {
 		}},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			s := playing(t, six()).settle()
+			s := newStage(t, six()).settle()
 			test.change(s)
 			s.connect()
 			s.kube.ClearActions()

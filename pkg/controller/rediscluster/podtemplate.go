@@ -4,11 +4,11 @@
 package rediscluster
 
 import (
-	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	klabels "k8s.io/apimachinery/pkg/labels"
 
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 )
@@ -22,8 +22,8 @@ func addTemplate(p *corev1.Pod, rdc *v1.RedisCluster) {
 	if template == nil {
 		return
 	}
-	p.Labels = mergedMap(template.Labels, p.Labels)
-	p.Annotations = mergedMap(template.Annotations, p.Annotations)
+	p.Labels = klabels.Merge(template.Labels, p.Labels) // The operator's values take precedence.
+	p.Annotations = klabels.Merge(template.Annotations, p.Annotations)
 	spec := &p.Spec
 	spec.NodeSelector = template.NodeSelector
 	spec.Tolerations = template.Tolerations
@@ -51,18 +51,7 @@ func addTemplate(p *corev1.Pod, rdc *v1.RedisCluster) {
 	spec.Volumes = append(spec.Volumes, template.Volumes...)
 }
 
-// mergedMap returns the entries of both maps. Where both have a key, the operator's value counts.
-func mergedMap(template, operators map[string]string) map[string]string {
-	merged := maps.Clone(operators)
-	for key, value := range template {
-		if _, taken := merged[key]; !taken {
-			merged[key] = value
-		}
-	}
-	return merged
-}
-
-// allowLowPorts lets a user other than root listen on a port below 1024, which some container runtimes do not.
+// allowLowPorts lets a user other than root listen on a port below 1024. Some container runtimes do not allow this by default.
 func allowLowPorts(security *corev1.PodSecurityContext) {
 	const name = "net.ipv4.ip_unprivileged_port_start"
 	if !slices.ContainsFunc(security.Sysctls, func(s corev1.Sysctl) bool { return s.Name == name }) {

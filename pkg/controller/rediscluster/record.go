@@ -24,15 +24,15 @@ type recordedObserved struct {
 	Object             *v1.RedisCluster     `json:"object"`
 	Members            []recordedMember     `json:"members"`
 	Formed             bool                 `json:"formed"`
-	Problems           []recordedProblem    `json:"problems,omitempty"`
+	Problems           []problem            `json:"problems,omitempty"`
 	UnassignedFor      metav1.Duration      `json:"unassignedFor,omitzero"`
 	FunctionsDifferFor metav1.Duration      `json:"functionsDifferFor,omitzero"`
 	NoFailoverFor      metav1.Duration      `json:"noFailoverFor,omitzero"`
-	Failure            *recordedProblem     `json:"failure,omitempty"`
+	Failure            *problem             `json:"failure,omitempty"`
 	FailingFor         metav1.Duration      `json:"failingFor,omitzero"`
 	Rejection          string               `json:"rejection,omitempty"`
 	AccountMissing     bool                 `json:"accountMissing,omitempty"`
-	AccountProblem     *recordedProblem     `json:"accountProblem,omitempty"`
+	AccountProblem     *problem             `json:"accountProblem,omitempty"`
 	MissingUser        string               `json:"missingUser,omitempty"`
 	Certificate        *recordedCertificate `json:"certificate,omitempty"`
 	EvictionRefused    string               `json:"evictionRefused,omitempty"`
@@ -50,16 +50,11 @@ type recordedObserved struct {
 	Nodes map[string]recordedNode `json:"nodes,omitempty"`
 }
 
-type recordedProblem struct {
-	Reason  string `json:"reason"`
-	Message string `json:"message"`
-}
-
-// recordedCertificate is the certificate in the Secret of spec.tls, without itself.
+// recordedCertificate has the properties of the certificate in the Secret of spec.tls, but not the certificate itself.
 type recordedCertificate struct {
-	Fingerprint string           `json:"fingerprint,omitempty"`
-	NotAfter    time.Time        `json:"notAfter,omitzero"`
-	Problem     *recordedProblem `json:"problem,omitempty"`
+	Fingerprint string    `json:"fingerprint,omitempty"`
+	NotAfter    time.Time `json:"notAfter,omitzero"`
+	Problem     *problem  `json:"problem,omitempty"`
 }
 
 // recordedMember is a member in a record.
@@ -78,10 +73,12 @@ type recordedMember struct {
 	Outdated         bool                          `json:"outdated,omitempty"`
 	Differs          bool                          `json:"differs,omitempty"`
 	Pending          []string                      `json:"pending,omitempty"`
+	TellsHostnames   bool                          `json:"tellsHostnames,omitempty"`
 	PendingUsers     []string                      `json:"pendingUsers,omitempty"`
 	StaleCertificate bool                          `json:"staleCertificate,omitempty"`
 	StaleFor         metav1.Duration               `json:"staleFor,omitzero"`
 	LoadedFor        metav1.Duration               `json:"loadedFor,omitzero"`
+	LoadRefusal      string                        `json:"loadRefusal,omitempty"`
 	UnreadyFor       metav1.Duration               `json:"unreadyFor,omitzero"`
 	PromotedFor      metav1.Duration               `json:"promotedFor,omitzero"`
 	UnlinkedFor      metav1.Duration               `json:"unlinkedFor,omitzero"`
@@ -98,18 +95,18 @@ type recordedNode struct {
 	LossSeen       bool            `json:"lossSeen,omitempty"`
 }
 
-// recordedPlan is a plan in a record. Commands are as the log has them.
+// recordedPlan is a plan in a record. Commands have the same text as in the log.
 type recordedPlan struct {
-	Policy          string            `json:"policy"`
-	KeepStatus      bool              `json:"keepStatus,omitempty"`
-	Step            string            `json:"step,omitempty"`
-	EvictionRefused string            `json:"evictionRefused,omitempty"`
-	Upkeep          []string          `json:"upkeep,omitempty"`
-	Commands        []string          `json:"commands,omitempty"`
-	Wait            metav1.Duration   `json:"wait"`
-	ByJob           bool              `json:"byJob,omitempty"`
-	Problems        []recordedProblem `json:"problems,omitempty"`
-	Loss            string            `json:"loss,omitempty"` // the message, with the slots and the token
+	Policy          string          `json:"policy"`
+	KeepStatus      bool            `json:"keepStatus,omitempty"`
+	Step            string          `json:"step,omitempty"`
+	EvictionRefused string          `json:"evictionRefused,omitempty"`
+	Upkeep          []string        `json:"upkeep,omitempty"`
+	Commands        []string        `json:"commands,omitempty"`
+	Wait            metav1.Duration `json:"wait"`
+	ByJob           bool            `json:"byJob,omitempty"`
+	Problems        []problem       `json:"problems,omitempty"`
+	Loss            string          `json:"loss,omitempty"` // the message, with the slots and the token
 }
 
 func duration(d time.Duration) metav1.Duration { return metav1.Duration{Duration: d} }
@@ -118,7 +115,7 @@ func duration(d time.Duration) metav1.Duration { return metav1.Duration{Duration
 func (o *observed) Record() any {
 	r := recordedObserved{
 		Now: o.now.UTC(), Object: o.rdc, Members: make([]recordedMember, 0, len(o.members)), Formed: o.formed,
-		Problems:      recordProblems(o.problems),
+		Problems: o.problems, Failure: o.failure, AccountProblem: o.accountProblem,
 		UnassignedFor: duration(o.unassignedFor), FunctionsDifferFor: duration(o.functionsDifferFor),
 		NoFailoverFor: duration(o.noFailoverFor), FailingFor: duration(o.failingFor),
 		Rejection: o.rejection, AccountMissing: o.accountMissing, MissingUser: o.missingUser,
@@ -127,23 +124,14 @@ func (o *observed) Record() any {
 		Jobs: o.jobs, BackupImage: o.backupImage, JobRejection: o.jobRejection, JobRejectedAt: recording.Wall(o.now, o.jobRejectedAt),
 		JobFailure: o.jobFailure,
 	}
-	if o.failure != nil {
-		r.Failure = &recordedProblem{o.failure.reason, o.failure.message}
-	}
-	if o.accountProblem != nil {
-		r.AccountProblem = &recordedProblem{o.accountProblem.reason, o.accountProblem.message}
-	}
 	if c := o.certificate; c != nil {
-		r.Certificate = &recordedCertificate{Fingerprint: c.fingerprint, NotAfter: c.notAfter}
-		if c.problem != nil {
-			r.Certificate.Problem = &recordedProblem{c.problem.reason, c.problem.message}
-		}
+		r.Certificate = &recordedCertificate{c.fingerprint, c.notAfter, c.problem}
 	}
 	for _, m := range o.members {
 		r.Members = append(r.Members, recordedMember{
 			m.name, m.ordinal, m.pod, m.claim, m.taken, m.view, m.whySilent, m.refused, m.untrusted,
 			duration(m.silentFor), m.id, m.outdated, m.differs,
-			m.pending, m.pendingUsers, m.staleCertificate, duration(m.staleFor), duration(m.loadedFor),
+			m.pending, m.tellsHostnames, m.pendingUsers, m.staleCertificate, duration(m.staleFor), duration(m.loadedFor), m.loadRefusal,
 			duration(m.unreadyFor), duration(m.promotedFor), duration(m.unlinkedFor),
 			recordAddress(m.reachedAt), m.whyUnreached, duration(m.addressMissedFor), duration(m.unreachedFor),
 		})
@@ -160,7 +148,7 @@ func (o *observed) Record() any {
 func (p plan) Record(*observed) any {
 	r := recordedPlan{
 		Policy: p.policy, KeepStatus: p.keepStatus, Step: p.step, EvictionRefused: p.evictionRefused, Upkeep: textsOf(p.upkeep),
-		Commands: textsOf(p.commands), Wait: duration(p.wait), ByJob: p.byJob, Problems: recordProblems(p.problems),
+		Commands: textsOf(p.commands), Wait: duration(p.wait), ByJob: p.byJob, Problems: p.problems,
 	}
 	if p.loss != nil {
 		r.Loss = p.loss.message()
@@ -183,47 +171,27 @@ func recordAddress(a address) string {
 	return a.String()
 }
 
-func recordProblems(problems []problem) []recordedProblem {
-	var all []recordedProblem
-	for _, p := range problems {
-		all = append(all, recordedProblem{p.reason, p.message})
-	}
-	return all
-}
-
 func restore(r *recordedObserved) *observed {
 	o := &observed{
 		rdc: r.Object, now: r.Now, formed: r.Formed, unassignedFor: r.UnassignedFor.Duration, functionsDifferFor: r.FunctionsDifferFor.Duration,
-		noFailoverFor: r.NoFailoverFor.Duration,
-		failingFor:    r.FailingFor.Duration, rejection: r.Rejection, accountMissing: r.AccountMissing,
+		noFailoverFor: r.NoFailoverFor.Duration, problems: r.Problems, failure: r.Failure, accountProblem: r.AccountProblem,
+		failingFor: r.FailingFor.Duration, rejection: r.Rejection, accountMissing: r.AccountMissing,
 		missingUser: r.MissingUser, evictionRefused: r.EvictionRefused, actedAt: r.ActedAt,
 		revisions: r.Revisions, pods: r.Pods, uncounted: r.Uncounted, services: r.Services,
 		jobs: r.Jobs, backupImage: r.BackupImage, jobRejection: r.JobRejection, jobRejectedAt: r.JobRejectedAt,
 		jobFailure: r.JobFailure,
 	}
-	if r.Failure != nil {
-		o.failure = &problem{r.Failure.Reason, r.Failure.Message}
-	}
-	if r.AccountProblem != nil {
-		o.accountProblem = &problem{r.AccountProblem.Reason, r.AccountProblem.Message}
-	}
 	if c := r.Certificate; c != nil {
-		o.certificate = &certificate{fingerprint: c.Fingerprint, notAfter: c.NotAfter}
-		if c.Problem != nil {
-			o.certificate.problem = &problem{c.Problem.Reason, c.Problem.Message}
-		}
-	}
-	for _, p := range r.Problems {
-		o.problems = append(o.problems, problem{p.Reason, p.Message})
+		o.certificate = &certificate{fingerprint: c.Fingerprint, notAfter: c.NotAfter, problem: c.Problem}
 	}
 	for _, m := range r.Members {
 		o.members = append(o.members, &member{
 			name: m.Name, ordinal: m.Ordinal, pod: m.Pod, claim: m.Claim, taken: m.Taken, view: m.View, whySilent: m.WhySilent, refused: m.Refused,
 			untrusted:        m.Untrusted,
-			staleCertificate: m.StaleCertificate, staleFor: m.StaleFor.Duration, loadedFor: m.LoadedFor.Duration,
+			staleCertificate: m.StaleCertificate, staleFor: m.StaleFor.Duration, loadedFor: m.LoadedFor.Duration, loadRefusal: m.LoadRefusal,
 			silentFor: m.SilentFor.Duration, id: m.ID, outdated: m.Outdated, differs: m.Differs, pending: m.Pending,
-			pendingUsers: m.PendingUsers,
-			unreadyFor:   m.UnreadyFor.Duration, promotedFor: m.PromotedFor.Duration, unlinkedFor: m.UnlinkedFor.Duration,
+			pendingUsers: m.PendingUsers, tellsHostnames: m.TellsHostnames,
+			unreadyFor: m.UnreadyFor.Duration, promotedFor: m.PromotedFor.Duration, unlinkedFor: m.UnlinkedFor.Duration,
 			reachedAt: addressIn(m.ReachedAt), whyUnreached: m.WhyUnreached, addressMissedFor: m.AddressMissedFor.Duration,
 			unreachedFor: m.UnreachedFor.Duration,
 		})

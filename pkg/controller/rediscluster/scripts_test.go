@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -52,7 +53,7 @@ func shells(t *testing.T) map[string]string {
 			t.Fatal(err)
 		}
 	}
-	programs := []string{"sh", "cat", "grep", "sed", "tr", "timeout", "sha256sum", "mv"}
+	programs := []string{"sh", "cat", "grep", "sed", "tr", "timeout", "sleep", "sha256sum", "mv"}
 	all := map[string]string{"sh": t.TempDir()}
 	for _, program := range programs {
 		target, err := exec.LookPath(program)
@@ -84,6 +85,7 @@ type scriptNode struct {
 	auth           bool   // whether start.sh is told of a password
 	tls            string // the transport, "plain" for none; "" without TLS
 	users          bool   // whether the operator has a user of its own
+	env            []string
 	ended          chan error
 	process        *os.Process
 	stdout, stderr string // where they are
@@ -103,7 +105,7 @@ func newScriptNode(t *testing.T, path string, config map[string]v1.ConfigValue) 
 	_, n.bus = ports(rdc)
 	n.write("config/redis.conf", strings.Replace(redisConf(rdc), "dir "+dirData, "dir "+n.file("data"), 1)+"bind "+n.ip+"\n")
 	for name, text := range map[string]string{
-		"start.sh": startScript, "live.sh": liveScript, "ready.sh": readyScript, "stop.sh": stopCommand,
+		"start.sh": startScript, "live.sh": liveScript, "ready.sh": readyScript, "timeout.sh": timeoutScript, "stop.sh": stopCommand,
 	} {
 		n.write("config/"+name, text)
 	}
@@ -153,6 +155,7 @@ func (n *scriptNode) command(ctx context.Context, script string) *exec.Cmd {
 	if n.users {
 		cmd.Env = append(cmd.Env, envUser+"="+v1.UserOperator, "GLASSBACK_ACL="+n.file("users.acl"))
 	}
+	cmd.Env = append(cmd.Env, n.env...)
 	return cmd
 }
 
@@ -234,12 +237,42 @@ func (n *scriptNode) probe(script string) (string, time.Duration) {
 	n.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	begin := time.Now()
+	before, begin := n.orphans(), time.Now()
 	out, err := n.command(ctx, script).CombinedOutput()
+	took := time.Since(begin)
+	left := slices.DeleteFunc(n.orphans(), func(orphan string) bool { return slices.Contains(before, orphan) })
+	if len(left) > 0 && script != "stop.sh" { // After stop.sh, the container ends.
+		n.t.Errorf("%s has left processes behind: %q", script, left)
+	}
 	if (err == nil) != (len(out) == 0) || bytes.Count(out, []byte("\n")) != min(len(out), 1) {
 		n.t.Errorf("%s: %v, and printed %q", script, err, out)
 	}
-	return strings.TrimSpace(string(out)), time.Since(begin)
+	return strings.TrimSpace(string(out)), took
+}
+
+// orphans returns the processes, with their commands, that scripts have left behind. They have the node's IP in their environment, and
+// their parent is neither such a process nor this test.
+func (n *scriptNode) orphans() (all []string) {
+	n.t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/environ") // None on other systems.
+	must.Succeed(n.t, err)
+	isOfNode := func(environment string) bool {
+		data, _ := os.ReadFile(environment) // The process may have ended.
+		return bytes.Contains(data, []byte("POD_IP="+n.ip+"\x00"))
+	}
+	for _, file := range files {
+		if !isOfNode(file) {
+			continue
+		}
+		status, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "status"))
+		_, after, found := strings.Cut(string(status), "\nPPid:\t")
+		parent, _, _ := strings.Cut(after, "\n")
+		if found && parent != strconv.Itoa(os.Getpid()) && !isOfNode(filepath.Join("/proc", parent, "environ")) {
+			command, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "cmdline"))
+			all = append(all, filepath.Dir(file)+" "+strings.ReplaceAll(string(command), "\x00", " "))
+		}
+	}
+	return all
 }
 
 // cli has redis-cli send a command with the password of the file, and fails on an error.
@@ -264,6 +297,7 @@ func (n *scriptNode) expect(script, want string) {
 }
 
 func TestScriptsPassword(t *testing.T) {
+	t.Parallel()
 	for shell, path := range shells(t) {
 		for sentence, password := range map[string]string{
 			"plain":                  "secret",
@@ -303,6 +337,7 @@ func TestScriptsPassword(t *testing.T) {
 
 // TestScriptsUsers starts a node with the operator's user. Its users outlive the container, but not an older password of the operator.
 func TestScriptsUsers(t *testing.T) {
+	t.Parallel()
 	for shell, path := range shells(t) {
 		t.Run(shell, func(t *testing.T) {
 			n := newScriptNode(t, path, nil)
@@ -384,6 +419,7 @@ func TestScriptsUsers(t *testing.T) {
 
 // TestScriptsTLS runs a node with each transport. The probes answer with TLS alone, too, and after the certificate has expired.
 func TestScriptsTLS(t *testing.T) {
+	t.Parallel()
 	for shell, path := range shells(t) {
 		t.Run(shell, func(t *testing.T) {
 			t.Parallel()
@@ -554,6 +590,7 @@ func TestScriptsRefusals(t *testing.T) {
 
 // TestScriptsFirstStart is about nodes that were killed before they were ever there.
 func TestScriptsFirstStart(t *testing.T) {
+	t.Parallel()
 	for shell, path := range shells(t) {
 		for sentence, prepare := range map[string]func(*scriptNode){
 			"nothing is there": func(*scriptNode) {},
@@ -589,7 +626,44 @@ func TestScriptsFirstStart(t *testing.T) {
 	}
 }
 
+// TestScriptsHostname has a redis-server of which one says that it is Redis 6: it would not start with the directive.
+func TestScriptsHostname(t *testing.T) {
+	t.Parallel()
+	for shell, path := range shells(t) {
+		for sentence, test := range map[string]struct {
+			version, hostname, want string
+		}{
+			"a hostname":               {"", "a.example.com", "a.example.com"},
+			"no hostname":              {"", "", ""},
+			"a hostname and Redis 6":   {"6.2.14", "a.example.com", ""},
+			"a hostname and Redis 8":   {"8.2.1", "a.example.com", "a.example.com"},
+			"a hostname and Redis 10":  {"10.0.0", "a.example.com", "a.example.com"},
+			"no hostname, and Redis 8": {"8.2.1", "", ""},
+		} {
+			t.Run(shell+"/"+sentence, func(t *testing.T) {
+				n := newScriptNode(t, path, nil)
+				if test.hostname != "" {
+					n.env = append(n.env, envHostname+"="+test.hostname)
+				}
+				if test.version != "" {
+					n.write("bin/redis-server", "#!/bin/sh\n"+`[ "$1" != --version ] || { echo "Redis server v=`+test.version+
+						` sha=00000000:0 malloc=libc bits=64 build=0"; exit; }`+"\n"+"exec "+path+`/redis-server "$@"`+"\n")
+					if err := os.Chmod(n.file("bin/redis-server"), 0o755); err != nil {
+						t.Fatal(err)
+					}
+					n.env = append(n.env, "PATH="+n.file("bin")+":"+path)
+				}
+				n.start()
+				if got := n.cli("CONFIG", "GET", directiveHostname); got != directiveHostname+"\n"+test.want {
+					t.Errorf("the node says %q, want the hostname %q", got, test.want)
+				}
+			})
+		}
+	}
+}
+
 func TestScriptsEndCleanly(t *testing.T) {
+	t.Parallel()
 	for shell, path := range shells(t) {
 		t.Run(shell, func(t *testing.T) {
 			t.Parallel()
@@ -631,6 +705,7 @@ func TestScriptsEndCleanly(t *testing.T) {
 }
 
 func TestScriptsProbesOfALoneNode(t *testing.T) {
+	t.Parallel()
 	for shell, path := range shells(t) {
 		t.Run(shell, func(t *testing.T) {
 			t.Parallel()
@@ -662,10 +737,12 @@ func TestScriptsProbesOfALoneNode(t *testing.T) {
 			}
 			n.expect("live.sh", "")
 
-			if err := os.Remove(filepath.Join(path, "timeout")); err != nil {
-				t.Fatal(err)
+			for _, program := range []string{"timeout", "sleep"} { // An image may lack them.
+				if err := os.Remove(filepath.Join(path, program)); err != nil {
+					t.Fatal(err)
+				}
 			}
-			n.expect("live.sh", "") // An image may have none.
+			n.expect("live.sh", "")
 			n.expect("ready.sh", "cluster_state:fail")
 		})
 	}
@@ -693,6 +770,7 @@ func (n *scriptNode) full() {
 }
 
 func TestScriptsProbesWhileLoading(t *testing.T) {
+	t.Parallel()
 	for shell, path := range shells(t) {
 		t.Run(shell, func(t *testing.T) {
 			t.Parallel()
@@ -721,6 +799,7 @@ func TestScriptsProbesWhileLoading(t *testing.T) {
 }
 
 func TestScriptsProbesOfACluster(t *testing.T) {
+	t.Parallel()
 	for shell, path := range shells(t) {
 		t.Run(shell, func(t *testing.T) {
 			t.Parallel()
@@ -840,40 +919,66 @@ func TestScriptsProbesOfACluster(t *testing.T) {
 	}
 }
 
-// TestStopSendsNoPasswordOutsideWithoutTLS runs stop.sh of a master that announces an address outside of the network of Pods, with a
-// redis-cli that only records how it was called. Both ports of the nodes are open.
-func TestStopSendsNoPasswordOutsideWithoutTLS(t *testing.T) {
-	for among, tls := range map[string]bool{"yes": true, "no": false} {
-		rdc := six().rdc
-		external(v1.ExternalLoadBalancer)(rdc)
-		rdc.Spec.TLS = &v1.TLS{Mode: v1.TLSPreferred, Port: 6380, SecretRef: v1.SecretReference{Name: "redis-tls"}}
-		rdc.Spec.AuthSecretRef = &v1.SecretKeyReference{Name: "auth", Key: "password"}
-		dir := t.TempDir()
-		calls := filepath.Join(dir, "calls")
-		cli := `#!/bin/sh
+// callsOfStop runs stop.sh of a master with one replica, and returns how it called redis-cli, which only records its calls. role is what
+// the master answers after the replica was asked to take over. Both ports of the nodes are open; among is whether the nodes use TLS.
+func callsOfStop(t *testing.T, rdc *v1.RedisCluster, role, among string) []string {
+	t.Helper()
+	rdc.Spec.AuthSecretRef = &v1.SecretKeyReference{Name: "auth", Key: "password"}
+	dir := t.TempDir()
+	calls := filepath.Join(dir, "calls")
+	cli := `#!/bin/sh
 echo "${REDISCLI_AUTH:+with password }$*" >>` + calls + `
 case "$*" in
 *MYID*) echo a0 ;;
 *tls-cluster*) printf 'tls-cluster\n` + among + `\n' ;;
 *NODES*) printf 'a0 203.0.113.1:6379@16379 myself,master - 0 0 1 connected\nb1 203.0.113.2:6379@16379 slave a0 0 0 1 connected\n' ;;
-*INFO*) printf 'role:slave\r\nmaster_link_status:up\r\nmaster_replid:c2\r\n' ;;
-*FAILOVER*) echo OK ;;
+*203.0.113.2*INFO*) printf 'role:slave\r\nmaster_host:10.0.0.1\r\nmaster_link_status:up\r\nmaster_replid:c2\r\n' ;;
+*INFO*) printf 'role:` + role + `\r\nmaster_replid:c2\r\n' ;;
+*) echo OK ;;
 esac
 `
-		must.Succeed(t, os.WriteFile(filepath.Join(dir, "redis-cli"), []byte(cli), 0o700))
-		must.Succeed(t, os.WriteFile(filepath.Join(dir, "password"), []byte("secret"), 0o600))
-		stop := exec.Command("sh", "-c", pod(rdc, 0).Spec.Containers[0].Lifecycle.PreStop.Exec.Command[2])
-		stop.Env = []string{
-			"PATH=" + dir + ":" + os.Getenv("PATH"), "POD_IP=10.0.0.1", "PORT=6379", "GLASSBACK_TLS_PORT=6380",
-			"GLASSBACK_AUTH=" + filepath.Join(dir, "password"),
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "redis-cli"), []byte(cli), 0o700))
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "password"), []byte("secret"), 0o600))
+	stop := exec.Command("sh", "-c", pod(rdc, 0).Spec.Containers[0].Lifecycle.PreStop.Exec.Command[2])
+	stop.Env = []string{
+		"PATH=" + dir + ":" + os.Getenv("PATH"), "POD_IP=10.0.0.1", "PORT=6379", "GLASSBACK_TLS_PORT=6380",
+		"GLASSBACK_AUTH=" + filepath.Join(dir, "password"),
+	}
+	if out, err := stop.CombinedOutput(); err != nil || len(out) > 0 {
+		t.Fatalf("%v: %s", err, out)
+	}
+	data, err := os.ReadFile(calls)
+	must.Succeed(t, err)
+	return strings.Split(strings.TrimSpace(string(data)), "\n")
+}
+
+// TestStopHoldsBackWrites runs stop.sh of a master that becomes a replica, and of one that does not: only the first accepts writes again.
+func TestStopHoldsBackWrites(t *testing.T) {
+	const pause, takeOver = "10.0.0.1 -p 6379 CLIENT PAUSE 60000 WRITE", "203.0.113.2 -p 6379 CLUSTER FAILOVER"
+	for role, want := range map[string][]string{
+		"slave":  {pause, takeOver, "10.0.0.1 -p 6379 CLIENT UNPAUSE"},
+		"master": {pause, takeOver, pause, takeOver},
+	} {
+		var got []string
+		for _, call := range callsOfStop(t, six().rdc, role, "no") {
+			if _, command, ok := strings.Cut(call, "-h "); ok && (strings.Contains(call, "PAUSE") || strings.Contains(call, "FAILOVER")) {
+				got = append(got, command)
+			}
 		}
-		if out, err := stop.CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
+		if !slices.Equal(got, want) {
+			t.Errorf("the master is then a %s: stop.sh sent %q, want %q", role, got, want)
 		}
-		data, err := os.ReadFile(calls)
-		must.Succeed(t, err)
+	}
+}
+
+// TestStopSendsNoPasswordOutsideWithoutTLS runs stop.sh of a master that announces an address outside of the network of Pods.
+func TestStopSendsNoPasswordOutsideWithoutTLS(t *testing.T) {
+	for among, tls := range map[string]bool{"yes": true, "no": false} {
+		rdc := six().rdc
+		external(v1.ExternalLoadBalancer)(rdc)
+		rdc.Spec.TLS = &v1.TLS{Mode: v1.TLSPreferred, Port: 6380, SecretRef: v1.SecretReference{Name: "redis-tls"}}
 		asked := 0
-		for call := range strings.Lines(string(data)) {
+		for _, call := range callsOfStop(t, rdc, "slave", among) {
 			if strings.Contains(call, "203.0.113.2") {
 				asked++
 				if !strings.HasPrefix(call, "with password ") || strings.Contains(call, "--tls") != tls {
@@ -882,7 +987,7 @@ esac
 			}
 		}
 		if asked < 2 {
-			t.Errorf("tls-cluster %s: the replica was not asked to take over: %s", among, data)
+			t.Errorf("tls-cluster %s: the replica was not asked to take over", among)
 		}
 	}
 }

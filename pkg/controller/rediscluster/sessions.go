@@ -32,6 +32,8 @@ type Node interface {
 	AddSlots(ctx context.Context, slots redisnode.Slots) error
 	Replicate(ctx context.Context, masterID string) error
 	Failover(ctx context.Context, how redisnode.Failover) error
+	PauseWrites(ctx context.Context, duration time.Duration) error
+	ResumeWrites(ctx context.Context) error
 	SetSlots(ctx context.Context, slots redisnode.Slots, how redisnode.SlotState, id string) error
 	Keys(ctx context.Context, slots redisnode.Slots, maxKeys int) (map[int][]string, error)
 	Migrate(ctx context.Context, ip string, port int, login redisnode.Login, timeout time.Duration, keys []string) error
@@ -83,11 +85,11 @@ type session struct {
 	password string
 	readAt   time.Time // when the password was read; zero if there is none
 	refused  bool      // whether a node refused the password
-	// secrets are the passwords by which the operator logs in and that users have; nil if it has no user of its own.
+	// secrets are the passwords of the users, and those with which the operator logs in; nil if the operator has no user of its own.
 	secrets  map[v1.SecretKeyReference]secretText
 	refusals refusals
 
-	// tls is the Secret of spec.tls, and certificate what is in it; nil if no node has or gets one.
+	// tls is the Secret of spec.tls, and certificate its certificate; nil if no node has or gets one.
 	tls         tlsSecret
 	certificate *certificate
 
@@ -108,6 +110,10 @@ type session struct {
 	jobFailure    string                // why a Job could not be deleted; "" if all could
 	jobFailureOf  types.UID             // which Job that is
 	reachedNodes  map[types.UID]reached // by the UID of the Pod
+	// unusedServices are the Services whose addresses no node announced at the last sync, by name.
+	unusedServices map[string]bool
+	// loadRefusals are why nodes refused to load a certificate, by the facts of factLoaded.
+	loadRefusals map[string]string
 
 	linked  map[string]link      // by the ID of the replica
 	reached map[string]time.Time // when a member was last connected to a node, by the node's ID
@@ -143,7 +149,7 @@ func (s *sessions) get(rdc *v1.RedisCluster) *session {
 	}
 	s.byKey[key] = &session{uid: rdc.UID, conns: map[types.UID]conn{}, asked: map[types.UID]answer{},
 		rules:    directiveRules{map[[2]string]bool{}, map[[3]string]bool{}, map[[2]string]string{}, map[string]rejection{}},
-		refusals: refusals{}, results: map[types.UID]*jobResult{},
+		refusals: refusals{}, loadRefusals: map[string]string{}, results: map[types.UID]*jobResult{},
 		linked: map[string]link{}, reached: map[string]time.Time{}, since: map[string]time.Time{}}
 	return s.byKey[key]
 }
@@ -242,7 +248,7 @@ func (s *session) closeOthers(pods map[types.UID]bool) {
 	}
 }
 
-// The facts that a session remembers. Some have the name of a Pod or the ID of a node behind them.
+// The facts that a session remembers. For some, the name of a Pod or a user, or the ID of a node, follows.
 const (
 	factSilent          = "silent "
 	factPromoted        = "promoted "
@@ -262,6 +268,7 @@ const (
 // recall remembers what this sync observed, and copies into o for how long that has been true.
 func (s *session) recall(o *observed) {
 	s.beginFacts()
+	refusals := map[string]string{}
 	for _, m := range o.members {
 		if !m.answers() {
 			m.silentFor = s.ageOf(factSilent+m.name, o.now)
@@ -272,11 +279,15 @@ func (s *session) recall(o *observed) {
 			if at, ok := s.since[loaded]; ok && o.now.Sub(at) < loadEvery {
 				m.loadedFor = s.ageOf(loaded, o.now)
 			}
+			if m.loadRefusal = s.loadRefusals[loaded]; m.loadRefusal != "" {
+				refusals[loaded] = m.loadRefusal
+			}
 		}
 		if at, ok := s.since[factPromoted+m.name]; ok && o.now.Sub(at) < failoverPatience {
 			m.promotedFor = s.ageOf(factPromoted+m.name, o.now)
 		}
 	}
+	s.loadRefusals = refusals
 	for _, n := range o.unknownNodes() {
 		n.unknownFor = s.ageOf(factUnknown+n.ID, o.now)
 	}
@@ -371,9 +382,14 @@ func (s *session) recordReachable(o *observed) {
 // recordPromotion remembers that a replica was asked to take over from its master.
 func (s *session) recordPromotion(m *member, now time.Time) { s.since[factPromoted+m.name] = now }
 
-// recordLoad remembers that a node was made to load a certificate.
-func (s *session) recordLoad(m *member, fingerprint string, now time.Time) {
-	s.since[factLoaded+m.name+" "+fingerprint] = now
+// recordLoad remembers that a node was made to load a certificate, and why it refused it; nil if it did not.
+func (s *session) recordLoad(m *member, fingerprint string, refused *redisnode.RefusedDirectiveError, now time.Time) {
+	loaded := factLoaded + m.name + " " + fingerprint
+	s.since[loaded] = now
+	delete(s.loadRefusals, loaded)
+	if refused != nil {
+		s.loadRefusals[loaded] = refused.Reason
+	}
 }
 
 // recordResult remembers the result of a plan: why an eviction was refused ("" if none was), and the

@@ -35,7 +35,7 @@ func TestSessionRecordsReachable(t *testing.T) {
 			s, now := &session{reached: map[string]time.Time{}, since: map[string]time.Time{}}, seenAt
 			var last *observed
 			for _, step := range test.steps {
-				last = see(six(), step.is...)
+				last = with(six(), step.is...)
 				now = now.Add(step.after)
 				last.now = now
 				s.beginFacts()
@@ -45,7 +45,7 @@ func TestSessionRecordsReachable(t *testing.T) {
 			if n := last.nodes["id-0"]; n.unreachableFor != test.missed || n.lossSeen != test.witnessed {
 				t.Errorf("missed for %s, witnessed: %t; want %s, %t", n.unreachableFor, n.lossSeen, test.missed, test.witnessed)
 			}
-			s.recordReachable(see(cluster(master("0-16383"))))
+			s.recordReachable(with(cluster(master("0-16383"))))
 			if len(s.reached) != 1 {
 				t.Errorf("nodes that are gone are remembered: %v", s.reached)
 			}
@@ -74,7 +74,7 @@ func TestSessionRecordsLinks(t *testing.T) {
 			orphaned(3)(o)
 		}, -1},
 	} {
-		o := see(six(), step.is)
+		o := with(six(), step.is)
 		now = now.Add(step.after)
 		o.now = now
 		s.recordLinks(o)
@@ -82,7 +82,7 @@ func TestSessionRecordsLinks(t *testing.T) {
 			t.Errorf("%s: without a link for %s, want %s", step.what, got, step.want)
 		}
 	}
-	s.recordLinks(see(cluster(master("0-16383"))))
+	s.recordLinks(with(cluster(master("0-16383"))))
 	if _, ok := s.linked["id-3"]; ok {
 		t.Error("a node that is gone is remembered")
 	}

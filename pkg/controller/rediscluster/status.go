@@ -110,8 +110,7 @@ func statusOfInvalid(rdc *v1.RedisCluster, errs field.ErrorList, now time.Time) 
 	return status
 }
 
-// statusOf returns the status of the observed cluster, while p is what the operator does next. out is the result of
-// applying the children.
+// statusOf returns the status of the observed cluster. p is the operator's next plan. out is the result of applying the children.
 func statusOf(o *observed, p plan, out outcome) v1.RedisClusterStatus {
 	status := *o.rdc.Status.DeepCopy()
 	status.ObservedGeneration = o.rdc.Generation
@@ -144,14 +143,19 @@ func ownedSlots(o *observed) int {
 	return owned
 }
 
-// nodes returns the Pods as nodes. The other nodes describe a silent one.
+// nodes returns the nodes of the Pods for the status. For a silent node, the other nodes report its role and its master.
 func nodes(o *observed) []v1.Node {
 	var all []v1.Node
 	for _, m := range o.members {
 		n := v1.Node{Pod: m.name, ID: m.id, IP: m.ip()}
-		if m.isElsewhere() {
+		if m.answers() {
 			at, tls := m.announced(), m.view.TLS
-			n.Address = net.JoinHostPort(at.IP, strconv.Itoa(at.port(tls != nil && tls.Cluster)))
+			if to := o.externalOf(m); to.isName() && m.offers(to) {
+				at = to
+			}
+			if at.isName() || m.isElsewhere() {
+				n.Address = net.JoinHostPort(at.IP, strconv.Itoa(at.port(tls != nil && tls.Cluster)))
+			}
 		}
 		known := o.nodes[m.id]
 		switch {
@@ -172,7 +176,7 @@ func nodes(o *observed) []v1.Node {
 	return all
 }
 
-// shards returns the masters with slots, by their first slot.
+// shards returns the masters with slots, sorted by their first slot.
 func shards(o *observed) []v1.Shard {
 	masters := o.slotOwners()
 	slices.SortFunc(masters, func(a, b *member) int { return cmp.Compare(o.slots[a.id][0].First, o.slots[b.id][0].First) })
@@ -187,8 +191,8 @@ func shards(o *observed) []v1.Shard {
 	return all
 }
 
-// operation returns the operation that the plan belongs to; nil if the cluster is as the spec says. An operation ends
-// when every policy is satisfied; it continues while a policy waits.
+// operation returns the operation that the plan belongs to; nil if the cluster matches the spec. An operation ends when every policy is
+// satisfied; it continues while a policy waits.
 func operation(o *observed, p plan) *v1.Operation {
 	if p.step == "" {
 		return nil
@@ -232,7 +236,8 @@ func operationType(o *observed, p plan, last *v1.Operation) string {
 	return opHeal
 }
 
-// memberProblems returns the problems that the members have, and those that lasted too long.
+// memberProblems returns the problems of the members and of the whole cluster. It leaves out problems that have not lasted long enough
+// yet.
 func memberProblems(o *observed) []problem {
 	var all []problem
 	if p := o.accountProblem; p != nil && !slices.Contains(o.problems, *p) {
@@ -246,6 +251,9 @@ func memberProblems(o *observed) []problem {
 			all = append(all, *p)
 		}
 	}
+	if p := o.hostnameProblem(); p != nil {
+		all = append(all, *p)
+	}
 	if p := o.badCertificate(); p != nil {
 		all = append(all, *p)
 	}
@@ -257,7 +265,7 @@ func memberProblems(o *observed) []problem {
 	if o.functionsDifferFor > differTooLong {
 		all = append(all, problem{reasonFunctions, o.functionDifference()})
 	}
-	if o.failure != nil && (o.failure.reason != reasonFailing || o.failingFor > failingTooLong) {
+	if o.failure != nil && (o.failure.Reason != reasonFailing || o.failingFor > failingTooLong) {
 		all = append(all, *o.failure)
 	}
 	return all
@@ -291,7 +299,7 @@ func (o *observed) memberProblem(m *member) *problem {
 	return nil
 }
 
-// passwordSource returns what has the password by which the operator logs in to a member.
+// passwordSource returns the place of the password with which the operator logs in to a member.
 func (o *observed) passwordSource(m *member) string {
 	if hasAccount(m.pod) {
 		return "Secret " + accountRef(o.rdc).Name
@@ -313,8 +321,8 @@ func setConditions(o *observed, p plan, problems []problem, status *v1.RedisClus
 	op := status.Operation
 	switch {
 	case len(problems) > 0:
-		c.Set(glassback.ConditionReady, false, problems[0].reason, joinMessages(problems))
-		c.Set(glassback.ConditionDegraded, true, problems[0].reason, joinMessages(problems))
+		c.Set(glassback.ConditionReady, false, problems[0].Reason, joinMessages(problems))
+		c.Set(glassback.ConditionDegraded, true, problems[0].Reason, joinMessages(problems))
 	case op != nil:
 		c.Set(glassback.ConditionReady, false, reasons[op.Type], op.Step)
 		c.Set(glassback.ConditionDegraded, false, report.ReasonAsExpected, "Nothing is wrong")
@@ -346,7 +354,7 @@ func setConditions(o *observed, p plan, problems []problem, status *v1.RedisClus
 	} else {
 		meta.RemoveStatusCondition(&status.Conditions, v1.ConditionBackedUp)
 	}
-	// A loss stays True while nothing newer is known.
+	// DataLoss stays True while nothing newer is known.
 	if p.loss != nil {
 		c.Set(v1.ConditionDataLoss, true, reasonDataLoss, p.loss.message())
 	} else if ownedSlots(o) == redisnode.SlotCount || meta.FindStatusCondition(status.Conditions, v1.ConditionDataLoss) == nil {
@@ -362,7 +370,7 @@ func uncovered(o *observed) string {
 			covered = covered.Union(o.slots[m.id])
 		}
 	}
-	if missing := redisnode.SlotRange(0, redisnode.SlotCount-1).Without(covered); missing.Len() > 0 {
+	if missing := redisnode.AllSlots().Without(covered); missing.Len() > 0 {
 		return fmt.Sprintf("%d slots have no master that answers: %s", missing.Len(), missing)
 	}
 	for _, m := range o.answering() {
@@ -376,12 +384,12 @@ func uncovered(o *observed) string {
 func joinMessages(problems []problem) string {
 	messages := make([]string, len(problems))
 	for i, p := range problems {
-		messages[i] = p.message
+		messages[i] = p.Message
 	}
 	return strings.Join(messages, "; ")
 }
 
-// withoutTexts returns a status without texts and moving slots: for these alone no write is worth while.
+// withoutTexts returns a status without its texts and shards. A change of these alone is written at most once in textEvery.
 func withoutTexts(status v1.RedisClusterStatus) v1.RedisClusterStatus {
 	if status.Operation != nil {
 		status.Operation = &v1.Operation{Type: status.Operation.Type}

@@ -81,110 +81,111 @@ func TestStatus(t *testing.T) {
 		endpoint bool
 	}{
 		"settled": {
-			seen: see(six()), want: "+Formed -Formed -AsExpected +Formed +AllSlotsCovered -NoDataLoss",
+			seen: with(six()), want: "+Formed -Formed -AsExpected +Formed +AllSlotsCovered -NoDataLoss",
 			message: "Pods: 6, masters: 3, slots: 16384", endpoint: true,
 		},
 		"forming: Pods are made": {
-			seen: see(six(), unformed, clearStatus, noPod(0, 1, 2, 3, 4, 5)), message: "Waiting for demo-0",
+			seen: with(six(), unformed, clearStatus, noPod(0, 1, 2, 3, 4, 5)), message: "Waiting for demo-0",
 			want: "-Forming +Forming -AsExpected -Forming -SlotsUncovered -NoDataLoss",
 		},
 		"forming: nodes are introduced": {
-			seen: see(news(), unformed), message: "Introducing", want: "-Forming +Forming -AsExpected -Forming -SlotsUncovered -NoDataLoss",
+			seen: with(news(), unformed), message: "Introducing", want: "-Forming +Forming -AsExpected -Forming -SlotsUncovered -NoDataLoss",
 		},
 		"a replica is silent for a moment: healing": {
-			seen: see(six(), silenced(time.Second, 4)), message: "Waiting for demo-4", endpoint: true,
+			seen: with(six(), silenced(time.Second, 4)), message: "Waiting for demo-4", endpoint: true,
 			want: "-Healing +Healing -AsExpected +Formed +AllSlotsCovered -NoDataLoss",
 		},
 		"a replica is silent for long: a problem": {
-			seen: see(six(), silenced(silentTooLong+1, 4)), message: "demo-4 has not answered for more than 30s: connection refused", endpoint: true,
-			want: "-PodNotAnswering +Healing +PodNotAnswering +Formed +AllSlotsCovered -NoDataLoss",
+			seen: with(six(), silenced(silentTooLong+1, 4)), endpoint: true,
+			message: "demo-4 has not answered for more than 30s: connection refused",
+			want:    "-PodNotAnswering +Healing +PodNotAnswering +Formed +AllSlotsCovered -NoDataLoss",
 		},
 		"a master is silent: its slots cannot be used": {
-			seen:    see(six(), silenced(time.Second, 1)),
+			seen:    with(six(), silenced(time.Second, 1)),
 			message: "Waiting for demo-1",
 			want:    "-Healing +Healing -AsExpected +Formed -SlotsUncovered -NoDataLoss",
 		},
 		"slots are lost": {
-			seen:    see(six(), renewed(0, 3)),
+			seen:    with(six(), renewed(0, 3)),
 			message: "have lost what they held",
 			want:    "-DataLoss +Healing +DataLoss -Divided -SlotsUncovered +DataLoss",
 		},
 		"a node is none of ours": {
-			seen: see(six(), known("ghost", true, "", 4)), message: "Node ghost", endpoint: true,
+			seen: with(six(), known("ghost", true, "", 4)), message: "Node ghost", endpoint: true,
 			want: "-UnknownNode +Healing +UnknownNode +Formed +AllSlotsCovered -NoDataLoss",
 		},
 		"two do not know each other, and both have a slot": {
-			seen: see(sixAnd(part{slots: slotsOf("9"), masterOf: -1, lone: true})), message: "both have the slots 9",
+			seen: with(sixAnd(part{slots: slotsOf("9"), masterOf: -1, lone: true})), message: "both have the slots 9",
 			want: "-Divided +ScalingOut +Divided -Divided -SlotsUncovered -NoDataLoss",
 		},
 		"a Pod does not start": {
-			seen:     see(six(), stored, podIs(crashing, 4), silenced(time.Second, 4)),
+			seen:     with(six(), stored, podIs(crashing, 4), silenced(time.Second, 4)),
 			message:  "demo-4 does not start: CrashLoopBackOff: back-off 10s",
 			endpoint: true,
 			want:     "-PodNotStarting +Healing +PodNotStarting +Formed +AllSlotsCovered -NoDataLoss",
 		},
 		"an init container does not end": {
-			seen:     see(six(), stored, podIs(blocked, 4), silenced(time.Second, 4)),
+			seen:     with(six(), stored, podIs(blocked, 4), silenced(time.Second, 4)),
 			message:  "demo-4 does not start: CrashLoopBackOff: back-off 10s",
 			endpoint: true,
 			want:     "-PodNotStarting +Healing +PodNotStarting +Formed +AllSlotsCovered -NoDataLoss",
 		},
 		"a Pod finds no machine": {
-			seen:     see(six(), stored, podIs(unscheduled, 4), silenced(time.Second, 4)),
+			seen:     with(six(), stored, podIs(unscheduled, 4), silenced(time.Second, 4)),
 			message:  "demo-4 does not start: Unschedulable",
 			endpoint: true,
 			want:     "-PodNotStarting +Healing +PodNotStarting +Formed +AllSlotsCovered -NoDataLoss",
 		},
 		"a node refuses the password": {
-			seen: see(six(), refused), message: "demo-4: HELLO: the password is refused: the node has another one", endpoint: true,
+			seen: with(six(), refused), message: "demo-4: HELLO: the password is refused: the node has another one", endpoint: true,
 			want: "-PasswordRefused +Healing +PasswordRefused +Formed +AllSlotsCovered -NoDataLoss",
 		},
 		"a disk is full": {
-			seen: see(six(), full), message: "demo-1 cannot keep what is written to it", endpoint: true,
+			seen: with(six(), full), message: "demo-1 cannot keep what is written to it", endpoint: true,
 			want: "-CannotWrite +Healing +CannotWrite +Formed +AllSlotsCovered -NoDataLoss",
 		},
 		"masters have had different functions for long": {
-			seen:     see(six(), libraries("f=1", 0, 1), differs(differTooLong+1)),
+			seen:     with(six(), libraries("f=1", 0, 1), differs(differTooLong+1)),
 			message:  "demo-0 and demo-2 do not have the same library f",
 			endpoint: true,
 			want:     "-FunctionsDiffer -Formed +FunctionsDiffer +Formed +AllSlotsCovered -NoDataLoss",
 		},
 		"a library is loaded on one master after the other": {
-			seen: see(six(), libraries("f=1", 0, 1), differs(differTooLong)), message: "Pods: 6, masters: 3", endpoint: true,
+			seen: with(six(), libraries("f=1", 0, 1), differs(differTooLong)), message: "Pods: 6, masters: 3", endpoint: true,
 			want: "+Formed -Formed -AsExpected +Formed +AllSlotsCovered -NoDataLoss",
 		},
 		"a master without slots alone has a library": {
-			seen:     see(sixAnd(master("")), libraries("g=1", 6)),
+			seen:     with(sixAnd(master("")), libraries("g=1", 6)),
 			message:  "demo-6 is a master without slots, but has the function library g",
 			endpoint: true,
 			want:     "-HeldBack -Formed +HeldBack +Formed +AllSlotsCovered -NoDataLoss",
 		},
 		"a command fails for a moment": {
-			seen: see(six(), commandFails(failingTooLong)), message: "Pods: 6, masters: 3", endpoint: true,
+			seen: with(six(), commandFails(failingTooLong)), message: "Pods: 6, masters: 3", endpoint: true,
 			want: "+Formed -Formed -AsExpected +Formed +AllSlotsCovered -NoDataLoss",
 		},
 		"a command fails for long": {
-			seen: see(six(), commandFails(failingTooLong+1)), message: "it fails", endpoint: true,
+			seen: with(six(), commandFails(failingTooLong+1)), message: "it fails", endpoint: true,
 			want: "-CommandFailing -Formed +CommandFailing +Formed +AllSlotsCovered -NoDataLoss",
 		},
 		"the Service has another owner": {
-			seen: see(six()), also: []problem{service, service}, message: "Service demo exists already", endpoint: true,
+			seen: with(six()), also: []problem{service, service}, message: "Service demo exists already", endpoint: true,
 			want: "-Conflict -Formed +Conflict +Formed +AllSlotsCovered -NoDataLoss",
 		},
 		"another revision": {
-			seen: see(six(), allOld), message: "6 Pods are not up to date", endpoint: true,
+			seen: with(six(), allOld), message: "6 Pods are not up to date", endpoint: true,
 			want: "-Rolling +Rolling -AsExpected +Formed +AllSlotsCovered -NoDataLoss",
 		},
 		"fewer Pods": {
-			seen: see(sixAnd(replica(0)), sized(6)), message: "Removing demo-6", endpoint: true,
+			seen: with(sixAnd(replica(0)), sized(6)), message: "Removing demo-6", endpoint: true,
 			want: "-ScalingIn +ScalingIn -AsExpected +Formed +AllSlotsCovered -NoDataLoss",
 		},
 		"more Pods": {
-			seen: see(sixAnd(newcomer())), message: "Introducing",
+			seen: with(sixAnd(newcomer())), message: "Introducing",
 			want: "-ScalingOut +ScalingOut -AsExpected -Divided +AllSlotsCovered -NoDataLoss", endpoint: true,
 		},
 		"a node says that the cluster is down": {
-			seen: see(six(), viewed(func(v *redisnode.View) { v.StateOK = false }, 2)), message: "demo-2, which reports",
+			seen: with(six(), viewed(func(v *redisnode.View) { v.StateOK = false }, 2)), message: "demo-2, which reports",
 			want: "-Healing +Healing -AsExpected +Formed -SlotsUncovered -NoDataLoss",
 		},
 	} {
@@ -208,7 +209,7 @@ func TestStatus(t *testing.T) {
 }
 
 func TestStatusSaysWhatEachNodeIs(t *testing.T) {
-	o := see(six(), silenced(time.Second, 3), linkDown(4), podIs(old, 5))
+	o := with(six(), silenced(time.Second, 3), linkDown(4), podIs(old, 5))
 	status := statusFor(o)
 	nodes := []v1.Node{
 		{Pod: "demo-0", ID: "id-0", IP: "10.1.0.0", Role: v1.RoleMaster},
@@ -235,7 +236,7 @@ func TestStatusSaysWhatEachNodeIs(t *testing.T) {
 	}
 	// No member answers: nothing newer is known.
 	o.rdc.Status = status
-	dark := see(cluster(sixOf()...), func(d *observed) { d.rdc.Status = status }, silenced(time.Second, 0, 1, 2, 3, 4, 5))
+	dark := with(cluster(sixOf()...), func(d *observed) { d.rdc.Status = status }, silenced(time.Second, 0, 1, 2, 3, 4, 5))
 	if got := statusFor(dark); !equality.Semantic.DeepEqual(got.Shards, shards) || got.Masters != 3 || got.Endpoint != "" {
 		t.Errorf("shards %+v of %d masters at %q while no member answers, want them as before, and no endpoint",
 			got.Shards, got.Masters, got.Endpoint)
@@ -250,19 +251,19 @@ func TestStatusOperation(t *testing.T) {
 		seen *observed
 		want *v1.Operation
 	}{
-		"settled: none":                         {see(six()), nil},
-		"the one before has ended":              {see(six(), under(opRoll)), nil},
-		"one begins":                            {see(six(), silenced(1, 4)), &v1.Operation{Type: opHeal, StartedAt: &now}},
-		"it continues":                          {see(six(), under(opHeal), silenced(1, 4)), &v1.Operation{Type: opHeal, StartedAt: &began}},
-		"it continues until the Pods are ready": {see(six(), under(opRoll), podIs(unready, 4)), &v1.Operation{Type: opRoll, StartedAt: &began}},
+		"settled: none":                         {with(six()), nil},
+		"the one before has ended":              {with(six(), under(opRoll)), nil},
+		"one begins":                            {with(six(), silenced(1, 4)), &v1.Operation{Type: opHeal, StartedAt: &now}},
+		"it continues":                          {with(six(), under(opHeal), silenced(1, 4)), &v1.Operation{Type: opHeal, StartedAt: &began}},
+		"it continues until the Pods are ready": {with(six(), under(opRoll), podIs(unready, 4)), &v1.Operation{Type: opRoll, StartedAt: &began}},
 		"what is to be healed meanwhile is part of it": {
-			see(six(), under(opScaleOut), silenced(1, 4)), &v1.Operation{Type: opScaleOut, StartedAt: &began},
+			with(six(), under(opScaleOut), silenced(1, 4)), &v1.Operation{Type: opScaleOut, StartedAt: &began},
 		},
-		"another takes its place":                 {see(six(), under(opHeal), allOld), &v1.Operation{Type: opRoll, StartedAt: &now}},
-		"fewer Pods come before another revision": {see(sixAnd(replica(0)), sized(6), allOld), &v1.Operation{Type: opScaleIn, StartedAt: &now}},
-		"more Pods":                                   {see(wider()), &v1.Operation{Type: opScaleOut, StartedAt: &now}},
-		"more Pods while one is healed":               {see(wider(), under(opHeal)), &v1.Operation{Type: opScaleOut, StartedAt: &now}},
-		"more Pods of a cluster that is being formed": {see(wider(), unformed, under(opForm)), &v1.Operation{Type: opForm, StartedAt: &began}},
+		"another takes its place":                 {with(six(), under(opHeal), allOld), &v1.Operation{Type: opRoll, StartedAt: &now}},
+		"fewer Pods come before another revision": {with(sixAnd(replica(0)), sized(6), allOld), &v1.Operation{Type: opScaleIn, StartedAt: &now}},
+		"more Pods":                                   {with(wider()), &v1.Operation{Type: opScaleOut, StartedAt: &now}},
+		"more Pods while one is healed":               {with(wider(), under(opHeal)), &v1.Operation{Type: opScaleOut, StartedAt: &now}},
+		"more Pods of a cluster that is being formed": {with(wider(), unformed, under(opForm)), &v1.Operation{Type: opForm, StartedAt: &began}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := statusFor(test.seen).Operation
@@ -285,7 +286,7 @@ func TestStatusIsTheSameForTheSame(t *testing.T) {
 		o := six()
 		silenced(time.Hour, 4)(o)
 		o.members[4].fail(fmt.Errorf("CLUSTER MYID: read tcp 10.1.2.3:%d->10.1.0.4:6379: i/o timeout", port))
-		return statusFor(see(o))
+		return statusFor(with(o))
 	}
 	if a, b := from(40001), from(40002); !equality.Semantic.DeepEqual(a, b) {
 		t.Errorf("%+v, and another time %+v", a, b)
@@ -303,7 +304,7 @@ func TestStatusIsTheSameForTheSame(t *testing.T) {
 }
 
 func TestStatusWithoutTexts(t *testing.T) {
-	base := func() v1.RedisClusterStatus { return statusFor(see(six(), allOld)) }
+	base := func() v1.RedisClusterStatus { return statusFor(with(six(), allOld)) }
 	for name, test := range map[string]struct {
 		change func(*v1.RedisClusterStatus)
 		want   bool
@@ -334,7 +335,7 @@ func TestStatusWithoutTexts(t *testing.T) {
 }
 
 func TestStatusOfInvalid(t *testing.T) {
-	o := see(six())
+	o := with(six())
 	o.rdc.Status = statusFor(o)
 	o.rdc.Generation, o.rdc.Spec.Addr = 2, "nowhere"
 	status := statusOfInvalid(o.rdc, o.rdc.Validate(nil), seenAt)
@@ -351,7 +352,7 @@ func TestStatusOfInvalid(t *testing.T) {
 
 // TestStatusKeepsALoss until the nodes show that it is over.
 func TestStatusKeepsALoss(t *testing.T) {
-	lost := statusFor(see(six(), renewed(0, 3)))
+	lost := statusFor(with(six(), renewed(0, 3)))
 	c := meta.FindStatusCondition(lost.Conditions, v1.ConditionDataLoss)
 	token := newLoss(six().rdc, slotsOf("0-5460"), seenAt).token
 	if !strings.Contains(c.Message, AnnotationAcceptDataLoss+"="+token) {
@@ -361,7 +362,7 @@ func TestStatusKeepsALoss(t *testing.T) {
 		o := six()
 		o.rdc.Status.Conditions = slices.Clone(lost.Conditions)
 		o.now = seenAt.Add(time.Hour)
-		return statusFor(see(o, alters...))
+		return statusFor(with(o, alters...))
 	}
 	for name, test := range map[string]struct {
 		status v1.RedisClusterStatus

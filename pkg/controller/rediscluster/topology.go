@@ -43,11 +43,13 @@ func (o *observed) merge() {
 	o.slots = slotsByOwner(o.nodes)
 }
 
-// slotsByOwner assigns each slot to the node that claims it with the latest epoch, as the nodes
-// themselves do. Any member may be behind, and a replaced master may not know of its successor.
+// slotsByOwner assigns each slot to the node that claims it with the highest config epoch, as the nodes themselves do. Any member may be
+// behind, and a replaced master may not know of its successor. Two nodes can have the same epoch: a replica that takes over without votes
+// keeps its own epoch if that is the highest one already. Then a node that answers, and so claims the slots itself, takes precedence over
+// a node that is gone.
 func slotsByOwner(nodes map[string]*node) map[string]redisnode.Slots {
 	byEpoch := slices.SortedFunc(maps.Values(nodes), func(a, b *node) int {
-		return cmp.Or(cmp.Compare(b.Epoch, a.Epoch), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(cmp.Compare(b.Epoch, a.Epoch), compareBool(b.Myself, a.Myself), cmp.Compare(a.ID, b.ID))
 	})
 	owned := map[string]redisnode.Slots{}
 	var taken redisnode.Slots
@@ -77,7 +79,7 @@ func (m *member) entry(id string) *redisnode.Entry { return m.entries[id] }
 // self returns what m reports of itself.
 func (m *member) self() *redisnode.Entry { return m.entry(m.view.ID) }
 
-// port returns the port on which the other nodes reach the member at the IP of its Pod: with TLS, by the protocol that it uses.
+// port returns the port on which the other nodes reach the member at the IP of its Pod: the port for TLS if the cluster bus uses TLS.
 func (m *member) port() int {
 	if tls := m.view.TLS; tls != nil && tls.Known {
 		return m.own().port(tls.Cluster)
@@ -91,8 +93,8 @@ func (m *member) port() int {
 // isReplicaOf returns whether the member is a replica of the node with this ID.
 func (m *member) isReplicaOf(id string) bool { return !m.view.Master && m.self().MasterID == id }
 
-// hasSynced returns whether a replica ever received its master's data, and not that of another node. Redis does
-// not elect a replica that has not, but such a replica would obey a command to take over, and lose the data.
+// hasSynced returns whether a replica has ever received the data of its own master. Redis does not elect a replica without this data. But
+// such a replica would obey a command to take over, and the data would be lost.
 func (m *member) hasSynced() bool { return !m.view.Stray && (m.view.Keys > 0 || m.view.Offset > 1) }
 
 // isMeeting returns whether m is in a handshake with a member: at the address of its Pod, or at the one that it announces.
@@ -161,7 +163,7 @@ func (o *observed) assigned() redisnode.Slots {
 
 // unassigned returns the slots that have no owner.
 func (o *observed) unassigned() redisnode.Slots {
-	return redisnode.SlotRange(0, redisnode.SlotCount-1).Without(o.assigned())
+	return redisnode.AllSlots().Without(o.assigned())
 }
 
 // masterOf returns the master of a replica, as the replica reports it. It is nil if m is a master, if its
@@ -208,15 +210,20 @@ func (o *observed) unreachable(id string) bool {
 	})
 }
 
-// reachesMajority returns whether the member is connected to more than half of the masters with slots.
-func (o *observed) reachesMajority(m *member) bool {
-	reached := 0
-	for id := range o.slots {
-		if e := m.entry(id); e != nil && e.Connected && !e.Failed {
+// reachesMajority returns whether the member is connected to more than half of the masters with slots. It counts the masters that the
+// member itself knows: Redis counts only their votes.
+func (m *member) reachesMajority() bool {
+	voters, reached := 0, 0
+	for _, e := range m.entries {
+		if !e.Master || e.Slots.Len() == 0 {
+			continue
+		}
+		voters++
+		if e.Connected && !e.Failed {
 			reached++
 		}
 	}
-	return reached*2 > len(o.slots)
+	return reached*2 > voters
 }
 
 // unidentified returns a member with a volume whose node is unknown; nil if there is none. Any node that
@@ -230,17 +237,16 @@ func (o *observed) unidentified() *member {
 	return nil
 }
 
-// isUnidentified returns whether the member may be any node. Its Pod need not exist: the data is on the
-// volume. A claim that never got a volume has no data, unless a machine runs its Pod: then the cache is
-// behind.
+// isUnidentified returns whether the member's volume may have the data of any node. The Pod need not exist: the data is on the volume. A
+// claim without a volume has no data, unless its Pod has a machine: then the cache is stale.
 func (o *observed) isUnidentified(m *member) bool {
 	bound := m.claim != nil && m.claim.Spec.VolumeName != ""
 	return o.rdc.Spec.Storage != nil && !m.answers() && m.id == "" && (bound || m.machine() != "")
 }
 
-// leaving returns whether the member is to be emptied and removed. It has an ordinal beyond the size, or
-// a user deleted its volume, or it is emptied because it has to be replaced. The last two happen to one
-// member at a time, and to none whose new Pod could not be created.
+// leaving returns whether the member is to be emptied and removed. It has an ordinal beyond the size, or a user deleted its claim, or it
+// is emptied because it has to be replaced. In the last two cases, only one member leaves at a time, and only if its new Pod can be
+// created.
 func (o *observed) leaving(m *member) bool {
 	switch {
 	case m.ordinal >= int(*o.rdc.Spec.Size):
@@ -271,8 +277,8 @@ func (o *observed) withDeletedVolume() *member {
 	return nil
 }
 
-// nextToEmpty returns the outdated member to empty next, since it has the only copy of its slots. It is nil
-// if there is none, or while another member leaves. A member that was being emptied has the fewest slots.
+// nextToEmpty returns the outdated member to empty next, since it has the only copy of its slots. It is nil if there is none, or while the
+// cluster shrinks or a member is silent. It chooses the member with the fewest slots, and so continues with a member that it was emptying.
 func (o *observed) nextToEmpty() *member {
 	if o.rdc.Spec.Storage != nil || *o.rdc.Spec.ReplicasPerMaster > 0 || len(o.slotOwners()) < 2 ||
 		slices.ContainsFunc(o.members, func(m *member) bool { return m.ordinal >= int(*o.rdc.Spec.Size) || !m.answers() }) {
@@ -374,7 +380,7 @@ const (
 // patience returns how long the operator waits for the nodes to handle a lost node themselves.
 func (o *observed) patience() time.Duration { return max(minPatience, 4*o.nodeTimeout()) }
 
-// nodeTimeout returns after which time nodes give up a silent one.
+// nodeTimeout returns how long nodes wait for a silent node before they suspect it to have failed.
 func (o *observed) nodeTimeout() time.Duration {
 	timeout, err := strconv.Atoi(redisnode.Value(string(o.rdc.Spec.Config["cluster-node-timeout"])))
 	if err != nil {

@@ -30,34 +30,34 @@ func TestTopologyMasters(t *testing.T) {
 		seen *observed
 		want string
 	}{
-		"those that are stay": {see(six()), "0 1 2"},
+		"those that are stay": {with(six()), "0 1 2"},
 		"also if they have other ordinals": {
-			see(cluster(replica(3), replica(4), replica(5), master("0-5460"), master("5461-10922"), master("10923-16383"))),
+			with(cluster(replica(3), replica(4), replica(5), master("0-5460"), master("5461-10922"), master("10923-16383"))),
 			"3 4 5",
 		},
 		"of too many, those with the most slots": {
-			see(cluster(master("0-1"), master("2-8000"), master("8001-16000"), master("16001-16383"), replica(0), replica(1))),
+			with(cluster(master("0-1"), master("2-8000"), master("8001-16000"), master("16001-16383"), replica(0), replica(1))),
 			"1 2 3",
 		},
 		"of as many, the first": {
-			see(cluster(master("0-99"), master("100-199"), master("200-299"), master("300-399")), replicas(1)), "0 1",
+			with(cluster(master("0-99"), master("100-199"), master("200-299"), master("300-399")), replicas(1)), "0 1",
 		},
-		"a silent master stays one":             {see(six(), silenced(1, 1)), "0 1 2"},
-		"with nothing yet, the first":           {see(cluster(empties...)), "0 1 2"},
-		"on as many machines as there are":      {see(cluster(empties...), on("a", 0, 1, 2, 3), on("b", 4), on("c", 5)), "0 4 5"},
-		"and then by their ordinals":            {see(cluster(empties...), on("a", 0, 1, 2), on("b", 3, 4, 5)), "0 1 3"},
-		"new ones where there is no master":     {see(sixAnd(master(""), master("")), on("machine-0", 6)), "0 1 2 7"},
-		"new ones if there is no other machine": {see(sixAnd(master(""), master("")), on("machine-0", 6, 7)), "0 1 2 6"},
-		"none that leaves":                      {see(sixAnd(master(""), master("")), sized(7)), "0 1 2"},
-		"none that is silent":                   {see(sixAnd(master(""), master("")), silenced(1, 6)), "0 1 2 7"},
-		"of one that leaves, its replica":       {see(cluster(left...), sized(6)), "0 1 4"},
+		"a silent master stays one":             {with(six(), silenced(1, 1)), "0 1 2"},
+		"with nothing yet, the first":           {with(cluster(empties...)), "0 1 2"},
+		"on as many machines as there are":      {with(cluster(empties...), on("a", 0, 1, 2, 3), on("b", 4), on("c", 5)), "0 4 5"},
+		"and then by their ordinals":            {with(cluster(empties...), on("a", 0, 1, 2), on("b", 3, 4, 5)), "0 1 3"},
+		"new ones where there is no master":     {with(sixAnd(master(""), master("")), on("machine-0", 6)), "0 1 2 7"},
+		"new ones if there is no other machine": {with(sixAnd(master(""), master("")), on("machine-0", 6, 7)), "0 1 2 6"},
+		"none that leaves":                      {with(sixAnd(master(""), master("")), sized(7)), "0 1 2"},
+		"none that is silent":                   {with(sixAnd(master(""), master("")), silenced(1, 6)), "0 1 2 7"},
+		"of one that leaves, its replica":       {with(cluster(left...), sized(6)), "0 1 4"},
 		"of its replicas, the one with the most of its data": {
-			see(cluster(left...), sized(6), viewed(func(v *redisnode.View) { v.Offset = 2000 }, 5)), "0 1 5",
+			with(cluster(left...), sized(6), viewed(func(v *redisnode.View) { v.Offset = 2000 }, 5)), "0 1 5",
 		},
-		"but rather one of this revision":                      {see(cluster(left...), sized(6), podIs(old, 4)), "0 1 5"},
-		"but none that is not connected":                       {see(cluster(left...), sized(6), linkDown(4, 5)), "0 1"},
-		"no replica of one that stays: it would lose its data": {see(cluster(triples...), replicas(1)), "0 1 2"},
-		"fewer than there are":                                 {see(cluster(triples...), replicas(2)), "0 1 2"},
+		"but rather one of this revision":                      {with(cluster(left...), sized(6), podIs(old, 4)), "0 1 5"},
+		"but none that is not connected":                       {with(cluster(left...), sized(6), linkDown(4, 5)), "0 1"},
+		"no replica of one that stays: it would lose its data": {with(cluster(triples...), replicas(1)), "0 1 2"},
+		"fewer than there are":                                 {with(cluster(triples...), replicas(2)), "0 1 2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := namesOf(test.seen.intendedMasters()); got != test.want {
@@ -87,11 +87,11 @@ func give(o *observed, next *transfer) {
 func balanced(t *testing.T, o *observed) int {
 	t.Helper()
 	moved, masters := 0, namesOf(o.intendedMasters())
-	for next := o.nextTransfer(o.intendedMasters(), 2000); next != nil; next = o.nextTransfer(o.intendedMasters(), 2000) {
+	for next := o.nextTransfer(o.intendedMasters()); next != nil; next = o.nextTransfer(o.intendedMasters()) {
 		if moved += next.slots.Len(); moved > redisnode.SlotCount {
 			t.Fatal("more slots were moved than there are")
 		}
-		if next.slots.Len() > 2000 || next.slots.Without(o.slots[next.from.id]).Len() > 0 || next.left < next.slots.Len() {
+		if next.slots.Len() > maxSlotsPerMove || next.slots.Without(o.slots[next.from.id]).Len() > 0 || next.left < next.slots.Len() {
 			t.Fatalf("%s of %s, with %d left", next.slots, next.from.name, next.left)
 		}
 		give(o, next)
@@ -119,7 +119,7 @@ func TestTopologyNextTransfer(t *testing.T) {
 					p.slots = p.slots.Union(redisnode.SlotRange(slot, last))
 					slot = last + 1
 				}
-				o := see(cluster(parts...), replicas(0), sized(int32(asked)))
+				o := with(cluster(parts...), replicas(0), sized(int32(asked)))
 				surplus := 0
 				for _, n := range o.surplus(o.intendedMasters()) {
 					surplus += max(n, 0)
@@ -143,13 +143,34 @@ func TestTopologyNextTransfer(t *testing.T) {
 
 func TestTopologyNextTransferIsNone(t *testing.T) {
 	for name, seen := range map[string]*observed{
-		"all have as many as the others, or one more": see(six()),
-		"there is no master":                          see(cluster(newcomer(), newcomer()), silenced(1, 0, 1)),
-		"no master has any":                           see(cluster(master(""), master(""), master(""))),
+		"all have as many as the others, or one more": with(six()),
+		"there is no master":                          with(cluster(newcomer(), newcomer()), silenced(1, 0, 1)),
+		"no master has any":                           with(cluster(master(""), master(""), master(""))),
 	} {
 		t.Run(name, func(t *testing.T) {
-			if next := seen.nextTransfer(seen.intendedMasters(), maxSlotsPerMove); next != nil {
+			if next := seen.nextTransfer(seen.intendedMasters()); next != nil {
 				t.Errorf("%+v, want nothing", next)
+			}
+		})
+	}
+}
+
+func TestTopologySlotsPerMove(t *testing.T) {
+	for name, test := range map[string]struct {
+		keys  int64
+		slots string
+		want  int
+	}{
+		"there are no keys":                {0, "0-5460", maxSlotsPerMove},
+		"most slots are empty":             {2000, "0-5460", maxSlotsPerMove},
+		"a slot has about 20 keys":         {109_220, "0-5460", 25},
+		"a slot has about a thousand keys": {5_461_000, "0-5460", minSlotsPerMove},
+		"it has one slot":                  {1024, "7", minSlotsPerMove},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seen := with(cluster(master(test.slots)), viewed(func(v *redisnode.View) { v.Keys = test.keys }, 0))
+			if got := seen.slotsPerMove(seen.members[0]); got != test.want {
+				t.Errorf("%d slots at once, want %d", got, test.want)
 			}
 		})
 	}
@@ -177,7 +198,7 @@ func TestTopologyAdopter(t *testing.T) {
 			for i := range parts {
 				on(fmt.Sprint(i%test.machines), i)(o)
 			}
-			see(o, replicas(int32(test.replicas/test.masters)))
+			with(o, replicas(int32(test.replicas/test.masters)))
 			p := assignReplicas(o)
 			if p == nil || len(p.commands) != test.replicas {
 				t.Fatalf("%+v, want a master for each of %d", p, test.replicas)

@@ -58,6 +58,7 @@ func (w *world) newOperator() {
 
 // TestDirectivesAreSet changes directives that Redis can set while it runs, under load. No Pod is replaced.
 func TestDirectivesAreSet(t *testing.T) {
+	t.Parallel()
 	for sentence, lives := range map[string]func() func(int) bool{
 		"in one life":                     nil,
 		"though every life has one write": oneWrite,
@@ -99,7 +100,7 @@ func TestDirectivesAreSet(t *testing.T) {
 			if lost := load.lost(); lost > 0 {
 				t.Errorf("%d keys lost what was acknowledged", lost)
 			}
-			t.Logf("%d lives, %d writes, events: %q", w.deaths+1, len(w.all), w.happened())
+			t.Logf("%d lives, %d writes, events: %q", w.deaths+1, len(w.all), w.takeEvents())
 		})
 	}
 }
@@ -189,6 +190,7 @@ func TestFixedDirectives(t *testing.T) {
 
 // TestDirectivesAreRejected has values that Redis does not take. No Pod is replaced, and a new one starts.
 func TestDirectivesAreRejected(t *testing.T) {
+	t.Parallel()
 	for sentence, test := range map[string]struct{ name, value, reason string }{
 		"a wrong value":     {"maxmemory", "lots-and-secret", "argument must be a memory value"},
 		"an unknown one":    {"maxmemroy", "1", "Unknown option"},
@@ -205,7 +207,7 @@ func TestDirectivesAreRejected(t *testing.T) {
 			reported := func() {
 				t.Helper()
 				w.until("the value to be reported", func() bool { return w.condition(glassback.ConditionDegraded).Reason == reasonDirective })
-				w.rests(t)
+				w.checkOnlyStatusWrites(t)
 				if c := w.condition(glassback.ConditionReady); c.Status != "False" || c.Reason != reasonDirective ||
 					!strings.Contains(c.Message, test.name+": "+test.reason) || strings.Contains(c.Message, "secret") {
 					t.Errorf("Ready is %+v", c)

@@ -10,7 +10,7 @@ func TestForms(t *testing.T) {
 	w := newWorld(t, "forms")
 	w.ready("the cluster to be formed")
 	t.Logf("writes: %q", w.all)
-	t.Logf("events: %q", w.happened())
+	t.Logf("events: %q", w.takeEvents())
 }
 
 func TestFormsThoughEveryLifeEndsWithItsSecondWrite(t *testing.T) {

@@ -53,7 +53,7 @@ func TestMasterIsDeleted(t *testing.T) {
 			if lost := load.lost(); lost > 0 {
 				t.Errorf("%d keys lost acknowledged writes", lost)
 			}
-			t.Logf("events: %q", w.happened())
+			t.Logf("events: %q", w.takeEvents())
 		})
 	}
 }
@@ -86,7 +86,7 @@ func TestAllAreDeleted(t *testing.T) {
 			t.Errorf("%s has the ID %s, want its old ID %s", pod, id, ids[pod])
 		}
 	}
-	t.Logf("events: %q", w.happened())
+	t.Logf("events: %q", w.takeEvents())
 }
 
 // TestAllAreDeletedWithoutVolumes: without volumes, all data is lost. The condition DataLoss reports the loss, and the controller does
@@ -97,15 +97,15 @@ func TestAllAreDeletedWithoutVolumes(t *testing.T) {
 	w.ready("the cluster to be formed")
 	w.deletePods(w.names()...)
 	w.until("the loss to be reported", func() bool { return w.condition(v1.ConditionDataLoss).Status == metav1.ConditionTrue })
-	w.rests(t)
+	w.checkOnlyStatusWrites(t)
 	w.accept("wrong")
-	w.rests(t)
+	w.checkOnlyStatusWrites(t)
 	w.accept(w.token())
 	w.ready("the cluster to be formed again")
 	if loss := w.condition(v1.ConditionDataLoss); loss.Status != metav1.ConditionFalse {
 		t.Errorf("DataLoss is %+v", loss)
 	}
-	t.Logf("events: %q", w.happened())
+	t.Logf("events: %q", w.takeEvents())
 }
 
 // TestShardIsLost deletes a master with its replica. The other shards keep their data.
@@ -122,7 +122,7 @@ func TestShardIsLost(t *testing.T) {
 	if message := w.condition(v1.ConditionDataLoss).Message; !strings.Contains(message, shard.Slots) {
 		t.Errorf("message %q, want the slots %s", message, shard.Slots)
 	}
-	w.rests(t)
+	w.checkOnlyStatusWrites(t)
 	w.accept(w.token())
 	w.ready("the cluster to be complete again")
 	keys := 0
@@ -136,8 +136,8 @@ func TestShardIsLost(t *testing.T) {
 	}
 }
 
-// rests checks for a second that the controller writes nothing but the status.
-func (w *world) rests(t *testing.T) {
+// checkOnlyStatusWrites syncs for a second, and checks that the controller writes only the status.
+func (w *world) checkOnlyStatusWrites(t *testing.T) {
 	t.Helper()
 	before := len(w.all)
 	for end := time.Now().Add(time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
@@ -214,7 +214,7 @@ func TestMastersAreLost(t *testing.T) {
 	if lost := load.lost(); lost > 0 {
 		t.Errorf("%d keys are lost", lost)
 	}
-	t.Logf("events: %q", w.happened())
+	t.Logf("events: %q", w.takeEvents())
 }
 
 // TestTwoClustersAreNeverMerged restarts two clusters. Each of them gets the IPs that the other one had.
@@ -361,7 +361,7 @@ func TestUnknownNodeIsReported(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.until("the unknown node to be reported", func() bool { return w.condition(glassback.ConditionDegraded).Reason == reasonStranger })
-	w.rests(t)
+	w.checkOnlyStatusWrites(t)
 	if message := w.condition(glassback.ConditionDegraded).Message; !strings.Contains(message, stranger.IP) {
 		t.Errorf("message %q, want the IP %s", message, stranger.IP)
 	}
@@ -380,8 +380,8 @@ func TestPasswordIsMissingOrRefused(t *testing.T) {
 	w.secret()
 	w.password = right
 	w.until("the refused password to be reported", func() bool { return w.condition(glassback.ConditionDegraded).Reason == reasonPassword })
-	w.rests(t)
-	for _, text := range append(w.happened(), w.describe()) {
+	w.checkOnlyStatusWrites(t)
+	for _, text := range append(w.takeEvents(), w.describe()) {
 		if strings.Contains(text, "wrong-and-secret") || strings.Contains(text, right) {
 			t.Errorf("this text has a password: %s", text)
 		}
@@ -425,7 +425,7 @@ func TestPasswordIsChanged(t *testing.T) {
 	})
 	w.until("the Pods to be reported", func() bool { return w.condition(glassback.ConditionReady).Reason == reasonNotReady })
 	w.until("the refused password to be reported", func() bool { return w.condition(glassback.ConditionReady).Reason == reasonPassword })
-	w.rests(t)
+	w.checkOnlyStatusWrites(t)
 }
 
 // TestDiskIsFull fills the disk of a master, and then makes space.
@@ -441,7 +441,7 @@ func TestDiskIsFull(t *testing.T) {
 		client.Set(t.Context(), fmt.Sprintf("filler:%d", key), make([]byte, 64<<10), 0) // This fails when the disk is full.
 	}
 	w.until("the full disk to be reported", func() bool { return w.condition(glassback.ConditionDegraded).Reason == reasonNotWritten })
-	w.rests(t)
+	w.checkOnlyStatusWrites(t)
 	load.end()
 	w.servers[w.pod("heals-0").UID].LiftFileLimit()
 	w.ready("the disk to have space again")
@@ -458,7 +458,7 @@ func TestPodDoesNotAnswer(t *testing.T) {
 	w.stopped[w.names()[5]] = true
 	w.servers[w.pod(w.names()[5]).UID].Kill()
 	w.until("the Pod to be reported", func() bool { return w.condition(glassback.ConditionDegraded).Reason == reasonSilent })
-	w.rests(t)
+	w.checkOnlyStatusWrites(t)
 	w.stopped = map[string]bool{}
 	w.ready("the node to be back")
 }
@@ -500,7 +500,7 @@ func TestAFailedRollIsReverted(t *testing.T) {
 	w.until("the first Pod to be replaced", func() bool {
 		return countFunc(w.pods(), func(p *corev1.Pod) bool { return p.Spec.Containers[0].Image == "redis:none" }) == 1
 	})
-	w.rests(t)
+	w.checkOnlyStatusWrites(t)
 	w.stopped = map[string]bool{}
 	w.change(func(rdc *v1.RedisCluster) { rdc.Spec.Image = image })
 	w.ready("the Pod to be replaced again")
@@ -543,7 +543,7 @@ func TestMovedKeysSurvive(t *testing.T) {
 	w := newWorld(t, "moves")
 	w.ready("the cluster to be formed")
 	load := w.load(t)
-	load.everyKey() // Each batch of maxSlotsPerMove slots then has some keys.
+	load.everyKey() // Each batch of slots then has some keys.
 	load.end()
 	// The controller dies after it has moved some keys of the first batch. The old master still owns all slots.
 	migrated := 0
@@ -571,7 +571,7 @@ func TestMovedKeysSurvive(t *testing.T) {
 	if lost := load.lost(); lost > 0 {
 		t.Errorf("%d keys lost acknowledged writes", lost)
 	}
-	if events := strings.Join(w.happened(), "\n"); !strings.Contains(events, "moves-7 takes over from its master") {
+	if events := strings.Join(w.takeEvents(), "\n"); !strings.Contains(events, "moves-7 takes over from its master") {
 		t.Errorf("the replica was not told to take over: %s", events)
 	}
 }
@@ -620,7 +620,7 @@ func TestDeletedAndCreatedAgain(t *testing.T) {
 		for {
 			w.collect(rdc)
 			_, err := w.controller.clusters.RedisClusters("default").Get(w.name)
-			if apierrors.IsNotFound(err) && len(w.controller.podCache.List()) == 0 &&
+			if apierrors.IsNotFound(err) && len(w.controller.pods.List()) == 0 &&
 				len(w.config.Services.Informer().GetStore().List()) == 0 {
 				break
 			}
@@ -649,7 +649,7 @@ func TestSourceOfAMoveIsLost(t *testing.T) {
 			w := newWorld(t, "gives", change)
 			w.ready("the cluster to be formed")
 			load := w.load(t)
-			load.everyKey() // Each batch of maxSlotsPerMove slots then has some keys.
+			load.everyKey() // Each batch of slots then has some keys.
 			load.end()
 			migrated := 0
 			w.lives = func(int) bool {
@@ -667,7 +667,7 @@ func TestSourceOfAMoveIsLost(t *testing.T) {
 			if lost := load.lost(); lost > 0 {
 				t.Errorf("%d keys lost acknowledged writes", lost)
 			}
-			t.Logf("events: %q", w.happened())
+			t.Logf("events: %q", w.takeEvents())
 		})
 	}
 }

@@ -36,7 +36,7 @@ func TestSlotsGoToAndFro(t *testing.T) {
 		}
 		next := finishMoves(o)
 		if next == nil {
-			next = handOver(from, to, redisnode.SlotRange(0, maxSlotsPerMove-1), "to and fro")
+			next = handOver(from, to, redisnode.SlotRange(0, minSlotsPerMove-1), "to and fro")
 		}
 		if len(next.commands) == 0 {
 			time.Sleep(time.Millisecond)

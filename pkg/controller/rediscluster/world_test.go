@@ -5,6 +5,7 @@ package rediscluster
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -35,16 +36,17 @@ import (
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned/fake"
 	"github.com/glassback/glassback/pkg/generated/informers/externalversions"
 	"github.com/glassback/glassback/pkg/loop"
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/recording/recordtest"
 	"github.com/glassback/glassback/pkg/redisnode"
 	"github.com/glassback/glassback/pkg/redisnode/redistest"
 )
 
-// TestMain runs more tests at once than there are processors. Most of the time, a test waits until redis-servers know about each other.
+// TestMain runs more tests at once than there are processors, since a test often waits for redis-servers. Six keep two processors busy.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if at := flag.Lookup("test.parallel"); at.Value.String() == at.DefValue {
-		if err := at.Value.Set("10"); err != nil {
+		if err := at.Value.Set("6"); err != nil {
 			panic(err)
 		}
 	}
@@ -55,9 +57,9 @@ func TestMain(m *testing.M) {
 // Pod, with its own IP. The server's directory outlives the server, as the volume of a Pod does.
 //
 // The test itself calls Sync, and so controls the time of each sync. It can kill the controller before any write, and continue with
-// another controller.
+// another controller. After live, the controller runs as it does in the operator.
 type world struct {
-	t          *testing.T
+	t          testing.TB
 	kube       *kubefake.Clientset
 	client     *fake.Clientset
 	config     Config
@@ -84,6 +86,7 @@ type world struct {
 	last   string               // the present write
 	dumped func()               // called after each FUNCTION DUMP; may be nil
 	deaths int                  // number of killed controllers
+	lively bool                 // see live
 	all    []string             // writes of all controllers
 	asked  atomic.Int64         // number of Views
 
@@ -91,11 +94,25 @@ type world struct {
 	mu          sync.Mutex
 }
 
-// killed is the panic that kills a controller.
+// killed is the panic that kills a controller. It is an error, because a panic of a goroutine of the sync arrives wrapped.
 type killed struct{}
 
+func (killed) Error() string { return "killed" }
+
+// died recovers from the panic that kills a controller, and sets dead. It is deferred.
+func died(dead *bool) {
+	p := recover()
+	if p == nil {
+		return
+	}
+	if err, ok := p.(error); !ok || !errors.Is(err, killed{}) {
+		panic(p)
+	}
+	*dead = true
+}
+
 // newWorld returns a world with one RedisCluster, in its own namespace.
-func newWorld(t *testing.T, name string, change ...func(*v1.RedisCluster)) *world {
+func newWorld(t testing.TB, name string, change ...func(*v1.RedisCluster)) *world {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("it waits for redis-servers")
@@ -136,6 +153,7 @@ func (w *world) start() {
 	if err := w.config.Pods.Informer().SetTransform(TrimPod); err != nil {
 		w.t.Fatal(err)
 	}
+	must.Succeed(w.t, addIndex(w.config))
 	w.controller = newController(w.config)
 	ctx, cancel := context.WithCancel(w.t.Context())
 	kube.StartWithContext(ctx)
@@ -146,6 +164,27 @@ func (w *world) start() {
 		cancel()
 		w.controller.sessions.closeAll()
 	})
+}
+
+// live runs another controller, with a loop that calls Sync, until the returned func is called. The test runs the kubelet alone.
+func (w *world) live() (end func()) {
+	w.t.Helper()
+	w.controller.sessions.closeAll()
+	controller, err := New(w.config)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(w.t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { controller.Run(ctx, ctx, 16) })
+	w.controller, w.lively = controller, true
+	end = sync.OnceFunc(func() {
+		cancel()
+		running.Wait()
+		w.lively = false
+	})
+	w.t.Cleanup(end)
+	return end
 }
 
 // react adds to the fake API server what the controller relies on. Objects get UIDs, and a deleted claim stays while a Pod uses it. It also
@@ -168,9 +207,9 @@ func (w *world) react() {
 		if err != nil {
 			return true, nil, err
 		}
-		going := held.(*corev1.PersistentVolumeClaim).DeepCopy()
-		going.DeletionTimestamp = ptr.To(metav1.Now())
-		return true, going, w.kube.Tracker().Update(resource, going, action.GetNamespace())
+		claim := held.(*corev1.PersistentVolumeClaim).DeepCopy()
+		claim.DeletionTimestamp = ptr.To(metav1.Now())
+		return true, claim, w.kube.Tracker().Update(resource, claim, action.GetNamespace())
 	})
 	newEvicting(w.kube)
 	countWrite := func(action clienttesting.Action) (bool, runtime.Object, error) {
@@ -207,7 +246,7 @@ type countingNode struct {
 }
 
 func (w *world) dial(ip string, port int, login redisnode.Login) Node {
-	return countingNode{Node: Dial(ip, port, login), w: w}
+	return countingNode{Node: Dial(w.resolve(ip), port, login), w: w}
 }
 
 func (n countingNode) View(ctx context.Context) (*redisnode.View, error) {
@@ -238,6 +277,12 @@ func (n countingNode) Replicate(ctx context.Context, masterID string) error {
 func (n countingNode) Failover(ctx context.Context, how redisnode.Failover) error {
 	n.w.write("FAILOVER")
 	return n.Node.Failover(ctx, how)
+}
+
+// PauseWrites does not count as a write, and ResumeWrites does: so a controller with one write is killed between FAILOVER and UNPAUSE.
+func (n countingNode) ResumeWrites(ctx context.Context) error {
+	n.w.write("CLIENT UNPAUSE")
+	return n.Node.ResumeWrites(ctx)
 }
 
 func (n countingNode) SetSlots(ctx context.Context, slots redisnode.Slots, how redisnode.SlotState, id string) error {
@@ -321,32 +366,31 @@ func (n countingNode) DeleteLibrary(ctx context.Context, name string) error {
 // sync runs the kubelet and then one sync. It returns whether the controller survived, the time until the next sync, and the sync's error.
 func (w *world) sync() (alive bool, after time.Duration, err error) {
 	w.kubelet()
+	if w.lively {
+		return true, time.Second, nil
+	}
+	var dead bool
 	func() {
-		defer func() {
-			switch r := recover(); r {
-			case nil:
-			case killed{}:
-				alive, err = false, nil
-			default:
-				panic(r)
-			}
-		}()
-		alive = true
+		defer died(&dead)
 		after, err = w.controller.Sync(recordtest.Context(w.t.Context(), w.t, Decisions), cache.NewObjectName("default", w.name))
 	}()
-	if !alive {
+	if dead {
 		w.deaths++
 		w.writes = 0
 		w.controller.sessions.closeAll()
 		w.controller = newController(w.config)
 	}
-	return alive, after, err
+	return !dead, after, err
 }
 
 // until syncs until done returns true.
 func (w *world) until(what string, done func() bool) {
 	w.t.Helper()
-	deadline := time.Now().Add(5 * time.Minute) // On a busy machine, a roll without replicas takes two minutes.
+	patience := 5 * time.Minute // On a busy machine, a roll without replicas takes two minutes.
+	if w.lively {
+		patience = time.Hour
+	}
+	deadline := time.Now().Add(patience)
 	var last error
 	for !done() {
 		alive, after, err := w.sync()
@@ -360,7 +404,7 @@ func (w *world) until(what string, done func() bool) {
 			if err != nil {
 				after = loop.Soonest(after, 20*time.Millisecond)
 			}
-			time.Sleep(min(max(after, time.Millisecond), 50*time.Millisecond))
+			time.Sleep(min(max(after, time.Millisecond), 200*time.Millisecond))
 		}
 	}
 }
@@ -499,6 +543,10 @@ func (w *world) change(change func(*v1.RedisCluster)) {
 
 // byPerson calls do as a user: its writes do not count as the controller's.
 func (w *world) byPerson(do func()) {
+	if w.lively {
+		do()
+		return
+	}
 	lives := w.lives
 	w.lives = nil
 	writes, all := w.writes, len(w.all)
@@ -581,7 +629,7 @@ func (w *world) kubelet() {
 		if ip == "" {
 			ip = w.ip()
 		}
-		password, directives := w.password, w.directives(p)
+		password, directives := w.password, append(w.directives(p), w.startHostname(p)...)
 		if hasAccount(p) {
 			password, directives = "", append(directives, w.makeUsers(p)...)
 		}
@@ -688,8 +736,8 @@ func (w *world) describe() string {
 	return b.String()
 }
 
-// happened returns the events so far.
-func (w *world) happened() []string {
+// takeEvents returns the events since its last call.
+func (w *world) takeEvents() []string {
 	var all []string
 	for {
 		select {

@@ -288,6 +288,7 @@ func (w *world) expectPorts(of func(*corev1.Pod) int) {
 
 // TestTLSComesAndGoes adds TLS to a running cluster, requires it, renews the certificate, and takes all of it back, while clients write.
 func TestTLSComesAndGoes(t *testing.T) {
+	t.Parallel()
 	for sentence, lives := range map[string]func() func(int) bool{
 		"in one life":                     nil,
 		"though every life has one write": oneWrite,
@@ -373,7 +374,7 @@ func TestTLSComesAndGoes(t *testing.T) {
 				t.Errorf("%d keys lost what was acknowledged", lost)
 			}
 			t.Logf("%d lives, %d writes", w.deaths+1, len(w.all))
-			text := strings.Join(w.happened(), " ") + w.describe()
+			text := strings.Join(w.takeEvents(), " ") + w.describe()
 			if strings.Contains(text, "PRIVATE") || strings.Contains(text, strings.Split(string(renewed["tls.key"]), "\n")[1]) {
 				t.Errorf("a key is in %s", text)
 			}
@@ -384,6 +385,7 @@ func TestTLSComesAndGoes(t *testing.T) {
 // TestASwitchIsEnded ends the life of the operator before each of the writes of a switch, and then stays away for longer than the
 // timeout of the nodes. The nodes have lost each other then. The next life ends the switch, and no write is lost.
 func TestASwitchIsEnded(t *testing.T) {
+	t.Parallel()
 	for _, at := range []int{3, 8, 14, 17} { // Annotations are written; failovers are forbidden; nodes switch.
 		t.Run(strconv.Itoa(at), func(t *testing.T) {
 			t.Parallel()
@@ -411,7 +413,7 @@ func TestASwitchIsEnded(t *testing.T) {
 				})
 			})
 			w.ready("no TLS")
-			for _, event := range w.happened() {
+			for _, event := range w.takeEvents() {
 				if strings.Contains(event, "Failover") && strings.Contains(event, "which is gone") {
 					t.Errorf("a replica took over by force: %s", event)
 				}

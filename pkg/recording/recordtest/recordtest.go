@@ -1,7 +1,8 @@
 // Copyright The Glassback Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package recordtest decides again on what the syncs of tests observe, and checks the types of what they observe. It is for tests.
+// Package recordtest calls decide again on the recorded observations of the syncs in tests, and checks the types of the observations. It is
+// for tests.
 package recordtest
 
 import (
@@ -33,13 +34,15 @@ var (
 	every  = flag.String("decisions.every", "", "write all decisions to this file")
 )
 
-// Context returns a context whose syncs are checked: a decision on the recorded form of what a sync observed must be the decision of the
-// sync, and the recorded form must not lose anything when it is read.
+// Context returns a context whose syncs are checked. decide must return the plan of the sync for the recorded form of what the sync
+// observed. The recorded form must not lose anything when it is read. A check takes longer than a sync, and tests repeat decisions. So of
+// each sort of decision, Context checks the first ones of a test, and then one in ten. It checks all with GLASSBACK_SEEDS,
+// -decisions.corpus or -decisions.every.
 func Context(ctx context.Context, t testing.TB, kind recording.Kind) context.Context {
-	return recording.WithSink(ctx, checker{t, kind})
+	return recording.WithSink(ctx, sampler{checker{t, kind}})
 }
 
-// Check checks one decision, as Context does for each sync.
+// Check checks one decision, as Context does.
 func Check[O recording.Observed, P recording.Plan[O]](t testing.TB, kind recording.Kind, observed O, plan P) {
 	t.Helper()
 	checker{t, kind}.Decided(observed.Record(), plan.Record(observed))
@@ -49,6 +52,40 @@ type checker struct {
 	testing.TB
 
 	kind recording.Kind
+}
+
+// sampler checks some decisions.
+type sampler struct{ checker }
+
+// checkedOfSort is the number of decisions of a sort that are all checked. After these, one in ten is checked.
+const checkedOfSort = 3
+
+var decisions struct {
+	mu     sync.Mutex
+	bySort map[string]int // by the name of the test and the sort
+}
+
+func (s sampler) Decided(observed, plan any) {
+	decisions.mu.Lock()
+	if decisions.bySort == nil {
+		decisions.bySort = map[string]int{}
+	}
+	sort := s.Name() + s.sort(recording.Encode(plan))
+	n := decisions.bySort[sort]
+	decisions.bySort[sort]++
+	decisions.mu.Unlock()
+	if n < checkedOfSort || n%10 == 0 || *corpus != "" || *every != "" || os.Getenv("GLASSBACK_SEEDS") != "" {
+		s.checker.Decided(observed, plan)
+	}
+}
+
+// sort returns the policy and the names of the fields of a plan.
+func (c checker) sort(plan json.RawMessage) string {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(plan, &fields); err != nil {
+		c.Fatal(err)
+	}
+	return fmt.Sprintf("%s %q", fields["policy"], slices.Sorted(maps.Keys(fields)))
 }
 
 // Covers fails unless a recorded struct has a field for each field of a struct that decide reads or returns. except are the fields that
@@ -214,15 +251,11 @@ var samples struct {
 	records []recording.Record
 }
 
-// sample adds a decision to the corpus, unless it has enough of the sort: the policy and the fields of the plan.
+// sample adds a decision to the corpus, unless it has enough of the sort.
 func (c checker) sample(r recording.Record) {
 	samples.mu.Lock()
 	defer samples.mu.Unlock()
-	var fields map[string]any
-	if err := json.Unmarshal(r.Plan, &fields); err != nil {
-		c.Fatal(err)
-	}
-	sort := fmt.Sprint(fields["policy"], slices.Sorted(maps.Keys(fields)))
+	sort := c.sort(r.Plan)
 	if samples.bySort == nil {
 		samples.bySort = map[string]int{}
 	}
@@ -243,7 +276,7 @@ var all = everything{tests: map[testing.TB]bool{}}
 type everything struct {
 	mu    sync.Mutex
 	file  file
-	tests map[testing.TB]bool // those whose end completes the file
+	tests map[testing.TB]bool // the tests that close the file at their end
 }
 
 // add writes a record. At the end of each test, the file can be read.
@@ -305,7 +338,7 @@ func (*file) encode(c checker, lines *json.Encoder, line any) {
 	}
 }
 
-// close completes the file. A later record begins another member of it.
+// close completes the file. A later record begins another gzip member.
 func (f *file) close(c checker) {
 	if f.packer == nil {
 		return

@@ -19,7 +19,7 @@ func ParseSlots(text string) (redisnode.Slots, error) {
 	var slots redisnode.Slots
 	for part := range strings.SplitSeq(text, ",") {
 		from, to, isRange := strings.Cut(part, "-")
-		first, err := strconv.ParseUint(from, 10, 14) // SlotCount is 1<<14.
+		first, err := strconv.ParseUint(from, 10, 14) // 14 bits: SlotCount is 1<<14, so every number that parses is a slot.
 		last := first
 		if err == nil && isRange {
 			last, err = strconv.ParseUint(to, 10, 14)

@@ -1,12 +1,12 @@
 // Copyright The Glassback Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package changes finds the fields in which two versions of an object differ, by their paths
-// in JSON. The causes and the events of package trace contain them.
+// Package changes finds the fields in which two versions of an object differ, by their paths in JSON. The causes and the events of
+// package trace contain them.
 //
 // Paths returns only the fields. Between also returns the values that every user of the operator's page may see: numbers, times, short
-// texts of typed fields, states of conditions, and lengths of lists. It returns no values of maps (labels, annotations, data, config),
-// and none of a Secret.
+// texts of typed fields, states of conditions, and lengths of lists. It returns no values of maps (labels, annotations, data, config), of
+// Secrets, or of fields whose name suggests a secret.
 package changes
 
 import (
@@ -40,7 +40,7 @@ func Paths(old, obj any) []string {
 	return paths
 }
 
-// Between returns the same fields with those values that may be shown. Each condition that differs is a field of its own:
+// Between returns the fields that Paths returns, with the values that may be shown. Each condition that differs is a separate field:
 // "status.conditions[Ready]".
 func Between(old, obj any) []trace.Change {
 	var all []trace.Change
@@ -60,20 +60,20 @@ func Between(old, obj any) []trace.Change {
 	return all[:min(len(all), maxFields)]
 }
 
-// compare calls differ for each field that differs, until differ returns false.
-func compare(old, obj any, differ func(path string, a, b reflect.Value) bool) {
+// compare calls visit for each field that differs, until visit returns false.
+func compare(old, obj any, visit func(path string, a, b reflect.Value) bool) {
 	a, b := reflect.ValueOf(old), reflect.ValueOf(obj)
 	if a.IsValid() && b.IsValid() && a.Type() == b.Type() {
-		w := walker{differ: differ}
+		w := walker{visit: visit}
 		w.walk(a, b)
 	}
 }
 
 // walker goes through two objects. It allocates no memory for equal fields: each change in a cache compares hundreds of them.
 type walker struct {
-	names  [maxDepth]string
-	depth  int // the number of names in use
-	differ func(path string, a, b reflect.Value) bool
+	names [maxDepth]string
+	depth int // the number of names in use
+	visit func(path string, a, b reflect.Value) bool
 }
 
 func (w *walker) path() string { return strings.Join(w.names[:w.depth], ".") }
@@ -82,7 +82,7 @@ func (w *walker) path() string { return strings.Join(w.names[:w.depth], ".") }
 func (w *walker) walk(a, b reflect.Value) bool {
 	for a.Kind() == reflect.Pointer {
 		if a.IsNil() || b.IsNil() {
-			return a.IsNil() == b.IsNil() || w.differ(w.path(), a, b)
+			return a.IsNil() == b.IsNil() || w.visit(w.path(), a, b)
 		}
 		if a.UnsafePointer() == b.UnsafePointer() {
 			return true
@@ -94,7 +94,7 @@ func (w *walker) walk(a, b reflect.Value) bool {
 			return w.walkFields(fields, a, b)
 		}
 	}
-	return equal(a, b) || w.differ(w.path(), a, b)
+	return equal(a, b) || w.visit(w.path(), a, b)
 }
 
 func (w *walker) walkFields(fields []structField, a, b reflect.Value) bool {
@@ -143,8 +143,8 @@ type structField struct {
 // fieldsByType caches the fields of struct types.
 var fieldsByType sync.Map // reflect.Type → []structField
 
-// fieldsOf returns the fields of a struct that its JSON contains. It returns none for other types, and none for a struct with a
-// MarshalJSON, such as a time or a quantity.
+// fieldsOf returns the fields of a struct that have a JSON name, and its embedded structs. It returns none for other types, and none for
+// a struct with a MarshalJSON, such as a time or a quantity.
 func fieldsOf(t reflect.Type) []structField {
 	if t.Kind() != reflect.Struct {
 		return nil

@@ -27,7 +27,7 @@ func sensitive(path string) bool {
 		})
 }
 
-// show returns two values as text, or "" twice if one of them is not shown or both have the same text, such as two lists of one length.
+// show returns two values as text. It returns "" twice if one value is not shown, or if both have the same text: two lists of equal length.
 func show(a, b reflect.Value) (string, string) {
 	before, shownBefore := render(a)
 	now, shownNow := render(b)

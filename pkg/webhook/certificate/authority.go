@@ -24,7 +24,7 @@ import (
 	"k8s.io/client-go/util/keyutil"
 )
 
-// backdate is how long before its creation a certificate is valid, so that API servers with slow clocks accept it too.
+// backdate is the time by which a certificate is valid before its creation, so that API servers with slow clocks accept it too.
 const backdate = 24 * time.Hour
 
 // authority is a CA: a certificate that signs others, and its key.
@@ -92,8 +92,8 @@ func constrained(ca *x509.Certificate) bool {
 		len(ca.PermittedDNSDomains)+len(ca.ExcludedDNSDomains)+len(ca.PermittedIPRanges)+len(ca.ExcludedIPRanges) > 0
 }
 
-// leaf signs a serving certificate for names, DNS names and IP addresses. It is valid
-// for a lifetime from now on, and like the CA from some time before.
+// leaf signs a serving certificate for names: DNS names and IP addresses. The certificate is valid from the start of the CA until lifetime
+// from now, or until the end of the CA.
 func (a *authority) leaf(names []string, now time.Time, lifetime time.Duration) (*tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

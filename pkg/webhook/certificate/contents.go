@@ -32,11 +32,11 @@ const AnnotationRotate = "glassback.dev/rotate"
 
 // contents is the parsed Secret.
 type contents struct {
-	current *authority // signs; nil if there is none that can
+	current *authority // signs; nil if no CA can sign
 	next    *authority // will sign; nil most of the time
 	// trusted are the CAs that API servers are to trust: current, next, and those that signed before.
 	trusted []*x509.Certificate
-	retired map[string]time.Time // when the latter stopped signing, by fingerprint
+	retired map[string]time.Time // when a CA stopped signing, by fingerprint
 	rotate  bool
 }
 
@@ -98,7 +98,7 @@ func (c contents) retirees() []*x509.Certificate {
 	return slices.DeleteFunc(slices.Clone(c.trusted), c.signs)
 }
 
-// signs reports whether a CA is the one that signs, or will be.
+// signs reports whether ca is the current or the next CA.
 func (c contents) signs(ca *x509.Certificate) bool {
 	return c.current != nil && c.current.cert.Equal(ca) || c.next != nil && c.next.cert.Equal(ca)
 }

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Lifetimes are the times for which CAs and certificates are valid. Each is much less than a third of the one before it: the keeper checks
-// once in every Settle whether a leaf is due, and it must notice that in a third of the leaf's life.
+// Lifetimes are the times for which CAs and certificates are valid. Each is much shorter than a third of the one above. For example, the
+// keeper checks once every Settle whether a leaf is due, and must notice it within a third of the leaf's life.
 type Lifetimes struct {
 	// Authority is how long a CA is valid. When a third of it is left, another one is staged.
 	Authority time.Duration
@@ -26,7 +26,7 @@ var DefaultLifetimes = Lifetimes{Authority: 365 * 24 * time.Hour, Leaf: 7 * 24 *
 // situation has the inputs of a decision besides the Secret.
 type situation struct {
 	now       time.Time
-	bundles   [][]*x509.Certificate        // the CAs in each caBundle, as far as replicas may serve what they have signed
+	bundles   [][]*x509.Certificate        // the CAs in each caBundle; nil unless Config.Shared is set
 	settled   func(*x509.Certificate) bool // whether every API server is believed to trust a CA
 	lifetimes Lifetimes
 }
@@ -41,8 +41,8 @@ type situation struct {
 //	                 every leaf that the retiree └───────┘ ◀──── next takes  └─────────┘
 //	                 signed has expired                          over
 //
-// decide replaces a CA that is missing, broken, expired, or not valid yet without a stage. The CA
-// that signed before stays trusted: a caBundle still has it.
+// decide replaces a CA at once, without a stage, if it is missing, broken, expired or not valid yet. The previous CA stays trusted: a
+// caBundle still has it.
 func decide(c contents, s situation, mint func() (*authority, error)) (contents, []string, error) {
 	var did []string
 	if c.next != nil && !valid(c.next.cert, s.now) {
@@ -107,7 +107,7 @@ func (c contents) trust(s situation, did []string) (contents, []string) {
 		if !known || at.After(s.now) {
 			at = s.now
 		}
-		// By then, every leaf that it has signed has expired.
+		// Then every leaf that the retiree has signed has expired.
 		over := !s.now.Before(at.Add(s.lifetimes.Leaf + s.lifetimes.Settle))
 		switch {
 		case holds(c.trusted, retiree):
@@ -121,8 +121,8 @@ func (c contents) trust(s situation, did []string) (contents, []string) {
 	return c, did
 }
 
-// lost returns the CAs that a caBundle has and the Secret does not have, if another client than a Keeper was the last to change the Secret.
-// In a Secret of a Keeper, the CA that signs is one of the trusted CAs, and was in every caBundle before it signed.
+// lost returns the CAs that a caBundle has and the Secret lacks, if a client other than a Keeper last changed the Secret. In a Secret that
+// a Keeper wrote, the signing CA is trusted, and was in every caBundle before it signed.
 func (c contents) lost(s situation) []*x509.Certificate {
 	if holds(c.trusted, c.current.cert) && everywhere(c.current.cert, s.bundles) {
 		return nil

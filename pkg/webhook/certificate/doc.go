@@ -25,9 +25,9 @@
 // A simulation with stale caches, restarts and other writers checks these invariants:
 //
 //   - No call fails because of a certificate while CAs rotate.
-//   - A Secret that was deleted or edited, or has expired, is repaired. Meanwhile, the CA of the
-//     served leaves stays in the caBundles. Replicas continue to serve if a write fails.
-//   - Replicas that start at once agree on one CA: the API server lets one create the Secret.
+//   - A Keeper repairs a Secret that was deleted or edited, or whose CA has expired. Meanwhile, the CA of the served leaves stays in the
+//     caBundles. Replicas continue to serve if a write fails.
+//   - Replicas that start at the same time agree on one CA: the API server lets only one create the Secret.
 //   - A replica with a stale cache of the Secret writes no caBundle.
 //   - When nothing changes, nothing is written.
 //   - No key is in a log, in an event or in an error. client-go logs the bodies of requests

@@ -16,7 +16,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// The names of the files in a directory of Files: as cert-manager has them in a Secret.
+// The names of the two files. They are the keys of a Secret of the type kubernetes.io/tls, as cert-manager writes it.
 const (
 	CertFile = "tls.crt"
 	KeyFile  = "tls.key"
@@ -33,10 +33,10 @@ type Files struct {
 	certPEM []byte
 	keyPEM  []byte
 	pair    *tls.Certificate
-	problem string // why the last attempt failed; it is logged once
+	problem string // the error of the last read, or "": the same error is logged once
 }
 
-// OpenFiles returns the certificate in dir. It returns an error unless there is one.
+// OpenFiles reads the certificate in dir. It returns an error if a file is unreadable, or if the two do not match.
 func OpenFiles(dir string) (*Files, error) {
 	f := &Files{dir: dir}
 	if err := f.reload(); err != nil {
@@ -51,30 +51,30 @@ func (f *Files) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, er
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	before, logger := f.pair, klog.FromContext(hello.Context())
-	err := f.reload()
-	switch {
-	case err != nil && err.Error() != f.problem:
-		f.problem = err.Error()
-		logger.Error(err, "Serving the last certificate that could be read", "until", f.pair.Leaf.NotAfter)
-	case err == nil && f.pair != before:
-		logger.Info("Serving a new certificate", "directory", f.dir, "until", f.pair.Leaf.NotAfter)
-		fallthrough
-	case err == nil:
-		f.problem = ""
+	if err := f.reload(); err != nil {
+		if err.Error() != f.problem {
+			f.problem = err.Error()
+			logger.Error(err, "Serving the last certificate that could be read", "notAfter", f.pair.Leaf.NotAfter)
+		}
+		return f.pair, nil
+	}
+	f.problem = ""
+	if f.pair != before {
+		logger.Info("Serving a new certificate", "directory", f.dir, "notAfter", f.pair.Leaf.NotAfter)
 	}
 	return f.pair, nil
 }
 
-var observer atomic.Pointer[func(error)]
+var readObserver atomic.Pointer[func(error)]
 
 // SetReadObserver sets the function that is called after every read of the files, with the error
-// or nil. Several goroutines may call it at once.
-func SetReadObserver(observe func(error)) { observer.Store(&observe) }
+// or nil. Several goroutines may call that function at the same time.
+func SetReadObserver(observe func(error)) { readObserver.Store(&observe) }
 
 // reload calls read and reports its result to the observer.
 func (f *Files) reload() error {
 	err := f.read()
-	if observe := observer.Load(); observe != nil {
+	if observe := readObserver.Load(); observe != nil {
 		(*observe)(err)
 	}
 	return err
@@ -84,7 +84,7 @@ func (f *Files) reload() error {
 func (f *Files) read() error {
 	certPEM, certErr := os.ReadFile(filepath.Join(f.dir, CertFile))
 	keyPEM, keyErr := os.ReadFile(filepath.Join(f.dir, KeyFile))
-	if err := cmp.Or(certErr, keyErr); err != nil { // One of them says enough.
+	if err := cmp.Or(certErr, keyErr); err != nil { // One of the errors is enough.
 		return fmt.Errorf("read the serving certificate: %w", err)
 	}
 	if bytes.Equal(certPEM, f.certPEM) && bytes.Equal(keyPEM, f.keyPEM) {

@@ -56,12 +56,12 @@ type Registration interface {
 type Config struct {
 	Store         Store
 	Registrations []Registration
-	// Shared says that other processes serve by the same names: a CA that is in a caBundle, and not in the Store, may be theirs.
+	// Shared says that other processes serve under the same names: a CA that is in a caBundle, and not in the Store, may be theirs.
 	Shared bool
 	// Names are the DNS names and IP addresses by which API servers call the webhooks.
 	Names     []string
 	Lifetimes Lifetimes
-	// Now is the time by which certificates are valid or not: that of the API server, which judges them.
+	// Now returns the time of the API server, which decides whether certificates are valid.
 	Now func() time.Time
 	// Clock measures how long a caBundle has been seen.
 	Clock clock.WithTicker
@@ -75,12 +75,12 @@ type Keeper struct {
 	loop *loop.Loop
 	leaf Leaf
 
-	// Only Sync uses these, and only one runs at a time.
+	// Only Sync uses the fields below, and only one Sync runs at a time.
 	bundles [][]*x509.Certificate // the CAs in each caBundle
-	trusted map[string]time.Time  // since when all caBundles have been seen to hold a CA
+	trusted map[string]time.Time  // the time since when all caBundles hold a CA, by the CA
 	wrote   []time.Time           // when the caBundle of each registration was last written
-	putOver string                // the resourceVersion that the last Put was to replace
-	putAt   time.Time             // and when that was
+	putOver string                // the resourceVersion that the last Put replaced
+	putAt   time.Time             // the time of that Put
 }
 
 // key is the only key in the workqueue.
@@ -98,7 +98,7 @@ func New(config Config) *Keeper {
 	return k
 }
 
-// Watch makes changes of objects of the given kind lead to a sync. The Store or a Registration reads these objects.
+// Watch enqueues a sync for each change of an object of the informer. The Store or a Registration reads these objects.
 func (k *Keeper) Watch(informer cache.SharedIndexInformer, kind string) error {
 	return k.loop.Watch(informer, kind, theOnlyOne)
 }
@@ -147,8 +147,8 @@ func (k *Keeper) Sync(ctx context.Context, _ cache.ObjectName) (time.Duration, e
 	if held.current == nil || !valid(held.current.cert, now) {
 		return wait, putErr
 	}
-	// Until the cache shows the write, or while writes fail, the keeper uses the Secret in the
-	// cache. It writes no caBundle that would lose a CA which only the write keeps.
+	// Until the cache shows the write, or while writes fail, the keeper uses the Secret in the cache. It writes no caBundle without a CA that
+	// only the new Secret keeps.
 	var trustErr error
 	if len(held.lost(situation)) == 0 {
 		_, trustErr = k.trust(ctx, secret, held)
@@ -168,11 +168,11 @@ func (k *Keeper) put(ctx context.Context, secret *corev1.Secret, did []string, p
 	}
 	k.putOver, k.putAt = replaced, k.Clock.Now()
 	klog.FromContext(ctx).Info("Changed the CAs of the webhooks", "did", did, "unreadable", problems)
-	return retryFirst, nil // By then, or earlier by an event, Get returns it.
+	return retryFirst, nil // By then, or earlier after an event, Get returns the new Secret.
 }
 
-// pause returns how long to wait until the next write, given the time of the last one. So the
-// Keeper does not race another client that writes the same. It is not positive if the wait is over.
+// pause returns how long to wait until the next write, given the time of the last one; not more than 0 if the wait is over. The wait keeps
+// the Keeper from racing another client that writes the same object.
 func (k *Keeper) pause(written time.Time) time.Duration {
 	return k.Lifetimes.Settle/12 - k.Clock.Since(written)
 }
@@ -248,7 +248,7 @@ func (k *Keeper) trust(ctx context.Context, secret *corev1.Secret, c contents) (
 		return 0, fmt.Errorf("get the Secret of the webhooks' CA: %w", err)
 	}
 	if live == nil || live.ResourceVersion != secret.ResourceVersion {
-		return wait, nil // The event that brings it leads to the next sync.
+		return wait, nil // The event with the newer Secret leads to the next sync.
 	}
 	var errs []error
 	for _, i := range behind {
@@ -271,7 +271,7 @@ func (k *Keeper) serve(logger klog.Logger, c contents, now time.Time) error {
 		return err
 	}
 	k.leaf.store(leaf, c.current.cert)
-	logger.Info("Serving a new certificate", "names", k.Names, "until", leaf.Leaf.NotAfter, "ca", c.current.cert.Subject.CommonName)
+	logger.Info("Serving a new certificate", "names", k.Names, "notAfter", leaf.Leaf.NotAfter, "ca", c.current.cert.Subject.CommonName)
 	return nil
 }
 
@@ -279,7 +279,7 @@ func (k *Keeper) serve(logger klog.Logger, c contents, now time.Time) error {
 func (k *Keeper) due(ca *x509.Certificate, now time.Time) bool {
 	switch held := k.leaf.held.Load(); {
 	case held == nil:
-		return len(k.bundles) == 0 || holds(slices.Concat(k.bundles...), ca) // Before, no API server trusts it.
+		return len(k.bundles) == 0 || holds(slices.Concat(k.bundles...), ca) // Otherwise no API server trusts it.
 	case !valid(held.cert.Leaf, now) || !valid(held.ca, now):
 		return true
 	case !held.ca.Equal(ca):

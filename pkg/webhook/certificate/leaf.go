@@ -16,7 +16,7 @@ import (
 // Leaf is the last serving certificate that a Keeper signed. It is in memory only.
 type Leaf struct {
 	held  atomic.Pointer[signed]
-	given chan struct{} // closed once there is one
+	given chan struct{} // closed once held is set
 	once  sync.Once
 }
 

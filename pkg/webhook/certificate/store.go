@@ -32,7 +32,7 @@ func (s SecretStore) Get() (*corev1.Secret, error) {
 	return orNone(s.Secrets.Get(SecretName))
 }
 
-// Live asks the API server.
+// Live gets the Secret from the API server.
 func (s SecretStore) Live(ctx context.Context) (*corev1.Secret, error) {
 	return orNone(s.Client.Get(ctx, SecretName, metav1.GetOptions{}))
 }

@@ -5,7 +5,6 @@ package v1alpha1
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -13,9 +12,10 @@ import (
 	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
+
+	"github.com/glassback/glassback/pkg/apis/glassback"
 )
 
 const (
@@ -28,7 +28,6 @@ const (
 
 	categoryESSD = "cloud_essd" // the category with performance levels
 
-	subdomain = `[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*`
 )
 
 var (
@@ -36,8 +35,6 @@ var (
 	word         = regexp.MustCompile(`^[!-~]+$`)
 	instanceName = regexp.MustCompile(`^\p{L}[^\x00-\x1f\x7f]+$`)
 	keyPairName  = regexp.MustCompile(`^[^\x00-\x20\x7f]+$`)
-	objectName   = regexp.MustCompile(`^` + subdomain + `$`)
-	secretKey    = regexp.MustCompile(`^[-._a-zA-Z0-9]+$`)
 )
 
 // periods are the periods for which ECS accepts payment
@@ -83,15 +80,14 @@ func (s *ECSInstanceSpec) validate(path *field.Path) field.ErrorList {
 	errs = append(errs, s.validatePeriod(path)...)
 	errs = append(errs, s.validateAdoption(path)...)
 	errs = append(errs, validateSecurityGroups(path.Child("securityGroupIDs"), s.SecurityGroupIDs)...)
-	errs = append(errs, inRange(path.Child("internetMaxBandwidthOut"), s.InternetMaxBandwidthOut, 0, 100)...)
+	errs = append(errs, glassback.ValidateRange(path.Child("internetMaxBandwidthOut"), s.InternetMaxBandwidthOut, 0, 100)...)
 	if s.Disks != nil {
 		errs = append(errs, s.Disks.validate(path.Child("disks"))...)
 	}
 	errs = append(errs, validateTags(path.Child("tags"), s.Tags)...)
 	if ref := s.UserDataSecretRef; ref != nil {
 		errs = append(errs, validateSecretName(path.Child("userDataSecretRef", "name"), ref.Name)...)
-		errs = append(errs, validateText(path.Child("userDataSecretRef", "key"), ref.Key, validation.DNS1123SubdomainMaxLength,
-			secretKey.MatchString, `must be a key of a Secret, like "userData": letters, digits, "-", "_" and "."`)...)
+		errs = append(errs, glassback.ValidateSecretKey(path.Child("userDataSecretRef", "key"), ref.Key, "userData")...)
 	}
 	if ref := s.CredentialsSecretRef; ref != nil {
 		errs = append(errs, validateSecretName(path.Child("credentialsSecretRef", "name"), ref.Name)...)
@@ -100,9 +96,9 @@ func (s *ECSInstanceSpec) validate(path *field.Path) field.ErrorList {
 }
 
 func (s *ECSInstanceSpec) validateTexts(path *field.Path) field.ErrorList {
-	errs := validateText(path.Child("regionID"), s.RegionID, maxRegionID, region.MatchString,
+	errs := glassback.ValidateText(path.Child("regionID"), s.RegionID, maxRegionID, region.MatchString,
 		`must be the ID of a region, like "cn-beijing": lower case letters, digits and "-"`)
-	errs = append(errs, validateText(path.Child("instanceType"), s.InstanceType, maxText, word.MatchString,
+	errs = append(errs, glassback.ValidateText(path.Child("instanceType"), s.InstanceType, maxText, word.MatchString,
 		`must be an instance type, like "ecs.g6.large": no spaces, and nothing but ASCII`)...)
 	errs = append(errs, validateOptional(path.Child("instanceName"), s.InstanceName, maxText, isInstanceName,
 		`must be 2 to 128 characters on one line that begin with a letter, and not with "http://" or "https://"`)...)
@@ -178,7 +174,7 @@ func validateSecurityGroups(path *field.Path, ids []string) field.ErrorList {
 			errs = append(errs, field.Duplicate(path.Index(i), id))
 		}
 		seen[id] = true
-		errs = append(errs, validateText(path.Index(i), id, maxText, word.MatchString, mustBeID)...)
+		errs = append(errs, glassback.ValidateText(path.Index(i), id, maxText, word.MatchString, mustBeID)...)
 	}
 	return errs
 }
@@ -188,7 +184,7 @@ func (d *Disks) validate(path *field.Path) field.ErrorList {
 	if d.System != nil {
 		at := path.Child("system")
 		errs = append(errs, validateDisk(at, d.System.Category, d.System.PerformanceLevel)...)
-		errs = append(errs, inRange(at.Child("sizeGiB"), d.System.SizeGiB, 20, 2048)...)
+		errs = append(errs, glassback.ValidateRange(at.Child("sizeGiB"), d.System.SizeGiB, 20, 2048)...)
 	}
 	at := path.Child("data")
 	if len(d.Data) > maxDataDisks {
@@ -202,7 +198,7 @@ func (d *Disks) validate(path *field.Path) field.ErrorList {
 
 func (d *DataDisk) validate(path *field.Path) field.ErrorList {
 	errs := validateDisk(path, d.Category, d.PerformanceLevel)
-	errs = append(errs, inRange(path.Child("sizeGiB"), d.SizeGiB, 1, 65536)...)
+	errs = append(errs, glassback.ValidateRange(path.Child("sizeGiB"), d.SizeGiB, 1, 65536)...)
 	errs = append(errs, validateOptional(path.Child("snapshotID"), d.SnapshotID, maxText, word.MatchString, mustBeID)...)
 	if d.SizeGiB == nil && d.SnapshotID == "" {
 		errs = append(errs, field.Required(path.Child("sizeGiB"), "say how large the disk is, or which snapshotID it is made from"))
@@ -233,7 +229,7 @@ func validateTags(path *field.Path, tags map[string]string) field.ErrorList {
 			errs = append(errs, field.Invalid(path, key,
 				`no key may begin with "aliyun" or "acs:", which are ECS' own, or with "glassback.dev/", which is the operator's`))
 		}
-		errs = append(errs, validateText(path.Key(key), tags[key], maxText, func(value string) bool { return !hasURL(value) },
+		errs = append(errs, glassback.ValidateText(path.Key(key), tags[key], maxText, func(value string) bool { return !hasURL(value) },
 			`must have neither "http://" nor "https://" in it`)...)
 	}
 	return errs
@@ -269,8 +265,7 @@ func validateChange(path *field.Path, now, old *ECSInstanceSpec) field.ErrorList
 }
 
 func validateSecretName(path *field.Path, name string) field.ErrorList {
-	return validateText(path, name, validation.DNS1123SubdomainMaxLength, objectName.MatchString,
-		`must be the name of a Secret, like "ecs-credentials": lower case letters, digits, "-" and "."`)
+	return glassback.ValidateObjectName(path, name, "a Secret", "ecs-credentials")
 }
 
 // validateOptional is validateText for a text that may be empty.
@@ -278,24 +273,7 @@ func validateOptional(path *field.Path, text string, maxLength int, ok func(stri
 	if text == "" {
 		return nil
 	}
-	return validateText(path, text, maxLength, ok, must)
-}
-
-func validateText(path *field.Path, text string, maxLength int, ok func(string) bool, must string) field.ErrorList {
-	switch {
-	case utf8.RuneCountInString(text) > maxLength:
-		return field.ErrorList{field.TooLong(path, text, maxLength)}
-	case !ok(text):
-		return field.ErrorList{field.Invalid(path, text, must)}
-	}
-	return nil
-}
-
-func inRange(path *field.Path, value *int32, low, high int32) field.ErrorList {
-	if value == nil || *value >= low && *value <= high {
-		return nil
-	}
-	return field.ErrorList{field.Invalid(path, *value, fmt.Sprintf("must be from %d to %d", low, high))}
+	return glassback.ValidateText(path, text, maxLength, ok, must)
 }
 
 func oneOf[T ~string](path *field.Path, value T, choices ...T) field.ErrorList {

@@ -9,6 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/glassback/glassback/pkg/apis/glassback"
 )
 
 const (
@@ -26,7 +28,7 @@ func validateEnv(path *field.Path, env []EnvVar) field.ErrorList {
 }
 
 func validateVariable(path *field.Path, v EnvVar) field.ErrorList {
-	errs := validateText(path.Child("name"), v.Name, maxEnvName, variable.MatchString,
+	errs := glassback.ValidateText(path.Child("name"), v.Name, maxEnvName, variable.MatchString,
 		`must be letters, digits, "_", "-" and ".", and must not begin with a digit`)
 	from := v.ValueFrom
 	switch {
@@ -54,20 +56,6 @@ func validatePullSecrets(path *field.Path, secrets []corev1.LocalObjectReference
 		}
 		return nil
 	})...)
-}
-
-func validateResources(path *field.Path, r *corev1.ResourceRequirements) field.ErrorList {
-	if r == nil {
-		return nil
-	}
-	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage} {
-		request, requested := r.Requests[name]
-		limit, limited := r.Limits[name]
-		if requested && limited && request.Cmp(limit) > 0 {
-			return field.ErrorList{field.Invalid(path.Child("requests").Key(string(name)), request.String(), "must not be more than its limit")}
-		}
-	}
-	return nil
 }
 
 func (p *Probes) validate(path *field.Path) field.ErrorList {

@@ -4,16 +4,16 @@
 package v1
 
 import (
-	"fmt"
 	"regexp"
 	"slices"
-	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
+
+	"github.com/glassback/glassback/pkg/apis/glassback"
 )
 
 const (
@@ -27,19 +27,13 @@ const (
 	// annotationClass is the annotation for the class of an Ingress, from before spec had a field for it.
 	annotationClass = "kubernetes.io/ingress.class"
 
-	subdomain = `[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*`
 	hostLabel = `[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?`
 )
 
 var (
-	imageName = regexp.MustCompile(`^([A-Za-z0-9.-]+(:[0-9]+)?/|[[][0-9A-Fa-f:]+](:[0-9]+)?/)?` + // registry
-		`[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*` + // repository
-		`(:[A-Za-z0-9_][A-Za-z0-9_.-]*)?` + // tag
-		`(@[A-Za-z][A-Za-z0-9+._-]*:[0-9A-Fa-f]+)?$`) // digest
-	objectName = regexp.MustCompile(`^` + subdomain + `$`)
-	hostName   = regexp.MustCompile(`^([*][.])?` + hostLabel + `([.]` + hostLabel + `)*$`)
-	ipAddress  = regexp.MustCompile(`^[0-9]+[.][0-9]+[.][0-9]+[.][0-9]+$`)
-	urlPath    = regexp.MustCompile(`^/[-A-Za-z0-9._~!$&()*+,;=:@%/']*$`)
+	hostName  = regexp.MustCompile(`^([*][.])?` + hostLabel + `([.]` + hostLabel + `)*$`)
+	ipAddress = regexp.MustCompile(`^[0-9]+[.][0-9]+[.][0-9]+[.][0-9]+$`)
+	urlPath   = regexp.MustCompile(`^/[-A-Za-z0-9._~!$&()*+,;=:@%/']*$`)
 	// notAPrefix matches what the API server rejects in an Ingress path of type Prefix:
 	// pkg/apis/networking/validation in Kubernetes.
 	notAPrefix = regexp.MustCompile(`//|/[.][.]?(/|$)|%2[fF]`)
@@ -65,11 +59,11 @@ func (a *Application) Validate(_ *Application) field.ErrorList {
 
 func (s *ApplicationSpec) validate(path *field.Path) field.ErrorList {
 	errs := validateImage(path.Child("image"), s.Image)
-	errs = append(errs, inRange(path.Child("replicas"), s.Replicas, 0, maxReplicas)...)
-	errs = append(errs, inRange(path.Child("port"), s.Port, 1, maxPort)...)
+	errs = append(errs, glassback.ValidateRange(path.Child("replicas"), s.Replicas, 0, maxReplicas)...)
+	errs = append(errs, glassback.ValidateRange(path.Child("port"), s.Port, 1, maxPort)...)
 	errs = append(errs, validateEnv(path.Child("env"), s.Env)...)
 	errs = append(errs, validateEnvFrom(path.Child("envFrom"), s.EnvFrom)...)
-	errs = append(errs, validateResources(path.Child("resources"), s.Resources)...)
+	errs = append(errs, glassback.ValidateResources(path.Child("resources"), s.Resources)...)
 	if s.Probes != nil {
 		errs = append(errs, s.Probes.validate(path.Child("probes"))...)
 	}
@@ -93,7 +87,7 @@ func validateImage(path *field.Path, image string) field.ErrorList {
 	if image == "" {
 		return field.ErrorList{field.Required(path, `say which image to run, like "nginx:1.27"`)}
 	}
-	return validateText(path, image, maxImage, imageName.MatchString,
+	return glassback.ValidateText(path, image, maxImage, glassback.ImageName.MatchString,
 		`must be the name of an image, like "nginx:1.27" or "ghcr.io/owner/app:v1": without spaces, and in lower case but for the tag`)
 }
 
@@ -103,22 +97,20 @@ func (s *Service) validate(path *field.Path) field.ErrorList {
 	if !slices.Contains(types, s.Type) {
 		errs = append(errs, field.NotSupported(path.Child("type"), s.Type, types))
 	}
-	errs = append(errs, inRange(path.Child("port"), s.Port, 1, maxPort)...)
+	errs = append(errs, glassback.ValidateRange(path.Child("port"), s.Port, 1, maxPort)...)
 	return append(errs, validateAnnotations(path.Child("annotations"), s.Annotations)...)
 }
 
 func (i *Ingress) validate(path *field.Path) field.ErrorList {
-	errs := validateText(path.Child("className"), i.ClassName, validation.DNS1123SubdomainMaxLength, objectName.MatchString,
-		`must be the name of an IngressClass, like "nginx": lower case letters, digits, "-" and "."`)
-	errs = append(errs, validateText(path.Child("host"), i.Host, validation.DNS1123SubdomainMaxLength,
+	errs := glassback.ValidateObjectName(path.Child("className"), i.ClassName, "an IngressClass", "nginx")
+	errs = append(errs, glassback.ValidateText(path.Child("host"), i.Host, validation.DNS1123SubdomainMaxLength,
 		func(host string) bool { return hostName.MatchString(host) && !ipAddress.MatchString(host) },
 		`must be a host name in lower case, like "shop.example.com" or "*.example.com": without scheme, port and path, and not an IP address`)...)
-	errs = append(errs, validateText(path.Child("path"), i.Path, maxPath,
+	errs = append(errs, glassback.ValidateText(path.Child("path"), i.Path, maxPath,
 		func(path string) bool { return urlPath.MatchString(path) && !notAPrefix.MatchString(path) },
 		`must be the path of a URL, like "/shop": it begins with "/", and has no "//", "/./", "/../" or "%2F", no spaces, and no "?" or "#"`)...)
 	if i.TLS != nil {
-		errs = append(errs, validateText(path.Child("tls", "secretName"), i.TLS.SecretName, validation.DNS1123SubdomainMaxLength,
-			objectName.MatchString, `must be the name of a Secret, like "shop-tls": lower case letters, digits, "-" and "."`)...)
+		errs = append(errs, glassback.ValidateObjectName(path.Child("tls", "secretName"), i.TLS.SecretName, "a Secret", "shop-tls")...)
 	}
 	annotations := path.Child("annotations")
 	if value, ok := i.Annotations[annotationClass]; ok {
@@ -128,13 +120,14 @@ func (i *Ingress) validate(path *field.Path) field.ErrorList {
 }
 
 func (a *Autoscaling) validate(path *field.Path) field.ErrorList {
-	errs := inRange(path.Child("maxReplicas"), &a.MaxReplicas, 1, maxReplicas)
-	errs = append(errs, inRange(path.Child("minReplicas"), a.MinReplicas, 1, maxReplicas)...)
+	errs := glassback.ValidateRange(path.Child("maxReplicas"), &a.MaxReplicas, 1, maxReplicas)
+	errs = append(errs, glassback.ValidateRange(path.Child("minReplicas"), a.MinReplicas, 1, maxReplicas)...)
 	if low := ptr.Deref(a.MinReplicas, DefaultMinReplicas); a.MaxReplicas >= 1 && low <= maxReplicas && low > a.MaxReplicas {
 		errs = append(errs, field.Invalid(path.Child("minReplicas"), low, "must not be more than maxReplicas"))
 	}
-	errs = append(errs, inRange(path.Child("targetCPUUtilizationPercentage"), a.TargetCPUUtilizationPercentage, 1, maxUtilization)...)
-	return append(errs, inRange(path.Child("targetMemoryUtilizationPercentage"), a.TargetMemoryUtilizationPercentage, 1, maxUtilization)...)
+	cpu, memory := path.Child("targetCPUUtilizationPercentage"), path.Child("targetMemoryUtilizationPercentage")
+	errs = append(errs, glassback.ValidateRange(cpu, a.TargetCPUUtilizationPercentage, 1, maxUtilization)...)
+	return append(errs, glassback.ValidateRange(memory, a.TargetMemoryUtilizationPercentage, 1, maxUtilization)...)
 }
 
 func (b *DisruptionBudget) validate(path *field.Path) field.ErrorList {
@@ -160,21 +153,4 @@ func validateAnnotations(path *field.Path, annotations map[string]string) field.
 		return field.ErrorList{field.TooMany(path, len(annotations), maxAnnotations)}
 	}
 	return nil
-}
-
-func validateText(path *field.Path, text string, maxLength int, ok func(string) bool, must string) field.ErrorList {
-	switch {
-	case utf8.RuneCountInString(text) > maxLength:
-		return field.ErrorList{field.TooLong(path, text, maxLength)}
-	case !ok(text):
-		return field.ErrorList{field.Invalid(path, text, must)}
-	}
-	return nil
-}
-
-func inRange(path *field.Path, value *int32, low, high int32) field.ErrorList {
-	if value == nil || *value >= low && *value <= high {
-		return nil
-	}
-	return field.ErrorList{field.Invalid(path, *value, fmt.Sprintf("must be from %d to %d", low, high))}
 }

@@ -6,6 +6,7 @@ package v1
 import (
 	"net/netip"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -37,8 +38,10 @@ type ClientService struct {
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.hosts) || size(self.hosts) == 0 || self.type == 'NodePort'",fieldPath=".hosts",message="can only be set with the type NodePort: a load balancer has an IP of its own"
 // +kubebuilder:validation:XValidation:rule="!has(self.loadBalancerSourceRanges) || size(self.loadBalancerSourceRanges) == 0 || self.type == 'LoadBalancer'",fieldPath=".loadBalancerSourceRanges",message="can only be set with the type LoadBalancer"
+// +kubebuilder:validation:XValidation:rule="!has(self.hostname) || size(self.hostname) == 0 || self.type == 'LoadBalancer'",fieldPath=".hostname",message="can only be set with the type LoadBalancer"
 type ExternalAccess struct {
-	// type is the type of the Services: NodePort or LoadBalancer. A load balancer must have an IP.
+	// type is the type of the Services: NodePort or LoadBalancer. A load balancer must have an IP, unless
+	// hostname is set.
 	// +required
 	Type ExternalType `json:"type"`
 
@@ -60,7 +63,16 @@ type ExternalAccess struct {
 	// +kubebuilder:validation:items:XValidation:rule="isCIDR(self)",message="must be a network, like \"192.0.2.0/24\""
 	LoadBalancerSourceRanges []string `json:"loadBalancerSourceRanges,omitempty"`
 
-	// annotations are those of the Services, such as those that a cloud reads for a load balancer.
+	// hostname is the DNS name of each load balancer, with {pod} for the name of its Pod, like
+	// "{pod}.redis.example.com". The nodes tell it to clients, and use the IPs of Pods among themselves. Needs
+	// Redis 7.0. Default: the nodes tell clients the IPs of the load balancers. Only for LoadBalancer.
+	// +optional
+	// +kubebuilder:validation:MaxLength=190
+	// +kubebuilder:validation:XValidation:rule="size(self) == 0 || self.split('{pod}').size() == 2 && self.replace('{pod}', 'a-0').matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",message="must be a DNS name with one {pod}, like \"{pod}.redis.example.com\": lower case letters, digits, \"-\" and \".\""
+	Hostname string `json:"hostname,omitempty"`
+
+	// annotations are those of the Services, such as those that a cloud reads for a load balancer. With
+	// hostname, {pod} in a value is the name of the Pod.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
 	Annotations map[string]string `json:"annotations,omitempty"`
@@ -91,11 +103,18 @@ const (
 	ExternalLoadBalancer ExternalType = "LoadBalancer"
 )
 
+// DirectiveEndpoints is the directive that makes nodes tell clients hostnames.
+const DirectiveEndpoints = "cluster-preferred-endpoint-type"
+
 const (
 	// maxHosts is the maximum number of machines in hosts.
 	maxHosts = 500
 	// maxSourceRanges is the maximum number of networks in loadBalancerSourceRanges.
 	maxSourceRanges = 100
+	// maxHostname is the maximum length of hostname. With the name of a Pod instead of {pod}, it is no longer than a DNS name may be.
+	maxHostname = 190
+	// podInText stands for the name of a Pod in hostname and in annotations.
+	podInText = "{pod}"
 )
 
 // External returns spec.access.external, or nil.
@@ -106,11 +125,11 @@ func (s *RedisClusterSpec) External() *ExternalAccess {
 	return s.Access.External
 }
 
-func (s *RedisClusterSpec) validateAccess(path *field.Path) field.ErrorList {
+func (s *RedisClusterSpec) validateAccess(spec *field.Path) field.ErrorList {
 	if s.Access == nil {
 		return nil
 	}
-	var errs field.ErrorList
+	path, errs := spec.Child("access"), field.ErrorList(nil)
 	if service := s.Access.Service; service != nil && len(service.Annotations) > maxMetadata {
 		errs = append(errs, field.TooMany(path.Child("service", "annotations"), len(service.Annotations), maxMetadata))
 	}
@@ -125,25 +144,71 @@ func (s *RedisClusterSpec) validateAccess(path *field.Path) field.ErrorList {
 	if len(external.Annotations) > maxMetadata {
 		errs = append(errs, field.TooMany(path.Child("annotations"), len(external.Annotations), maxMetadata))
 	}
-	hosts := path.Child("hosts")
-	switch {
-	case len(external.Hosts) > maxHosts:
-		errs = append(errs, field.TooMany(hosts, len(external.Hosts), maxHosts))
-	case len(external.Hosts) > 0 && external.Type != ExternalNodePort:
-		errs = append(errs, field.Forbidden(hosts, "can only be set with the type NodePort: a load balancer has an IP of its own"))
-	}
-	for i, host := range external.Hosts {
-		if slices.ContainsFunc(external.Hosts[:i], func(h Host) bool { return h.Name == host.Name }) {
-			errs = append(errs, field.Duplicate(hosts.Index(i), host.Name))
-		}
-		if len(host.Name) > validation.DNS1123SubdomainMaxLength {
-			errs = append(errs, field.TooLong(hosts.Index(i).Child("name"), host.Name, validation.DNS1123SubdomainMaxLength))
-		}
-		if ip, err := netip.ParseAddr(host.IP); err != nil || ip.Zone() != "" || ip.Is4In6() {
-			errs = append(errs, field.Invalid(hosts.Index(i).Child("ip"), host.IP, `must be the IP of a machine, like "192.0.2.7"`))
-		}
+	errs = append(errs, external.validateHosts(path.Child("hosts"))...)
+	errs = append(errs, external.validateHostname(path.Child("hostname"))...)
+	if _, set := s.Config[DirectiveEndpoints]; set && external.Hostname != "" {
+		errs = append(errs, field.Forbidden(spec.Child("config").Key(DirectiveEndpoints), "cannot be set together with access.external.hostname"))
 	}
 	return append(errs, external.validateSourceRanges(path.Child("loadBalancerSourceRanges"))...)
+}
+
+func (e *ExternalAccess) validateHosts(path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	switch {
+	case len(e.Hosts) > maxHosts:
+		return field.ErrorList{field.TooMany(path, len(e.Hosts), maxHosts)}
+	case len(e.Hosts) > 0 && e.Type != ExternalNodePort:
+		errs = append(errs, field.Forbidden(path, "can only be set with the type NodePort: a load balancer has an IP of its own"))
+	}
+	seen := map[string]bool{}
+	for i, host := range e.Hosts {
+		if seen[host.Name] {
+			errs = append(errs, field.Duplicate(path.Index(i), host.Name))
+		}
+		seen[host.Name] = true
+		if len(host.Name) > validation.DNS1123SubdomainMaxLength {
+			errs = append(errs, field.TooLong(path.Index(i).Child("name"), host.Name, validation.DNS1123SubdomainMaxLength))
+		}
+		if ip, err := netip.ParseAddr(host.IP); err != nil || ip.Zone() != "" || ip.Is4In6() {
+			errs = append(errs, field.Invalid(path.Index(i).Child("ip"), host.IP, `must be the IP of a machine, like "192.0.2.7"`))
+		}
+	}
+	return errs
+}
+
+func (e *ExternalAccess) validateHostname(path *field.Path) field.ErrorList {
+	name := strings.ReplaceAll(e.Hostname, podInText, "a-0")
+	switch {
+	case e.Hostname == "":
+	case e.Type != ExternalLoadBalancer:
+		return field.ErrorList{field.Forbidden(path, "can only be set with the type LoadBalancer")}
+	case len(e.Hostname) > maxHostname:
+		return field.ErrorList{field.TooLong(path, e.Hostname, maxHostname)}
+	case strings.Count(e.Hostname, podInText) != 1 || len(validation.IsDNS1123Subdomain(name)) > 0:
+		return field.ErrorList{field.Invalid(path, e.Hostname, `must be a DNS name with one {pod}, like "{pod}.redis.example.com": `+
+			`lower case letters, digits, "-" and "."`)}
+	}
+	return nil
+}
+
+// HostnameOf returns the DNS name that the node of a Pod tells to clients; "" if it tells them an IP.
+func (s *RedisClusterSpec) HostnameOf(pod string) string {
+	if s.External() == nil {
+		return ""
+	}
+	return strings.ReplaceAll(s.Access.External.Hostname, podInText, pod)
+}
+
+// AnnotationsOf returns the annotations of the Service for the node of a Pod.
+func (e *ExternalAccess) AnnotationsOf(pod string) map[string]string {
+	if e.Hostname == "" {
+		return e.Annotations
+	}
+	all := map[string]string{}
+	for key, value := range e.Annotations {
+		all[key] = strings.ReplaceAll(value, podInText, pod)
+	}
+	return all
 }
 
 func (e *ExternalAccess) validateSourceRanges(path *field.Path) field.ErrorList {
@@ -155,21 +220,23 @@ func (e *ExternalAccess) validateSourceRanges(path *field.Path) field.ErrorList 
 	case len(ranges) > 0 && e.Type != ExternalLoadBalancer:
 		errs = append(errs, field.Forbidden(path, "can only be set with the type LoadBalancer"))
 	}
-	for i, text := range ranges {
-		if slices.Contains(ranges[:i], text) {
-			errs = append(errs, field.Duplicate(path.Index(i), text))
+	seen := map[string]bool{}
+	for i, cidr := range ranges {
+		if seen[cidr] {
+			errs = append(errs, field.Duplicate(path.Index(i), cidr))
 		}
-		if network, err := netip.ParsePrefix(text); err != nil || network.Addr().Is4In6() {
-			errs = append(errs, field.Invalid(path.Index(i), text, `must be a network, like "192.0.2.0/24"`))
+		seen[cidr] = true
+		if prefix, err := netip.ParsePrefix(cidr); err != nil || prefix.Addr().Is4In6() {
+			errs = append(errs, field.Invalid(path.Index(i), cidr, `must be a network, like "192.0.2.0/24"`))
 		}
 	}
 	return errs
 }
 
-// IPOf returns the IP at which clients reach a machine; "" if hosts does not have the machine.
-func (e *ExternalAccess) IPOf(machine string) string {
+// IPOf returns the IP of hosts at which clients reach the machine of a Node. It returns "" if hosts does not name the Node.
+func (e *ExternalAccess) IPOf(node string) string {
 	for _, host := range e.Hosts {
-		if host.Name == machine {
+		if host.Name == node {
 			return host.IP
 		}
 	}

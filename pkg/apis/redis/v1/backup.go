@@ -13,9 +13,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
+
+	"github.com/glassback/glassback/pkg/apis/glassback"
 )
 
 const (
@@ -280,9 +281,9 @@ func (b *Backup) validate(path *field.Path) field.ErrorList {
 	if b.Schedule != "" {
 		errs = validateSchedule(path.Child("schedule"), b.Schedule)
 	}
-	errs = append(errs, inRange(path.Child("retention"), b.Retention, 1, maxRetention)...)
+	errs = append(errs, glassback.ValidateRange(path.Child("retention"), b.Retention, 1, maxRetention)...)
 	errs = append(errs, b.BackupStore.validate(path)...)
-	return append(errs, validateResources(path.Child("resources"), b.Resources)...)
+	return append(errs, glassback.ValidateResources(path.Child("resources"), b.Resources)...)
 }
 
 func validateSchedule(path *field.Path, expression string) field.ErrorList {
@@ -305,9 +306,8 @@ func (s *BackupStore) validate(path *field.Path) field.ErrorList {
 		errs = append(errs, field.Invalid(path, "", "must have either persistentVolumeClaim or s3"))
 	}
 	if claim := s.PersistentVolumeClaim; claim != nil {
-		errs = append(errs, validateText(path.Child("persistentVolumeClaim", "claimName"), claim.ClaimName,
-			validation.DNS1123SubdomainMaxLength, objectName.MatchString,
-			`must be the name of a PersistentVolumeClaim, like "redis-backups": lower case letters, digits, "-" and "."`)...)
+		errs = append(errs, glassback.ValidateObjectName(path.Child("persistentVolumeClaim", "claimName"), claim.ClaimName,
+			"a PersistentVolumeClaim", "redis-backups")...)
 	}
 	if s.S3 == nil {
 		return errs
@@ -326,25 +326,24 @@ func (s *BackupStore) validate(path *field.Path) field.ErrorList {
 			`must be names with "/" between them, like "production/redis": letters, digits, "-", "_" and "."`},
 		{"region", s.S3.Region, maxRegion, s3Region, `must be the name of a region, like "eu-central-1": letters, digits and "-"`},
 	} {
-		errs = append(errs, validateText(path.Child(text.name), text.value, text.maxLength, text.pattern.MatchString, text.must)...)
+		errs = append(errs, glassback.ValidateText(path.Child(text.name), text.value, text.maxLength, text.pattern.MatchString, text.must)...)
 	}
-	return append(errs, validateText(path.Child("credentialsSecretRef", "name"), s.S3.CredentialsSecretRef.Name,
-		validation.DNS1123SubdomainMaxLength, objectName.MatchString,
-		`must be the name of a Secret, like "redis-tls": lower case letters, digits, "-" and "."`)...)
+	return append(errs, glassback.ValidateObjectName(path.Child("credentialsSecretRef", "name"), s.S3.CredentialsSecretRef.Name,
+		"a Secret", "redis-tls")...)
 }
 
 func (r *RestoreFrom) validate(path *field.Path) field.ErrorList {
 	if r == nil {
 		return nil
 	}
-	errs := validateText(path.Child("namespace"), r.Namespace, maxNamespace, namespaceName.MatchString,
+	errs := glassback.ValidateText(path.Child("namespace"), r.Namespace, maxNamespace, namespaceName.MatchString,
 		`must be the name of a namespace, like "shop": lower case letters, digits and "-"`)
-	errs = append(errs, validateText(path.Child("name"), r.Name, maxName, clusterName.MatchString,
+	errs = append(errs, glassback.ValidateText(path.Child("name"), r.Name, maxName, clusterName.MatchString,
 		`must be the name of a RedisCluster, like "sessions": lower case letters, digits and "-"`)...)
-	errs = append(errs, validateText(path.Child("backup"), r.Backup, len("20260301T030000Z"), backupID.MatchString,
+	errs = append(errs, glassback.ValidateText(path.Child("backup"), r.Backup, len("20260301T030000Z"), backupID.MatchString,
 		`must be the ID of a backup, like "20260301T030000Z", or latest`)...)
 	errs = append(errs, r.BackupStore.validate(path)...)
-	return append(errs, validateResources(path.Child("resources"), r.Resources)...)
+	return append(errs, glassback.ValidateResources(path.Child("resources"), r.Resources)...)
 }
 
 func validateRestoreChange(path *field.Path, now, old *RestoreFrom) field.ErrorList {

@@ -31,24 +31,28 @@ const (
 	maxIngressRules = 16
 )
 
-// validate returns an error for too many entries, and for each client that selects nothing, or both by an IP and by labels. The API
-// server checks the rest when the operator applies the NetworkPolicy.
+// validate returns an error for a list that is too long, and for each client that selects nothing, or both by an IP and by labels. The
+// API server checks the rest when the operator applies the NetworkPolicy.
 func (p *NetworkPolicy) validate(path *field.Path) field.ErrorList {
 	if p == nil {
 		return nil
 	}
-	var errs field.ErrorList
-	if len(p.From) > maxPeers {
-		errs = append(errs, field.TooMany(path.Child("from"), len(p.From), maxPeers))
-	}
-	for i, peer := range p.From {
-		if byLabels := peer.PodSelector != nil || peer.NamespaceSelector != nil; byLabels == (peer.IPBlock != nil) {
-			errs = append(errs, field.Forbidden(path.Child("from").Index(i),
-				"every peer must have podSelector, namespaceSelector or both, or ipBlock alone"))
-		}
-	}
+	errs := validatePeers(path.Child("from"), p.From)
 	if len(p.Ingress) > maxIngressRules {
 		errs = append(errs, field.TooMany(path.Child("ingress"), len(p.Ingress), maxIngressRules))
+	}
+	return errs
+}
+
+func validatePeers(path *field.Path, peers []networkingv1.NetworkPolicyPeer) field.ErrorList {
+	if len(peers) > maxPeers {
+		return field.ErrorList{field.TooMany(path, len(peers), maxPeers)}
+	}
+	var errs field.ErrorList
+	for i, peer := range peers {
+		if byLabels := peer.PodSelector != nil || peer.NamespaceSelector != nil; byLabels == (peer.IPBlock != nil) {
+			errs = append(errs, field.Forbidden(path.Index(i), "every peer must have podSelector, namespaceSelector or both, or ipBlock alone"))
+		}
 	}
 	return errs
 }

@@ -23,6 +23,9 @@ func TestValidateNetworkPolicy(t *testing.T) {
 		"a peer without anything":     {with(networkingv1.NetworkPolicyPeer{}), must},
 		"a peer by an IP and a label": {with(networkingv1.NetworkPolicyPeer{IPBlock: block, PodSelector: some}), must},
 		"too many peers":              {with(peers(maxPeers + 1)...), "spec.networkPolicy.from: Too many: 33: must have at most 32 items"},
+		"too many peers, none of which is valid": {
+			with(make([]networkingv1.NetworkPolicyPeer, maxPeers+1)...), "spec.networkPolicy.from: Too many: 33: must have at most 32 items",
+		},
 		"too many rules": {valid(func(s *RedisClusterSpec) {
 			s.NetworkPolicy = &NetworkPolicy{Ingress: make([]networkingv1.NetworkPolicyIngressRule, maxIngressRules+1)}
 		}), "spec.networkPolicy.ingress: Too many: 17: must have at most 16 items"},

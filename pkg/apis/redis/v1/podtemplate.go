@@ -152,15 +152,17 @@ func validateNames(path *field.Path, names []string, most int, own func(name str
 		return field.ErrorList{field.TooMany(path, len(names), most)}
 	}
 	var errs field.ErrorList
+	seen := map[string]bool{}
 	for i, name := range names {
 		switch {
-		case slices.Contains(names[:i], name):
+		case seen[name]:
 			errs = append(errs, field.Duplicate(path.Index(i), name))
 		case own == nil && name == "":
 			errs = append(errs, field.Invalid(path, name, "every entry must have the name of a Secret"))
 		case own != nil && own(name):
 			errs = append(errs, field.Forbidden(path.Key(name), "the operator sets it"))
 		}
+		seen[name] = true
 	}
 	return errs
 }

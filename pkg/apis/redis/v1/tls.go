@@ -7,8 +7,9 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/glassback/glassback/pkg/apis/glassback"
 )
 
 // DefaultTLSPort is the default of spec.tls.port.
@@ -99,12 +100,11 @@ func (s *RedisClusterSpec) validateTLS(path *field.Path) field.ErrorList {
 		return nil
 	}
 	tls := path.Child("tls")
-	errs := validateText(tls.Child("secretRef", "name"), s.TLS.SecretRef.Name, validation.DNS1123SubdomainMaxLength, objectName.MatchString,
-		`must be the name of a Secret, like "redis-tls": lower case letters, digits, "-" and "."`)
+	errs := glassback.ValidateObjectName(tls.Child("secretRef", "name"), s.TLS.SecretRef.Name, "a Secret", "redis-tls")
 	if modes := []TLSMode{TLSPreferred, TLSRequired}; !slices.Contains(modes, s.TLS.Mode) {
 		errs = append(errs, field.NotSupported(tls.Child("mode"), s.TLS.Mode, modes))
 	}
-	errs = append(errs, inRange(tls.Child("port"), &s.TLS.Port, 1, maxPort)...)
+	errs = append(errs, glassback.ValidateRange(tls.Child("port"), &s.TLS.Port, 1, maxPort)...)
 	if port, bus, ok := s.Ports(); ok && (int(s.TLS.Port) == port || int(s.TLS.Port) == bus) {
 		errs = append(errs, field.Invalid(tls.Child("port"), s.TLS.Port, "must be neither the port of addr nor that of the cluster bus, "+
 			"which is 10000 higher, or lower if that is more than 65535"))

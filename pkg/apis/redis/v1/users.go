@@ -10,6 +10,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
+
+	"github.com/glassback/glassback/pkg/apis/glassback"
 )
 
 // User is a user of Redis, as in an access control list (ACL).
@@ -46,7 +48,7 @@ type User struct {
 }
 
 const (
-	// UserOperator is the user as which the operator, the probes and the replicas log in.
+	// UserOperator is the user of the operator, the probes and the replicas.
 	UserOperator = "glassback"
 	// UserDefault is the user of clients that send no name.
 	UserDefault = "default"
@@ -66,10 +68,10 @@ const ruleOfUser = `[(]?([~&][^ ()]+|%(R|W|RW|WR)~[^ ()]+|[+-]@?[a-zA-Z0-9_|.-]+
 var (
 	userName  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`)
 	userRules = regexp.MustCompile(`^` + ruleOfUser + `( ` + ruleOfUser + `)*$`)
-	selectors = regexp.MustCompile(`^[^()]*([(][^()]*[)][^()]*)*$`) // Each parenthesis that is opened is closed, and none within another.
+	selectors = regexp.MustCompile(`^[^()]*([(][^()]*[)][^()]*)*$`) // Parentheses are balanced and not nested.
 )
 
-// HasUser returns whether users has the name.
+// HasUser returns whether users contains this name.
 func (s *RedisClusterSpec) HasUser(name string) bool {
 	return slices.ContainsFunc(s.Users, func(u User) bool { return u.Name == name })
 }
@@ -101,10 +103,10 @@ func (s *RedisClusterSpec) validateUsers(path *field.Path) field.ErrorList {
 }
 
 func (u *User) validate(path *field.Path) field.ErrorList {
-	errs := validateText(path.Child("name"), u.Name, maxUserName,
+	errs := glassback.ValidateText(path.Child("name"), u.Name, maxUserName,
 		func(name string) bool { return userName.MatchString(name) && name != UserOperator },
 		`must be the name of a user, like "app": letters, digits, "-", "_" and "."; not glassback, which is the operator's own`)
-	errs = append(errs, validateText(path.Child("rules"), u.Rules, maxRules,
+	errs = append(errs, glassback.ValidateText(path.Child("rules"), u.Rules, maxRules,
 		func(rules string) bool {
 			return userRules.MatchString(rules) && selectors.MatchString(rules) && !control.MatchString(rules)
 		},
@@ -119,7 +121,7 @@ func (u *User) validate(path *field.Path) field.ErrorList {
 		errs = append(errs, field.Forbidden(path.Child("rules"),
 			"must have nopass or off if there is no passwordSecretRef; nopass is not possible with one"))
 	}
-	return append(errs, inRange(path.Child("keepOldPasswordSeconds"), u.KeepOldPasswordSeconds, 0, maxKeepOldPassword)...)
+	return append(errs, glassback.ValidateRange(path.Child("keepOldPasswordSeconds"), u.KeepOldPasswordSeconds, 0, maxKeepOldPassword)...)
 }
 
 func (u *User) setDefaults() {

@@ -4,19 +4,18 @@
 package v1
 
 import (
-	"fmt"
 	"maps"
 	"net/netip"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
+
+	"github.com/glassback/glassback/pkg/apis/glassback"
 )
 
 // busOffset is the distance from Redis' port to its port for the cluster bus.
@@ -35,21 +34,13 @@ const (
 	maxVolumes           = 32
 	maxEnv               = 100
 	maxPort              = 65535
-
-	subdomain = `[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*`
 )
 
 var (
 	address      = regexp.MustCompile(`^([0-9.]+|[[][0-9A-Fa-f:.]+[]]):[1-9][0-9]{0,4}$`)
 	endsWithPort = regexp.MustCompile(`:[1-9][0-9]{0,4}$`)
-	imageName    = regexp.MustCompile(`^([A-Za-z0-9.-]+(:[0-9]+)?/|[[][0-9A-Fa-f:]+](:[0-9]+)?/)?` + // registry
-		`[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*` + // repository
-		`(:[A-Za-z0-9_][A-Za-z0-9_.-]*)?` + // tag
-		`(@[A-Za-z][A-Za-z0-9+._-]*:[0-9A-Fa-f]+)?$`) // digest
-	objectName = regexp.MustCompile(`^` + subdomain + `$`)
-	secretKey  = regexp.MustCompile(`^[-._a-zA-Z0-9]+$`)
-	directive  = regexp.MustCompile(`^[a-z][a-z0-9-]{0,63}$`)
-	control    = regexp.MustCompile(`[\x00-\x1f\x7f]`)
+	directive    = regexp.MustCompile(`^[a-z][a-z0-9-]{0,63}$`)
+	control      = regexp.MustCompile(`[\x00-\x1f\x7f]`)
 )
 
 // ownDirectives are the directives of redis.conf that the operator sets to form the cluster,
@@ -90,21 +81,21 @@ func (s *RedisClusterSpec) validate(path *field.Path) field.ErrorList {
 	if !isAddr(s.Addr) { // A long addr has no other error, so that kubectl prints only this line.
 		errs = append(errs, field.Invalid(path.Child("addr"), s.Addr, "invalid ip port, ip:port"))
 	}
-	errs = append(errs, inRange(path.Child("size"), s.Size, s.LeastSize(), maxSize)...)
-	errs = append(errs, inRange(path.Child("replicasPerMaster"), s.ReplicasPerMaster, 0, maxReplicasPerMaster)...)
-	errs = append(errs, validateText(path.Child("image"), s.Image, maxImage, imageName.MatchString,
+	errs = append(errs, glassback.ValidateRange(path.Child("size"), s.Size, s.LeastSize(), maxSize)...)
+	errs = append(errs, glassback.ValidateRange(path.Child("replicasPerMaster"), s.ReplicasPerMaster, 0, maxReplicasPerMaster)...)
+	errs = append(errs, glassback.ValidateText(path.Child("image"), s.Image, maxImage, glassback.ImageName.MatchString,
 		`must be the name of an image, like "redis:7" or "ghcr.io/owner/redis:7": without spaces, and in lower case but for the tag`)...)
 	if s.Storage != nil {
 		errs = append(errs, s.Storage.validate(path.Child("storage"))...)
 	}
-	errs = append(errs, validateResources(path.Child("resources"), s.Resources)...)
+	errs = append(errs, glassback.ValidateResources(path.Child("resources"), s.Resources)...)
 	errs = append(errs, validateConfig(path.Child("config"), s.Config)...)
 	if s.AuthSecretRef != nil {
 		errs = append(errs, s.AuthSecretRef.validate(path.Child("authSecretRef"))...)
 	}
 	errs = append(errs, s.validateUsers(path)...)
 	errs = append(errs, s.validateTLS(path)...)
-	errs = append(errs, s.validateAccess(path.Child("access"))...)
+	errs = append(errs, s.validateAccess(path)...)
 	errs = append(errs, s.PodTemplate.validate(path.Child("podTemplate"))...)
 	errs = append(errs, s.Backup.validate(path.Child("backup"))...)
 	errs = append(errs, s.RestoreFrom.validate(path.Child("restoreFrom"))...)
@@ -125,7 +116,7 @@ func (s *RedisClusterSpec) Ports() (port, bus int, ok bool) {
 }
 
 // IsImage returns whether text is the name of an image, by the rule of spec.image.
-func IsImage(text string) bool { return len(text) <= maxImage && imageName.MatchString(text) }
+func IsImage(text string) bool { return len(text) <= maxImage && glassback.ImageName.MatchString(text) }
 
 // isAddr reports whether text is "ip:port" by the rule of the schema: no zone, no IPv4 in
 // IPv6, no leading zeros.
@@ -140,8 +131,7 @@ func (s *Storage) validate(path *field.Path) field.ErrorList {
 		errs = append(errs, field.Invalid(path.Child("size"), size.String(), "must be more than 0"))
 	}
 	if s.StorageClassName != nil {
-		errs = append(errs, validateText(path.Child("storageClassName"), *s.StorageClassName, validation.DNS1123SubdomainMaxLength,
-			objectName.MatchString, `must be the name of a StorageClass, like "standard": lower case letters, digits, "-" and "."`)...)
+		errs = append(errs, glassback.ValidateObjectName(path.Child("storageClassName"), *s.StorageClassName, "a StorageClass", "standard")...)
 	}
 	return errs
 }
@@ -163,20 +153,6 @@ func validateStorageChange(path *field.Path, now, old *Storage) field.ErrorList 
 	return errs
 }
 
-func validateResources(path *field.Path, r *corev1.ResourceRequirements) field.ErrorList {
-	if r == nil {
-		return nil
-	}
-	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage} {
-		request, requested := r.Requests[name]
-		limit, limited := r.Limits[name]
-		if requested && limited && request.Cmp(limit) > 0 {
-			return field.ErrorList{field.Invalid(path.Child("requests").Key(string(name)), request.String(), "must not be more than its limit")}
-		}
-	}
-	return nil
-}
-
 func validateConfig(path *field.Path, config map[string]ConfigValue) field.ErrorList {
 	if len(config) > maxDirectives {
 		return field.ErrorList{field.TooMany(path, len(config), maxDirectives)}
@@ -190,32 +166,13 @@ func validateConfig(path *field.Path, config map[string]ConfigValue) field.Error
 		case slices.Contains(ownDirectives, key) || strings.HasPrefix(key, ownDirectivePrefix):
 			errs = append(errs, field.Forbidden(path.Key(key), "the operator sets it, or another field of spec does"))
 		}
-		errs = append(errs, validateText(path.Key(key), string(config[key]), maxDirectiveValue,
+		errs = append(errs, glassback.ValidateText(path.Key(key), string(config[key]), maxDirectiveValue,
 			func(value string) bool { return !control.MatchString(value) }, "must be one line")...)
 	}
 	return errs
 }
 
 func (r *SecretKeyReference) validate(path *field.Path) field.ErrorList {
-	errs := validateText(path.Child("name"), r.Name, validation.DNS1123SubdomainMaxLength, objectName.MatchString,
-		`must be the name of a Secret, like "redis-password": lower case letters, digits, "-" and "."`)
-	return append(errs, validateText(path.Child("key"), r.Key, validation.DNS1123SubdomainMaxLength, secretKey.MatchString,
-		`must be a key of a Secret, like "password": letters, digits, "-", "_" and "."`)...)
-}
-
-func validateText(path *field.Path, text string, maxLength int, ok func(string) bool, must string) field.ErrorList {
-	switch {
-	case utf8.RuneCountInString(text) > maxLength:
-		return field.ErrorList{field.TooLong(path, text, maxLength)}
-	case !ok(text):
-		return field.ErrorList{field.Invalid(path, text, must)}
-	}
-	return nil
-}
-
-func inRange(path *field.Path, value *int32, low, high int32) field.ErrorList {
-	if value == nil || *value >= low && *value <= high {
-		return nil
-	}
-	return field.ErrorList{field.Invalid(path, *value, fmt.Sprintf("must be from %d to %d", low, high))}
+	return append(glassback.ValidateObjectName(path.Child("name"), r.Name, "a Secret", "redis-password"),
+		glassback.ValidateSecretKey(path.Child("key"), r.Key, "password")...)
 }

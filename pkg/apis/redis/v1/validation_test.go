@@ -6,6 +6,7 @@ package v1
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"regexp"
 	"slices"
@@ -95,6 +96,25 @@ func TestValidate(t *testing.T) {
 				s.Access.External.LoadBalancerSourceRanges = append(s.Access.External.LoadBalancerSourceRanges, "10.0.0."+strconv.Itoa(i)+"/32")
 			}
 		}), "spec.access.external.loadBalancerSourceRanges: Too many"},
+		"hostnames of load balancers": {valid(hostname(ExternalLoadBalancer, "cache-{pod}.redis.example.com")), ""},
+		"hostnames of machines": {valid(hostname(ExternalNodePort, "{pod}.example.com")),
+			"spec.access.external.hostname: Forbidden: can only be set with the type LoadBalancer"},
+		"the same hostname for all nodes": {valid(hostname(ExternalLoadBalancer, "redis.example.com")),
+			`spec.access.external.hostname: Invalid value: "redis.example.com": must be a DNS name with one {pod}`},
+		"a hostname with the Pod twice": {valid(hostname(ExternalLoadBalancer, "{pod}.{pod}.example.com")),
+			`spec.access.external.hostname: Invalid value: "{pod}.{pod}.example.com": must be a DNS name with one {pod}`},
+		"a hostname with another placeholder": {valid(hostname(ExternalLoadBalancer, "{pod}.{namespace}.example.com")),
+			`spec.access.external.hostname: Invalid value: "{pod}.{namespace}.example.com"`},
+		"a hostname that is too long": {valid(hostname(ExternalLoadBalancer, "{pod}."+strings.Repeat("a.", 100)+"com")),
+			"spec.access.external.hostname: Too long"},
+		"hostnames, and a directive about them": {valid(func(s *RedisClusterSpec) {
+			hostname(ExternalLoadBalancer, "{pod}.example.com")(s)
+			s.Config = map[string]ConfigValue{"cluster-preferred-endpoint-type": "ip"}
+		}), "spec.config[cluster-preferred-endpoint-type]: Forbidden: cannot be set together with access.external.hostname"},
+		"a directive about hostnames alone": {valid(func(s *RedisClusterSpec) {
+			hostname(ExternalLoadBalancer, "")(s)
+			s.Config = map[string]ConfigValue{"cluster-preferred-endpoint-type": "hostname"}
+		}), ""},
 		"access from outside without a type": {valid(func(s *RedisClusterSpec) { s.Access = &Access{External: &ExternalAccess{}} }),
 			`spec.access.external.type: Unsupported value: ""`},
 		"the same machine twice": {valid(func(s *RedisClusterSpec) {
@@ -111,6 +131,9 @@ func TestValidate(t *testing.T) {
 			for i := range 501 {
 				s.Access.External.Hosts = append(s.Access.External.Hosts, Host{strconv.Itoa(i), "192.0.2.7"})
 			}
+		}), "spec.access.external.hosts: Too many"},
+		"too many machines, none of which is valid": {valid(func(s *RedisClusterSpec) {
+			s.Access = &Access{External: &ExternalAccess{Type: ExternalNodePort, Hosts: make([]Host, maxHosts+1)}}
 		}), "spec.access.external.hosts: Too many"},
 		"too many annotations": {valid(func(s *RedisClusterSpec) {
 			s.Access = &Access{Service: &ClientService{Annotations: map[string]string{}}}
@@ -459,4 +482,27 @@ func FuzzValidate(f *testing.F) {
 			t.Errorf("valid with storage of %v", &s.Size)
 		}
 	})
+}
+
+func hostname(of ExternalType, template string) func(*RedisClusterSpec) {
+	return func(s *RedisClusterSpec) {
+		s.Access = &Access{External: &ExternalAccess{Type: of, Hostname: template}}
+	}
+}
+
+func TestHostnameOf(t *testing.T) {
+	s := &RedisClusterSpec{}
+	if got := s.HostnameOf("demo-0"); got != "" {
+		t.Errorf("without access, the hostname is %q", got)
+	}
+	hostname(ExternalLoadBalancer, "{pod}.example.com")(s)
+	s.Access.External.Annotations = map[string]string{"external-dns.alpha.kubernetes.io/hostname": "{pod}.example.com", "a": "b"}
+	want := map[string]string{"external-dns.alpha.kubernetes.io/hostname": "demo-0.example.com", "a": "b"}
+	if got := s.Access.External.AnnotationsOf("demo-0"); s.HostnameOf("demo-0") != "demo-0.example.com" || !maps.Equal(got, want) {
+		t.Errorf("the hostname is %q, and the annotations are %v", s.HostnameOf("demo-0"), got)
+	}
+	s.Access.External.Hostname = ""
+	if got := s.Access.External.AnnotationsOf("demo-0"); !maps.Equal(got, s.Access.External.Annotations) || s.HostnameOf("demo-0") != "" {
+		t.Errorf("without a hostname, the annotations are %v", got)
+	}
 }

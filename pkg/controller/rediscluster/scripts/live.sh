@@ -12,7 +12,7 @@ exec 2>/dev/null # What redis-cli and the shell say of it is not worth a line.
 
 # Before the probe's own limit, after which redis-cli would be left behind: what ends the
 # probe does not end its children.
-command -v timeout >/dev/null || timeout() { shift && "$@"; }
+. "${0%/*}/timeout.sh"
 
 reply=$(timeout 4 redis-cli -h "$POD_IP" -p "$PORT" PING)
 [ -n "$reply" ] && exit

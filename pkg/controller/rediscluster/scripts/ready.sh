@@ -16,7 +16,7 @@ no() {
 }
 
 # As in live.sh.
-command -v timeout >/dev/null || timeout() { shift && "$@"; }
+. "${0%/*}/timeout.sh"
 
 if [ -n "${GLASSBACK_AUTH:-}" ]; then
 	REDISCLI_AUTH=$(cat "$GLASSBACK_AUTH") || no "cannot read the password in $GLASSBACK_AUTH."

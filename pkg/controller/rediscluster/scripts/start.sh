@@ -6,7 +6,8 @@
 # image has, so that it is POSIX, and needs no more than cat, grep, sed and tr.
 #
 # From the environment: POD_IP, the Pod's; GLASSBACK_AUTH, the file of the password, not
-# set if there is none; GLASSBACK_CONFIG, where redis.conf is, for tests.
+# set if there is none; GLASSBACK_HOSTNAME, the hostname of this node for clients, not set if
+# there is none; GLASSBACK_CONFIG, where redis.conf is, for tests.
 set -eu
 
 # The container's status shows the line that a script ended with.
@@ -59,10 +60,19 @@ if [ -n "${GLASSBACK_AUTH:-}" ]; then
 masterauth \"$quoted\""
 fi
 
+# With a hostname from its start, a node is never without it: the others would tell clients
+# "?" for it. Redis before 7.0 would not start with the directive.
+hostname=
+case ${GLASSBACK_HOSTNAME:-}/$(redis-server --version) in
+/* | *' v='[0-6].*) ;;
+*) hostname="cluster-announce-hostname $GLASSBACK_HOSTNAME" ;;
+esac
+
 # What is last counts. exec, so that it is redis-server that is told to end. A shell does
 # not look into what it has put into a here-document.
 exec redis-server - <<EOF
 $conf
 cluster-announce-ip $POD_IP
+$hostname
 $auth
 EOF

@@ -9,7 +9,7 @@
 set -u
 exec 2>/dev/null
 
-# As in live.sh.
+# It may leave processes behind: the container ends.
 command -v timeout >/dev/null || timeout() { shift && "$@"; }
 
 if [ -n "${GLASSBACK_AUTH:-}" ]; then
@@ -34,9 +34,14 @@ for attempt in 1 2; do
 		*"master_host:$POD_IP"[!0-9a-f.:]*master_link_status:up*) ;;
 		*) continue ;; # It copies the data of another master, or none.
 		esac
+		# Redis gives a failover up after 5 s, and this node then accepts writes. A replica that is ready just then can still take
+		# over, without these writes. So this node accepts none until it has handed over, or ends.
+		ask -h "$POD_IP" -p "$PORT" CLIENT PAUSE 60000 WRITE >/dev/null
 		[ "$(ask -h "${replica%,*}" -p "${replica#*,}" CLUSTER FAILOVER)" = OK ] || continue
-		# Redis gives a failover up after 5 s.
-		timeout 6 redis-cli -h "$POD_IP" -p "$PORT" -r 60 -i 0.1 INFO replication | grep -q '^role:slave' && exit 0
+		if timeout 6 redis-cli -h "$POD_IP" -p "$PORT" -r 60 -i 0.1 INFO replication | grep -q '^role:slave'; then
+			ask -h "$POD_IP" -p "$PORT" CLIENT UNPAUSE >/dev/null
+			exit 0
+		fi
 		failovers=$((failovers + 1))
 		[ "$failovers" -lt 2 ] || exit 0
 	done

@@ -17,7 +17,8 @@ import (
 // ExternalAccess is one Service for each Pod, and the address of that Service as the address that the node tells to clients and to the
 // other nodes.
 type ExternalAccessApplyConfiguration struct {
-	// type is the type of the Services: NodePort or LoadBalancer. A load balancer must have an IP.
+	// type is the type of the Services: NodePort or LoadBalancer. A load balancer must have an IP, unless
+	// hostname is set.
 	Type *redisv1.ExternalType `json:"type,omitempty"`
 	// hosts are the IPs at which clients reach the machines. The Pods must reach them too. Default for a
 	// machine: its own IP. Only for NodePort.
@@ -26,7 +27,12 @@ type ExternalAccessApplyConfiguration struct {
 	// cloud supports it: those of clients, and those from which the Pods and the operator arrive there.
 	// Default: all. Only for LoadBalancer.
 	LoadBalancerSourceRanges []string `json:"loadBalancerSourceRanges,omitempty"`
-	// annotations are those of the Services, such as those that a cloud reads for a load balancer.
+	// hostname is the DNS name of each load balancer, with {pod} for the name of its Pod, like
+	// "{pod}.redis.example.com". The nodes tell it to clients, and use the IPs of Pods among themselves. Needs
+	// Redis 7.0. Default: the nodes tell clients the IPs of the load balancers. Only for LoadBalancer.
+	Hostname *string `json:"hostname,omitempty"`
+	// annotations are those of the Services, such as those that a cloud reads for a load balancer. With
+	// hostname, {pod} in a value is the name of the Pod.
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
@@ -64,6 +70,14 @@ func (b *ExternalAccessApplyConfiguration) WithLoadBalancerSourceRanges(values .
 	for i := range values {
 		b.LoadBalancerSourceRanges = append(b.LoadBalancerSourceRanges, values[i])
 	}
+	return b
+}
+
+// WithHostname sets the Hostname field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Hostname field is set to the value of the last call.
+func (b *ExternalAccessApplyConfiguration) WithHostname(value string) *ExternalAccessApplyConfiguration {
+	b.Hostname = &value
 	return b
 }
 

@@ -22,9 +22,9 @@ type NodeApplyConfiguration struct {
 	ID *string `json:"id,omitempty"`
 	// ip is the IP of the Pod.
 	IP *string `json:"ip,omitempty"`
-	// address is where clients outside of the cluster network reach the node, as "ip:port". It is
-	// empty while the node tells clients the IP of its Pod. The port is the one for TLS if the node uses
-	// TLS with the other nodes.
+	// address is where clients outside of the cluster network reach the node, as "ip:port" or
+	// "hostname:port". It is empty while the node tells clients the IP of its Pod. The port is the one for
+	// TLS if the node uses TLS with the other nodes.
 	Address *string `json:"address,omitempty"`
 	// role is the role of the node, as the nodes report it.
 	Role *redisv1.Role `json:"role,omitempty"`
