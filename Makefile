@@ -20,20 +20,15 @@ DATE = $(shell $(GIT) log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd
 APP := github.com/glassback/glassback/pkg/version
 LDFLAGS = -X $(APP).version=$(VERSION) -X $(APP).commit=$(COMMIT) -X $(APP).date=$(DATE)
 
-# Programs are built without a C library, and so run in any image. The race detector needs a C compiler. If there is none, tests run without
-# the race detector, and "make test" says so.
-ifndef RACE_CGO
-RACE_CGO := $(shell go env CGO_ENABLED)
-endif
-export RACE_CGO # for the makes that this one calls
+# Programs are built without a C library, and so run in any image. Tests are built in the same way, so that nothing is compiled twice.
 export CGO_ENABLED := 0
-RACE = $(if $(filter 1,$(RACE_CGO)),-race)
 # The skipped tests, one on each line.
 SKIPPED := "$(CURDIR)/bin/skipped.txt"
 # Failed tests keep events, objects and logs here. Tests of the page always keep their pictures.
 ARTIFACTS := "$(CURDIR)/bin/artifacts"
 # The programs that the tests on a real API server run.
-BINARIES := DEVCLUSTER_BIN="$(CURDIR)/bin/devcluster" GLASSBACK_BIN="$(CURDIR)/bin/glassback" ECSSIM_BIN="$(CURDIR)/bin/ecssim"
+OPERATOR = glassback
+BINARIES = DEVCLUSTER_BIN="$(CURDIR)/bin/devcluster" GLASSBACK_BIN="$(CURDIR)/bin/$(OPERATOR)" ECSSIM_BIN="$(CURDIR)/bin/ecssim"
 
 # The name of the image that "make image" and "make docker-build" make, and that "make deploy" installs.
 IMG ?= glassback/glassback:dev
@@ -65,7 +60,7 @@ endef
 help: ## List all targets
 	@awk 'BEGIN { FS = ":.*## " } \
 		/^##@ / { printf "\n%s\n", substr($$0, 5) } \
-		/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+		/^[a-z0-9-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo
 
 .PHONY: demo
@@ -139,6 +134,7 @@ bin/tools/mkimage:
 .PHONY: generate
 generate: ## Generate code and CRDs from pkg/apis, the chart's templates from other manifests, and tables in docs
 	hack/update-codegen.sh
+	@hack/codegen-sum.sh >hack/codegen.sum
 	@cd hack/chart && go run .
 	@go run ./hack/tables
 
@@ -199,66 +195,151 @@ bin/tools/kubectl: devcluster
 
 ##@ Test
 
+# A step that prints ok for a package has run it, or has its result in Go's cache.
 .PHONY: test
-test: ## Run make verify, then every test; the last line lists the skipped tests
+test: ## Run what decides a change: check, vet, unit, decisions, redis-worlds and smoke; the last line lists the skipped tests
 	@mkdir -p bin && rm -f $(SKIPPED)
-	@hack/steps.sh test verify unit build devcluster ecssim node integration
+	@hack/steps.sh test check build ecssim vet unit decisions redis-worlds devcluster smoke
 	@if [ -s $(SKIPPED) ]; then echo "skipped: $$(sed ':a;N;$$!ba;s/\n/; /g' $(SKIPPED))"; else echo "skipped: nothing"; fi
 
-.PHONY: quick
-quick: verify-format build ## Check the format, build, and run the short unit tests (without a cache, it takes some minutes)
-	@go test -short ./...
+# Each of these runs alone, too. The workflow "Nightly" runs each on a machine of its own.
+ALL := test lint race redis-all unit-full modules e2e e2e-node docs install-test page measure
 
-.PHONY: verify
-verify: ## Run all checks that run no code: verify-*, vet and lint
-	@hack/steps.sh verify verify-format verify-shell verify-modules verify-codegen vet lint
+.PHONY: test-all
+test-all: ## Run every test there is, for some hours, and print a table of the results
+	@mkdir -p bin && hack/steps.sh -k test-all $(ALL)
 
-.PHONY: verify-format
-verify-format: ## Check that the code is formatted
+.PHONY: check
+check: ## Check formats, scripts, go.mod files, and that generated code is newer than its sources; it runs no code
 	@unformatted=$$(gofmt -s -l .); \
 	if [ -n "$$unformatted" ]; then echo "not formatted, run make fmt:" >&2; echo "$$unformatted" >&2; exit 1; fi
-
-.PHONY: verify-shell
-verify-shell: ## Check that shell scripts parse
 	@for script in $(SHELL_SCRIPTS); do bash -n "$$script"; done
-
-# A module with other versions would compile Kubernetes' packages once more.
-.PHONY: verify-modules
-verify-modules: ## Check that every go.mod and go.sum is tidy, and that all modules require the same versions
-	@for module in $(MODULES); do \
-		(cd $$module && go mod tidy -diff) || { echo "$$module/go.mod is not tidy: run go mod tidy there" >&2; exit 1; }; \
-	done
+	@go mod tidy -diff || { echo "go.mod is not tidy: run go mod tidy" >&2; exit 1; }
 	@awk '{ sub("^require ", "") } \
 		$$2 ~ /^v[0-9]/ && $$1 in version && version[$$1] != $$2 { \
 			print FILENAME ": " $$1 " " $$2 ", but " file[$$1] " requires " version[$$1] ": run go get " $$1 "@VERSION where it is lower"; bad = 1 } \
 		$$2 ~ /^v[0-9]/ { version[$$1] = $$2; file[$$1] = FILENAME } \
 		END { exit bad }' $(MODULES:%=%/go.mod) >&2
+	@[ "$$(hack/codegen-sum.sh)" = "$$(cat hack/codegen.sum)" ] || { \
+		echo "pkg/apis, pkg/generated, artifacts/crd or a generator has changed since the last make generate: run make generate" >&2; exit 1; }
 
-.PHONY: verify-codegen
-verify-codegen: ## Check that generated code and CRDs are up to date
-	hack/verify-codegen.sh
+.PHONY: vet
+vet: ## Run go vet on the product
+	@go vet ./...
+
+# -vet=off: make vet runs go vet. -s -w: without debug information, the linker takes a third less time.
+TEST_FLAGS = -vet=off -ldflags='-s -w'
+
+.PHONY: unit
+unit: ## Run the tests that need no cluster and no other program
+	@go test -short -timeout 30m $(TEST_FLAGS) ./...
+
+.PHONY: decisions
+decisions: build ## Show which recorded decisions this code changes: that is for the review, and no failure (FILES=FILE|DIR: others)
+	@bin/glassback replay $(or $(FILES),pkg/replay/testdata) || [ $$? -eq 2 ]
+
+# What nothing but a real redis-server shows; hack/mutants/mutants.md says what each of them finds.
+REDIS_WORLDS := TestForms TestFormsThoughEveryLifeEndsWithItsSecondWrite TestScales TestUsersThatAreOff \
+	TestALibraryDeletedDuringACopyStaysDeleted TestAMasterThatLosesItsFunctionsDuringACopyDeletesNone \
+	TestBackupAndRestore TestBackupOfAClusterThatChanges TestEvictedKeysFailARestore
+space := $(subst ,, )
+GOTEST := "$(CURDIR)/bin/tools/gotest" $(SKIPPED)
+
+.PHONY: redis-worlds
+redis-worlds: redis bin/tools/gotest ## Run the few tests with redis-servers that make test needs
+	@$(GOTEST) -timeout 60m -p 1 -parallel 2 $(TEST_FLAGS) -run '^($(subst $(space),|,$(strip $(REDIS_WORLDS))))$$' \
+		./pkg/controller/rediscluster ./pkg/backup
+
+.PHONY: smoke
+smoke: build devcluster ecssim bin/tools/gotest ## Run the operator on one cluster with a simulated node (bin/artifacts: logs, if it fails)
+	@cd hack/devcluster && $(E2E) -run '^TestSmoke$$' ./e2e
+
+##@ Test everything
+
+.PHONY: quick
+quick: check build ## Check the format, build, and run the short unit tests (without a cache, it takes some minutes)
+	@go test -short $(TEST_FLAGS) ./...
 
 # golangci-lint analyses the imports of a package too. Two packages link all of Kubernetes, and only name its programs. For them,
 # golangci-lint would hold all of Kubernetes in memory. The compiler checks these two.
 LINTED = go list -f '{{.Dir}}' ./... | grep -v -e /hack/devcluster$$ -e /hack/devcluster/components$$ | tr '\n' '\0' | xargs -0
 
-# golangci-lint runs every analyzer of go vet (govet in .golangci.yml), but reports nothing about generated code.
-.PHONY: vet
-vet: ## Run go vet on the packages with generated code; make lint runs its analyzers on all other code
-	@go vet ./pkg/apis/... ./pkg/generated/...
+.PHONY: lint
+lint: bin/tools/golangci-lint ## Run golangci-lint on every module (.golangci.yml), and check that all go.mod files and generated files are up to date
+	@for module in $(MODULES); do \
+		(cd $$module && go mod tidy -diff) || { echo "$$module/go.mod is not tidy: run go mod tidy there" >&2; exit 1; }; \
+	done
+	hack/verify-codegen.sh
+	@failed=; for module in $(MODULES); do \
+		echo "golangci-lint: $$module"; \
+		(cd $$module && $(LINTED) "$(CURDIR)/bin/tools/golangci-lint" run --config "$(CURDIR)/.golangci.yml") || failed=yes; \
+	done; [ -z "$$failed" ]
+
+# The race detector needs a C compiler.
+.PHONY: race
+race: bin/tools/gotest ## Run the short unit tests with the race detector
+	@CGO_ENABLED=1 $(GOTEST) -race -short -timeout 60m $(TEST_FLAGS) ./...
+
+.PHONY: redis-all
+redis-all: redis shells bin/tools/gotest ## Run all tests with redis-servers
+	@$(GOTEST) -timeout 90m -p 1 -parallel 2 $(TEST_FLAGS) ./pkg/controller/rediscluster ./pkg/backup/... ./pkg/redisnode/...
+
+.PHONY: unit-full
+unit-full: shells bin/tools/gotest ## Run the tests that need no cluster with all seeds, and those of hack/tools
+	@$(GOTEST) -timeout 60m $(TEST_FLAGS) $$(go list ./... | grep -v -e /pkg/controller/rediscluster -e /pkg/backup -e /pkg/redisnode)
+	@cd hack/tools && $(GOTEST) -timeout 60m $(TESTS)
+
+# TESTED lists only packages with tests: go test would compile the others too, and all of Kubernetes with them.
+TESTED = $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...)
+TESTS = $(TEST_FLAGS) $(TESTED)
+
+.PHONY: modules
+modules: build ecssim devcluster bin/tools/helm bin/tools/gotest ## Run the tests of the modules below hack: bench, chart, devcluster and prometheus
+	@for module in hack/bench hack/chart; do (cd $$module && $(GOTEST) -timeout 60m $(TESTS)); done
+	@cd hack/devcluster && $(BINARIES) $(GOTEST) -count=1 -p 1 -timeout 60m $(TEST_FLAGS) $$(printf '%s\n' $(TESTED) | grep -v /e2e$$)
+	@cd hack/prometheus && $(BINARIES) $(GOTEST) -count=1 -timeout 30m $(TESTS)
+
+# E2E runs tests of ./e2e, which run the programs of BINARIES. The operator of make e2e has the race detector.
+E2E = $(BINARIES) "$(CURDIR)/bin/tools/gotest" -artifacts $(ARTIFACTS) $(SKIPPED) -count=1 -timeout 90m $(TEST_FLAGS)
+ON_NODE := TestNode|TestEvictionAnswers
+IN_DOCS := TestEveryCommandInTheDocuments|TestNodeDocuments
+OF_INSTALL := TestInstallation|TestUpgrade|TestManifests|TestImages|TestUndeploy|TestThe(NamespacedVariant|CertManager|ServiceMonitor)
+OF_PAGE := TestPage|TestBrowser
+MEASURED := TestWebhooksUnderAttack|TestApplicationsAreQuiet|TestQuietBetweenSlots
+
+.PHONY: e2e
+e2e: OPERATOR = race/glassback
+e2e: devcluster ecssim bin/tools/gotest ## Run the tests on simulated clusters, with an operator that has the race detector
+	@CGO_ENABLED=1 go build -race -ldflags "$(LDFLAGS)" -o bin/race/glassback .
+	@cd hack/devcluster && $(E2E) \
+		-skip '^($(ON_NODE)|$(IN_DOCS)|$(OF_INSTALL)|$(OF_PAGE)|$(MEASURED)|TestSmoke)' ./e2e
+
+.PHONY: e2e-node
+e2e-node: build devcluster ecssim bin/tools/gotest node image ## Run the tests on a real node, where there can be one
+	@cd hack/devcluster && $(E2E) -run '^($(ON_NODE))' -skip '^($(IN_DOCS))' ./e2e
+
+.PHONY: docs
+docs: build devcluster ecssim bin/tools/gotest node image ## Run every command of the documents
+	@cd hack/devcluster && $(E2E) -run '^($(IN_DOCS))' ./e2e
+
+.PHONY: install-test
+install-test: build devcluster ecssim bin/tools/gotest node image bin/tools/helm bin/tools/release ## Run the tests of releases, installations and upgrades
+	@cd hack/release && $(GOTEST) -timeout 60m $(TESTS)
+	@cd hack/devcluster && $(E2E) -run '^($(OF_INSTALL))' ./e2e
+
+.PHONY: page
+page: build devcluster ecssim bin/tools/gotest browser ## Run the tests of the page in a browser (bin/artifacts: pictures)
+	@cd hack/devcluster && $(E2E) -run '^($(OF_PAGE))' ./e2e
+
+.PHONY: measure
+measure: build devcluster ecssim bin/tools/gotest ## Measure latencies, memory and floods: the figures depend on the machine, and fail nothing
+	@cd hack/devcluster && $(E2E) -v -run '^($(MEASURED))' ./e2e || true
 
 .PHONY: translations
 translations: ## Show what has changed in the originals of translated documents since the last commit of each translation
 	@for t in $$(git ls-files '*.zh.md'); do \
 		git --no-pager diff -U0 "$$(git log -1 --format=%H -- "$$t")" -- "$${t%.zh.md}.md"; \
 	done
-
-.PHONY: lint
-lint: bin/tools/golangci-lint ## Run golangci-lint on every module (.golangci.yml)
-	@failed=; for module in $(MODULES); do \
-		echo "golangci-lint: $$module"; \
-		(cd $$module && $(LINTED) "$(CURDIR)/bin/tools/golangci-lint" run --config "$(CURDIR)/.golangci.yml") || failed=yes; \
-	done; [ -z "$$failed" ]
 
 .PHONY: vulnerabilities
 vulnerabilities: bin/tools/govulncheck ## Look for known vulnerabilities that the code can reach (needs a network)
@@ -289,52 +370,6 @@ browser: ## Install Chromium (as root on Debian) and axe-core (with npm) for the
 	@hack/browser.sh
 	@hack/axe.sh
 
-# TESTED lists only packages with tests: go test would compile the others too, and all of Kubernetes with them. -vet=off: make vet runs go
-# vet, and the race detector would need a second run of it. -s -w: without debug information, the linker takes a third less time.
-TEST_FLAGS = -vet=off -ldflags='-s -w'
-TESTED = $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...)
-TESTS = $(TEST_FLAGS) $(TESTED)
-
-# These tests run without the race detector, after the other tests of this module. The race detector makes them five to ten times slower,
-# and finds nothing: one goroutine computes. They validate objects, render charts, run the go command, or call Sync themselves.
-# TestMemoryOfAllRequests measures memory, of which the race detector needs several times as much. The lists name whole packages, tests, and
-# the packages with these tests.
-SEQUENTIAL_PACKAGES := artifacts/crd docs docs/commands hack/mutants hack/tables pkg/apis/alibabacloud/v1alpha1 \
-	pkg/apis/app/v1 pkg/apis/batch/v1 pkg/apis/groupa/v1 pkg/apis/redis/v1 pkg/command pkg/completion pkg/options pkg/plan pkg/preview
-SEQUENTIAL_TESTS := TestABackupBeginsOnlyOfAWholeCluster TestDecideChangesNothing TestDecideIsSafe TestInvariants \
-	TestManyReplicasThatStartAtOnceMakeOneCA TestMemoryOfAllRequests TestNoCallFailsForACertificateWhileCAsRotate \
-	TestScenesAreReplayed TestWhatUsersBreakIsRepaired
-SEQUENTIAL_TESTS_IN := pkg/controller/application pkg/controller/mycronjob pkg/controller/rediscluster pkg/webhook pkg/webhook/certificate
-space := $(subst ,, )
-SEQUENTIAL := $(subst $(space),|,$(strip $(SEQUENTIAL_TESTS)))
-
-# A garbage collector that runs less often saves a test some 10 % of its CPU. Tests of memory set the default themselves.
-UNIT := GOGC=400 "$(CURDIR)/bin/tools/gotest" $(SKIPPED)
-
-.PHONY: unit
-unit: redis shells bin/tools/gotest ## Run the tests that need no cluster; some need a redis-server, zsh, fish or busybox
-	$(no_race)
-	@CGO_ENABLED=$(RACE_CGO) $(UNIT) $(RACE) -timeout 30m -skip '^($(SEQUENTIAL))$$' $(TEST_FLAGS) \
-		./pkg/controller/rediscluster $$(printf '%s\n' $(TESTED) | grep -v $(SEQUENTIAL_PACKAGES:%=-e /%$$))
-	@cd hack/tools && CGO_ENABLED=$(RACE_CGO) $(UNIT) $(RACE) -timeout 30m $(TESTS)
-	@$(UNIT) -timeout 30m -run '^($(SEQUENTIAL))$$' $(TEST_FLAGS) $(SEQUENTIAL_TESTS_IN:%=./%)
-	@$(UNIT) -timeout 30m $(TEST_FLAGS) $(SEQUENTIAL_PACKAGES:%=./%)
-	@for module in hack/bench hack/chart hack/release; do \
-		(cd $$module && $(UNIT) -timeout 30m $(TESTS)); \
-	done
-	@$(MAKE) decisions
-
-.PHONY: decisions
-decisions: build ## Show which recorded decisions this code changes: that is for the review, and no failure (FILES=FILE|DIR: others)
-	@bin/glassback replay $(or $(FILES),pkg/replay/testdata) || [ $$? -eq 2 ]
-
-# One package at a time, because the packages measure times and start clusters.
-.PHONY: integration
-integration: build devcluster ecssim node browser image bin/tools/gotest bin/tools/helm bin/tools/release ## Run the tests on a real API server (bin/artifacts: logs of failed tests, and pictures)
-	@cd hack/devcluster && CGO_ENABLED=$(RACE_CGO) $(BINARIES) "$(CURDIR)/bin/tools/gotest" -artifacts $(ARTIFACTS) $(SKIPPED) \
-		$(RACE) -p 1 -count=1 -timeout 65m $(TESTS)
-	@cd hack/prometheus && $(BINARIES) "$(CURDIR)/bin/tools/gotest" $(SKIPPED) -count=1 -timeout 10m $(TESTS)
-
 .PHONY: worlds
 worlds: ## Run random tests of the controllers, and replay what they record (WORLDS=50000: how many of each; SEED=1: the first one; ONLY=REGEXP)
 	@go run ./hack/worlds -worlds $(or $(WORLDS),200) -first $(or $(SEED),0) -only '$(ONLY)'
@@ -352,10 +387,6 @@ bench: build devcluster ## Run the benchmarks of the packages, and those on a re
 bench-compare: build devcluster ## Compare the operator with controller-runtime and a plain client (ARGS="-smoke", or "-only burst500 -rounds 2")
 	@mkdir -p bin/bench && cd hack/bench && go build -o ../../bin/bench . ./peer ./bare
 	@cd hack/bench && ../../bin/bench/bench $(ARGS)
-
-define no_race
-@$(if $(RACE),:,echo "the race detector: it needs a C compiler and CGO_ENABLED=1" >> $(SKIPPED))
-endef
 
 bin/tools/golangci-lint: hack/tools/go.mod hack/tools/go.sum
 	@echo "golangci-lint: the first build takes some minutes"

@@ -42,7 +42,7 @@ func TestEveryCommandHasAnEntry(t *testing.T) {
 				return !slices.Contains(strings.Fields(rule), word)
 			})
 		}
-		return strings.Contains(readFile(t, "../"+by), "run: "+command)
+		return strings.Contains(readFile(t, "../"+by), command)
 	}
 	for _, d := range all {
 		for _, b := range d.Blocks {

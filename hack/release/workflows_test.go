@@ -51,11 +51,11 @@ func workflows(t *testing.T) (map[string]*workflow, map[string]string) {
 
 // A tag can be moved to other code; a hash cannot.
 func TestActionsArePinnedByTheirHash(t *testing.T) {
-	pinned := regexp.MustCompile(`^uses: actions/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$`)
+	pinned := regexp.MustCompile(`^uses: actions/[\w/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$`)
 	_, texts := workflows(t)
 	for file, text := range texts {
 		for line := range strings.Lines(text) {
-			if line = strings.TrimLeft(strings.TrimSpace(line), "- "); strings.HasPrefix(line, "uses:") && !pinned.MatchString(line) {
+			if line = strings.TrimLeft(strings.TrimSpace(line), "- "); strings.HasPrefix(line, "uses:") && line != "uses: ./.github/workflows/ci.yml" && !pinned.MatchString(line) {
 				t.Errorf("%s: %s", file, line)
 			}
 		}

@@ -32,7 +32,7 @@ clusters in different directories do not get into each other's way, and nothing 
 const rootExample = `  devcluster up --dir /tmp/a                                # returns when the node is Ready
   devcluster up --dir /tmp/b --node real                    # with containers: Linux, root, and what "make node" installs
   devcluster kubectl --dir /tmp/a -- get nodes
-  devcluster exec --dir /tmp/a -- make integration          # with KUBECONFIG set, and kubectl in PATH
+  devcluster exec --dir /tmp/a -- make docs                 # with KUBECONFIG set, and kubectl in PATH
   devcluster load --dir /tmp/b image.tar                    # as "docker save" writes it
   devcluster kill --dir /tmp/a kube-apiserver               # stays dead until …
   devcluster restart --dir /tmp/a kube-apiserver            # … same port, same data

@@ -239,7 +239,7 @@ func (s *session) endGroups() {
 // signal sends a signal to a process group, as a terminal does.
 func signal(group int, s syscall.Signal) error { return syscall.Kill(-group, s) }
 
-// clone copies the repository into a new directory, with the programs that make integration has built. A command like "make image" then
+// clone copies the repository into a new directory, with the programs that make docs has built. A command like "make image" then
 // changes no file of the repository itself.
 func clone(t *testing.T) string {
 	t.Helper()

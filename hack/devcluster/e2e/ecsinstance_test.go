@@ -11,7 +11,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -88,11 +87,15 @@ func (c *cloud) operate(t *testing.T, args ...string) *operator {
 		"--kubeconfig", c.account, "--namespace", c.ns, "--ecs-endpoint", c.url, "--controllers", "ecsinstance", "-v=10",
 	}, args...)
 	cmd := exec.Command(binary(t), args...)
-	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(variable string) bool { return strings.HasPrefix(variable, "ALIBABA_CLOUD_") }),
-		"ALIBABA_CLOUD_ACCESS_KEY_ID="+cloudKeyID, "ALIBABA_CLOUD_ACCESS_KEY_SECRET="+cloudKeySecret)
+	cmd.Env = withCloud()
 	o := follow(t, cmd, args)
 	o.waitFor("Started controller")
 	return o
+}
+
+// withCloud returns the environment with the operator's own access key.
+func withCloud() []string {
+	return append(withoutCloud(), "ALIBABA_CLOUD_ACCESS_KEY_ID="+cloudKeyID, "ALIBABA_CLOUD_ACCESS_KEY_SECRET="+cloudKeySecret)
 }
 
 // instance is an instance on the simulator's page.

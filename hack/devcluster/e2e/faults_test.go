@@ -83,7 +83,7 @@ func (w *world) runs(t *testing.T, audit *audit, names []string) {
 	for _, name := range names {
 		before[name] = len(audit.of(name))
 	}
-	eventually(t, 60*time.Second, func(context.Context) error {
+	eventually(t, patience, func(context.Context) error {
 		for _, name := range names {
 			if len(audit.of(name)) < before[name]+2 {
 				return errors.New(name + " has not created two more Jobs")

@@ -61,7 +61,7 @@ func (w *world) namespace(t *testing.T) string {
 	t.Helper()
 	ns, err := w.kube.CoreV1().Namespaces().Create(t.Context(), namespaceObject(), metav1.CreateOptions{})
 	must.Succeed(t, err)
-	eventually(t, 20*time.Second, func(ctx context.Context) error {
+	eventually(t, patience, func(ctx context.Context) error {
 		_, err := w.kube.CoreV1().ServiceAccounts(ns.Name).Get(ctx, "default", metav1.GetOptions{})
 		return err
 	})
@@ -266,7 +266,7 @@ func testSuspendAndRunNow(t *testing.T, w *world, ns string) {
 	w.create(t, ns, "sample", func(m *v1.MyCronJob) { m.Spec.Suspend = ptr.To(true) })
 	ready := func(status metav1.ConditionStatus, reason string) {
 		t.Helper()
-		eventually(t, 20*time.Second, func(ctx context.Context) error {
+		eventually(t, patience, func(ctx context.Context) error {
 			m, err := w.get(ctx, ns, "sample")
 			if err != nil {
 				return err
@@ -281,7 +281,7 @@ func testSuspendAndRunNow(t *testing.T, w *world, ns string) {
 	audit := w.audit(t, ns)
 	for i, value := range []string{"first", "second", "first"} {
 		w.patch(t, ns, "sample", fmt.Sprintf(`{"metadata":{"annotations":{"glassback.dev/run-now":%q}}}`, value))
-		eventually(t, 20*time.Second, func(ctx context.Context) error {
+		eventually(t, patience, func(ctx context.Context) error {
 			m, err := w.get(ctx, ns, "sample")
 			if err != nil || m.Status.LastRunNow != value || m.Status.LastRunNowNumber != int64(i)+1 {
 				return errors.Join(err, fmt.Errorf("lastRunNow is %q with number %d", m.Status.LastRunNow, m.Status.LastRunNowNumber))
@@ -296,7 +296,7 @@ func testSuspendAndRunNow(t *testing.T, w *world, ns string) {
 	}
 	w.patch(t, ns, "sample", `{"spec":{"suspend":false}}`)
 	ready(metav1.ConditionTrue, "Scheduled")
-	eventually(t, 20*time.Second, func(context.Context) error {
+	eventually(t, patience, func(context.Context) error {
 		if jobs := audit.of("sample"); len(jobs) < 4 {
 			return fmt.Errorf("Jobs %v", jobs)
 		}
@@ -336,7 +336,7 @@ func testRejectedJob(t *testing.T, w *world, ns string) {
 func testGarbage(t *testing.T, w *world, ns string) {
 	w.create(t, ns, "sample", func(m *v1.MyCronJob) { m.Spec.IntervalSeconds = ptr.To[int32](1) })
 	audit := w.audit(t, ns)
-	eventually(t, 20*time.Second, func(context.Context) error {
+	eventually(t, patience, func(context.Context) error {
 		if len(audit.slots()) == 0 {
 			return errors.New("no Job yet")
 		}
@@ -360,7 +360,7 @@ func testPaused(t *testing.T, w *world, ns string) {
 	})
 	other := w.create(t, ns, "other", func(m *v1.MyCronJob) { m.Spec.IntervalSeconds = ptr.To[int32](1) })
 	audit := w.audit(t, ns)
-	eventually(t, 20*time.Second, func(context.Context) error {
+	eventually(t, patience, func(context.Context) error {
 		if len(audit.of(other.Name)) < 3 {
 			return errors.New("the object that is not paused has no Jobs yet")
 		}
@@ -424,7 +424,7 @@ func (w *world) audit(t testing.TB, ns string) *audit {
 	t.Cleanup(func() { cancel(); <-done })
 	select {
 	case <-began:
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("the watch of the audit has not started")
 	}
 	return a
@@ -502,7 +502,7 @@ func (a *audit) owner(t testing.TB) *v1.MyCronJob {
 func (a *audit) check(t testing.TB, name string) {
 	t.Helper()
 	// The status shows a new Job only after a moment: check until both agree.
-	eventually(t, 10*time.Second, func(ctx context.Context) error {
+	eventually(t, patience, func(ctx context.Context) error {
 		m, err := a.w.get(ctx, a.ns, name)
 		if err != nil {
 			return err

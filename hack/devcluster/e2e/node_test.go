@@ -38,7 +38,7 @@ import (
 
 const (
 	// patience limits one step of a Pod, while other Pods start and end on the same machine.
-	patience = 90 * time.Second
+	patience = 5 * time.Minute
 	// page is a part of nginx' default page.
 	page = "Welcome to nginx!"
 )

@@ -190,7 +190,7 @@ func (w *world) operate(t testing.TB, args ...string) *operator {
 
 func (o *operator) waitFor(line string) {
 	o.t.Helper()
-	eventually(o.t, 60*time.Second, func(context.Context) error {
+	eventually(o.t, patience, func(context.Context) error {
 		if o.running() && !strings.Contains(o.log.String(), line) {
 			return fmt.Errorf("the log has no %q", line)
 		}

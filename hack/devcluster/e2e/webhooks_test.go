@@ -172,7 +172,7 @@ func redisCluster(name string) *redisv1.RedisCluster {
 // called waits until the API server calls the webhooks for objects of a namespace.
 func (w *world) called(t *testing.T, ns string) {
 	t.Helper()
-	eventually(t, 60*time.Second, func(ctx context.Context) error {
+	eventually(t, patience, func(ctx context.Context) error {
 		if size, err := w.sizeOf3(ctx, ns); err != nil || size != 6 {
 			return fmt.Errorf("a size of 3 is stored as %d: %w", size, err)
 		}

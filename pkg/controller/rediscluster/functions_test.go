@@ -262,7 +262,7 @@ func TestALibraryDeletedDuringACopyStaysDeleted(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, "functions")
+			w := newWorld(t, "functions", calm)
 			w.ready("the cluster to be formed")
 			w.onMasters(func(ctx context.Context, c *redis.Client) error {
 				return errors.Join(c.FunctionLoad(ctx, library).Err(), c.FunctionLoad(ctx, strings.ReplaceAll(library, "note", "other")).Err())
@@ -288,7 +288,7 @@ func TestALibraryDeletedDuringACopyStaysDeleted(t *testing.T) {
 // TestAMasterThatLosesItsFunctionsDuringACopyDeletesNone has one master lose all libraries, as a restart without a volume does.
 func TestAMasterThatLosesItsFunctionsDuringACopyDeletesNone(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, "functions")
+	w := newWorld(t, "functions", calm)
 	w.ready("the cluster to be formed")
 	w.onMasters(func(ctx context.Context, c *redis.Client) error { return c.FunctionLoad(ctx, library).Err() })
 	lost := false

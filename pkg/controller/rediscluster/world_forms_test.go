@@ -7,7 +7,7 @@ import "testing"
 
 func TestForms(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, "forms")
+	w := newWorld(t, "forms", calm)
 	w.ready("the cluster to be formed")
 	t.Logf("writes: %q", w.all)
 	t.Logf("events: %q", w.takeEvents())
@@ -15,7 +15,7 @@ func TestForms(t *testing.T) {
 
 func TestFormsThoughEveryLifeEndsWithItsSecondWrite(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, "forms")
+	w := newWorld(t, "forms", calm)
 	w.lives = oneWrite()
 	w.ready("the cluster to be formed")
 	t.Logf("%d lives, writes: %q", w.deaths+1, w.all)

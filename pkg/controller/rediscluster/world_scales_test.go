@@ -33,7 +33,7 @@ func TestScales(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, "scales", storage)
+			w := newWorld(t, "scales", storage, calm)
 			w.ready("the cluster to be formed")
 			load := w.load(t)
 			for _, n := range []int32{8, 6} {

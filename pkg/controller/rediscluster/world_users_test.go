@@ -228,7 +228,7 @@ func TestUsersAreAddedAndRemoved(t *testing.T) {
 // nodes does.
 func TestUsersThatAreOff(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, "users", withUsers(
+	w := newWorld(t, "users", calm, withUsers(
 		aUser("default", openRules, ""), aUser("app", "~* &* +@all", "app"), aUser("job", "~* &* +@all", "app")))
 	w.setSecret("app", "app-password")
 	w.ready("the cluster to be formed")

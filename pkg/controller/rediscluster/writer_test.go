@@ -122,10 +122,15 @@ func (wr *writer) lost() int {
 		if want == 0 {
 			continue
 		}
-		got, err := client.Get(context.Background(), name(key)).Int64()
-		if err != nil || got < want {
+		var got int64
+		wr.w.until("an answer to GET "+name(key), func() bool {
+			var err error
+			got, err = client.Get(context.Background(), name(key)).Int64()
+			return err == nil || errors.Is(err, redis.Nil)
+		})
+		if got < want {
 			if lost++; lost < 10 {
-				wr.t.Logf("%s is %d (%v), and %d was acknowledged", name(key), got, err, want)
+				wr.t.Logf("%s is %d, and %d was acknowledged", name(key), got, want)
 			}
 		}
 	}

@@ -79,6 +79,9 @@ type Server struct {
 // Binary returns the path of a program that runs as redis-server under this name. Without one, it skips the test.
 func Binary(tb testing.TB) string {
 	tb.Helper()
+	if testing.Short() {
+		tb.Skip("a test with -short starts no redis-server")
+	}
 	// Debian has one program for all, under many names, in the packages redis-server
 	// and redis-tools.
 	for _, name := range []string{"redis-server", "redis-check-rdb"} {
