@@ -64,8 +64,8 @@ help: ## List all targets
 	@echo
 
 .PHONY: demo
-demo: build devcluster ecssim node bin/demo ## Run a cluster, the operator and every example, until Ctrl-C (ONCE=1: until all are Ready)
-	@bin/demo $(if $(filter-out 0 no false,$(ONCE)),--once) $(if $(NODE),--node $(NODE))
+demo: build devcluster ecssim node bin/demo ## Run a cluster, the operator and an example of each kind, until Ctrl-C (ONCE=1: until all are Ready; EXAMPLES=all)
+	@bin/demo $(if $(filter-out 0 no false,$(ONCE)),--once) $(if $(NODE),--node $(NODE)) $(if $(EXAMPLES),--examples $(EXAMPLES))
 
 .PHONY: bin/demo
 bin/demo:

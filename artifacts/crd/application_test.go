@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -203,12 +202,8 @@ func TestTheSchemaRejectsNumbersThatClientsCannotParse(t *testing.T) {
 		t.Helper()
 		admitted, err := server.admit(application(spec))
 		must.Succeed(t, err)
-		start := time.Now()
 		if errs := server.create(admitted); (len(errs) == 0) != accepted {
 			t.Errorf("%.50q in %v: accepted: %t, want %t: %v", value, slices.Collect(maps.Keys(spec)), len(errs) == 0, accepted, errs)
-		}
-		if took := time.Since(start); took > 5*time.Second {
-			t.Errorf("%.50q in %v: took %v", value, slices.Collect(maps.Keys(spec)), took)
 		}
 	}
 	for quantity, accepted := range map[string]bool{

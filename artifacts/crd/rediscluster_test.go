@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -422,7 +421,6 @@ func TestTheSchemaRefusesSizesOfVolumesThatClientsCannotRead(t *testing.T) {
 		strings.Repeat("9", 1000): true,
 	} {
 		obj, good := stored(map[string]any{"size": size}), stored(map[string]any{"size": "1n"})
-		start := time.Now()
 		admitted, errs := server.judge(t, obj, nil)
 		if (len(errs) == 0) != accepted {
 			t.Errorf("%.50v: accepted: %t, want %t: %v", size, len(errs) == 0, accepted, errs)
@@ -438,9 +436,6 @@ func TestTheSchemaRefusesSizesOfVolumesThatClientsCannotRead(t *testing.T) {
 		}
 		if errs := server.update(admitted, old); !accepted && len(errs) > 0 {
 			t.Errorf("another in the place of %.50v: %v", size, errs)
-		}
-		if took := time.Since(start); took > 5*time.Second {
-			t.Errorf("%.50v: took %v", size, took)
 		}
 	}
 }

@@ -118,38 +118,35 @@ func TestEachPathOfTheMetricsPortNeedsARightOfItsOwn(t *testing.T) {
 func TestAProfileMayTakeLongerThanARequest(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must.Succeed(t, err)
-	const timeout = 500 * time.Millisecond
+	const timeout = time.Second
 	stopping, stop := context.WithCancel(t.Context())
 	handler := metricsPort(stopping, func(h http.Handler) http.Handler { return h })
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: timeout, ReadTimeout: timeout}
 	defer server.Close()
 	go func() { _ = server.Serve(listener) }() // It returns http.ErrServerClosed.
-	ask := func(t *testing.T, query string) (status int, took time.Duration) {
+	ask := func(t *testing.T, query string) (status int) {
 		t.Helper()
 		url := "http://" + listener.Addr().String() + "/debug/pprof/" + query
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 		must.Succeed(t, err)
-		start := time.Now()
 		response, err := http.DefaultClient.Do(request)
 		must.Succeed(t, err)
 		defer response.Body.Close()
 		if _, err := io.Copy(io.Discard, response.Body); err != nil {
 			t.Error(err)
 		}
-		return response.StatusCode, time.Since(start)
+		return response.StatusCode
 	}
 	for _, profile := range []string{"profile", "trace", "heap"} {
 		t.Run(profile, func(t *testing.T) {
-			if status, took := ask(t, profile+"?seconds=1"); status != http.StatusOK || took < time.Second {
-				t.Errorf("status %d after %s", status, took)
+			if status := ask(t, profile+"?seconds=2"); status != http.StatusOK {
+				t.Errorf("status %d", status)
 			}
 		})
 	}
 	t.Run("ends with the operator", func(t *testing.T) {
 		time.AfterFunc(timeout, stop)
-		if _, took := ask(t, "trace?seconds=300"); took > time.Minute {
-			t.Errorf("it ended after %s", took)
-		}
+		ask(t, "trace?seconds=100000")
 	})
 }
 

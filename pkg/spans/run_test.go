@@ -151,7 +151,7 @@ func runController(t *testing.T, api httpAPI, tracer *Tracer, done func() bool) 
 	kube.WaitForCacheSyncWithContext(ctx)
 	own.WaitForCacheSyncWithContext(ctx)
 	running.Go(func() { controller.Run(ctx, context.WithoutCancel(ctx), 2) })
-	for deadline := time.Now().Add(20 * time.Second); !done(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); !done(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("it does not settle: %q", fakeapi.Strings(api.Requests()))
 		}

@@ -8,7 +8,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 
 	appv1 "github.com/glassback/glassback/pkg/apis/app/v1"
 	mcjv1 "github.com/glassback/glassback/pkg/apis/batch/v1"
@@ -52,11 +51,7 @@ func TestDecodeReadsNoQuantityThatTakesLong(t *testing.T) {
 		"null":                                      {`null`, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			began := time.Now()
 			err := decode([]byte(test.json), &redisv1.RedisCluster{})
-			if took := time.Since(began); took > 5*time.Second {
-				t.Errorf("decode took %s", took)
-			}
 			if (err == nil) != test.ok {
 				t.Errorf("error %v, want an error: %t", err, !test.ok)
 			}

@@ -4,16 +4,20 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -82,21 +86,93 @@ func (a *api) install(ctx context.Context) error {
 	return nil
 }
 
-// applyExamples applies all examples, and returns the objects with the fields that the API server set. It retries after an error:
-// discovery may list a resource some time after its definition is Established.
-func (a *api) applyExamples(ctx context.Context) ([]unstructured.Unstructured, error) {
+// apply applies files, and returns the objects with the fields that the API server set. It retries after an error: discovery may list a
+// resource some time after its definition is Established.
+func (a *api) apply(ctx context.Context, files ...string) ([]unstructured.Unstructured, error) {
+	args := []string{"apply", "--server-side", "-o", "json"}
+	for _, file := range files {
+		args = append(args, "-f", file)
+	}
 	var out []byte
 	var lastErr error
 	err := wait.PollUntilContextTimeout(ctx, 250*time.Millisecond, apiTimeout, true, func(ctx context.Context) (bool, error) {
-		out, lastErr = a.kubectl(ctx, "apply", "--server-side", "-o", "json", "-f", filepath.Join(artifacts, "examples"))
+		out, lastErr = a.kubectl(ctx, args...)
 		return lastErr == nil, nil
 	})
 	if err != nil {
 		return nil, cmp.Or(lastErr, err)
 	}
-	var list unstructured.UnstructuredList
-	err = list.UnmarshalJSON(out)
-	return list.Items, err
+	var objects []unstructured.Unstructured
+	decoded := json.NewDecoder(bytes.NewReader(out)) // kubectl prints one object as it is, and several as a List.
+	for decoded.More() {
+		object := unstructured.Unstructured{}
+		if err := decoded.Decode(&object.Object); err != nil {
+			return nil, fmt.Errorf("read the output of kubectl apply: %w", err)
+		}
+		if !object.IsList() {
+			objects = append(objects, object)
+			continue
+		}
+		list, err := object.ToList()
+		if err != nil {
+			return nil, fmt.Errorf("read the output of kubectl apply: %w", err)
+		}
+		objects = append(objects, list.Items...)
+	}
+	return objects, nil
+}
+
+// pods returns the Pods of the examples.
+func (a *api) pods(ctx context.Context) ([]corev1.Pod, error) {
+	list, err := a.kube.CoreV1().Pods(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return nil, fmt.Errorf("list Pods: %w", err)
+	}
+	return list.Items, nil
+}
+
+// stateOf returns the phase of a Pod, whether it is ready, and what its containers wait for.
+func stateOf(p *corev1.Pod) string {
+	state := string(p.Status.Phase)
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+			state += ", ready"
+		}
+	}
+	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
+		if c.State.Waiting != nil {
+			state += ", " + c.Name + ": " + strings.TrimSpace(c.State.Waiting.Reason+" "+c.State.Waiting.Message)
+		}
+	}
+	return state
+}
+
+// troubles returns a line for each Pod that neither is ready nor has ended, with its last event.
+func (a *api) troubles(ctx context.Context) string {
+	pods, err := a.pods(ctx)
+	if err != nil {
+		return "\n  " + err.Error()
+	}
+	events, err := a.kube.CoreV1().Events(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Sprintf("\n  list events: %v", err)
+	}
+	var lines strings.Builder
+	for i := range pods {
+		p := &pods[i]
+		state := stateOf(p)
+		if strings.Contains(state, ", ready") || p.Status.Phase == corev1.PodSucceeded {
+			continue
+		}
+		var last corev1.Event
+		for _, e := range events.Items {
+			if e.InvolvedObject.UID == p.UID && !e.LastTimestamp.Before(&last.LastTimestamp) {
+				last = e
+			}
+		}
+		fmt.Fprintf(&lines, "\n  Pod %s: %s; its last event: %s", p.Name, state, cmp.Or(strings.TrimSpace(last.Reason+" "+last.Message), "none"))
+	}
+	return lines.String()
 }
 
 func (a *api) get(ctx context.Context, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {

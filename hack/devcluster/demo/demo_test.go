@@ -49,6 +49,7 @@ func objectOf(apiVersion, kind, name, ready, reason string, observed int64, stat
 func exampleOf(object *unstructured.Unstructured) *example {
 	e := newFollower(nil, []unstructured.Unstructured{*object}, false).examples[0]
 	e.observe(object)
+	e.took = 12 * time.Second
 	return e
 }
 
@@ -203,18 +204,18 @@ func TestTheTableHasEveryKind(t *testing.T) {
 	e.observeJobs(jobs("j", true, false))
 	f := &follower{examples: []*example{greeting(), shop(), exampleOf(object("new", "", "", 0)), e, instance()}}
 	second := time.Unix(1005, 0).Format(time.TimeOnly)
-	want := `APIEXAMPLEA       READY  REASON             STATUS   GREETING
-hello             True   Greeted            Running  Greetings to Jimmy Song
+	want := `APIEXAMPLEA       READY  AFTER  REASON             STATUS   GREETING
+hello             True    12 s  Greeted            Running  Greetings to Jimmy Song
 
-APPLICATION       READY  REASON             PODS  URL
-shop              False  RolloutInProgress  2/3   http://shop.test
+APPLICATION       READY  AFTER  REASON             PODS  URL
+shop              False   12 s  RolloutInProgress  2/3   http://shop.test
 
-MYCRONJOB         READY  REASON             DONE  LAST JOB          SCHEDULE
-new               -      -                  0/0   -                 -
-mycronjob-sample  True   Scheduled          1/2   ` + second + ` running  every 5s
+MYCRONJOB         READY  AFTER  REASON             DONE  LAST JOB          SCHEDULE
+new               -       12 s  -                  0/0   -                 -
+mycronjob-sample  True    12 s  Scheduled          1/2   ` + second + ` running  every 5s
 
-ECSINSTANCE       READY  REASON             ID      STATE     IP
-web               False  Starting           i-2ze0  Starting  -
+ECSINSTANCE       READY  AFTER  REASON             ID      STATE     IP
+web               False   12 s  Starting           i-2ze0  Starting  -
 `
 	if got := strings.Join(table(f), "\n"); !strings.HasPrefix(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -26,6 +27,7 @@ var settledReasons = []string{"Suspended"}
 type follower struct {
 	api      *api
 	examples []*example
+	later    []string // files with more examples, each to be applied when the examples are settled
 	real     bool     // containers run
 	verdict  string   // the message after all examples are settled
 	hints    []string // the lines below the verdict: results, and commands that the user may try
@@ -37,8 +39,10 @@ type example struct {
 	kind    *kind
 	object  *unstructured.Unstructured
 	ready   metav1.Condition
-	settled bool  // its condition is final for now; pending may still name something that is missing
-	jobs    []job // of a MyCronJob: all that were ever seen, sorted by the time at which they were due
+	settled bool // its condition is final for now; pending may still name something that is missing
+	applied time.Time
+	took    time.Duration // from applied until it was no longer pending; zero before
+	jobs    []job         // of a MyCronJob: all that were ever seen, sorted by the time at which they were due
 
 	// These are set only if containers run.
 	printed string // of a MyCronJob: the output of its last completed Job
@@ -48,13 +52,39 @@ type example struct {
 
 func newFollower(a *api, objects []unstructured.Unstructured, real bool) *follower {
 	f := &follower{api: a, real: real}
+	f.add(objects)
+	return f
+}
+
+// apply applies files of examples, and follows their objects.
+func (f *follower) apply(ctx context.Context, files ...string) error {
+	objects, err := f.api.apply(ctx, files...)
+	f.add(objects)
+	return err
+}
+
+func (f *follower) add(objects []unstructured.Unstructured) {
 	for i := range objects {
 		object := &objects[i]
-		if kind, ours := kindOf(object); ours && slices.Contains(kindsOn(real), kind) {
-			f.examples = append(f.examples, &example{kind: kind, object: object})
+		if kind, ours := kindOf(object); ours && slices.Contains(kindsOn(f.real), kind) {
+			f.examples = append(f.examples, &example{kind: kind, object: object, applied: time.Now()})
 		}
 	}
-	return f
+}
+
+// state returns a text that changes with each progress of the pending examples and of Pods. Jobs start Pods all the time, which is none.
+func (f *follower) state(ctx context.Context) string {
+	state := f.unsettled()
+	pods, err := f.api.pods(ctx)
+	if err != nil {
+		return state
+	}
+	for i := range pods {
+		if pods[i].Labels[batchv1.JobNameLabel] == "" {
+			state += "\n" + pods[i].Name + " " + stateOf(&pods[i])
+		}
+	}
+	return state
 }
 
 // look reads the examples from the API server. It stops at the first error. The examples after that keep their last states.
@@ -64,6 +94,9 @@ func (f *follower) look(ctx context.Context) {
 		if err := e.look(ctx, f.api, f.real); err != nil {
 			f.trouble = strings.Join(strings.Fields(err.Error()), " ")
 			return
+		}
+		if e.took == 0 && e.pending(f.real) == "" {
+			e.took = time.Since(e.applied)
 		}
 	}
 }
@@ -108,6 +141,11 @@ func (e *example) deleted() { e.ready, e.settled = metav1.Condition{Reason: "Del
 
 func (e *example) name() string {
 	return strings.ToLower(e.kind.Kind) + "/" + e.object.GetName()
+}
+
+// seconds returns how long an example took or, if it is pending, how long it has waited.
+func (e *example) seconds() string {
+	return fmt.Sprintf("%.0f s", cmp.Or(e.took, time.Since(e.applied)).Seconds())
 }
 
 // pending returns what an example still waits for, or "".

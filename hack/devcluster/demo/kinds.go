@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -131,6 +132,21 @@ func controllersOn(real bool) string {
 		controllers = append(controllers, "-"+strings.ToLower(k.Kind))
 	}
 	return strings.Join(controllers, ",")
+}
+
+// exampleFiles returns the files of artifacts/examples with one example of each kind that the demo follows, and the other files of these
+// kinds.
+func exampleFiles(real bool) (first, later []string, err error) {
+	for _, k := range kindsOn(real) {
+		name := filepath.Join(artifacts, "examples", strings.ToLower(k.Kind))
+		first = append(first, name+".yaml")
+		others, err := filepath.Glob(name + "-*.yaml")
+		if err != nil {
+			return nil, nil, fmt.Errorf("list the examples of %s: %w", k.Kind, err)
+		}
+		later = append(later, others...)
+	}
+	return first, later, nil
 }
 
 // kindOf returns the kind of an object. It returns false for a kind that is not Glassback's: an example may contain a Secret, too.

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command demo shows Glassback at work. It starts a devcluster and an ECS simulator, and installs the manifests as an administrator does.
-// The operator runs under its own ServiceAccount, with exactly the permissions that are shipped. Then demo applies all examples and follows
-// them. "make demo" runs this command.
+// The operator runs under its own ServiceAccount, with exactly the permissions that are shipped. Then demo applies an example of each
+// kind and follows them. With --examples=all it also applies the others, one when those before it are Ready. "make demo" runs this command.
 //
 //	main        the steps, in order
 //	├─ api      the administrator: applies manifests, waits for CRDs, makes a kubeconfig for a ServiceAccount
@@ -43,12 +43,19 @@ const (
 )
 
 type options struct {
-	once bool
-	node string
+	once     bool
+	node     string
+	examples string
 }
 
-// readyTimeout limits the time in which every example must become Ready.
-const readyTimeout = 3 * time.Minute
+// Values of --examples.
+const (
+	someExamples = "one-of-each"
+	allExamples  = "all"
+)
+
+// stalledAfter is the time without any progress of an example or its Pods after which the demo gives up.
+const stalledAfter = 3 * time.Minute
 
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == keepCommand {
@@ -57,7 +64,12 @@ func main() {
 	var o options
 	flag.BoolVar(&o.once, "once", false, "end when every example is Ready")
 	flag.StringVar(&o.node, "node", nodeAny, `kind of node: "real", "simulated", or "any": real where that can run`)
+	flag.StringVar(&o.examples, "examples", someExamples, `"one-of-each", or "all": the others too, one after the other`)
 	flag.Parse()
+	if o.examples != someExamples && o.examples != allExamples {
+		fmt.Fprintf(os.Stderr, "demo: --examples is %s or %s: see --help\n", someExamples, allExamples)
+		os.Exit(exitUsage)
+	}
 	if flag.NArg() > 0 || !slices.Contains([]string{nodeAny, cluster.NodeReal, cluster.NodeSimulated}, o.node) {
 		fmt.Fprintln(os.Stderr, "demo: there are only flags, and --node is any, real or simulated: see --help")
 		os.Exit(exitUsage)
@@ -185,16 +197,22 @@ type parts struct {
 // present applies the examples and watches them. After an error, it prints the last lines of the logs.
 func present(ctx context.Context, s *screen, o options, p *parts) (ready bool, err error) {
 	c := p.cluster
-	examples, err := p.admin.applyExamples(ctx)
-	if err == nil {
-		s.say("Applied %d objects of artifacts/examples", len(examples))
-		if c.Real() {
-			err = p.admin.createVisitor(ctx)
-		}
+	first, later, err := exampleFiles(c.Real())
+	if err != nil {
+		return false, err
+	}
+	if o.examples == someExamples {
+		later = nil
+	}
+	f := newFollower(p.admin, nil, c.Real())
+	f.later = later
+	err = f.apply(ctx, first...)
+	if err == nil && c.Real() {
+		err = p.admin.createVisitor(ctx)
 	}
 	if err == nil {
 		sayWhere(s, p)
-		ready, err = watch(ctx, s, o, newFollower(p.admin, examples, c.Real()), p.operator.wait, p.simulator.wait, c.Wait)
+		ready, err = watch(ctx, s, o, f, p.operator.wait, p.simulator.wait, c.Wait)
 	}
 	if err != nil && ctx.Err() == nil {
 		for _, child := range []*child{p.simulator, p.operator} {
@@ -235,14 +253,25 @@ func watch(ctx context.Context, s *screen, o options, f *follower, ends ...func(
 		waiting.Go(func() { cancel(end(ctx)) })
 	}
 
-	began := time.Now()
+	began, moved, state := time.Now(), time.Now(), ""
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		f.look(ctx)
 		if !ready && f.settled() {
+			if len(f.later) > 0 {
+				next := f.later[0]
+				f.later = f.later[1:]
+				if err := f.apply(ctx, next); err != nil {
+					return false, err
+				}
+				continue
+			}
 			ready = true
 			f.conclude(time.Since(began), !o.once)
+		}
+		if now := f.state(ctx); now != state {
+			state, moved = now, time.Now()
 		}
 		if ctx.Err() == nil {
 			s.show(f)
@@ -250,8 +279,8 @@ func watch(ctx context.Context, s *screen, o options, f *follower, ends ...func(
 		switch {
 		case ready && o.once:
 			return true, nil
-		case !ready && time.Since(began) > readyTimeout:
-			return false, fmt.Errorf("after %s these are not Ready: %s", readyTimeout, f.unsettled())
+		case !ready && time.Since(moved) > stalledAfter:
+			return false, fmt.Errorf("there was no progress for %s, and these are not Ready: %s%s", stalledAfter, f.unsettled(), f.api.troubles(ctx))
 		}
 		select {
 		case <-ctx.Done():

@@ -90,8 +90,8 @@ func table(f *follower) []string {
 		nameWidth = max(nameWidth, len(e.object.GetName()), len(e.kind.Kind))
 		reasonWidth = max(reasonWidth, len(e.ready.Reason), len("REASON"))
 	}
-	row := func(w io.Writer, name, ready, reason string, more []string) {
-		fmt.Fprintf(w, "%-*s  %-5s  %-*s\t%s\n", nameWidth, name, orDash(ready), reasonWidth, orDash(reason), strings.Join(more, "\t"))
+	row := func(w io.Writer, name, ready, took, reason string, more []string) {
+		fmt.Fprintf(w, "%-*s  %-5s  %5s  %-*s\t%s\n", nameWidth, name, orDash(ready), took, reasonWidth, orDash(reason), strings.Join(more, "\t"))
 	}
 	for i := range kinds {
 		k := &kinds[i]
@@ -100,9 +100,9 @@ func table(f *follower) []string {
 			continue
 		}
 		w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-		row(w, strings.ToUpper(k.Kind), "READY", "REASON", k.cells(f.real, func(c column) string { return c.heading }))
+		row(w, strings.ToUpper(k.Kind), "READY", "AFTER", "REASON", k.cells(f.real, func(c column) string { return c.heading }))
 		for _, e := range examples {
-			row(w, e.object.GetName(), string(e.ready.Status), e.ready.Reason, k.cells(f.real, func(c column) string { return orDash(c.cell(e)) }))
+			row(w, e.object.GetName(), string(e.ready.Status), e.seconds(), e.ready.Reason, k.cells(f.real, func(c column) string { return orDash(c.cell(e)) }))
 		}
 		_ = w.Flush() // A write to memory cannot fail.
 		fmt.Fprintln(&b)
@@ -143,6 +143,9 @@ func (s *screen) showChanges(f *follower) {
 					continue
 				}
 				parts = append(parts, strings.ToLower(c.heading)+": "+orDash(c.cell(e)))
+			}
+			if e.took > 0 {
+				parts = append(parts, "after "+e.seconds())
 			}
 			s.changed(e.name(), strings.Join(parts, ", "))
 		}

@@ -398,31 +398,3 @@ func (m *faultyWorld) check() {
 		}
 	}
 }
-
-// TestWorldsRepeat: in two runs of a world, ECS gets the same calls at the same times and answers them in the same way.
-func TestWorldsRepeat(t *testing.T) {
-	for seed := range fakeapi.Seeds(t, 3, 1) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			t.Parallel()
-			var first []string
-			for range 2 {
-				var calls []string
-				synctest.Test(t, func(t *testing.T) {
-					m := newFaultyWorld(t, seed)
-					m.run()
-					for _, c := range m.cloud.Calls() {
-						calls = append(calls, fmt.Sprintln(c.At.Format(time.RFC3339Nano), c.Action, c.InstanceID, c.State, c.Code))
-					}
-				})
-				if first == nil {
-					first = calls
-				}
-				for n := range calls {
-					if n >= len(first) || calls[n] != first[n] {
-						t.Fatalf("call %d of %d differs from the first run: %s", n, len(calls), calls[n])
-					}
-				}
-			}
-		})
-	}
-}

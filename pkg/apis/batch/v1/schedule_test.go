@@ -217,7 +217,6 @@ func FuzzParseSchedule(f *testing.F) {
 			return
 		}
 		now := time.Unix(int64(second), 0).In(locations[int(zone)%len(locations)])
-		begun := time.Now()
 		for range 10 {
 			next := schedule.Next(now)
 			if next.IsZero() {
@@ -237,9 +236,6 @@ func FuzzParseSchedule(f *testing.F) {
 				}
 			}
 			now = next
-		}
-		if took := time.Since(begun); took > 5*time.Second {
-			t.Errorf("%q: ten slots took %v", expression, took)
 		}
 	})
 }
