@@ -131,14 +131,15 @@ func (a *api) pods(ctx context.Context) ([]corev1.Pod, error) {
 	return list.Items, nil
 }
 
-// stateOf returns the phase of a Pod, whether it is ready, and what its containers wait for.
+func isReady(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// stateOf returns the phase of a Pod, and what its containers wait for.
 func stateOf(p *corev1.Pod) string {
 	state := string(p.Status.Phase)
-	for _, c := range p.Status.Conditions {
-		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
-			state += ", ready"
-		}
-	}
 	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
 		if c.State.Waiting != nil {
 			state += ", " + c.Name + ": " + strings.TrimSpace(c.State.Waiting.Reason+" "+c.State.Waiting.Message)
@@ -160,8 +161,7 @@ func (a *api) troubles(ctx context.Context) string {
 	var lines strings.Builder
 	for i := range pods {
 		p := &pods[i]
-		state := stateOf(p)
-		if strings.Contains(state, ", ready") || p.Status.Phase == corev1.PodSucceeded {
+		if isReady(p) || p.Status.Phase == corev1.PodSucceeded {
 			continue
 		}
 		var last corev1.Event
@@ -170,7 +170,7 @@ func (a *api) troubles(ctx context.Context) string {
 				last = e
 			}
 		}
-		fmt.Fprintf(&lines, "\n  Pod %s: %s; its last event: %s", p.Name, state, cmp.Or(strings.TrimSpace(last.Reason+" "+last.Message), "none"))
+		fmt.Fprintf(&lines, "\n  Pod %s: %s; its last event: %s", p.Name, stateOf(p), cmp.Or(strings.TrimSpace(last.Reason+" "+last.Message), "none"))
 	}
 	return lines.String()
 }

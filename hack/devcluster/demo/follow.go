@@ -72,19 +72,24 @@ func (f *follower) add(objects []unstructured.Unstructured) {
 	}
 }
 
-// state returns a text that changes with each progress of the pending examples and of Pods. Jobs start Pods all the time, which is none.
-func (f *follower) state(ctx context.Context) string {
-	state := f.unsettled()
-	pods, err := f.api.pods(ctx)
-	if err != nil {
-		return state
-	}
-	for i := range pods {
-		if pods[i].Labels[batchv1.JobNameLabel] == "" {
-			state += "\n" + pods[i].Name + " " + stateOf(&pods[i])
+// progress returns the number of examples that are settled, and of Pods that are ready. A Job's Pod does not count: they come and go.
+func (f *follower) progress(ctx context.Context) int {
+	n := 0
+	for _, e := range f.examples {
+		if e.pending(f.real) == "" {
+			n++
 		}
 	}
-	return state
+	pods, err := f.api.pods(ctx)
+	if err != nil {
+		return n
+	}
+	for i := range pods {
+		if pods[i].Labels[batchv1.JobNameLabel] == "" && isReady(&pods[i]) {
+			n++
+		}
+	}
+	return n
 }
 
 // look reads the examples from the API server. It stops at the first error. The examples after that keep their last states.

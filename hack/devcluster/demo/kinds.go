@@ -134,8 +134,11 @@ func controllersOn(real bool) string {
 	return strings.Join(controllers, ",")
 }
 
+// withoutImage is an example whose image the demo's node does not have.
+const withoutImage = "rediscluster-exporter.yaml"
+
 // exampleFiles returns the files of artifacts/examples with one example of each kind that the demo follows, and the other files of these
-// kinds.
+// kinds, but withoutImage.
 func exampleFiles(real bool) (first, later []string, err error) {
 	for _, k := range kindsOn(real) {
 		name := filepath.Join(artifacts, "examples", strings.ToLower(k.Kind))
@@ -144,7 +147,7 @@ func exampleFiles(real bool) (first, later []string, err error) {
 		if err != nil {
 			return nil, nil, fmt.Errorf("list the examples of %s: %w", k.Kind, err)
 		}
-		later = append(later, others...)
+		later = append(later, slices.DeleteFunc(others, func(file string) bool { return filepath.Base(file) == withoutImage })...)
 	}
 	return first, later, nil
 }

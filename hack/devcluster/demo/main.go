@@ -54,7 +54,7 @@ const (
 	allExamples  = "all"
 )
 
-// stalledAfter is the time without any progress of an example or its Pods after which the demo gives up.
+// stalledAfter is the time without another settled example or ready Pod after which the demo gives up.
 const stalledAfter = 3 * time.Minute
 
 func main() {
@@ -253,7 +253,7 @@ func watch(ctx context.Context, s *screen, o options, f *follower, ends ...func(
 		waiting.Go(func() { cancel(end(ctx)) })
 	}
 
-	began, moved, state := time.Now(), time.Now(), ""
+	began, moved, most := time.Now(), time.Now(), 0
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -270,8 +270,8 @@ func watch(ctx context.Context, s *screen, o options, f *follower, ends ...func(
 			ready = true
 			f.conclude(time.Since(began), !o.once)
 		}
-		if now := f.state(ctx); now != state {
-			state, moved = now, time.Now()
+		if n := f.progress(ctx); n > most {
+			most, moved = n, time.Now()
 		}
 		if ctx.Err() == nil {
 			s.show(f)
