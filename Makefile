@@ -238,7 +238,7 @@ unit: ## Run the tests that need no cluster and no other program
 decisions: build ## Show which recorded decisions this code changes: that is for the review, and no failure (FILES=FILE|DIR: others)
 	@bin/glassback replay $(or $(FILES),pkg/replay/testdata) || [ $$? -eq 2 ]
 
-# What nothing but a real redis-server shows; hack/mutants/mutants.md says what each of them finds.
+# What nothing but a real redis-server shows; hack/mutants/table.go says what some of them find.
 REDIS_WORLDS := TestForms TestFormsThoughEveryLifeEndsWithItsSecondWrite TestScales TestUsersThatAreOff \
 	TestALibraryDeletedDuringACopyStaysDeleted TestAMasterThatLosesItsFunctionsDuringACopyDeletesNone \
 	TestBackupAndRestore TestBackupOfAClusterThatChanges TestEvictedKeysFailARestore
@@ -375,7 +375,7 @@ worlds: ## Run random tests of the controllers, and replay what they record (WOR
 	@go run ./hack/worlds -worlds $(or $(WORLDS),200) -first $(or $(SEED),0) -only '$(ONLY)'
 
 .PHONY: mutants
-mutants: ## Remove each guard of docs/architecture.md from the code: a test must fail (ONLY=REGEXP: matches the guard, the file or the test)
+mutants: redis ## Remove guards of docs/architecture.md from the code, one by one: a test must fail (ONLY=REGEXP: effect, place or test)
 	@go run ./hack/mutants/cmd -only '$(ONLY)'
 
 .PHONY: bench
