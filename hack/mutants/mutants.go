@@ -44,27 +44,25 @@ var withRedis = []string{
 	"TestUsersThatAreOff", "TestBackupAndRestore", "TestBackupOfAClusterThatChanges", "TestStopHoldsBackWrites",
 }
 
-func (m Mutant) args() []string {
-	pkg, test, _ := strings.Cut(m.Test, " ")
-	args := []string{"./pkg/" + pkg, "-run", "^" + test + "$"}
-	if !slices.Contains(withRedis, test) {
-		args = append(args, "-short")
+// args returns the arguments of go test that run the test.
+func (m Mutant) args() []string { return append(m.flags(), "-run", "^"+m.test()+"$") }
+
+func (m Mutant) test() string { return strings.Fields(m.Test)[1] }
+
+func (m Mutant) flags() []string {
+	flags := []string{"./pkg/" + strings.Fields(m.Test)[0]}
+	if !slices.Contains(withRedis, m.test()) {
+		flags = append(flags, "-short")
 	}
-	return args
+	return flags
 }
 
 // Run runs all mutants that match only, as many at once as there are processors, and writes a line for each to out. It returns an error
 // if a mutant cannot be applied, or if its test does not fail. Before, the tests must pass without any mutant.
 func Run(ctx context.Context, root string, only *regexp.Regexp, out io.Writer) error {
 	mutants := slices.DeleteFunc(slices.Clone(table), func(m Mutant) bool { return !only.MatchString(m.String()) })
-	unchanged := map[string]bool{}
-	for _, m := range mutants {
-		if args := m.args(); !unchanged[m.Test] {
-			unchanged[m.Test] = true
-			if output, err := goTest(ctx, root, args...); err != nil {
-				return fmt.Errorf("%s fails without any mutant: %w\n%s", m.Test, err, output)
-			}
-		}
+	if err := runUnchanged(ctx, root, mutants); err != nil {
+		return err
 	}
 	var (
 		mu      sync.Mutex
@@ -98,6 +96,22 @@ func Run(ctx context.Context, root string, only *regexp.Regexp, out io.Writer) e
 	workers.Wait()
 	fmt.Fprintf(out, "%d mutants, of which %d do not make their test fail\n", len(mutants), len(errs))
 	return errors.Join(append(errs, ctx.Err())...)
+}
+
+// runUnchanged runs the tests of the mutants, those of a package at once.
+func runUnchanged(ctx context.Context, root string, mutants []Mutant) error {
+	tests := map[string][]string{} // by flags
+	for _, m := range mutants {
+		flags := strings.Join(m.flags(), " ")
+		tests[flags] = append(tests[flags], m.test())
+	}
+	for flags, tests := range tests {
+		args := append(strings.Fields(flags), "-run", "^("+strings.Join(tests, "|")+")$")
+		if output, err := goTest(ctx, root, args...); err != nil {
+			return fmt.Errorf("tests fail without any mutant: %w\n%s", err, output)
+		}
+	}
+	return nil
 }
 
 func (m Mutant) run(ctx context.Context, root string) (Result, string, error) {
