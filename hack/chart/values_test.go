@@ -6,14 +6,11 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -113,19 +110,36 @@ func TestAValueChangesWhatItSaysAndNothingElse(t *testing.T) {
 				withoutRule("alibabacloud.zhouzhengxi.com", "ecsinstances", "list patch watch"),
 				withoutRule("alibabacloud.zhouzhengxi.com", "ecsinstances/status", "update"), withoutRule("", "secrets", "list watch")),
 		},
-		"workers": {
-			"workers: 1000", []string{args + "--leader-elect --health-probe-bind-address=:8081 --metrics-bind-address=:8443 --workers=1000]"},
+		"values that are flags": {
+			"{workers: 1000, informerQueue: RealFIFO, ecsEndpoint: 'http://ecs:8080', logging: {format: json, verbosity: 4}, " +
+				"leaderElection: {leaseDuration: 60s, renewDeadline: 40s, retryPeriod: 5s}, metrics: {objects: 9}, " +
+				"extraArgs: ['--profiling=true', '--logging-x={}: #']}",
+			[]string{args + "--leader-elect --leader-elect-lease-duration=60s --leader-elect-renew-deadline=40s --leader-elect-retry-period=5s " +
+				"--health-probe-bind-address=:8081 --metrics-bind-address=:8443 --metrics-objects=9 --workers=1000 --informer-queue=RealFIFO " +
+				"--ecs-endpoint=http://ecs:8080 --logging-format=json -v=4 --profiling=true --logging-x={}: #]"},
 		},
-		"another queue": {
-			"informerQueue: RealFIFO",
-			[]string{args + "--leader-elect --health-probe-bind-address=:8081 --metrics-bind-address=:8443 --informer-queue=RealFIFO]"},
+		"values that are fields": {
+			"{replicas: 0, image: {pullPolicy: Always, pullSecrets: [a]}, resources: {limits: {cpu: 1, memory: null}}, nodeSelector: {pool: a}, " +
+				"terminationGracePeriodSeconds: 90, tolerations: [{key: b, operator: Exists}], priorityClassName: c, " +
+				"affinity: {podAntiAffinity: {}}, podAnnotations: {a: b}, podLabels: {c: d}, podSecurityContext: {runAsUser: 7}, " +
+				"securityContext: {runAsGroup: 8}, extraEnv: [{name: A, value: b}], serviceAccount: {annotations: {a/b: c}}, " +
+				"networkPolicy: {metricsFrom: [{ipBlock: {cidr: 10.0.0.0/8}}]}, podDisruptionBudget: {maxUnavailable: 50%}}", []string{
+				deployment + "spec.replicas: 2 → 0", main + "imagePullPolicy: IfNotPresent → Always", pod + "imagePullSecrets[a].name: none → a",
+				main + "resources.limits.cpu: none → 1", main + "resources.limits.memory: 256Mi → none", pod + "nodeSelector.pool: none → a",
+				pod + "terminationGracePeriodSeconds: 60 → 90", pod + "tolerations[0].key: none → b", pod + "tolerations[0].operator: none → Exists",
+				pod + "priorityClassName: none → c", pod + "affinity.podAntiAffinity: none → {}",
+				deployment + "spec.template.metadata.annotations.a: none → b", deployment + "spec.template.metadata.labels.c: none → d",
+				pod + "securityContext.runAsUser: none → 7", main + "securityContext.runAsGroup: none → 8", main + "env[A].name: none → A",
+				main + "env[A].value: none → b", "~ ServiceAccount/glassback metadata.annotations.a/b: none → c",
+				policy + "[8443].from[0].ipBlock.cidr: none → 10.0.0.0/8",
+				policy + "[8443].from[0].namespaceSelector.matchLabels.metrics: enabled → none",
+				"~ PodDisruptionBudget/glassback-manager spec.maxUnavailable: 1 → 50%",
+			},
 		},
-		"an ECS API of one's own": {
-			"ecsEndpoint: http://ecssim.default.svc:8080", []string{
-				args + "--leader-elect --health-probe-bind-address=:8081 --metrics-bind-address=:8443 --ecs-endpoint=http://ecssim.default.svc:8080]"},
+		"no policy, and no budget": {
+			"{networkPolicy: {enabled: false}, podDisruptionBudget: {enabled: false}}", []string{
+				"- NetworkPolicy/glassback-manager", "- PodDisruptionBudget/glassback-manager"},
 		},
-		"replicas":   {"replicas: 5", []string{deployment + "spec.replicas: 2 → 5"}},
-		"no replica": {"replicas: 0", []string{deployment + "spec.replicas: 2 → 0"}},
 		"no election": {
 			"{replicas: 1, leaderElection: {enabled: false}}", []string{
 				"- Lease/glassback", "- Role/glassback-leader-election", "- RoleBinding/glassback-leader-election",
@@ -136,18 +150,6 @@ func TestAValueChangesWhatItSaysAndNothingElse(t *testing.T) {
 				args + "--health-probe-bind-address=:8081 --metrics-bind-address=:8443]",
 			},
 		},
-		"a slower election": {
-			"leaderElection: {leaseDuration: 60s, renewDeadline: 40s, retryPeriod: 5s}", []string{
-				args + "--leader-elect --leader-elect-lease-duration=60s --leader-elect-renew-deadline=40s --leader-elect-retry-period=5s " +
-					"--health-probe-bind-address=:8081 --metrics-bind-address=:8443]"},
-		},
-		"an image by its tag": {
-			"image: {repository: registry.example.com:5000/a/b, tag: v1}", []string{
-				main + "image: glassback/glassback:" + appVersion(t) + " → registry.example.com:5000/a/b:v1",
-				strings.TrimSuffix(args, image+" ") + "--backup-image=registry.example.com:5000/a/b:v1 " +
-					"--leader-elect --health-probe-bind-address=:8081 --metrics-bind-address=:8443]",
-			},
-		},
 		"an image by its digest": {
 			"image: {tag: v1, digest: 'sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef'}", []string{
 				main + "image: glassback/glassback:" + appVersion(t) +
@@ -155,12 +157,6 @@ func TestAValueChangesWhatItSaysAndNothingElse(t *testing.T) {
 				strings.TrimSuffix(args, image+" ") +
 					"--backup-image=glassback/glassback@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef " +
 					"--leader-elect --health-probe-bind-address=:8081 --metrics-bind-address=:8443]",
-			},
-		},
-		"an image that is pulled": {
-			"image: {pullPolicy: Always, pullSecrets: [a, b]}", []string{
-				main + "imagePullPolicy: IfNotPresent → Always",
-				pod + "imagePullSecrets[a].name: none → a", pod + "imagePullSecrets[b].name: none → b",
 			},
 		},
 		"no webhooks": {
@@ -186,10 +182,6 @@ func TestAValueChangesWhatItSaysAndNothingElse(t *testing.T) {
 				policy + "[8443].ports[8443].port: 8443 → none", policy + "[8443].ports[8443].protocol: TCP → none",
 			},
 		},
-		"metrics of objects": {
-			"metrics: {objects: 10000}", []string{
-				args + "--leader-elect --health-probe-bind-address=:8081 --metrics-bind-address=:8443 --metrics-objects=10000]"},
-		},
 		"metrics for everybody": {
 			"metrics: {secure: false}", []string{
 				"- ClusterRole/glassback-metrics-auth", "- ClusterRole/glassback-metrics-reader", "- ClusterRole/glassback-profile-reader",
@@ -209,16 +201,6 @@ func TestAValueChangesWhatItSaysAndNothingElse(t *testing.T) {
 				main + "ports[metrics].containerPort: 8443 → none", main + "ports[metrics].name: metrics → none",
 				main + "ports[metrics].protocol: TCP → none", policy + "[8443].from[0].namespaceSelector.matchLabels.metrics: enabled → none",
 				policy + "[8443].ports[8443].port: 8443 → none", policy + "[8443].ports[8443].protocol: TCP → none",
-			},
-		},
-		"metrics from anywhere": {
-			"networkPolicy: {metricsFrom: []}", []string{
-				policy + "[8443].from[0].namespaceSelector.matchLabels.metrics: enabled → none"},
-		},
-		"metrics from elsewhere": {
-			"networkPolicy: {metricsFrom: [{ipBlock: {cidr: 10.0.0.0/8}}]}", []string{
-				policy + "[8443].from[0].ipBlock.cidr: none → 10.0.0.0/8",
-				policy + "[8443].from[0].namespaceSelector.matchLabels.metrics: enabled → none",
 			},
 		},
 		"no roles for people": {
@@ -241,44 +223,6 @@ func TestAValueChangesWhatItSaysAndNothingElse(t *testing.T) {
 				each(bindings, "~ %s subjects[theirs].kind: none → ServiceAccount"),
 				each(bindings, "~ %s subjects[theirs].name: none → theirs"),
 				each(bindings, "~ %s subjects[theirs].namespace: none → glassback-system")),
-		},
-		"an account that a cloud knows": {
-			"serviceAccount: {annotations: {a/b: c}}", []string{"~ ServiceAccount/glassback metadata.annotations.a/b: none → c"},
-		},
-		"no network policy":    {"networkPolicy: {enabled: false}", []string{"- NetworkPolicy/glassback-manager"}},
-		"no disruption budget": {"podDisruptionBudget: {enabled: false}", []string{"- PodDisruptionBudget/glassback-manager"}},
-		"a disruption budget in percent": {
-			"podDisruptionBudget: {maxUnavailable: 50%}", []string{"~ PodDisruptionBudget/glassback-manager spec.maxUnavailable: 1 → 50%"},
-		},
-		"logs": {
-			"logging: {format: json, verbosity: 4}", []string{
-				args + "--leader-elect --health-probe-bind-address=:8081 --metrics-bind-address=:8443 --logging-format=json -v=4]"},
-		},
-		"resources": {
-			"resources: {limits: {cpu: 1, memory: null}}", []string{
-				main + "resources.limits.cpu: none → 1", main + "resources.limits.memory: 256Mi → none"},
-		},
-		"time to end": {"terminationGracePeriodSeconds: 90", []string{pod + "terminationGracePeriodSeconds: 60 → 90"}},
-		"certain nodes": {
-			"{nodeSelector: {pool: a}, tolerations: [{key: b, operator: Exists}], priorityClassName: c, affinity: {podAntiAffinity: {}}}", []string{
-				pod + "affinity.podAntiAffinity: none → {}", pod + "nodeSelector.pool: none → a", pod + "priorityClassName: none → c",
-				pod + "tolerations[0].key: none → b", pod + "tolerations[0].operator: none → Exists",
-			},
-		},
-		"Pods that others look at": {
-			"{podAnnotations: {a: b}, podLabels: {c: d}}", []string{
-				deployment + "spec.template.metadata.annotations.a: none → b", deployment + "spec.template.metadata.labels.c: none → d"},
-		},
-		"security contexts": {
-			"{podSecurityContext: {runAsUser: 7}, securityContext: {runAsGroup: 8}}", []string{
-				pod + "securityContext.runAsUser: none → 7", main + "securityContext.runAsGroup: none → 8"},
-		},
-		"more flags": {
-			"extraArgs: ['--profiling=true', '--logging-x={}: #']", []string{
-				args + "--leader-elect --health-probe-bind-address=:8081 --metrics-bind-address=:8443 --profiling=true --logging-x={}: #]"},
-		},
-		"more of the environment": {
-			"extraEnv: [{name: A, value: b}]", []string{main + "env[A].name: none → A", main + "env[A].value: none → b"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -317,7 +261,7 @@ var bindings = []string{
 
 func appVersion(t *testing.T) string { return load(t).Metadata.AppVersion }
 
-// Values for Pods and for every object together.
+// Values for every object together, and those that depend on each other.
 func TestEverythingAtOnceIsWhereItBelongs(t *testing.T) {
 	all := render(t, everything)
 	for name, o := range all {
@@ -335,29 +279,26 @@ func TestEverythingAtOnceIsWhereItBelongs(t *testing.T) {
 	flat := map[string]string{}
 	flatten(flat, "", map[string]any(all["Deployment/glassback-manager"]))
 	flatten(flat, "", map[string]any(all["ServiceMonitor/glassback"]))
+	flatten(flat, "", map[string]any(all["Certificate/glassback-webhook"]))
 	const pod = "spec.template.spec."
+	image := "registry.example.com/glassback@sha256:" + strings.Repeat("0123456789abcdef", 4)
 	for path, want := range map[string]string{
-		pod + "containers[manager].image": "registry.example.com/glassback@sha256:" + strings.Repeat("0123456789abcdef", 4),
-		pod + "containers[manager].args": "[--backup-image=registry.example.com/glassback@sha256:" + strings.Repeat("0123456789abcdef", 4) +
-			" --leader-elect --leader-elect-lease-duration=30s --leader-elect-renew-deadline=20s " +
-			"--leader-elect-retry-period=5s --health-probe-bind-address=:8081 --metrics-bind-address=:8443 --metrics-secure=false " +
-			"--metrics-objects=100 --inspect-bind-address=:8444 --namespace=team-a,team-b " +
+		pod + "containers[manager].image": image,
+		pod + "containers[manager].args": "[--backup-image=" + image + " --leader-elect --leader-elect-lease-duration=30s " +
+			"--leader-elect-renew-deadline=20s --leader-elect-retry-period=5s --health-probe-bind-address=:8081 --metrics-bind-address=:8443 " +
+			"--metrics-secure=false --metrics-objects=100 --inspect-bind-address=:8444 --namespace=team-a,team-b " +
 			"--controllers=mycronjob,rediscluster --workers=4 --informer-queue=RealFIFO --ecs-endpoint=http://ecs.example.com:8080 " +
 			"--webhook-cert-path=/tmp/k8s-webhook-server/serving-certs --logging-format=json -v=4 --profiling --vmodule=loop=6]",
 		pod + "containers[manager].volumeMounts[webhook-certificate].mountPath": "/tmp/k8s-webhook-server/serving-certs",
 		pod + "volumes[webhook-certificate].secret.secretName":                  "glassback-webhook-tls",
 		pod + "containers[manager].env[KEY].valueFrom.secretKeyRef.name":        "a",
 		pod + "topologySpreadConstraints[0].labelSelector.matchLabels.a":        "b",
-		pod + "topologySpreadConstraints[0].topologyKey":                        "rack",
 		"spec.endpoints[metrics].interval":                                      "15s",
-		"spec.endpoints[metrics].scheme":                                        "",
+		"spec.dnsNames":                                                         "[glassback-webhook.glassback-system.svc]", // metrics need none
 	} {
 		if flat[path] != want {
 			t.Errorf("%s is %q, want %q", path, flat[path], want)
 		}
-	}
-	if dns := all["Certificate/glassback-webhook"].field("spec", "dnsNames"); fmt.Sprint(dns) != "[glassback-webhook.glassback-system.svc]" {
-		t.Errorf("the certificate is for %v, and metrics need none", dns)
 	}
 }
 
@@ -384,54 +325,32 @@ func TestPrometheusChecksTheCertificateThatIsServed(t *testing.T) {
 }
 
 // In some namespaces, the operator has rights in these, and in the cluster none but those without which nothing would work.
+// TestRolesFollowTheControllersValue compares the rules.
 func TestInSomeNamespacesThereAreNoRightsInOthers(t *testing.T) {
-	rules := func(all objects, name string) string {
-		return fmt.Sprint(all[name].field("rules"))
-	}
-	whole := render(t, "")
+	scrape := []string{"metrics-auth", "metrics-reader", "profile-reader", "verbosity-writer"}
 	for values, want := range map[string][]string{
-		"watchNamespaces: [a, b]": {
-			"ClusterRole/glassback-manager", "ClusterRole/glassback-metrics-auth", "ClusterRole/glassback-metrics-reader",
-			"ClusterRole/glassback-profile-reader", "ClusterRole/glassback-verbosity-writer",
-		},
-		"{watchNamespaces: [a, b], webhooks: {certManager: {enabled: true}}}": {
-			"ClusterRole/glassback-metrics-auth", "ClusterRole/glassback-metrics-reader", "ClusterRole/glassback-profile-reader",
-			"ClusterRole/glassback-verbosity-writer",
-		},
-		"{watchNamespaces: [a, b], webhooks: {enabled: false}}": {
-			"ClusterRole/glassback-metrics-auth-glassback-system", "ClusterRole/glassback-metrics-reader-glassback-system",
-			"ClusterRole/glassback-profile-reader-glassback-system", "ClusterRole/glassback-verbosity-writer-glassback-system",
-		},
+		"watchNamespaces: [a, b]": append([]string{"manager"}, scrape...),
+		"{watchNamespaces: [a, b], webhooks: {certManager: {enabled: true}}}":             scrape,
+		"{watchNamespaces: [a, b], webhooks: {enabled: false}}":                           each(scrape, "%s-glassback-system"),
 		"{watchNamespaces: [a, b], webhooks: {enabled: false}, metrics: {secure: false}}": nil,
 		"{watchNamespaces: [a, b], webhooks: {enabled: false}, metrics: {enabled: false}, inspect: {enabled: true}}": {
-			"ClusterRole/glassback-inspector-glassback-system", "ClusterRole/glassback-metrics-auth-glassback-system"},
+			"inspector-glassback-system", "metrics-auth-glassback-system"},
 	} {
 		all := render(t, values)
 		var got []string
 		for name := range all {
-			if strings.HasPrefix(name, "ClusterRole/") && !strings.HasSuffix(name, "-admin") && !strings.HasSuffix(name, "-editor") &&
-				!strings.HasSuffix(name, "-viewer") {
-				got = append(got, name)
+			role, is := strings.CutPrefix(name, "ClusterRole/glassback-")
+			if is && !regexp.MustCompile("-(admin|editor|viewer)$").MatchString(role) {
+				got = append(got, role)
 			}
 		}
 		slices.Sort(got)
 		if !slices.Equal(got, want) {
 			t.Errorf("with %s: %q, want %q", values, got, want)
 		}
-		if got := rules(all, "ClusterRole/glassback-manager"); all["ClusterRole/glassback-manager"] != nil &&
-			got != "[map[apiGroups:[admissionregistration.k8s.io] resourceNames:[glassback] resources:[mutatingwebhookconfigurations "+
-				"validatingwebhookconfigurations] verbs:[list patch watch]]]" {
-			t.Errorf("with %s, in the whole cluster: %s", values, got)
-		}
-		less := 2 // cluster-scoped objects
-		if strings.Contains(values, "webhooks: {enabled: false}") {
-			less++ // webhooks get RedisClusters
-		}
 		for _, ns := range []string{"a", "b"} {
-			role, binding := all["Role/glassback-manager in "+ns], all["RoleBinding/glassback-manager in "+ns]
-			if role == nil || binding == nil ||
-				len(role.field("rules").([]any)) != len(whole["ClusterRole/glassback-manager"].field("rules").([]any))-less {
-				t.Errorf("with %s: no rights in %s: %v %v", values, ns, role, binding)
+			if all["Role/glassback-manager in "+ns] == nil || all["RoleBinding/glassback-manager in "+ns] == nil {
+				t.Errorf("with %s: no rights in %s", values, ns)
 			}
 		}
 	}
@@ -466,17 +385,9 @@ func TestImpossibleValuesAreRefusedInWordsThatSayWhatToDo(t *testing.T) {
 		"no controller": {
 			"controllers: [-mycronjob]", []string{`controllers is [-mycronjob]: that leaves none to run; ["*"] is all of them`},
 		},
-		"all controllers switched off": {
-			"controllers: ['*', -mycronjob, -application, -rediscluster, -ecsinstance, -apiexamplea]", []string{"leaves none to run"},
-		},
-		"flags of which the chart knows": {
-			"extraArgs: [--workers=3, -n, a, -v=3, --webhook-port=1]", nil, // an argument without "-" does not get that far
-		},
-		"a page that other values stand for": {
-			"extraArgs: [--inspect-bind-address=:9]", []string{"- extraArgs has --inspect-bind-address=:9: that is what the value inspect is for"},
-		},
 		"flags that other values stand for": {
-			"extraArgs: [--workers=3, -n=a, -nc, --namespace=b, -v=3, --webhook-port=1]", []string{
+			"extraArgs: [--workers=3, -n=a, -nc, --namespace=b, -v=3, --webhook-port=1, --inspect-bind-address=:9]", []string{
+				"- extraArgs has --inspect-bind-address=:9: that is what the value inspect is for",
 				"- extraArgs has --workers=3: that is what the value workers is for",
 				"- extraArgs has -n=a: that is what the value watchNamespaces is for",
 				"- extraArgs has -nc: that is what the value watchNamespaces is for",
@@ -495,28 +406,10 @@ func TestImpossibleValuesAreRefusedInWordsThatSayWhatToDo(t *testing.T) {
 			"webhooks: {certmanager: {enabled: true}}", []string{"at '/webhooks': additional properties 'certmanager' not allowed"},
 		},
 		"a namespace that cannot be":     {"watchNamespaces: [Team_A]", []string{"at '/watchNamespaces/0': 'Team_A' does not match pattern"}},
-		"a namespace twice":              {"watchNamespaces: [a, a]", []string{"at '/watchNamespaces': items at 0 and 1 are equal"}},
 		"a controller that there is not": {"controllers: [cronjob]", []string{"at '/controllers/0': value must be one of '*', 'apiexamplea'"}},
-		"too many workers":               {"workers: 1001", []string{"at '/workers': maximum: got 1,001, want 1,000"}},
-		"a queue that there is not":      {"informerQueue: FIFO", []string{"at '/informerQueue': value must be one of 'DeltaFIFO', 'RealFIFO'"}},
-		"an endpoint with a path":        {"ecsEndpoint: http://a/b", []string{"at '/ecsEndpoint'"}},
-		"less than no replica":           {"replicas: -1", []string{"at '/replicas': minimum: got -1, want 0"}},
-		"a duration without unit": {
-			"leaderElection: {leaseDuration: '15'}", []string{"at '/leaderElection/leaseDuration': '15' does not match pattern"},
-		},
-		"a digest that is none":           {"image: {digest: v1}", []string{"at '/image/digest': 'v1' does not match pattern"}},
-		"a tag in the repository's place": {"image: {repository: a@sha256}", []string{"at '/image/repository'"}},
-		"a tag that is a number":          {"image: {tag: 1}", []string{"at '/image/tag': got number, want string"}},
-		"a pull policy that is none":      {"image: {pullPolicy: Sometimes}", []string{"value must be one of 'Always', 'IfNotPresent', 'Never'"}},
-		"a word for a switch":             {"metrics: {enabled: 'yes'}", []string{"at '/metrics/enabled': got string, want boolean"}},
-		"a log format that is none":       {"logging: {format: xml}", []string{"at '/logging/format': value must be one of 'text', 'json'"}},
-		"a quantity that is none":         {"resources: {limits: {memory: 1 GB}}", []string{"at '/resources/limits/memory'"}},
-		"a budget of too many percent": {
-			"podDisruptionBudget: {maxUnavailable: 101%}", []string{"at '/podDisruptionBudget/maxUnavailable'"},
-		},
-		"a label that is no text":              {"podLabels: {a: 1}", []string{"at '/podLabels/a': got number, want string"}},
-		"an environment variable without name": {"extraEnv: [{value: a}]", []string{"at '/extraEnv/0': missing property 'name'"}},
-		"a whole block taken away":             {"image: null", []string{"missing property 'image'"}},
+		"a digest that is none":          {"image: {digest: v1}", []string{"at '/image/digest': 'v1' does not match pattern"}},
+		"a quantity that is none":        {"resources: {limits: {memory: 1 GB}}", []string{"at '/resources/limits/memory'"}},
+		"a whole block taken away":       {"image: null", []string{"missing property 'image'"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := install(t, test.values)
@@ -590,21 +483,17 @@ func compare(t *testing.T, path string, values *yamlv3.Node, schema map[string]a
 // The operator has all flags that the chart sets, and all flags that the chart refuses in extraArgs.
 func TestTheOperatorHasTheFlagsOfTheChart(t *testing.T) {
 	known := map[string]bool{"v": true, "logging-format": true, "n": true} // of component-base, and short
-	var files []string
-	for _, declares := range []string{"../../pkg/app/*.go", "../../pkg/options/*.go"} {
-		found, err := filepath.Glob(declares)
+	declares := regexp.MustCompile(`\.\w*Var\w*\([^,]+, "([\w-]+)"`)       // as flags.BoolVar(&b, "name", ...)
+	for _, pattern := range []string{"../../pkg/app/*.go", "../../pkg/options/*.go"} {
+		files, err := filepath.Glob(pattern)
 		succeed(t, err)
-		files = append(files, found...)
-	}
-	for _, file := range files {
-		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
-		succeed(t, err)
-		ast.Inspect(parsed, func(node ast.Node) bool {
-			if name := flag(node); name != "" {
-				known[name] = true
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			succeed(t, err)
+			for _, name := range declares.FindAllStringSubmatch(string(text), -1) {
+				known[name[1]] = true
 			}
-			return true
-		})
+		}
 	}
 	check, err := os.ReadFile(filepath.Join(chartDir, "templates", "_check.tpl"))
 	succeed(t, err)
@@ -628,22 +517,4 @@ func TestTheOperatorHasTheFlagsOfTheChart(t *testing.T) {
 			}
 		}
 	}
-}
-
-// flag returns the name of the flag that a call such as flags.BoolVar(&b, "name", ...) declares.
-func flag(node ast.Node) string {
-	call, ok := node.(*ast.CallExpr)
-	if !ok || len(call.Args) < 3 {
-		return ""
-	}
-	function, ok := call.Fun.(*ast.SelectorExpr)
-	if !ok || !strings.Contains(function.Sel.Name, "Var") {
-		return ""
-	}
-	literal, ok := call.Args[1].(*ast.BasicLit)
-	if !ok {
-		return ""
-	}
-	name, _ := strconv.Unquote(literal.Value)
-	return name
 }

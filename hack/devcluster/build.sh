@@ -100,7 +100,10 @@ show_packages() {
 	n=$(grep -c '^[a-z0-9][A-Za-z0-9_./~-]*$' "$log" || true)
 	[ "$n" -gt 50 ] || return 0
 	announce
-	progress "devcluster: compiled $n of at most $total packages"
+	left=
+	seconds=$(($(date +%s) - compiling))
+	[ "$seconds" -lt 30 ] || left=", about $(((seconds * (total - n) / n + 59) / 60)) min left"
+	progress "devcluster: compiled $n of at most $total packages$left"
 }
 
 count_packages() { go list -deps . >"$packages"; }
@@ -124,5 +127,6 @@ done
 
 mkdir -p "$(dirname "$output")"
 show=show_packages
+compiling=$(date +%s)
 follow go build -v -buildvcs=false -ldflags "-s -w$stamps" -o "$output" .
 [ -z "$announced" ] || echo "devcluster: built $output" >&2

@@ -184,6 +184,31 @@ func (c *cloud) state(id string) string {
 	return ""
 }
 
+// pairs returns the parameters in text like "A=1&B=2", for call.
+func pairs(text string) []string {
+	var all []string
+	for pair := range strings.SplitSeq(text, "&") {
+		if name, value, is := strings.Cut(pair, "="); is {
+			all = append(all, name, value)
+		}
+	}
+	return all
+}
+
+// ended returns the status and the code of a call, as in "404 InvalidImageId.NotFound".
+func (r result) ended() string {
+	return strings.TrimSpace(strconv.Itoa(r.status) + " " + r.code)
+}
+
+// ids returns the IDs of the instances in an answer of DescribeInstances.
+func (r result) ids() []string {
+	var ids []string
+	for _, i := range r.described() {
+		ids = append(ids, i["InstanceId"].(string))
+	}
+	return ids
+}
+
 // want fails unless a call ended so: with this status and code.
 func want(tb testing.TB, r result, status int, code string) {
 	tb.Helper()

@@ -19,50 +19,31 @@ import (
 )
 
 func TestRepliesThatAreNoAnswers(t *testing.T) {
-	for name, tc := range map[string]struct {
+	const isJSON = "application/json;charset=utf-8"
+	for name, test := range map[string]struct {
 		reply       *ecssim.Reply
-		status      int
-		code        string
+		want        string
 		contentType string
 	}{
-		"throttled": {
-			reply: ecssim.Throttled400(), status: 400, code: "Throttling.User", contentType: "application/json;charset=utf-8",
-		},
-		"throttled as by HTTP": {reply: ecssim.Throttled429(), status: 429, code: "Throttling", contentType: "application/json;charset=utf-8"},
-		"an internal error": {
-			reply: ecssim.InternalError(), status: 500, code: "InternalError", contentType: "application/json;charset=utf-8",
-		},
-		"an error": {
-			reply:       ecssim.Error(409, "OperationConflict", "no"),
-			status:      409,
-			code:        "OperationConflict",
-			contentType: "application/json;charset=utf-8",
-		},
-		"a gateway's HTML":      {reply: ecssim.BadGateway(), status: 502, contentType: "text/html"},
-		"nothing at all":        {reply: ecssim.EmptyOK(), status: 200, contentType: "application/json;charset=utf-8"},
-		"a code that is no one": {reply: ecssim.NumericCode(), status: 400, contentType: "application/json;charset=utf-8"},
+		"throttled":             {ecssim.Throttled400(), "400 Throttling.User", isJSON},
+		"throttled as by HTTP":  {ecssim.Throttled429(), "429 Throttling", isJSON},
+		"an internal error":     {ecssim.InternalError(), "500 InternalError", isJSON},
+		"an error":              {ecssim.Error(409, "OperationConflict", "no"), "409 OperationConflict", isJSON},
+		"a gateway's HTML":      {ecssim.BadGateway(), "502", "text/html"},
+		"nothing at all":        {ecssim.EmptyOK(), "200", isJSON},
+		"a code that is no one": {ecssim.NumericCode(), "400", isJSON},
 	} {
-		for when, fault := range map[string]ecssim.Fault{"before": {Before: tc.reply}, "after": {After: tc.reply}} {
+		for when, fault := range map[string]ecssim.Fault{"before": {Before: test.reply}, "after": {After: test.reply}} {
 			t.Run(name+" "+when, func(t *testing.T) {
-				c := newCloud(t, ecssim.Config{})
-				var asked ecssim.Call
-				c.SetFault(func(call ecssim.Call) ecssim.Fault {
-					asked = call
-					return fault
-				})
-				request, _ := http.NewRequest(http.MethodPost,
-					"http://ecs.test/?"+c.client.sign(c.now, "CreateInstance", "InstanceType", "ecs.g6.large", "ImageId", "x").Encode(), nil)
-				r := trip(c.Transport(), request)
-				want(t, r, tc.status, tc.code)
-				if r.raw != tc.reply.Body || r.header.Get("Content-Type") != tc.contentType || r.length != int64(len(r.raw)) {
-					t.Errorf("answered %v %q", r.header, r.raw)
+				c, done := newCloud(t, ecssim.Config{}), when == "after"
+				c.SetFault(func(ecssim.Call) ecssim.Fault { return fault })
+				r := c.call("CreateInstance", "InstanceType", "ecs.g6.large", "ImageId", "x")
+				if r.ended() != test.want || r.raw != test.reply.Body ||
+					r.header.Get("Content-Type") != test.contentType || r.length != int64(len(r.raw)) {
+					t.Errorf("answered %s, %v %q", r.ended(), r.header, r.raw)
 				}
-				if asked.Action != "CreateInstance" || asked.Code != "" || asked.Status != 0 {
-					t.Errorf("it was asked of %+v", asked)
-				}
-				done := when == "after"
-				if call := c.Calls()[0]; call.Done != done || call.Status != tc.status || call.Code != tc.code || call.Lost ||
-					(call.InstanceID != "") != done {
+				call := c.Calls()[0]
+				if call.Done != done || call.Status != r.status || call.Code != r.code || call.Lost || (call.InstanceID != "") != done {
 					t.Errorf("the call is said to be %+v", call)
 				}
 				if (len(c.Instances()) == 1) != done {
@@ -74,91 +55,45 @@ func TestRepliesThatAreNoAnswers(t *testing.T) {
 }
 
 func TestBrokenConnections(t *testing.T) {
-	for name, tc := range map[string]struct {
-		fault ecssim.Fault
-		done  bool
-	}{
-		"before the request came": {fault: ecssim.Fault{LoseRequest: true}},
-		"before the answer came":  {fault: ecssim.Fault{LoseAnswer: true}, done: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			c := newCloud(t, ecssim.Config{})
-			c.SetFault(func(ecssim.Call) ecssim.Fault { return tc.fault })
-			with := []string{"InstanceType", "ecs.g6.large", "ImageId", "x"}
-			if r := c.call("CreateInstance", with...); !errors.Is(r.err, syscall.ECONNRESET) {
-				t.Errorf("in process: %+v", r)
+	for done, fault := range map[bool]ecssim.Fault{false: {LoseRequest: true}, true: {LoseAnswer: true}} {
+		c := newCloud(t, ecssim.Config{})
+		c.SetFault(func(ecssim.Call) ecssim.Fault { return fault })
+		with := []string{"InstanceType", "ecs.g6.large", "ImageId", "x"}
+		if r := c.call("CreateInstance", with...); !errors.Is(r.err, syscall.ECONNRESET) {
+			t.Errorf("in process: %+v", r)
+		}
+		server := httptest.NewServer(c.Server)
+		request, _ := http.NewRequest(http.MethodPost, server.URL+"/?"+c.client.sign(c.now, "CreateInstance", with...).Encode(), nil)
+		if r := trip(http.DefaultTransport, request); !errors.Is(r.err, io.EOF) {
+			t.Errorf("over the network: %+v", r)
+		}
+		server.Close()
+		if made := len(c.Instances()); made != map[bool]int{true: 2}[done] {
+			t.Errorf("made %d", made)
+		}
+		for _, call := range c.Calls() {
+			if call.Done != done || !call.Lost || call.Status != 0 {
+				t.Errorf("the call is said to be %+v", call)
 			}
-			server := httptest.NewServer(c.Server)
-			defer server.Close()
-			request, _ := http.NewRequest(http.MethodPost, server.URL+"/?"+c.client.sign(c.now, "CreateInstance", with...).Encode(), nil)
-			if r := trip(http.DefaultTransport, request); !errors.Is(r.err, io.EOF) {
-				t.Errorf("over the network: %+v", r)
-			}
-			made := 0
-			if tc.done {
-				made = 2
-			}
-			if got := len(c.Instances()); got != made {
-				t.Errorf("made %d", got)
-			}
-			for _, call := range c.Calls() {
-				if call.Done != tc.done || !call.Lost || call.Status != 0 {
-					t.Errorf("the call is said to be %+v", call)
-				}
-			}
-		})
+		}
 	}
 }
 
 func TestNoAnswerUntilTheClientGivesUp(t *testing.T) {
-	for name, fault := range map[string]ecssim.Fault{"not carried out": {Hang: true}, "carried out": {Hang: true, LoseAnswer: true}} {
-		made := 0
-		if fault.LoseAnswer {
-			made = 1
-		}
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := ecssim.New(ecssim.Config{})
-				s.SetFault(func(ecssim.Call) ecssim.Fault { return fault })
-				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-				defer cancel()
-				values := client{id: "test", secret: "test"}.sign(time.Now(), "CreateInstance", "InstanceType", "ecs.g6.large", "ImageId", "x")
-				request, _ := http.NewRequestWithContext(ctx, http.MethodPost, "http://ecs.test/?"+values.Encode(), nil)
-				start := time.Now()
-				err := trip(s.Transport(), request).err
-				if !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != 10*time.Second {
-					t.Errorf("%v after %v", err, time.Since(start))
-				}
-				if len(s.Instances()) != made {
-					t.Errorf("made %v", s.Instances())
-				}
-			})
-		})
-		t.Run(name+", over the network", func(t *testing.T) {
+	for made, fault := range []ecssim.Fault{{Hang: true}, {Hang: true, LoseAnswer: true}} {
+		synctest.Test(t, func(t *testing.T) {
 			s := ecssim.New(ecssim.Config{})
-			ctx, cancel := context.WithCancel(t.Context())
-			s.SetFault(func(ecssim.Call) ecssim.Fault {
-				cancel()
-				return fault
-			})
-			server := httptest.NewServer(s)
-			defer server.Close()
+			s.SetFault(func(ecssim.Call) ecssim.Fault { return fault })
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
 			values := client{id: "test", secret: "test"}.sign(time.Now(), "CreateInstance", "InstanceType", "ecs.g6.large", "ImageId", "x")
-			request, _ := http.NewRequestWithContext(ctx, http.MethodPost, server.URL+"/?"+values.Encode(), nil)
-			if err := trip(http.DefaultTransport, request).err; !errors.Is(err, context.Canceled) {
-				t.Errorf("ended with %v", err)
+			request, _ := http.NewRequestWithContext(ctx, http.MethodPost, "http://ecs.test/?"+values.Encode(), nil)
+			start := time.Now()
+			err := trip(s.Transport(), request).err
+			if !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != 10*time.Second || len(s.Instances()) != made {
+				t.Errorf("%v after %v, and made %v", err, time.Since(start), s.Instances())
 			}
 		})
-	}
-}
-
-func TestAClientThatGaveUpBeforeCallsNothing(t *testing.T) {
-	s := ecssim.New(ecssim.Config{})
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	request, _ := http.NewRequestWithContext(ctx, http.MethodPost, "http://ecs.test/?Action=DescribeRegions", nil)
-	if err := trip(s.Transport(), request).err; !errors.Is(err, context.Canceled) || s.Count("DescribeRegions") != 0 {
-		t.Errorf("ended with %v after %d calls", err, s.Count("DescribeRegions"))
 	}
 }
 
@@ -188,68 +123,20 @@ func TestInstancesThatAreNotSeenAtFirst(t *testing.T) {
 }
 
 func TestInstancesThatComeToNothing(t *testing.T) {
-	for name, tc := range map[string]struct {
-		fault ecssim.Fault
-		image string
-	}{
-		"by a fault": {fault: ecssim.Fault{Vanish: 10 * time.Minute}, image: "x"},
-		"by a name":  {image: "vanishing"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			c := newCloud(t, ecssim.Config{})
-			c.SetFault(func(ecssim.Call) ecssim.Fault { return tc.fault })
-			id := c.create("ImageId", tc.image)
-			c.pass(10*time.Minute - 1)
-			if got := c.state(id); got != pending {
-				t.Errorf("it is %q", got)
-			}
-			want(t, c.call("DeleteInstance", "InstanceId", id), 403, "IncorrectInstanceStatus.Initializing")
-			c.pass(1)
-			if got := c.state(id); got != "" || c.instance(id).Released.IsZero() {
-				t.Errorf("it is %q", got)
-			}
-			want(t, c.call("DeleteInstance", "InstanceId", id), 404, "InvalidInstanceId.NotFound")
-		})
-	}
-}
-
-func TestAPoisonedTokenMakesNothing(t *testing.T) {
-	c := newCloud(t, ecssim.Config{})
-	c.SetFault(func(ecssim.Call) ecssim.Fault { return ecssim.Fault{PoisonToken: true} })
-	want(t, c.call("CreateInstance", "InstanceType", "ecs.g6.large", "ImageId", "x", "ClientToken", "t"), 500, "InternalError")
-	if len(c.Instances()) != 0 || c.Calls()[0].Done {
-		t.Errorf("made %v", c.Instances())
-	}
-}
-
-func TestAClockThatIsOff(t *testing.T) {
-	c := newCloud(t, ecssim.Config{})
-	for skew, code := range map[time.Duration]string{
-		15 * time.Minute: "", -15 * time.Minute: "", 16 * time.Minute: "InvalidTimeStamp.Expired", -16 * time.Minute: "InvalidTimeStamp.Expired",
-	} {
-		c.SetFault(func(ecssim.Call) ecssim.Fault { return ecssim.Fault{Skew: skew} })
-		if r := c.call("DescribeRegions"); r.code != code {
-			t.Errorf("%v: %s", skew, r.raw)
+	for image, fault := range map[string]ecssim.Fault{"x": {Vanish: 10 * time.Minute}, "vanishing": {}} {
+		c := newCloud(t, ecssim.Config{})
+		c.SetFault(func(ecssim.Call) ecssim.Fault { return fault })
+		id := c.create("ImageId", image)
+		c.pass(10*time.Minute - 1)
+		if got := c.state(id); got != pending {
+			t.Errorf("%s is %q", image, got)
 		}
-	}
-}
-
-func TestAFaultIsAskedForEveryCallAndMayLookAtTheServer(t *testing.T) {
-	c := newCloud(t, ecssim.Config{})
-	id := c.inState(running, nil)
-	c.SetFault(func(call ecssim.Call) ecssim.Fault {
-		if call.State != running || call.InstanceID != id || call.AccountID != "1234567890123456" || call.RegionID != "cn-hangzhou" {
-			t.Errorf("it was asked of %+v", call)
+		want(t, c.call("DeleteInstance", "InstanceId", id), 403, "IncorrectInstanceStatus.Initializing")
+		c.pass(1)
+		if got := c.state(id); got != "" || c.instance(id).Released.IsZero() {
+			t.Errorf("%s is %q", image, got)
 		}
-		if len(c.Instances()) != 1 || c.Count("StopInstance") != 0 {
-			t.Error("the call has been carried out")
-		}
-		c.Update(id, func(i *ecssim.Instance) { i.Name = "seen" })
-		return ecssim.Fault{}
-	})
-	want(t, c.call("StopInstance", "InstanceId", id), 200, "")
-	if c.instance(id).Name != "seen" {
-		t.Error("it was not asked")
+		want(t, c.call("DeleteInstance", "InstanceId", id), 404, "InvalidInstanceId.NotFound")
 	}
 }
 

@@ -11,25 +11,16 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"sigs.k8s.io/yaml"
 )
 
 var date = time.Date(2026, 11, 23, 1, 2, 4, 0, time.UTC)
-
-func TestNames(t *testing.T) {
-	s := source{version: "v1.2.3"}
-	for p, want := range map[platform]string{
-		{"linux", "arm64"}:   "glassback-v1.2.3-linux-arm64 glassback",
-		{"windows", "amd64"}: "glassback-v1.2.3-windows-amd64 glassback.exe",
-	} {
-		if got := s.name(p) + " " + p.exe("glassback"); got != want {
-			t.Errorf("%s: %q, want %q", p, got, want)
-		}
-	}
-}
 
 func TestArchivesDependOnTheirContentAlone(t *testing.T) {
 	legal := []entry{{name: "LICENSE", mode: 0o644, data: []byte("text")}}
@@ -49,29 +40,21 @@ func TestArchivesDependOnTheirContentAlone(t *testing.T) {
 
 func TestLicences(t *testing.T) {
 	for name, want := range map[string]bool{
-		"LICENSE": true, "License.md": true, "LICENCE": true, "LICENSE-APACHE": true, "COPYING": true, "NOTICE.txt": true, "PATENTS": true,
-		"licenses.go": false, "README.md": false, "CHANGELOG": false,
+		"LICENSE": true, "License.md": true, "LICENCE": true, "LICENSE-APACHE": true, "NOTICE.txt": true,
+		"licenses.go": false, "README.md": false,
 	} {
 		if legal.MatchString(name) != want {
 			t.Errorf("%s: %t", name, !want)
 		}
 	}
-	texts, err := knownLicenses()
-	succeed(t, err)
 	own, err := os.ReadFile(filepath.Join(root, "LICENSE"))
 	succeed(t, err)
-	if got := licensesIn(texts, []string{string(own), "no licence"}); !slices.Equal(got, []string{"Apache-2.0"}) {
-		t.Errorf("the licences of this project are %q", got)
-	}
-	found := map[string]*module{
+	all, err := classify(map[string]*module{
 		"b": {path: "b", files: []string{string(own)}}, "a": {path: "a", version: "v1", files: []string{"All rights reserved."}},
-	}
-	all, err := classify(found)
-	if err == nil || err.Error() != "a v1 has no licence that is known" {
-		t.Errorf("error %v", err)
-	}
-	if len(all) != 2 || all[0].path != "a" || all[1].license != "Apache-2.0" {
-		t.Fatalf("%v", all)
+	})
+	if err == nil || err.Error() != "a v1 has no licence that is known" ||
+		len(all) != 2 || all[0].path != "a" || all[1].license != "Apache-2.0" {
+		t.Fatalf("%v, error %v", all, err)
 	}
 	if text := string(thirdParty(append(all, &module{path: "c", files: all[1].files}))); !strings.Contains(text, "=\nb\nc\n\n") {
 		t.Errorf("modules do not share a text:\n%s", text)
@@ -83,9 +66,7 @@ func TestTheLicencesOfAPackageAreThoseAboveIt(t *testing.T) {
 	for file, text := range map[string]string{
 		"LICENSE": "1", "a/third_party/LICENSE": "2", "a/third_party/b/NOTICE": "3", "c/LICENSE": "4", "a/x.go": "5",
 	} {
-		file = filepath.Join(root, file)
-		succeed(t, os.MkdirAll(filepath.Dir(file), 0o755))
-		succeed(t, os.WriteFile(file, []byte(text), 0o600))
+		write(t, root, file, text)
 	}
 	m := &module{}
 	for range 2 {
@@ -96,30 +77,20 @@ func TestTheLicencesOfAPackageAreThoseAboveIt(t *testing.T) {
 }
 
 func TestTheVersionIsThatOfTheCommit(t *testing.T) {
-	write := func(t *testing.T, dir, file, text string) {
-		t.Helper()
-		file = filepath.Join(dir, file)
-		succeed(t, os.MkdirAll(filepath.Dir(file), 0o755))
-		succeed(t, os.WriteFile(file, []byte(text), 0o600))
-	}
-	const changes = "# Changelog\n\nText.\n\n## v1.2.3\n\n- New.\n\n## v1.2.2\n\n- Old.\n"
-	for name, test := range map[string]struct {
-		version, commit, chart, app, changes string
-		err                                  string
-	}{
-		"all agree":           {"v1.2.3", "c", "1.2.3", "v1.2.3", changes, ""},
-		"no version":          {"dev", "c", "1.2.3", "v1.2.3", changes, "the version must be as in v1.2.3, not \"dev\""},
-		"half a version":      {"v1.2", "c", "1.2.3", "v1.2.3", changes, "the version must be"},
-		"changes":             {"v1.2.3", "c-dirty", "1.2.3", "v1.2.3", changes, "the checkout has changes"},
-		"another chart":       {"v1.2.3", "c", "1.2.2", "v1.2.3", changes, "Chart.yaml has version 1.2.2 and appVersion v1.2.3"},
-		"another appVersion":  {"v1.2.3", "c", "1.2.3", "1.2.3", changes, "Chart.yaml has version 1.2.3 and appVersion 1.2.3"},
-		"an older section":    {"v1.2.2", "c", "1.2.2", "v1.2.2", changes, "the first section of CHANGELOG.md is \"v1.2.3\""},
-		"no section about it": {"v1.2.4", "c", "1.2.4", "v1.2.4", changes, "the first section of CHANGELOG.md is \"v1.2.3\": describe v1.2.4"},
+	for name, test := range map[string]struct{ version, commit, chart, app, err string }{
+		"all agree":           {"v1.2.3", "c", "1.2.3", "v1.2.3", ""},
+		"no version":          {"dev", "c", "1.2.3", "v1.2.3", "the version must be as in v1.2.3, not \"dev\""},
+		"half a version":      {"v1.2", "c", "1.2.3", "v1.2.3", "the version must be"},
+		"changes":             {"v1.2.3", "c-dirty", "1.2.3", "v1.2.3", "the checkout has changes"},
+		"another chart":       {"v1.2.3", "c", "1.2.2", "v1.2.3", "Chart.yaml has version 1.2.2 and appVersion v1.2.3"},
+		"another appVersion":  {"v1.2.3", "c", "1.2.3", "1.2.3", "Chart.yaml has version 1.2.3 and appVersion 1.2.3"},
+		"an older section":    {"v1.2.2", "c", "1.2.2", "v1.2.2", "the first section of CHANGELOG.md is \"v1.2.3\""},
+		"no section about it": {"v1.2.4", "c", "1.2.4", "v1.2.4", "the first section of CHANGELOG.md is \"v1.2.3\": describe v1.2.4"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			write(t, dir, "artifacts/chart/Chart.yaml", "apiVersion: v2\nname: a\nversion: "+test.chart+"\nappVersion: "+test.app+"\n")
-			write(t, dir, "CHANGELOG.md", test.changes)
+			write(t, dir, "CHANGELOG.md", "# Changelog\n\nText.\n\n## v1.2.3\n\n- New.\n\n## v1.2.2\n\n- Old.\n")
 			s := source{root: dir, version: test.version, commit: test.commit}
 			err := s.checkVersion()
 			if (err == nil) != (test.err == "") || (err != nil && !strings.HasPrefix(err.Error(), test.err)) {
@@ -130,6 +101,13 @@ func TestTheVersionIsThatOfTheCommit(t *testing.T) {
 			}
 		})
 	}
+}
+
+func write(t *testing.T, dir, file, text string) {
+	t.Helper()
+	file = filepath.Join(dir, file)
+	succeed(t, os.MkdirAll(filepath.Dir(file), 0o755))
+	succeed(t, os.WriteFile(file, []byte(text), 0o644))
 }
 
 func TestChecksumsAndTheirSignature(t *testing.T) {
@@ -147,12 +125,6 @@ func TestChecksumsAndTheirSignature(t *testing.T) {
 		if _, err := sign(wrong, sums); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}
-	}
-}
-
-func TestTheImageTrustsPublicAuthoritiesOnly(t *testing.T) {
-	if n := bytes.Count(certificates(), []byte("-----BEGIN CERTIFICATE-----\n")); n < 80 {
-		t.Errorf("there are %d certificates", n)
 	}
 }
 
@@ -216,5 +188,90 @@ func TestManifestsHaveTheImageOfTheRelease(t *testing.T) {
 		if n := strings.Count(string(text), image); (n == 1) != hasOperator(directory) {
 			t.Errorf("%s has %d times %s", file, n, image)
 		}
+	}
+}
+
+// workflow is a workflow of GitHub.
+type workflow struct {
+	On          map[string]any `json:"true"` // YAML 1.1 reads on as true.
+	Permissions map[string]string
+	Jobs        map[string]struct {
+		Permissions map[string]string
+		Steps       []struct{ Run string }
+	}
+}
+
+// workflows returns all workflows, and their texts, by file.
+func workflows(t *testing.T) (map[string]*workflow, map[string]string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root, ".github", "workflows", "*.yml"))
+	if err != nil || len(files) < 3 {
+		t.Fatalf("there are the workflows %q: %v", files, err)
+	}
+	all, texts := map[string]*workflow{}, map[string]string{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		succeed(t, err)
+		w := &workflow{}
+		if err := yaml.Unmarshal(text, w); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		all[filepath.Base(file)], texts[filepath.Base(file)] = w, string(text)
+	}
+	return all, texts
+}
+
+// A tag can be moved to other code; a hash cannot.
+func TestActionsArePinnedByTheirHash(t *testing.T) {
+	pinned := regexp.MustCompile(`^uses: actions/[\w/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$`)
+	_, texts := workflows(t)
+	for file, text := range texts {
+		for line := range strings.Lines(text) {
+			line = strings.TrimLeft(strings.TrimSpace(line), "- ")
+			if strings.HasPrefix(line, "uses:") && line != "uses: ./.github/workflows/ci.yml" && !pinned.MatchString(line) {
+				t.Errorf("%s: %s", file, line)
+			}
+		}
+	}
+}
+
+func TestWorkflowsMayWriteOnlyWhatTheyPublish(t *testing.T) {
+	all, _ := workflows(t)
+	for file, w := range all {
+		if len(w.Permissions) != 1 || w.Permissions["contents"] != "read" {
+			t.Errorf("%s may %v", file, w.Permissions)
+		}
+		for name, job := range w.Jobs {
+			if len(job.Permissions) > 0 && file != "release.yml" {
+				t.Errorf("%s: %s may %v", file, name, job.Permissions)
+			}
+		}
+	}
+}
+
+// The dry run of this workflow is in TestTwoReleasesOfACommitAreTheSame.
+func TestATagPublishesWhatMakeReleaseMakes(t *testing.T) {
+	all, _ := workflows(t)
+	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	succeed(t, err)
+	w := all["release.yml"]
+	push, _ := w.On["push"].(map[string]any)
+	if tags, _ := push["tags"].([]any); len(w.On) != 1 || len(tags) != 1 || tags[0] != "v*" {
+		t.Errorf("it runs on %v", w.On)
+	}
+	var made []string
+	command := regexp.MustCompile(`(?m)^ *make ([a-z-]+)(.*)$`)
+	for _, step := range w.Jobs["release"].Steps {
+		for _, found := range command.FindAllStringSubmatch(step.Run, -1) {
+			made = append(made, strings.TrimSpace(found[1]+found[2]))
+			if !strings.Contains(string(makefile), "\n"+found[1]+":") {
+				t.Errorf("there is no make %s", found[1])
+			}
+		}
+	}
+	want := []string{"vulnerabilities", `release VERSION="$VERSION" IMAGE="$IMAGE" BASE_URL="$BASE_URL" KEY="$KEY"`,
+		`scan VERSION="$VERSION"`, `publish VERSION="$VERSION" IMAGE="$IMAGE" DRY_RUN=1`, `publish VERSION="$VERSION" IMAGE="$IMAGE"`}
+	if strings.Join(made, "\n") != strings.Join(want, "\n") {
+		t.Errorf("it runs\n%s\nwant\n%s", strings.Join(made, "\n"), strings.Join(want, "\n"))
 	}
 }

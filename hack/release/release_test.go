@@ -53,13 +53,8 @@ func copyOf(t *testing.T, dir string) string {
 		if errors.Is(err, os.ErrNotExist) {
 			continue // it was deleted
 		}
-		if err == nil {
-			err = os.MkdirAll(filepath.Join(dir, filepath.Dir(file)), 0o755)
-		}
-		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, file), data, 0o644)
-		}
 		succeed(t, err)
+		write(t, dir, file, string(data))
 	}
 	return dir
 }
@@ -190,10 +185,6 @@ func testFiles(t *testing.T, r *release, dist map[string][]byte, public ed25519.
 				t.Errorf("%s: %s has no licence", name, p.PackageName)
 			}
 		}
-	}
-	if text := string(dist["install.yaml"]); strings.Count(text, "\nkind: CustomResourceDefinition\n") != 5 ||
-		!strings.Contains(text, "image: registry.example.com/glassback:"+r.version+"@sha256:") {
-		t.Error("install.yaml has other definitions, or another image")
 	}
 	if names := tarNames(t, dist["glassback-"+strings.TrimPrefix(r.version, "v")+".tgz"]); !slices.Contains(names, "glassback/Chart.yaml") ||
 		!slices.Contains(names, "glassback/templates/manager/deployment.yaml") {

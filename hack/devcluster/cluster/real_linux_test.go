@@ -4,36 +4,175 @@
 package cluster
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io"
+	"io/fs"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/google/go-containerregistry/pkg/name"
-	"github.com/google/go-containerregistry/pkg/v1/tarball"
-	batchv1 "k8s.io/api/batch/v1"
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
 
-	"github.com/glassback/glassback/hack/devcluster/images"
 	"github.com/glassback/glassback/hack/devcluster/state"
 	"github.com/glassback/glassback/pkg/must"
 )
 
-// cyclesEnv is how often the cycle test starts a node, instead of twice.
-const cyclesEnv = "DEVCLUSTER_TEST_CYCLES"
+// machine is the state of the machine that a real node could change.
+type machine map[string]string
+
+// volatile are kernel settings that change by themselves.
+var volatile = regexp.MustCompile(
+	`^/proc/sys/(kernel/(random/|ns_last_pid|pty/|sched_domain|perf_|tainted)|net/netfilter/nf_conntrack_count)`,
+)
+
+// look returns the present mounts, interfaces, routes, cgroups and kernel settings, and the entries of the directories that a node writes
+// to.
+func look(t *testing.T) machine {
+	t.Helper()
+	m := machine{}
+	for _, file := range []string{"/proc/self/mountinfo", "/proc/net/route"} {
+		data, err := os.ReadFile(file)
+		must.Succeed(t, err)
+		for line := range strings.Lines(string(data)) {
+			m[file+": "+strings.TrimSpace(line)] = ""
+		}
+	}
+	if name, err := os.Hostname(); err == nil {
+		m["hostname"] = name
+	}
+	interfaces, err := net.Interfaces()
+	must.Succeed(t, err)
+	for _, i := range interfaces {
+		addresses, err := i.Addrs()
+		must.Succeed(t, err)
+		m["interface "+i.Name] = fmt.Sprint(i.Flags, addresses)
+	}
+	m.walk(t, "/sys/fs/cgroup", func(path string, entry fs.DirEntry) {
+		if entry.IsDir() {
+			m["cgroup "+path] = ""
+		}
+	})
+	var cgroups unix.Statfs_t // With v1, a tmpfs. Another mount can hide entries of it.
+	must.Succeed(t, unix.Statfs("/sys/fs/cgroup", &cgroups))
+	if cgroups.Type == unix.TMPFS_MAGIC {
+		m["entries of /sys/fs/cgroup"] = fmt.Sprint(cgroups.Files - cgroups.Ffree)
+	}
+	for _, dir := range []string{"/proc/sys/kernel", "/proc/sys/vm", "/proc/sys/net"} {
+		m.walk(t, dir, func(path string, entry fs.DirEntry) {
+			if data, err := os.ReadFile(path); err == nil && entry.Type().IsRegular() && !volatile.MatchString(path) {
+				m[path] = string(data)
+			}
+		})
+	}
+	for _, dir := range []string{"/", "/dev/shm", "/run", "/var/lib", "/var/log", "/etc", "/opt", "/usr/lib", "/usr/libexec"} {
+		entries, err := os.ReadDir(dir)
+		if err != nil && !os.IsNotExist(err) {
+			t.Fatal(err)
+		}
+		for _, entry := range entries {
+			m["entry "+filepath.Join(dir, entry.Name())] = entry.Type().String()
+		}
+	}
+	return m
+}
+
+func (m machine) walk(t *testing.T, dir string, visit func(string, fs.DirEntry)) {
+	t.Helper()
+	must.Succeed(t, filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil { // An entry that was just removed does not count.
+			visit(path, entry)
+		}
+		return nil
+	}))
+}
+
+// differences lists the differences of a later look. It leaves out the cgroups of clusters other than boxes, and of other programs, which
+// may change meanwhile. Without boxes, no cluster may run.
+func (m machine) differences(later machine, boxes ...*state.Sandbox) []string {
+	var all []string
+	for key := range maps.Keys(m) {
+		if now, there := later[key]; !there {
+			if !strings.HasPrefix(key, "cgroup ") { // No node removes a cgroup: another process has ended.
+				all = append(all, "gone: "+key)
+			}
+		} else if now != m[key] {
+			all = append(all, fmt.Sprintf("changed: %s: %q, and it was %q", key, now, m[key]))
+		}
+	}
+	for key := range maps.Keys(later) {
+		if _, there := m[key]; !there && !occupied(key) && !m.isOfAnother(key) && (len(boxes) == 0 || !isOfOtherCluster(key, boxes)) {
+			all = append(all, "new: "+key)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// isOfOtherCluster returns whether key names a cgroup of a cluster that is none of boxes.
+func isOfOtherCluster(key string, boxes []*state.Sandbox) bool {
+	return strings.HasPrefix(key, "cgroup ") && strings.Contains(key, "/devcluster-") &&
+		!slices.ContainsFunc(boxes, func(b *state.Sandbox) bool { return strings.Contains(key, "/"+b.Cgroup) })
+}
+
+// occupied returns whether key names a cgroup with processes. They are not a node's: the test finds those by the node's network.
+func occupied(key string) bool {
+	path, ok := strings.CutPrefix(key, "cgroup ")
+	if !ok {
+		return false
+	}
+	pids, err := os.ReadFile(filepath.Join(path, "cgroup.procs"))
+	return err == nil && len(pids) > 0
+}
+
+// isOfAnother returns whether key names a cgroup below one that another program made before. A node makes its cgroup at the root of a
+// hierarchy, and others below that.
+func (m machine) isOfAnother(key string) bool {
+	path, ok := strings.CutPrefix(key, "cgroup /sys/fs/cgroup/")
+	if !ok || strings.Count(path, "/") < 2 || strings.Contains(path, "devcluster-") {
+		return false
+	}
+	_, before := m[filepath.Dir(key)]
+	return before
+}
+
+// inSandbox returns the process ids of all that are in the network of a sandbox, on the machine.
+func inSandbox(t *testing.T, box *state.Sandbox) []string {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/ns/net")
+	must.Succeed(t, err)
+	var pids []string
+	for _, file := range files {
+		if target, err := os.Readlink(file); err == nil && target == fmt.Sprintf("net:[%d]", box.Network) {
+			pids = append(pids, strings.Split(file, "/")[2])
+		}
+	}
+	return pids
+}
+
+// checkAsBefore fails the test if a real node has left anything.
+func checkAsBefore(t *testing.T, before machine, boxes ...*state.Sandbox) {
+	t.Helper()
+	for _, difference := range before.differences(look(t), boxes...) {
+		t.Error("the machine is not as it was: " + difference)
+	}
+	for _, box := range boxes {
+		if pids := inSandbox(t, box); len(pids) > 0 {
+			t.Errorf("processes of the sandbox are alive: %v", pids)
+		}
+	}
+}
 
 // realContext is testContext. It also skips the test where no real node can run.
 func realContext(t *testing.T) context.Context {
@@ -49,61 +188,27 @@ func needRealNode(t *testing.T) {
 	}
 }
 
-// smoke runs a Job on a cluster and checks its output.
-func smoke(t *testing.T, ctx context.Context, c *Cluster) {
-	t.Helper()
-	client := clientOf(t, c)
-	job := &batchv1.Job{
-		ObjectMeta: metav1.ObjectMeta{Name: "smoke"},
-		Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
-			RestartPolicy: corev1.RestartPolicyNever,
-			Containers:    []corev1.Container{{Name: "c", Image: "busybox", Command: []string{"echo", "it", "runs"}}},
-		}}},
-	}
-	if _, err := client.BatchV1().Jobs("default").Create(ctx, job, metav1.CreateOptions{}); err != nil {
-		t.Error(err)
-		return
-	}
-	waitFor(t, ctx, "the Job to complete", func() (bool, error) {
-		job, err := client.BatchV1().Jobs("default").Get(ctx, "smoke", metav1.GetOptions{})
-		return err == nil && job.Status.Succeeded == 1, err
-	})
-	pods, err := client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{LabelSelector: "job-name=smoke"})
-	if err != nil || len(pods.Items) != 1 {
-		t.Errorf("pods of the Job: %v, %v", pods, err)
-		return
-	}
-	log, err := client.CoreV1().Pods("default").GetLogs(pods.Items[0].Name, &corev1.PodLogOptions{}).DoRaw(ctx)
-	if err != nil || string(log) != "it runs\n" {
-		t.Errorf("log of the Job: %q, %v", log, err)
-	}
-}
-
-func TestARealNodeLeavesNothing(t *testing.T) {
+// TestPodsHaveNothingOfTheMachine runs a Pod that has all of its node's that a Pod without privileges may have.
+func TestPodsHaveNothingOfTheMachine(t *testing.T) {
 	ctx := realContext(t)
-	cycles := 2
-	if value := os.Getenv(cyclesEnv); value != "" {
-		var err error
-		if cycles, err = strconv.Atoi(value); err != nil {
-			t.Fatal(err)
-		}
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(context.Background(), time.Duration(cycles)*time.Minute)
-		defer cancel()
-	}
 	before := look(t)
-	for range cycles {
-		started := time.Now()
-		c := start(t, ctx, Config{Node: NodeReal})
-		ready := time.Since(started)
-		smoke(t, ctx, c)
-		checkOnMachine(t, ctx, c)
-		smoked := time.Since(started)
-		stop(t, c)
-		t.Logf("Ready after %.1fs, Job's log after %.1fs, gone %.1fs later", ready.Seconds(), smoked.Seconds(),
-			(time.Since(started) - smoked).Seconds())
-		checkAsBefore(t, before, c.sandbox)
-	}
+	c := start(t, ctx, Config{Node: NodeReal})
+	checkOnMachine(t, ctx, c)
+	createPod(t, ctx, clientOf(t, c), corev1.PodSucceeded, corev1.PodSpec{
+		HostIPC: true, HostPID: true, HostNetwork: true, RestartPolicy: corev1.RestartPolicyNever,
+		Containers: []corev1.Container{{
+			Name: "c", Image: "busybox",
+			Command: []string{"sh", "-c", "touch /dev/shm/leak; hostname leak; echo 1 >/settings/vm/swappiness; kill -9 1; ps | wc -l"},
+			// All that a process may be allowed to; and yet /proc is not that which a privileged one has.
+			SecurityContext: &corev1.SecurityContext{Capabilities: &corev1.Capabilities{Add: []corev1.Capability{"ALL"}}},
+			VolumeMounts:    []corev1.VolumeMount{{Name: "settings", MountPath: "/settings"}},
+		}},
+		Volumes: []corev1.Volume{{Name: "settings", VolumeSource: corev1.VolumeSource{
+			HostPath: &corev1.HostPathVolumeSource{Path: "/proc/sys"},
+		}}},
+	})
+	stop(t, c)
+	checkAsBefore(t, before, c.sandbox)
 }
 
 // checkOnMachine checks that the processes that the status names are the components, as seen from outside of the sandbox, and that its
@@ -130,33 +235,6 @@ func checkOnMachine(t *testing.T, ctx context.Context, c *Cluster) {
 	}
 }
 
-func TestTwoRealNodesSideBySide(t *testing.T) {
-	ctx := realContext(t)
-	before := look(t)
-	var clusters [2]*Cluster
-	var running sync.WaitGroup
-	for i := range clusters {
-		running.Go(func() {
-			c, err := Start(ctx, Config{Node: NodeReal, Binary: binary(t)})
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			clusters[i] = c
-			smoke(t, ctx, c)
-		})
-	}
-	running.Wait()
-	var boxes []*state.Sandbox
-	for _, c := range clusters {
-		if c != nil {
-			boxes = append(boxes, c.sandbox)
-			stop(t, c)
-		}
-	}
-	checkAsBefore(t, before, boxes...)
-}
-
 // TestARealNodeLeavesNothingWhoeverIsKilled kills each process that could clean up.
 func TestARealNodeLeavesNothingWhoeverIsKilled(t *testing.T) {
 	t.Parallel()
@@ -171,7 +249,7 @@ func TestARealNodeLeavesNothingWhoeverIsKilled(t *testing.T) {
 			ctx := realContext(t)
 			before := look(t)
 			c := start(t, ctx, Config{Node: NodeReal})
-			smoke(t, ctx, c)
+			createPod(t, ctx, clientOf(t, c), corev1.PodRunning, sleeper())
 			record, err := c.dir.Load()
 			must.Succeed(t, err)
 			liveness, err := c.dir.Liveness()
@@ -189,9 +267,7 @@ func TestARealNodeLeavesNothingWhoeverIsKilled(t *testing.T) {
 				t.Error(err)
 			}
 			checkAsBefore(t, before, c.sandbox)
-			if _, err := os.Stat(c.Dir()); !errors.Is(err, os.ErrNotExist) {
-				t.Errorf("directory is still there: %v", err)
-			}
+			checkNoDirectory(t, c.Dir())
 		})
 	}
 }
@@ -238,15 +314,13 @@ func TestStopEndsWhatHangs(t *testing.T) {
 			c, err := StartDetached(ctx, Config{Node: NodeReal, Dir: dir, Binary: binary(t)})
 			must.Succeed(t, err)
 			t.Cleanup(func() { stop(t, c) })
-			createPod(t, ctx, clientOf(t, c), "sleeper", "busybox")
+			createPod(t, ctx, clientOf(t, c), corev1.PodRunning, sleeper())
 			record, err := c.dir.Load()
 			must.Succeed(t, err)
 			hang(t, record)
 			stop(t, c)
 			checkAsBefore(t, before, c.sandbox)
-			if _, err := os.Stat(filepath.Dir(dir)); !errors.Is(err, os.ErrNotExist) {
-				t.Errorf("what was made for the directory is still there: %v", err)
-			}
+			checkNoDirectory(t, filepath.Dir(dir))
 		})
 	}
 }
@@ -260,64 +334,32 @@ func TestContainersDoNotDependOnTheUmask(t *testing.T) {
 	syscall.Umask(old)
 	must.Succeed(t, err)
 	t.Cleanup(func() { stop(t, c) })
-	createPod(t, ctx, clientOf(t, c), "user", "busybox", func(pod *corev1.PodSpec) {
-		pod.SecurityContext = &corev1.PodSecurityContext{RunAsUser: ptr.To(int64(1000))}
-	})
-	if out, err := c.Command(ctx, "kubectl", "exec", "user", "--", "cat", "/etc/passwd").CombinedOutput(); err != nil {
+	pod := sleeper()
+	pod.SecurityContext = &corev1.PodSecurityContext{RunAsUser: ptr.To(int64(1000))}
+	createPod(t, ctx, clientOf(t, c), corev1.PodRunning, pod)
+	if out, err := c.Command(ctx, "kubectl", "exec", "pod", "--", "cat", "/etc/passwd").CombinedOutput(); err != nil {
 		t.Errorf("%s: %v", out, err)
 	}
 }
 
-// TestPodsHaveNothingOfTheMachine runs a Pod that has all of its node's that a Pod without privileges may have.
-func TestPodsHaveNothingOfTheMachine(t *testing.T) {
-	ctx := realContext(t)
-	before := look(t)
-	c := start(t, ctx, Config{Node: NodeReal})
-	client := clientOf(t, c)
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "host"},
-		Spec: corev1.PodSpec{
-			HostIPC: true, HostPID: true, HostNetwork: true, RestartPolicy: corev1.RestartPolicyNever,
-			Containers: []corev1.Container{{
-				Name: "c", Image: "busybox",
-				Command: []string{"sh", "-c", "touch /dev/shm/leak; hostname leak; echo 1 >/settings/vm/swappiness; kill -9 1; ps | wc -l"},
-				// All that a process may be allowed to; and yet /proc is not that which a privileged one has.
-				SecurityContext: &corev1.SecurityContext{Capabilities: &corev1.Capabilities{Add: []corev1.Capability{"ALL"}}},
-				VolumeMounts:    []corev1.VolumeMount{{Name: "settings", MountPath: "/settings"}},
-			}},
-			Volumes: []corev1.Volume{{Name: "settings", VolumeSource: corev1.VolumeSource{
-				HostPath: &corev1.HostPathVolumeSource{Path: "/proc/sys"},
-			}}},
-		},
-	}
-	if _, err := client.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	waitFor(t, ctx, "the Pod to end", func() (bool, error) {
-		pod, err := client.CoreV1().Pods("default").Get(ctx, "host", metav1.GetOptions{})
-		return err == nil && pod.Status.Phase == corev1.PodSucceeded, err
-	})
-	stop(t, c)
-	checkAsBefore(t, before, c.sandbox)
-}
-
-// childOf returns the process id of a process's first child.
+// childOf returns the process id of a process's child that runs the same program. Shims of containers may be its children, too.
 func childOf(t *testing.T, pid int) int {
 	t.Helper()
+	program, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
+	must.Succeed(t, err)
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	must.Succeed(t, err)
 	for _, file := range files {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			continue // the thread has ended
-		}
-		if fields := strings.Fields(string(data)); len(fields) > 0 {
-			child, err := strconv.Atoi(fields[0])
-			must.Succeed(t, err)
-			return child
+		data, _ := os.ReadFile(file) // An error means that the thread has ended.
+		for _, child := range strings.Fields(string(data)) {
+			if exe, err := os.Readlink("/proc/" + child + "/exe"); err == nil && exe == program {
+				id, err := strconv.Atoi(child)
+				must.Succeed(t, err)
+				return id
+			}
 		}
 	}
-	t.Fatalf("process %d has no child", pid)
+	t.Fatalf("process %d has no child that runs %s", pid, program)
 	return 0
 }
 
@@ -325,175 +367,50 @@ func TestARealNodeThatIsInterruptedLeavesNothing(t *testing.T) {
 	needRealNode(t)
 	ctx := aloneContext(t)
 	before := look(t)
-	// Whatever it is doing then: at once, while the sandbox is made, and as soon as each component is ready.
-	moments := []string{"", "50ms", "300ms", Containerd, APIServer, Kubelet, Provisioner}
-	for _, moment := range moments {
-		dir := filepath.Join(t.TempDir(), "c")
-		starting, cancel := context.WithCancel(ctx)
-		config := Config{Node: NodeReal, Dir: dir, Binary: binary(t), Progress: func(line string) {
-			if moment != "" && strings.HasPrefix(line, moment+" ") {
-				cancel()
-			}
-		}}
-		if after, err := time.ParseDuration(cmp.Or(moment, "0s")); err == nil {
-			time.AfterFunc(after, cancel)
-		}
-		c, err := Start(starting, config)
-		cancel()
-		if !errors.Is(err, context.Canceled) {
-			t.Errorf("interrupted at %q: %v", moment, err)
-		}
-		if c != nil {
-			stop(t, c)
-		}
-		if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("interrupted at %q: directory is still there: %v", moment, err)
-		}
-		checkAsBefore(t, before)
-	}
-}
-
-func TestLogsOfARealNodeThatDidNotStartStay(t *testing.T) {
-	needRealNode(t)
-	ctx := aloneContext(t)
-	before := look(t)
-	dir := filepath.Join(t.TempDir(), "c")
-	long := "--such=" + strings.Repeat("x", 100_000) // more than a pipe holds
-	_, err := Start(ctx, Config{Node: NodeReal, Dir: dir, Binary: binary(t), ExtraArgs: map[string][]string{Kubelet: {long}}})
-	if err == nil || !strings.Contains(err.Error(), "kubelet died") || !strings.Contains(err.Error(), "unknown flag: --such") {
-		t.Errorf("a kubelet with a flag that it does not have: %v", err)
-	}
-	if log, err := os.ReadFile(state.Dir(dir).Log(Kubelet)); err != nil || !strings.Contains(string(log), "--such") {
-		t.Errorf("its log: %.200s, %v", log, err)
-	}
+	interruptAt(t, ctx, NodeReal, "", Containerd, APIServer, Kubelet, Provisioner)
 	checkAsBefore(t, before)
-	if err := Remove(dir); err != nil {
-		t.Error(err)
-	}
-	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("directory is still there: %v", err)
+}
+
+// sleeper is a Pod that does nothing.
+func sleeper() corev1.PodSpec {
+	return corev1.PodSpec{
+		TerminationGracePeriodSeconds: ptr.To(int64(0)),
+		Containers:                    []corev1.Container{{Name: "c", Image: "busybox", Command: []string{"sleep", "1000"}}},
 	}
 }
 
-func TestContainersSurviveTheirNodesComponents(t *testing.T) {
-	ctx := realContext(t)
-	c := start(t, ctx, Config{Node: NodeReal})
-	client := clientOf(t, c)
-	createPod(t, ctx, client, "sleeper", "busybox")
-	for _, name := range []string{Containerd, Kubelet, KubeProxy, CoreDNS, Provisioner, Registry, APIServer} {
-		if err := c.Kill(ctx, name); err != nil {
-			t.Errorf("kill %s: %v", name, err)
-		}
-		if got := componentOf(t, ctx, c, name); got.Condition != "killed" || got.Ready {
-			t.Errorf("after its end: %+v", got)
-		}
-		if err := c.Restart(ctx, name); err != nil {
-			t.Errorf("restart %s: %v", name, err)
-		}
-	}
-	createPod(t, ctx, client, "later", "busybox")
-	pod, err := client.CoreV1().Pods("default").Get(ctx, "sleeper", metav1.GetOptions{})
-	must.Succeed(t, err)
-	if status := pod.Status.ContainerStatuses[0]; status.RestartCount != 0 || !status.Ready {
-		t.Errorf("the container did not live through it: %+v", status)
-	}
-	out, err := c.Command(ctx, "kubectl", "exec", "sleeper", "--", "nslookup", "kubernetes.default.svc.cluster.local").CombinedOutput()
-	if err != nil || !strings.Contains(string(out), serviceIP) {
-		t.Errorf("name of a Service, from a container: %s, %v", out, err)
-	}
-}
-
-// serviceIP is the address of the Service "kubernetes".
-const serviceIP = "10.96.0.1"
-
-// createPod creates a Pod that does nothing, and returns when it does.
-func createPod(t *testing.T, ctx context.Context, client kubernetes.Interface, name, image string, change ...func(*corev1.PodSpec)) {
+// createPod creates the Pod "pod", and returns when it has the phase.
+func createPod(t *testing.T, ctx context.Context, client kubernetes.Interface, phase corev1.PodPhase, spec corev1.PodSpec) {
 	t.Helper()
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: corev1.PodSpec{
-			TerminationGracePeriodSeconds: ptr.To(int64(0)),
-			Containers:                    []corev1.Container{{Name: "c", Image: image, Command: []string{"sleep", "1000"}}},
-		},
-	}
-	for _, f := range change {
-		f(&pod.Spec)
-	}
-	waitFor(t, ctx, "the Pod "+name+" to be created", func() (bool, error) {
-		_, err := client.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{})
+	pods := client.CoreV1().Pods("default")
+	waitFor(t, ctx, "the Pod to be created", func() (bool, error) {
+		_, err := pods.Create(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pod"}, Spec: spec}, metav1.CreateOptions{})
 		return err == nil, err
 	})
-	waitFor(t, ctx, "the Pod "+name+" to run", func() (bool, error) {
-		pod, err := client.CoreV1().Pods("default").Get(ctx, name, metav1.GetOptions{})
-		return err == nil && pod.Status.Phase == corev1.PodRunning, err
+	waitFor(t, ctx, "the Pod to be "+string(phase), func() (bool, error) {
+		pod, err := pods.Get(ctx, "pod", metav1.GetOptions{})
+		return err == nil && pod.Status.Phase == phase, err
 	})
 }
 
-func TestLoadReplacesAnImage(t *testing.T) {
-	ctx := realContext(t)
-	c := start(t, ctx, Config{Node: NodeReal})
-	client := clientOf(t, c)
-	base, err := Config{}.images()
-	must.Succeed(t, err)
-	const tool = "example.com/some/tool:1"
-	var ids []string
-	for i, from := range []string{"busybox", "redis"} {
-		names, err := c.Load(ctx, archive(t, images.Store(base), from, tool))
-		if err != nil || len(names) != 1 || names[0] != tool {
-			t.Fatalf("loaded %v, %v", names, err)
-		}
-		pod := fmt.Sprintf("tool-%d", i)
-		createPod(t, ctx, client, pod, tool)
-		got, err := client.CoreV1().Pods("default").Get(ctx, pod, metav1.GetOptions{})
-		must.Succeed(t, err)
-		ids = append(ids, got.Status.ContainerStatuses[0].ImageID)
-	}
-	if ids[0] == ids[1] {
-		t.Errorf("both Pods run %s", ids[0])
-	}
-	simulated := start(t, ctx, Config{})
-	if _, err := simulated.Load(ctx, "x.tar"); err == nil || !strings.Contains(err.Error(), "--node real") {
-		t.Errorf("load into a simulated node: %v", err)
-	}
-}
-
-// archive writes an image of a store to an archive, under another name, and returns its path.
-func archive(t *testing.T, store images.Store, from, to string) string {
+func clientOf(t *testing.T, c *Cluster) kubernetes.Interface {
 	t.Helper()
-	image, err := store.Image(from)
+	client, err := kubernetes.NewForConfig(c.RESTConfig())
 	must.Succeed(t, err)
-	tag, err := name.NewTag(to)
-	must.Succeed(t, err)
-	path := filepath.Join(t.TempDir(), "image.tar")
-	must.Succeed(t, tarball.WriteToFile(path, tag, image))
-	return path
+	return client
 }
 
-func TestConnectionsIntoASandboxEndAsOutside(t *testing.T) {
-	ctx := realContext(t)
-	c := start(t, ctx, Config{Node: NodeReal})
-	address := fmt.Sprintf("127.0.0.1:%d", componentOf(t, ctx, c, APIServer).Port)
-	must.Succeed(t, c.Kill(ctx, APIServer))
-	if err := converse(address); !errors.Is(err, syscall.ECONNRESET) {
-		t.Errorf("a connection to a dead API server: %v", err)
+func waitFor(t *testing.T, ctx context.Context, what string, done func() (bool, error)) {
+	t.Helper()
+	for {
+		ok, err := done()
+		if ok {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("waited for %s: %v", what, err)
+		case <-time.After(20 * time.Millisecond):
+		}
 	}
-	must.Succeed(t, c.Restart(ctx, APIServer))
-	if _, err := clientOf(t, c).CoreV1().Nodes().List(ctx, metav1.ListOptions{}); err != nil {
-		t.Error(err)
-	}
-}
-
-// converse connects to address and reads until the other side ends the connection, for at most ten seconds. After a reset right after the
-// accept, the dial or the first read may return the error.
-func converse(address string) error {
-	connection, err := net.Dial("tcp", address)
-	if err != nil {
-		return err
-	}
-	defer connection.Close()
-	if err := connection.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
-		return err
-	}
-	_, err = io.ReadAll(connection)
-	return err
 }

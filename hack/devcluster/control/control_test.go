@@ -48,21 +48,15 @@ func TestClientReachesTheSupervisor(t *testing.T) {
 	if err != nil || len(components) != 1 || components[0].Name != "etcd" || !components[0].Ready {
 		t.Errorf("status: %v, %v", components, err)
 	}
-	if err := client.Kill(ctx, "etcd", "TERM"); err != nil {
-		t.Error(err)
-	}
+	must.Succeed(t, client.Kill(ctx, "etcd", "TERM"))
 	if err := client.Kill(ctx, "etcd", "HUP"); err == nil || err.Error() != `unknown signal "HUP": use KILL or TERM` {
 		t.Errorf("unknown signal: %v", err)
 	}
 	if err := client.Restart(ctx, "etcd"); err == nil || err.Error() != "restart refused" {
 		t.Errorf("refused restart: %v", err)
 	}
-	if err := client.Pull(ctx, "a/b:1"); err != nil {
-		t.Error(err)
-	}
-	if err := client.Stop(ctx); err != nil {
-		t.Error(err)
-	}
+	must.Succeed(t, client.Pull(ctx, "a/b:1"))
+	must.Succeed(t, client.Stop(ctx))
 	if got := strings.Join(supervisor.requests, ", "); got != "kill etcd terminated, pull a/b:1, stop" {
 		t.Errorf("requests: %s", got)
 	}

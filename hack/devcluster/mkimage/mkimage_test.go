@@ -1,0 +1,483 @@
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+	"github.com/google/go-containerregistry/pkg/v1/validate"
+
+	"github.com/glassback/glassback/hack/devcluster/images"
+	"github.com/glassback/glassback/pkg/must"
+)
+
+// debian is a Debian in a directory: apt-get, apt-cache and dpkg-deb in PATH are scripts that know the packages in it.
+type debian struct{ dir string }
+
+// Its programs write their arguments to the file calls. A file named offline makes downloads fail. A file named lists-gone makes all
+// packages unknown.
+var programs = map[string]string{
+	"apt-cache": `echo "apt-cache $1" >>"$D/calls"
+case $1 in
+policy)
+	shift
+	for name; do
+		version='(none)'
+		[ -e "$D/lists-gone" ] || [ ! -e "$D/version/$name" ] || version=$(cat "$D/version/$name")
+		printf '%s:\n  Installed: (none)\n  Candidate: %s\n  Version table:\n     %s 500\n' "$name" "$version" "$version"
+	done
+	;;
+depends) cat "$D/depends/$3" ;;
+esac`,
+	"apt-get": `echo apt-get >>"$D/calls"
+if [ -e "$D/offline" ]; then
+	echo "E: Failed to fetch http://deb.debian.org/x.deb  Could not resolve host" >&2
+	echo "E: Failed to fetch http://deb.debian.org/x.deb  Could not resolve host" >&2
+	exit 100
+fi
+while [ "$1" != download ]; do shift; done
+shift
+for word; do
+	tar -cf "${word%%=*}_$(echo "${word#*=}" | sed s/:/%3a/g)_all.deb" -C "$D/files/${word%%=*}" .
+done`,
+	"dpkg-deb": `mkdir -p "$3" && tar -xf "$2" -C "$3"`,
+}
+
+func newDebian(t *testing.T) debian {
+	t.Helper()
+	d := debian{t.TempDir()}
+	for name, script := range programs {
+		d.write(t, "bin/"+name, "#!/bin/sh\nD="+d.dir+"\n"+script+"\n")
+	}
+	t.Setenv("PATH", filepath.Join(d.dir, "bin")+":"+os.Getenv("PATH"))
+	d.add(t, "busybox-static", "1:1.35.0-4+b1", nil, map[string]string{"bin/busybox": "#!/bin/sh\necho sh; echo ls; echo busybox\n"})
+	nginx := map[string]string{"usr/sbin/nginx": "nginx 1"}
+	for _, name := range []string{"mime.types", "fastcgi.conf", "fastcgi_params", "scgi_params", "uwsgi_params"} {
+		nginx["etc/nginx/"+name] = name
+	}
+	nginx["usr/share/doc/nginx/copyright"] = "not taken"
+	d.add(t, "nginx", "1.22.1-9+deb12u10", nil, nginx)
+	d.add(t, "nginx-common", "1.22.1-9+deb12u10", nil, nil)
+	d.add(t, "redis-server", "5:7.0.15-1~deb12u10", nil, map[string]string{"usr/bin/redis-server": "→redis-check-rdb"})
+	d.add(t, "redis-tools", "5:7.0.15-1~deb12u10", nil, map[string]string{
+		"usr/bin/redis-cli": "cli", "usr/bin/redis-benchmark": "b", "usr/bin/redis-check-rdb": "r",
+		"usr/bin/redis-check-aof": "→redis-check-rdb"})
+	return d
+}
+
+// add adds a package, or another version of it. Files that begin with → are symbolic links. depends is as apt-cache prints it.
+func (d debian) add(t *testing.T, name, version string, depends []string, files map[string]string) {
+	t.Helper()
+	d.write(t, "version/"+name, version)
+	d.write(t, "depends/"+name, name+"\n"+strings.Join(depends, "\n")+"\n")
+	must.Succeed(t, os.MkdirAll(filepath.Join(d.dir, "files", name), 0o755))
+	for file, content := range files {
+		d.write(t, "files/"+name+"/"+file, content)
+	}
+}
+
+func (d debian) write(t *testing.T, name, content string) {
+	t.Helper()
+	file := filepath.Join(d.dir, filepath.FromSlash(name))
+	must.Succeed(t, os.MkdirAll(filepath.Dir(file), 0o755))
+	var err error
+	if target, link := strings.CutPrefix(content, "→"); link {
+		err = os.Symlink(target, file)
+	} else {
+		err = os.WriteFile(file, []byte(content), 0o755)
+	}
+	must.Succeed(t, err)
+}
+
+// calls returns how often apt was asked since the last time.
+func (d debian) calls(t *testing.T) int {
+	t.Helper()
+	data, _ := os.ReadFile(filepath.Join(d.dir, "calls"))
+	os.Remove(filepath.Join(d.dir, "calls"))
+	return bytes.Count(data, []byte("\n"))
+}
+
+// newTestBase returns a base with an empty store, and its output.
+func newTestBase(t *testing.T) (base, *bytes.Buffer) {
+	t.Helper()
+	out := &bytes.Buffer{}
+	return base{store: images.Store(filepath.Join(t.TempDir(), "images")), pause: buildPause(t), out: out}, out
+}
+
+// pause is the program of that image, built once.
+var pause = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "mkimage-test-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	build := exec.Command("go", "build", "-buildvcs=false", "-ldflags", "-s -w", "-o", filepath.Join(dir, "pause"), "../pause")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux")
+	if out, err := build.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("build pause: %w: %s", err, out)
+	}
+	return os.ReadFile(filepath.Join(dir, "pause"))
+})
+
+func buildPause(t *testing.T) string {
+	t.Helper()
+	data, err := pause()
+	must.Succeed(t, err)
+	file := filepath.Join(t.TempDir(), "pause")
+	must.Succeed(t, os.WriteFile(file, data, 0o700))
+	return file
+}
+
+// What is said when images are made, without their sizes.
+const (
+	madePause   = "mkimage: made registry.k8s.io/pause:3.10\n"
+	madeBusybox = "mkimage: made docker.io/library/busybox:latest, docker.io/library/busybox:1.35.0\n"
+	madeNginx   = "mkimage: made docker.io/library/nginx:latest, docker.io/library/nginx:1.22.1\n"
+	madeRedis   = "mkimage: made docker.io/library/redis:latest, docker.io/library/redis:7.0.15\n"
+	madeAll     = madePause + madeBusybox + madeNginx + madeRedis
+)
+
+func TestBaseMakesWhatIsNeeded(t *testing.T) {
+	update := func(t *testing.T, d debian, b base) { // as apt-get update, which brings a new nginx
+		d.add(t, "nginx", "1.24.0-1", nil, map[string]string{"usr/sbin/nginx": "nginx 2"})
+		os.Remove(b.seenFile())
+	}
+	for name, test := range map[string]struct {
+		change func(t *testing.T, d debian, b base)
+		want   string
+		asks   bool // whether apt is asked at all
+	}{
+		"nothing has changed":           {func(*testing.T, debian, base) {}, "", false},
+		"nor after apt-get update":      {func(_ *testing.T, _ debian, b base) { os.Remove(b.seenFile()) }, "", true},
+		"there is a new version":        {update, strings.Replace(madeNginx, "1.22.1", "1.24.0", 1), true},
+		"the images are missing":        {func(_ *testing.T, _ debian, b base) { os.RemoveAll(string(b.store)) }, madeAll, true},
+		"an older recipe made an image": {func(t *testing.T, _ debian, b base) { forget(t, b) }, madeBusybox, true},
+		"there is a new version of what others stand on": {func(t *testing.T, d debian, b base) {
+			d.add(t, "busybox-static", "1:1.35.0-5", nil, nil)
+			os.Remove(b.seenFile())
+		}, madeBusybox + madeNginx + madeRedis, true},
+		"apt's lists are gone": {func(t *testing.T, d debian, b base) {
+			d.write(t, "lists-gone", "")
+			os.Remove(b.seenFile())
+		}, "", true},
+		"the network is gone": {func(t *testing.T, d debian, _ base) { d.write(t, "offline", "") }, "", false},
+		"the network is gone, and there would be a new version": {func(t *testing.T, d debian, b base) {
+			update(t, d, b)
+			d.write(t, "offline", "")
+		}, "mkimage: kept the image nginx as it was: packages are not available: apt-get: Failed to fetch " +
+			"http://deb.debian.org/x.deb  Could not resolve host: run apt-get update, and see whether this machine " +
+			"reaches its Debian mirror\n", true},
+		"there is no apt": {func(t *testing.T, _ debian, b base) {
+			os.Remove(b.seenFile())
+			t.Setenv("PATH", "")
+		}, "", false},
+		"a layer is cut": {func(t *testing.T, _ debian, b base) { cut(t, topLayer(t, b, "nginx")) }, madeNginx, true},
+		"a layer below others is cut, which is the same when it is made anew": {
+			func(t *testing.T, _ debian, b base) { cut(t, topLayer(t, b, "busybox")) }, madeBusybox, true},
+		"the pause image is cut": {func(t *testing.T, _ debian, b base) { cut(t, topLayer(t, b, pauseImage)) }, madePause, false},
+		"the store's index is cut": {func(t *testing.T, _ debian, b base) { cut(t, filepath.Join(string(b.store), "index.json")) },
+			"mkimage: the image store STORE is damaged, so that all of it is made anew: decode index.json: unexpected EOF\n" + madeAll, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDebian(t)
+			b, out := newTestBase(t)
+			must.Succeed(t, b.make(t.Context()))
+			if got := sizeless(out, b); got != madeAll {
+				t.Fatalf("at first: got %s", got)
+			}
+			d.calls(t)
+			out.Reset()
+			test.change(t, d, b)
+			must.Succeed(t, b.make(t.Context()))
+			if got := sizeless(out, b); got != test.want {
+				t.Errorf("got %s", got)
+			}
+			if calls := d.calls(t); calls > 0 != test.asks {
+				t.Errorf("apt was asked %d times", calls)
+			}
+			for _, name := range []string{pauseImage, "busybox", "nginx", "redis"} {
+				if err := validate.Image(stored(t, b, name)); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+			out.Reset()
+			if err := b.make(t.Context()); err != nil || strings.Contains(out.String(), "made") {
+				t.Errorf("the third time it still has to do: %s%v", out, err)
+			}
+		})
+	}
+}
+
+// sizeless returns the output without the images' sizes, and with the store's directory as STORE.
+func sizeless(out *bytes.Buffer, b base) string {
+	sizes := regexp.MustCompile(` \(.*`)
+	return strings.ReplaceAll(sizes.ReplaceAllString(out.String(), ""), string(b.store), "STORE")
+}
+
+func cut(t *testing.T, file string) {
+	t.Helper()
+	must.Succeed(t, os.Truncate(file, 10))
+}
+
+// topLayer returns the file of an image's layer on top.
+func topLayer(t *testing.T, b base, name string) string {
+	t.Helper()
+	manifest, err := stored(t, b, name).Manifest()
+	must.Succeed(t, err)
+	digest := manifest.Layers[len(manifest.Layers)-1].Digest
+	return filepath.Join(string(b.store), "blobs", digest.Algorithm, digest.Hex)
+}
+
+// forget gives busybox' image the label of an older recipe. Made again, the image is the same, so the images on top of it stay.
+func forget(t *testing.T, b base) {
+	t.Helper()
+	image := stored(t, b, "busybox")
+	config, err := image.ConfigFile()
+	must.Succeed(t, err)
+	config = config.DeepCopy()
+	config.Config.Labels[recipeLabel] = "old"
+	image, err = mutate.ConfigFile(image, config)
+	must.Succeed(t, errors.Join(err, b.store.Put(t.Context(), image, "busybox")))
+}
+
+func stored(t *testing.T, b base, name string) v1.Image {
+	t.Helper()
+	image, err := b.store.Image(name)
+	must.Succeed(t, err)
+	return image
+}
+
+func TestBaseFails(t *testing.T) {
+	tests := map[string]struct {
+		change func(t *testing.T, d debian)
+		want   string
+	}{
+		"with no apt": {
+			func(t *testing.T, _ debian) { t.Setenv("PATH", "") },
+			"make image busybox: packages are not available: there is no apt-get: images are made from Debian's packages, so make them on Debian"},
+		"with no lists": {
+			func(t *testing.T, d debian) { d.write(t, "lists-gone", "") }, "there is no package busybox-static: run apt-get update"},
+		"with a package that lacks a file": {
+			func(t *testing.T, d debian) { os.Remove(filepath.Join(d.dir, "files/busybox-static/bin/busybox")) },
+			"neither package busybox-static nor what it depends on has /usr/bin/busybox"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			d := newDebian(t)
+			b, _ := newTestBase(t)
+			test.change(t, d)
+			err := b.make(t.Context())
+			if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "\n") {
+				t.Fatalf("got %v, want %s", err, test.want)
+			}
+			if names, err := b.store.Names(); err != nil || !slices.Equal(names, []string{pauseImage}) {
+				t.Errorf("the store has %v, %v", names, err)
+			}
+		})
+	}
+}
+
+// program is a Linux program that needs an interpreter and libc.so.6. It is Go's own test data.
+func program(t *testing.T) string {
+	t.Helper()
+	goroot, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
+	must.Succeed(t, err)
+	data, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(goroot)), "src/debug/elf/testdata/gcc-amd64-linux-exec"))
+	if err != nil {
+		t.Skipf("this Go comes without its test data: %v", err)
+	}
+	return string(data)
+}
+
+func TestDependencies(t *testing.T) {
+	for printed, want := range map[string]string{
+		"app\n  PreDepends: a\n  Suggests: b\n":                         "a",
+		"app\n |Depends: a\n |Depends: b\n  Depends: c\n  Depends: d\n": "a d",
+		"app\n  Depends: <v>\n    p1\n    p2\n  Depends: a\n    p3\n":   "p1 a", // as libssl3 in Ubuntu 24.04
+	} {
+		if got := strings.Join(dependencies(printed), " "); got != want {
+			t.Errorf("%q: got %s, want %s", printed, got, want)
+		}
+	}
+}
+
+// TestLibrariesAreFound has a program whose libraries are in its dependencies, through links; then one of them is missing.
+func TestLibrariesAreFound(t *testing.T) {
+	d, lib := newDebian(t), "lib/"+triplet()
+	d.add(t, "app", "1", []string{"  PreDepends: dpkg", " |Depends: libc6", "  Depends: libc7", "  Depends: <virtual>", "    dpkg"},
+		map[string]string{"bin/app": program(t)})
+	d.add(t, "dpkg", "1", nil, map[string]string{"usr/bin/dpkg": "not taken"})
+	d.add(t, "libc6", "2", nil, map[string]string{
+		"lib64/ld-linux-x86-64.so.2": "→/lib/ld.so", "lib/ld.so": "ld", lib + "/libc.so.6": "→libc-2.so", lib + "/libc-2.so": "libc"})
+	take := func() (*taker, error) {
+		from, err := unpackAll(t.Context(), t.TempDir(), []string{"app"})
+		must.Succeed(t, err)
+		got := &taker{from: from, to: tree{}, owners: map[string]bool{}}
+		return got, got.take(t.Context(), "usr/bin/app", "app")
+	}
+	got, err := take()
+	want := []string{"usr/bin/app", "usr/" + lib + "/libc-2.so", "usr/" + lib + "/libc.so.6", "usr/lib/ld.so",
+		"usr/lib64/ld-linux-x86-64.so.2"}
+	slices.Sort(want)
+	if files := slices.Sorted(maps.Keys(got.to)); err != nil || !slices.Equal(files, want) {
+		t.Errorf("got %v, %v, want %v", files, err, want)
+	}
+	if owners := strings.Join(got.from.contents(got.owners), " "); owners != "app=1 libc6=2" {
+		t.Errorf("they are of %s", owners)
+	}
+	must.Succeed(t, os.Remove(filepath.Join(d.dir, "files/libc6", lib, "libc.so.6")))
+	_, err = take()
+	if err == nil || err.Error() != "/usr/bin/app needs libc.so.6: neither package app nor what it depends on has it" {
+		t.Errorf("without libc: %v", err)
+	}
+}
+
+func TestVersionTags(t *testing.T) {
+	for version, want := range map[string]string{
+		"1.22.1-9+deb12u10": "1.22.1 1.22 1", "5:7.0.15-1~deb12u10": "7.0.15 7.0 7", "1:1.35.0-4+b1": "1.35.0 1.35 1",
+		"8.0~rc1": "8.0 8", "x": "",
+	} {
+		if got := strings.Join(versionTags(version), " "); got != want {
+			t.Errorf("%s: got %s, want %s", version, got, want)
+		}
+	}
+}
+
+func TestTheSameFilesAreTheSameLayer(t *testing.T) {
+	layer := func(content string) string {
+		files := tree{}
+		files.symlink("bin", "usr/bin")
+		files.file("usr/bin/sh", 0o755, []byte(content))
+		files.dir("tmp", 0o1777, 0)
+		files.file("b/c/d", 0o644, nil)
+		made, err := files.layer(types.OCILayer)
+		must.Succeed(t, err)
+		digest, err := made.Digest()
+		must.Succeed(t, err)
+		return digest.String()
+	}
+	first := layer("a")
+	for range 20 { // maps have no order
+		if layer("a") != first {
+			t.Fatal("they are not")
+		}
+	}
+	if layer("b") == first {
+		t.Error("and other files are, too")
+	}
+}
+
+func TestBinaryCanBeLoaded(t *testing.T) {
+	program, output := buildPause(t), filepath.Join(t.TempDir(), "app.tar")
+	must.Succeed(t, execute(t, "binary", "--name", "app/app:dev", "--entrypoint", "/bin/app", "--output", output, program))
+	store := images.Store(t.TempDir())
+	names, err := store.Load(t.Context(), output)
+	if err != nil || !slices.Equal(names, []string{"docker.io/app/app:dev"}) {
+		t.Fatalf("got %v, %v", names, err)
+	}
+	image, err := store.Image("app/app:dev")
+	must.Succeed(t, err)
+	config, err := image.ConfigFile()
+	if err != nil || !slices.Equal(config.Config.Entrypoint, []string{"/bin/app"}) || config.Config.User != "65532:65532" {
+		t.Errorf("got %+v, %v", config, err)
+	}
+	content := mutate.Extract(image)
+	defer content.Close()
+	modes, archive := map[string]int64{}, tar.NewReader(content)
+	for header, err := archive.Next(); err == nil; header, err = archive.Next() {
+		modes[strings.TrimSuffix(header.Name, "/")] = header.Mode
+	}
+	if modes["bin/app"]&0o111 == 0 || modes["tmp"] != 0o1777 || modes["home/nonroot"] != 0o700 || modes["etc/passwd"] == 0 {
+		t.Errorf("it has %v", modes)
+	}
+}
+
+func TestBadInputIsOneLine(t *testing.T) {
+	dir := t.TempDir()
+	output, text, dynamic := filepath.Join(dir, "app.tar"), filepath.Join(dir, "text"), filepath.Join(dir, "dynamic")
+	for file, content := range map[string]string{text: "#!/bin/sh\n", dynamic: program(t)} {
+		must.Succeed(t, os.WriteFile(file, []byte(content), 0o700))
+	}
+	for args, want := range map[string]string{
+		"base --dir x": "unknown flag: --dir: see mkimage base --help",
+		"base":         "--store and --pause are required",
+		"base --store " + dir + "/s --pause " + text:      text + " is no Linux program: build it",
+		"base --store " + dir + "/s --pause " + dynamic:   "build it with CGO_ENABLED=0",
+		"binary --output " + output + " " + text:          "--name and --output are required",
+		"binary --name a --output " + output + " /none":   "read program: open ",
+		"binary --name a --output " + output + " " + text: text + " is no Linux program: build it with CGO_ENABLED=0 GOOS=linux",
+		"binary --name a --output " + output + " " + dynamic: "is linked dynamically (it needs /lib64/ld-linux-x86-64.so.2, libc.so.6), " +
+			"and the image has nothing but it: build it with",
+	} {
+		err := execute(t, strings.Fields(args)...)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: got %v, want %s", args, err, want)
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 2 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// execute runs mkimage, which prints nothing.
+func execute(t *testing.T, args ...string) error {
+	t.Helper()
+	root := newRoot()
+	var out bytes.Buffer
+	root.SetOut(&out)
+	root.SetErr(&out)
+	root.SetArgs(args)
+	err := root.ExecuteContext(t.Context())
+	if out.Len() > 0 {
+		t.Errorf("printed: %s", &out)
+	}
+	return err
+}
+
+// TestNodeScriptSaysWhyThereIsNoRealNode runs node.sh with only those programs in PATH that its checks need: it cannot install anything.
+func TestNodeScriptSaysWhyThereIsNoRealNode(t *testing.T) {
+	script, err := filepath.Abs("../node.sh")
+	must.Succeed(t, err)
+	for name, test := range map[string]struct{ system, user, want string }{
+		"another system": {"Darwin", "0", "^real node: it needs Linux: the simulated one is used\n$"},
+		"another user": {"Linux", "1000",
+			`^real node: it needs root, and containerd.*: the simulated one is used \(sudo make demo has a real one\)`},
+		"no apt-get": {"Linux", "0", `^real node: it needs containerd.*, which only apt-get can install here \(Debian, Ubuntu\): the`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := debian{t.TempDir()}
+			d.write(t, "uname", "#!/bin/sh\necho "+test.system+"\n")
+			d.write(t, "id", "#!/bin/sh\necho "+test.user+"\n")
+			for _, name := range []string{"dirname", "rm", "sh"} {
+				path, err := exec.LookPath(name)
+				must.Succeed(t, err)
+				d.write(t, name, "→"+path)
+			}
+			cmd := exec.CommandContext(t.Context(), script, "images")
+			cmd.Dir, cmd.Env = d.dir, []string{"PATH=" + d.dir}
+			out, err := cmd.CombinedOutput()
+			if err != nil || !regexp.MustCompile(test.want).Match(out) || strings.Count(string(out), "\n") != 1 {
+				t.Errorf("%v: %s", err, out)
+			}
+			if _, err := os.Stat(filepath.Join(d.dir, "images")); err == nil {
+				t.Error("it made something")
+			}
+		})
+	}
+}
