@@ -297,14 +297,14 @@ TESTS = $(TEST_FLAGS) $(TESTED)
 modules: build ecssim devcluster bin/tools/helm bin/tools/gotest ## Run the tests of the modules below hack: bench, chart, devcluster and prometheus
 	@for module in hack/bench hack/chart; do (cd $$module && $(GOTEST) -timeout 60m $(TESTS)); done
 	@cd hack/devcluster && $(BINARIES) $(GOTEST) -count=1 -p 1 -timeout 60m $(TEST_FLAGS) $$(printf '%s\n' $(TESTED) | grep -v /e2e$$)
-	@cd hack/prometheus && $(BINARIES) $(GOTEST) -count=1 -timeout 30m $(TESTS)
+	@cd hack/prometheus && $(GOTEST) -timeout 30m $(TESTS)
 
 # E2E runs tests of ./e2e, which run the programs of BINARIES. The operator of make e2e has the race detector.
 E2E = $(BINARIES) "$(CURDIR)/bin/tools/gotest" -artifacts $(ARTIFACTS) $(SKIPPED) -count=1 -timeout 90m $(TEST_FLAGS)
 ON_NODE := TestNode|TestEvictionAnswers
 IN_DOCS := TestEveryCommandInTheDocuments|TestNodeDocuments
-OF_INSTALL := TestInstallation|TestUpgrade|TestManifests|TestImages|TestUndeploy|TestThe(NamespacedVariant|CertManager|ServiceMonitor)
-OF_PAGE := TestPage|TestBrowser
+OF_INSTALL := TestInstallation|TestUpgrade|TestManifests|TestImages
+OF_PAGE := TestPage
 MEASURED := TestWebhooksUnderAttack|TestApplicationsAreQuiet|TestQuietBetweenSlots
 
 .PHONY: e2e
@@ -379,9 +379,8 @@ mutants: redis ## Remove guards of docs/architecture.md from the code, one by on
 	@go run ./hack/mutants/cmd -only '$(ONLY)'
 
 .PHONY: bench
-bench: build devcluster ## Run the benchmarks of the packages, and those on a real API server (BENCH=REGEXP: only matching ones)
+bench: ## Run the benchmarks of the packages (BENCH=REGEXP: only matching ones)
 	go test -run '^$$' -bench '$(or $(BENCH),.)' -benchmem -timeout 60m ./...
-	@cd hack/devcluster && $(BINARIES) go test -run '^$$' -bench '$(or $(BENCH),.)' -timeout 60m ./e2e
 
 .PHONY: bench-compare
 bench-compare: build devcluster ## Compare the operator with controller-runtime and a plain client (ARGS="-smoke", or "-only burst500 -rounds 2")

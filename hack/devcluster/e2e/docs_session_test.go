@@ -30,11 +30,102 @@ var root = filepath.Join("..", "..", "..")
 // documentedImage is the name that documents give to an image in a registry.
 const documentedImage = "registry.example.com/glassback:v0.2.0"
 
-const (
-	commandTimeout  = 4 * time.Minute  // limit for one command; some commands build programs
-	notFoundTimeout = 20 * time.Second // limit until an object exists that a command needs
-	outputTimeout   = 3 * time.Minute  // limit until a command prints the documented output
-)
+// documentRun runs the commands of the documents that are for one kind of cluster.
+type documentRun struct {
+	world *world
+	real  bool
+	clone string
+	ecs   string // the URL of an ECS simulator
+}
+
+// TestEveryCommandInTheDocuments runs the commands of README.md and docs in their order, in a clone of the repository. The output must
+// match the document. docs/commands.yaml says where and how each block runs, and why some blocks do not run.
+//
+// This test and TestNodeDocuments replace the directory of a cluster, NAMESPACE, and the ports that programs listen at on this machine.
+// They do not replace port 8443, which must be free.
+func TestEveryCommandInTheDocuments(t *testing.T) {
+	light.parallel(t)
+	w := start(t, cluster.Config{})
+	r := &documentRun{world: w, clone: clone(t), ecs: simulate(t, w, w.Kubeconfig()).url}
+	r.documents(t)
+}
+
+// TestNodeDocuments does the same as TestEveryCommandInTheDocuments, with the blocks that need a real node.
+func TestNodeDocuments(t *testing.T) {
+	heavy.parallel(t)
+	needRealNode(t)
+	r := &documentRun{world: start(t, cluster.Config{Node: cluster.NodeReal}), real: true, clone: clone(t)}
+	r.world.load(t, documentedImage)
+	r.documents(t)
+}
+
+// documents runs the blocks of all documents, except translations: they have the blocks of their originals.
+func (r *documentRun) documents(t *testing.T) {
+	all, err := commands.Read(root)
+	must.Succeed(t, err)
+	for _, d := range all {
+		blocks := slices.DeleteFunc(slices.Clone(d.Blocks), func(b *commands.Block) bool {
+			return b.Skipped() || b.Place.Real != r.real
+		})
+		if len(blocks) > 0 && !d.Translation() {
+			t.Run(d.Name, func(t *testing.T) { r.document(t, blocks) })
+		}
+	}
+}
+
+// document runs the blocks of a document, up to the first that fails.
+func (r *documentRun) document(t *testing.T, blocks []*commands.Block) {
+	t.Helper()
+	terminal := newSession(t, r.world, r.clone)
+	defer terminal.close()
+	var place commands.Place
+	for _, b := range blocks {
+		if program := missing(b); program != "" {
+			t.Run(b.Name, func(t *testing.T) { t.Skipf("SKIPPED, needs %s", program) })
+			continue
+		}
+		began, s := time.Now(), terminal
+		if !b.Place.Cluster {
+			s = newSession(t, nil, r.clone)
+		} else if b.Place != place {
+			place = b.Place
+			r.operate(s, place)
+		}
+		if err := s.block(b); err != nil {
+			t.Errorf("%s: %v", b.Name, err)
+			return
+		}
+		t.Logf("%s took %s", b.Name, time.Since(began).Round(100*time.Millisecond))
+	}
+}
+
+// optional matches programs that some machines do not have. Blocks that use them do not run there.
+var optional = regexp.MustCompile(`\b(curl|jq|pkill)\b`)
+
+// missing returns the name of a program that the block needs and this machine does not have.
+func missing(b *commands.Block) string {
+	for _, c := range b.Commands {
+		for _, program := range optional.FindAllString(c.Text, -1) {
+			if _, err := exec.LookPath(program); err != nil {
+				return program
+			}
+		}
+	}
+	return ""
+}
+
+// operate starts the operator, if the place needs one.
+func (r *documentRun) operate(s *session, place commands.Place) {
+	s.t.Helper()
+	switch {
+	case !place.Operator:
+	case place.Real:
+		must.Succeed(s.t, s.do("make deploy KUBECONFIG="+s.Kubeconfig()+" IMG="+documentedImage))
+	default:
+		must.Succeed(s.t, s.start(fmt.Sprintf("ALIBABA_CLOUD_ACCESS_KEY_ID=%s ALIBABA_CLOUD_ACCESS_KEY_SECRET=%s exec glassback "+
+			"--install-crds --kubeconfig %s --ecs-endpoint %s", cloudKeyID, cloudKeySecret, s.Kubeconfig(), r.ecs)))
+	}
+}
 
 // session runs the commands of a document, as a reader does in terminals.
 type session struct {
@@ -59,23 +150,60 @@ func newSession(t *testing.T, w *world, clone string) *session {
 		fmt.Sprintf("PATH=%[1]s/bin:%[1]s/bin/tools:%[2]s", clone, os.Getenv("PATH")))
 	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPATH"} { // Their defaults are below HOME.
 		value, err := exec.CommandContext(t.Context(), "go", "env", name).Output()
-		if err != nil {
-			t.Fatalf("go env %s: %v", name, err)
-		}
+		must.Succeed(t, err)
 		s.env = append(s.env, name+"="+strings.TrimSpace(string(value)))
 	}
 	dir := filepath.Join(files, "devcluster")
 	if w != nil {
 		dir = w.Dir()
 		config, err := os.ReadFile(w.Kubeconfig())
-		w.must(t, errors.Join(err, os.Mkdir(filepath.Join(files, ".kube"), 0o700)))
-		w.must(t, os.WriteFile(filepath.Join(files, ".kube", "config"), config, 0o600))
+		must.Succeed(t, errors.Join(err, os.Mkdir(filepath.Join(files, ".kube"), 0o700)))
+		must.Succeed(t, os.WriteFile(filepath.Join(files, ".kube", "config"), config, 0o600))
 	}
 	s.values = []string{"/tmp/devcluster", dir, "NAMESPACE", metav1.NamespaceDefault}
 	for _, address := range []string{"127.0.0.1:8099", "127.0.0.1:9443"} {
 		s.values = append(s.values, address, freeAddress(t))
 	}
 	return s
+}
+
+// block runs a block as its entry says.
+func (s *session) block(b *commands.Block) error {
+	s.t.Helper()
+	defer s.endGroups()
+	if b.AfterCtrlC {
+		s.endAll()
+	}
+	for _, text := range b.Before {
+		if err := s.do(text); err != nil {
+			return fmt.Errorf("before the block, %s: %w", text, err)
+		}
+	}
+	values := slices.Clone(s.values)
+	for placeholder, value := range b.Replace {
+		values = append(values, placeholder, value)
+	}
+	replace := strings.NewReplacer(values...).Replace
+	var background strings.Builder
+	for _, c := range b.Commands {
+		c.Text = replace(c.Text)
+		var err error
+		switch {
+		case b.Background:
+			background.WriteString(c.Text + "\n")
+		case b.Console:
+			err = s.expect(c)
+		default:
+			err = s.do(c.Text)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.Text, err)
+		}
+	}
+	if b.Background {
+		return s.start(background.String())
+	}
+	return nil
 }
 
 // bash returns a command that runs a script in a process group of its own. The next script gets the variables that this one sets.
@@ -104,11 +232,7 @@ func (s *session) run(script string) (string, error) {
 	cmd.Stdout, cmd.Stderr = out, out // With a file, Wait does not wait for background processes.
 	must.Succeed(s.t, cmd.Start())
 	s.groups = append(s.groups, cmd.Process.Pid)
-	late := time.AfterFunc(commandTimeout, func() { _ = signal(cmd.Process.Pid, syscall.SIGKILL) })
 	err = cmd.Wait()
-	if !late.Stop() {
-		err = fmt.Errorf("the command did not end within %s: %w", commandTimeout, err)
-	}
 	printed, readErr := os.ReadFile(out.Name())
 	return string(printed), errors.Join(err, readErr)
 }
@@ -121,7 +245,7 @@ func (s *session) do(text string) error {
 		if err == nil {
 			return nil
 		}
-		if !strings.Contains(printed, "NotFound") || time.Since(began) > notFoundTimeout {
+		if !strings.Contains(printed, "NotFound") || time.Since(began) > patience {
 			return fmt.Errorf("%w\n%s", err, tail(printed, 40))
 		}
 	}
@@ -138,13 +262,13 @@ func (s *session) expect(c commands.Command) error {
 	if watches.MatchString(c.Text) {
 		o := s.launch(c.Text)
 		defer s.end(o)
-		eventually(s.t, 2*time.Minute, func(context.Context) error { return c.Compare(o.log.String(), true) })
+		await(s.t, func(context.Context) error { return c.Compare(o.log.String(), true) })
 		return nil
 	}
 	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
 		printed, _ := s.run(c.Text) // The documented output can be that of a failure.
 		err := c.Compare(printed, false)
-		if err == nil || !reads.MatchString(c.Text) || time.Since(began) > outputTimeout {
+		if err == nil || !reads.MatchString(c.Text) || time.Since(began) > patience {
 			return err
 		}
 	}
@@ -171,15 +295,14 @@ func (s *session) start(script string) error {
 	s.t.Helper()
 	o := s.launch(script)
 	s.operators = append(s.operators, o)
-	began := time.Now()
-	for !started.MatchString(o.log.String()) {
-		if !o.running() {
-			return fmt.Errorf("the command has ended (%v):\n%s", o.waitErr, tail(o.log.String(), 40))
+	await(s.t, func(context.Context) error {
+		if o.running() && !started.MatchString(o.log.String()) {
+			return fmt.Errorf("the program has not started:\n%s", tail(o.log.String(), 40))
 		}
-		if time.Since(began) > commandTimeout {
-			return fmt.Errorf("the program has not started after %s:\n%s", commandTimeout, tail(o.log.String(), 40))
-		}
-		time.Sleep(50 * time.Millisecond)
+		return nil
+	})
+	if !started.MatchString(o.log.String()) {
+		return fmt.Errorf("the command has ended (%v):\n%s", o.waitErr, tail(o.log.String(), 40))
 	}
 	return nil
 }
@@ -191,7 +314,7 @@ func (s *session) end(o *operator) {
 		s.t.Errorf("%v has ended before Ctrl-C: %v\n%s", o.cmd.Args, err, tail(o.log.String(), 20))
 		return
 	}
-	code := o.wait(time.Minute)
+	code := o.wait(patience)
 	status, _ := o.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	interrupted := code == 0 || code == 130 || status.Signal() == syscall.SIGINT
 	if wrapper.MatchString(strings.Join(o.cmd.Args, " ")) {
@@ -216,7 +339,7 @@ func (s *session) close() {
 	s.t.Helper()
 	if s.world != nil {
 		const all = "kubectl delete glassback --all --cascade=foreground "
-		printed, err := s.run(all + "--wait=false; kubectl delete pods --all --grace-period=1; " + all + "--timeout=2m")
+		printed, err := s.run(all + "--wait=false; kubectl delete pods --all --grace-period=1; " + all + "--timeout=" + patience.String())
 		if err != nil && !strings.Contains(printed, "the server doesn't have a resource type") {
 			s.t.Errorf("delete the objects of the document: %v\n%s", err, printed)
 		}
@@ -245,7 +368,8 @@ func clone(t *testing.T) string {
 	t.Helper()
 	devcluster, err := cluster.FindBinary()
 	must.Succeed(t, err)
-	const script = `
+	dir, ecssim := t.TempDir(), built(t, "ECSSIM_BIN", "bin/ecssim", "make ecssim")
+	script(t, `
 		repository=$1 clone=$2 devcluster=$3 glassback=$4 ecssim=$5
 		tar -C "$repository" --exclude=./.git --exclude=./.cache --exclude=./bin --exclude=./dist --exclude=./tmp -c . | tar -C "$clone" -x
 		mkdir -p "$clone/bin/tools"
@@ -253,11 +377,6 @@ func clone(t *testing.T) string {
 		cp "$glassback" "$clone/bin/glassback"
 		cp "$ecssim" "$clone/bin/ecssim"
 		ln -s ../devcluster "$clone/bin/tools/kubectl"
-		cp -r "$(dirname "$devcluster")/images" "$clone/bin/images"`
-	dir, ecssim := t.TempDir(), built(t, "ECSSIM_BIN", "bin/ecssim", "make ecssim")
-	cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", script, "clone", root, dir, devcluster, binary(t), ecssim)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("clone the repository: %v\n%s", err, out)
-	}
+		cp -r "$(dirname "$devcluster")/images" "$clone/bin/images"`, root, dir, devcluster, binary(t), ecssim)
 	return dir
 }

@@ -5,90 +5,76 @@ package e2e
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
+	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
+
+	"github.com/johannesboyne/gofakes3"
+	"github.com/johannesboyne/gofakes3/backend/s3mem"
+
+	"github.com/glassback/glassback/pkg/must"
 )
 
-const (
-	// insiders is the maximal number of connections that are being opened at a time.
-	insiders = 8
-	// dialTimeout is long enough within one machine. The IP of a deleted Pod does not answer at all.
-	dialTimeout = 300 * time.Millisecond
-)
+// dialTimeout is for the IP of a deleted Pod, which does not answer at all.
+const dialTimeout = 5 * time.Second
 
 // network opens connections in the cluster's network. It reaches Pods by their IPs, and resolves names with the cluster's DNS. Any
 // goroutine can use the connections.
 type network struct {
-	work  chan func()
-	ended chan struct{}
+	enter func() error // moves the calling thread to the network
 	dns   string
 }
 
-// enter returns the cluster's network. It is closed when the test ends.
+// enter returns the cluster's network.
 func (n *node) enter(t *testing.T) *network {
 	t.Helper()
 	resolv, err := os.ReadFile(filepath.Join(n.Dir(), "node", "etc", "resolv.conf"))
 	n.must(t, err)
-	in := &network{work: make(chan func()), ended: make(chan struct{})}
+	in := &network{enter: n.Enter}
 	for line := range strings.Lines(string(resolv)) {
 		if server, ok := strings.CutPrefix(line, "nameserver "); ok {
 			in.dns = net.JoinHostPort(strings.TrimSpace(server), "53")
 		}
 	}
-	var working sync.WaitGroup
-	entered := make(chan error, insiders)
-	for range insiders {
-		working.Go(func() {
-			// The goroutine never unlocks its thread, so that the moved thread ends with the goroutine.
-			runtime.LockOSThread()
-			entered <- n.Enter()
-			for {
-				select {
-				case do := <-in.work:
-					do()
-				case <-in.ended:
-					return
-				}
-			}
-		})
-	}
-	t.Cleanup(func() {
-		close(in.ended)
-		working.Wait()
-	})
-	for range insiders {
-		n.must(t, <-entered)
-	}
 	return in
 }
 
-var errEnded = errors.New("the test has ended")
-
 // do calls f on a thread that is in the network.
-func (in *network) do(f func()) error {
-	done := make(chan struct{})
-	select {
-	case in.work <- func() { defer close(done); f() }:
-		<-done
-		return nil
-	case <-in.ended:
-		return errEnded
-	}
+func (in *network) do(f func() error) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // The goroutine never unlocks its thread, so that the moved thread ends with the goroutine.
+		err := in.enter()
+		if err == nil {
+			err = f()
+		}
+		done <- err
+	}()
+	return <-done
 }
 
-// connect connects to an IP on the calling thread. It needs no DNS.
+// connect connects to an IP. It needs no DNS.
 func (in *network) connect(ctx context.Context, network, address string) (conn net.Conn, err error) {
-	if ended := in.do(func() { conn, err = (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, network, address) }); ended != nil {
-		return nil, ended
-	}
+	err = in.do(func() (dialErr error) {
+		conn, dialErr = (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, network, address)
+		return dialErr
+	})
 	return conn, err
 }
 
@@ -125,9 +111,81 @@ func (in *network) dial(ctx context.Context, network, address string) (net.Conn,
 func (in *network) listen(t *testing.T, ip string) net.Listener {
 	t.Helper()
 	var listener net.Listener
-	var err error
-	if ended := in.do(func() { listener, err = net.Listen("tcp", net.JoinHostPort(ip, "0")) }); ended != nil || err != nil {
-		t.Fatalf("listen in the cluster's network: %v", errors.Join(ended, err))
-	}
+	must.Succeed(t, in.do(func() (err error) {
+		listener, err = net.Listen("tcp", net.JoinHostPort(ip, "0"))
+		return err
+	}))
 	return listener
+}
+
+// s3Door refuses requests that are not signed with the access key, and removes the signatures of chunks from uploads. gofakes3 accepts any
+// key, and would store these signatures.
+type s3Door struct {
+	keyID, secret string
+	inside        http.Handler
+}
+
+// serveS3 serves a bucket at an address that Pods reach, without TLS, and returns the URL.
+func (n *node) serveS3(t *testing.T, bucket, keyID, secret string) string {
+	t.Helper()
+	backend := s3mem.New()
+	n.must(t, backend.CreateBucket(bucket))
+	door := &s3Door{keyID: keyID, secret: secret, inside: gofakes3.New(backend).Server()}
+	server := &httptest.Server{Listener: n.enter(t).listen(t, n.nodeIP(t)), Config: &http.Server{Handler: door}}
+	server.Start()
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+func (d *s3Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !d.signed(r) {
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprintf(w, "<Error><Code>SignatureDoesNotMatch</Code><Message>The signature for the key %s does not match</Message></Error>", d.keyID)
+		return
+	}
+	if size := r.Header.Get("X-Amz-Decoded-Content-Length"); size != "" {
+		length, err := strconv.ParseInt(size, 10, 64)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		r.Body, r.ContentLength = io.NopCloser(httputil.NewChunkedReader(r.Body)), length
+		r.Header.Set("Content-Length", size)
+		r.Header.Set("X-Amz-Content-Sha256", "UNSIGNED-PAYLOAD")
+	}
+	d.inside.ServeHTTP(w, r)
+}
+
+var authorization = regexp.MustCompile(
+	`^AWS4-HMAC-SHA256 Credential=([^/]+)/([0-9]{8})/([^/]+)/s3/aws4_request, ?SignedHeaders=([^,]+), ?Signature=([0-9a-f]{64})$`)
+
+// signed returns whether a request has the signature of version 4 that belongs to the access key.
+func (d *s3Door) signed(r *http.Request) bool {
+	match := authorization.FindStringSubmatch(r.Header.Get("Authorization"))
+	if match == nil || match[1] != d.keyID {
+		return false
+	}
+	date, region, names, signature := match[2], match[3], match[4], match[5]
+	var headers strings.Builder
+	for name := range strings.SplitSeq(names, ";") {
+		value := strings.Join(r.Header.Values(name), ",")
+		if name == "host" {
+			value = r.Host
+		}
+		fmt.Fprintf(&headers, "%s:%s\n", name, value)
+	}
+	sum := sha256.Sum256([]byte(strings.Join([]string{
+		r.Method, r.URL.EscapedPath(), strings.ReplaceAll(r.URL.Query().Encode(), "+", "%20"), headers.String(), names,
+		r.Header.Get("X-Amz-Content-Sha256"),
+	}, "\n")))
+	text := strings.Join([]string{
+		"AWS4-HMAC-SHA256", r.Header.Get("X-Amz-Date"), date + "/" + region + "/s3/aws4_request", hex.EncodeToString(sum[:]),
+	}, "\n")
+	key := []byte("AWS4" + d.secret)
+	for _, part := range []string{date, region, "s3", "aws4_request", text} {
+		mac := hmac.New(sha256.New, key)
+		mac.Write([]byte(part))
+		key = mac.Sum(nil)
+	}
+	return hex.EncodeToString(key) == signature
 }

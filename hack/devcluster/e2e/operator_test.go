@@ -6,11 +6,13 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
-	"maps"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -18,14 +20,22 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
+	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
 
 	"github.com/glassback/glassback/hack/devcluster/cluster"
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // world is a cluster with clients for it.
@@ -39,18 +49,6 @@ type world struct {
 // start starts a cluster, which stops when the test ends.
 func start(t testing.TB, config cluster.Config) *world {
 	t.Helper()
-	if _, measures := t.(*testing.B); !measures {
-		var ended func() error
-		var err error
-		if config, ended, err = audited(config); err != nil {
-			t.Fatalf("configure the audit log of the API server: %v", err)
-		}
-		t.Cleanup(func() {
-			if err := ended(); err != nil {
-				t.Error(err)
-			}
-		})
-	}
 	c, err := cluster.Start(t.Context(), config)
 	if err != nil {
 		t.Fatalf("start cluster: %v", err)
@@ -68,7 +66,7 @@ func newWorld(c *cluster.Cluster) *world {
 	json.QPS = -1
 	json.WarningHandler = rest.NoWarnings{} // The API server sends thousands of warnings, which only kubectl should show.
 	binary := rest.CopyConfig(json)
-	binary.ContentType = runtime.ContentTypeProtobuf
+	binary.ContentType = k8sruntime.ContentTypeProtobuf
 	return &world{c, kubernetes.NewForConfigOrDie(binary), versioned.NewForConfigOrDie(json), json}
 }
 
@@ -190,7 +188,7 @@ func (w *world) operate(t testing.TB, args ...string) *operator {
 
 func (o *operator) waitFor(line string) {
 	o.t.Helper()
-	eventually(o.t, patience, func(context.Context) error {
+	await(o.t, func(context.Context) error {
 		if o.running() && !strings.Contains(o.log.String(), line) {
 			return fmt.Errorf("the log has no %q", line)
 		}
@@ -239,7 +237,7 @@ func (o *operator) stop() int {
 	if err := o.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		o.t.Fatalf("stop %s: %v", o.name, err)
 	}
-	return o.wait(30 * time.Second)
+	return o.wait(patience)
 }
 
 func (o *operator) wait(patience time.Duration) int {
@@ -252,8 +250,8 @@ func (o *operator) wait(patience time.Duration) int {
 	return o.cmd.ProcessState.ExitCode()
 }
 
-// eventually calls check until it returns nil, and fails the test with its last error if that takes longer than patience.
-func eventually(t testing.TB, patience time.Duration, check func(context.Context) error) {
+// await calls check until it returns nil, and fails the test with its last error if that takes longer than patience.
+func await(t testing.TB, check func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -276,33 +274,306 @@ func eventually(t testing.TB, patience time.Duration, check func(context.Context
 	}
 }
 
-// settled waits until the result of count has not changed for a while: then all background work has ended. It fails the test if this takes
-// longer than patience.
-func settled[K, V comparable](t testing.TB, patience, while time.Duration, count func() map[K]V) {
-	t.Helper()
-	var before map[K]V
-	since := time.Now()
-	eventually(t, patience, func(context.Context) error {
-		now := count()
-		if before == nil || !maps.Equal(before, now) {
-			before, since = now, time.Now()
-		}
-		if quiet := time.Since(since); quiet < while {
-			return fmt.Errorf("the last change was %s ago: %v", quiet, now)
-		}
-		return nil
-	})
-}
-
 func tail(text string, lines int) string {
 	all := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
 
-func namespaceObject() *corev1.Namespace {
-	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
+func (w *world) must(t *testing.T, err error) {
+	t.Helper()
+	must.Succeed(t, err)
+}
+
+// kubectl runs kubectl on the cluster and returns its output. "devcluster kubectl" would start its large program twice.
+func (w *world) kubectl(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), filepath.Join(w.Dir(), "bin", "kubectl"), args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+w.Kubeconfig())
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// mustKubectl does the same as kubectl, and ends the test if kubectl fails.
+func (w *world) mustKubectl(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := w.kubectl(t, args...)
+	if err != nil {
+		t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return out
+}
+
+// createNamespace creates a namespace with exactly this name.
+func (w *world) createNamespace(t *testing.T, name string) {
+	t.Helper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	_, err := w.kube.CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{})
+	w.must(t, err)
+}
+
+// bareNamespace creates a namespace without a service account.
+func (w *world) bareNamespace(t *testing.T) string {
+	t.Helper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
+	ns, err := w.kube.CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{})
+	w.must(t, err)
+	return ns.Name
+}
+
+// namespace creates a namespace with a service account, and returns its name.
+func (w *world) namespace(t *testing.T) string {
+	t.Helper()
+	ns := w.bareNamespace(t)
+	await(t, func(ctx context.Context) error {
+		_, err := w.kube.CoreV1().ServiceAccounts(ns).Get(ctx, "default", metav1.GetOptions{})
+		return err
+	})
+	return ns
 }
 
 func serviceAccount(name string) *corev1.ServiceAccount {
 	return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}
+}
+
+// account creates a ServiceAccount, and returns a kubeconfig for it.
+func (w *world) account(t testing.TB, name string) string {
+	t.Helper()
+	accounts := w.kube.CoreV1().ServiceAccounts(metav1.NamespaceDefault)
+	_, err := accounts.Create(t.Context(), serviceAccount(name), metav1.CreateOptions{})
+	must.Succeed(t, err)
+	token, err := accounts.CreateToken(t.Context(), name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	must.Succeed(t, err)
+	return w.kubeconfig(t, token.Status.Token)
+}
+
+func (w *world) kubeconfig(t testing.TB, token string) string {
+	t.Helper()
+	config := clientcmdapi.NewConfig()
+	config.Clusters["c"] = &clientcmdapi.Cluster{Server: w.config.Host, CertificateAuthorityData: w.config.CAData}
+	config.AuthInfos["u"] = &clientcmdapi.AuthInfo{Token: token}
+	config.Contexts["x"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}
+	config.CurrentContext = "x"
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	must.Succeed(t, clientcmd.WriteToFile(*config, file))
+	return file
+}
+
+// shippedRole is the ClusterRole that is installed with the operator.
+func (w *world) shippedRole(t testing.TB) *rbacv1.ClusterRole {
+	t.Helper()
+	data, err := os.ReadFile("../../../artifacts/rbac/role.yaml")
+	must.Succeed(t, err)
+	role := &rbacv1.ClusterRole{}
+	must.Succeed(t, yaml.UnmarshalStrict(data, role))
+	return role
+}
+
+// shippedAccount installs the CRDs, and creates an account with the shipped Role.
+func (w *world) shippedAccount(t testing.TB) string {
+	t.Helper()
+	w.operate(t, "--install-crds").kill()
+	role := w.shippedRole(t)
+	_, err := w.kube.RbacV1().ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{})
+	must.Succeed(t, err)
+	_, err = w.kube.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "manager"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Name: "manager", Namespace: metav1.NamespaceDefault}},
+	}, metav1.CreateOptions{})
+	must.Succeed(t, err)
+	return w.account(t, "manager")
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must.Succeed(t, err)
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// withoutCloud returns the environment without cloud credentials. The program also does not ask the metadata service of the machine.
+func withoutCloud() []string {
+	env := slices.DeleteFunc(os.Environ(), func(variable string) bool { return strings.HasPrefix(variable, "ALIBABA_CLOUD_") })
+	return append(env, "ALIBABA_CLOUD_ECS_METADATA_DISABLED=true")
+}
+
+// nodeEnv names an environment variable for the kind of the node. With "simulated", tests that need a real node are skipped, even if the
+// machine could run one.
+const nodeEnv = "GLASSBACK_E2E_NODE"
+
+// realNode is one cluster with a real node for all tests of this process, since the start of a node takes longer than most tests. The first
+// test that needs it starts it, and TestMain stops it. If the process dies, the cluster stops by itself.
+var realNode suite
+
+type suite struct {
+	start sync.Once
+	w     *world
+	err   error
+}
+
+func TestMain(m *testing.M) {
+	redis.SetLogger(mute{}) // go-redis logs every failed connection.
+	flag.Parse()
+	if err := flag.Set("test.parallel", "1000"); err != nil { // See places.parallel.
+		panic(err)
+	}
+	code := m.Run()
+	if err := realNode.stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "stop the cluster with the real node:", err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
+}
+
+// mute is a logger that drops all lines.
+type mute struct{}
+
+func (mute) Printf(context.Context, string, ...any) {}
+
+// noStreams makes an API server work as before Kubernetes 1.34: it does not stream lists in a watch, so that informers LIST first.
+const noStreams = "--feature-gates=WatchList=false"
+
+func (s *suite) world() (*world, error) {
+	s.start.Do(func() {
+		// This is not the context of a test: the cluster outlives the first test.
+		c, err := cluster.Start(context.Background(), cluster.Config{
+			Node: cluster.NodeReal, ExtraArgs: map[string][]string{cluster.APIServer: {noStreams}}, // TestInstallation streams lists.
+		})
+		if err != nil {
+			s.err = err
+			return
+		}
+		s.w = newWorld(c)
+	})
+	return s.w, s.err
+}
+
+func (s *suite) stop() error {
+	if s.w == nil {
+		return nil
+	}
+	return s.w.Stop()
+}
+
+// node is the part of the cluster with the real node that belongs to one test: a namespace.
+type node struct {
+	*world
+	ns string
+}
+
+// needRealNode skips the test on a machine that cannot run a real node.
+func needRealNode(t *testing.T) {
+	t.Helper()
+	if os.Getenv(nodeEnv) == cluster.NodeSimulated {
+		t.Skipf("SKIPPED, needs a real node: %s=%s asks for none", nodeEnv, cluster.NodeSimulated)
+	}
+	if err := cluster.RealNodeMissing(); err != nil {
+		t.Skipf("SKIPPED, needs a real node: %v", err)
+	}
+}
+
+// places limits how many tests run at the same time.
+type places chan struct{}
+
+// A heavy test loads most of a processor: the probes of a RedisCluster on a real node do, for example. If a machine is too busy, probes
+// time out. The kubelet then replaces containers, which costs even more.
+var (
+	heavy = make(places, 1)
+	light = make(places, max(1, runtime.GOMAXPROCS(0)-1))
+)
+
+// parallel waits for a place. The test keeps it until its subtests and cleanups have ended. The limit of -parallel would not do: a subtest
+// would wait until all other tests had begun, and the cluster of its test would run until then. So TestMain removes that limit.
+func (p places) parallel(t *testing.T) {
+	t.Helper()
+	t.Parallel()
+	p <- struct{}{}
+	t.Cleanup(func() { <-p })
+}
+
+// onNode returns a new namespace on the real node, or skips the test: see needRealNode. When the test ends, the namespace is deleted. If
+// the test has failed, its objects, events and logs are saved before that.
+func onNode(t *testing.T) *node {
+	t.Helper()
+	needRealNode(t)
+	w, err := realNode.world()
+	if err != nil {
+		t.Fatalf("start a cluster with a real node: %v", err)
+	}
+	artifacts := t.ArtifactDir() // A cleanup cannot call this.
+	n := &node{w, w.namespace(t)}
+	t.Cleanup(func() {
+		if t.Failed() {
+			n.keep(t, artifacts)
+		}
+		n.delete(t)
+	})
+	return n
+}
+
+// keep saves the state of a failed test in dir: the logs of components and containers, the events and the objects of the namespace. It
+// only logs its own errors, since the test has failed already.
+func (n *node) keep(t *testing.T, dir string) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	const most = 4 << 20 // kept from the end of each file
+	save := func(name string, data []byte, err error) {
+		if writeErr := os.WriteFile(filepath.Join(dir, name), data[max(0, len(data)-most):], 0o644); err != nil || writeErr != nil {
+			t.Logf("%s could not be kept: %v, %v", name, err, writeErr)
+		}
+	}
+	logs, _ := filepath.Glob(filepath.Join(filepath.Dir(n.LogFile("any")), "*.log"))
+	for _, log := range logs { // These come first: they exist even if the API server does not answer.
+		data, err := os.ReadFile(log)
+		save("component-"+filepath.Base(log), data, err)
+	}
+	kubectl := func(args ...string) ([]byte, error) {
+		return n.Command(ctx, "kubectl", append(args, "--namespace", n.ns)...).CombinedOutput()
+	}
+	objects, err := kubectl("get", "glassback,all,configmaps,endpointslices,ingresses,networkpolicies,persistentvolumeclaims,"+
+		"poddisruptionbudgets", "--output=yaml")
+	save("objects.yaml", objects, err)
+	described, err := kubectl("describe", "pods,persistentvolumeclaims,nodes")
+	save("describe.txt", described, err)
+	events, err := kubectl("events")
+	save("events.txt", events, err)
+	pods, err := kubectl("get", "pods", "--output=name")
+	save("pods.txt", pods, err)
+	for _, pod := range strings.Fields(string(pods)) {
+		for _, previous := range []string{"--previous=false", "--previous=true"} { // Few containers have run before.
+			log, err := kubectl("logs", pod, "--all-containers", "--ignore-errors", "--timestamps", previous)
+			save(fmt.Sprintf("%s-%s.log", filepath.Base(pod), strings.TrimPrefix(previous, "--")), log, err)
+		}
+	}
+	t.Logf("namespace %s: objects, events and logs are in %s (go test -artifacts keeps them); the last events:\n%s",
+		n.ns, dir, tail(string(events), 20))
+}
+
+// delete deletes the namespace, without a wait for the end of the deletion. It deletes the Pods without a grace period.
+func (n *node) delete(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience) // A cleanup has no context of the test.
+	defer cancel()
+	now := metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}
+	if err := n.kube.CoreV1().Pods(n.ns).DeleteCollection(ctx, now, metav1.ListOptions{}); err != nil {
+		t.Errorf("delete Pods of namespace %s: %v", n.ns, err)
+	}
+	if err := n.kube.CoreV1().Namespaces().Delete(ctx, n.ns, metav1.DeleteOptions{}); err != nil {
+		t.Errorf("delete namespace %s: %v", n.ns, err)
+	}
+}
+
+// operate runs the operator for the test's namespace only, and waits until its controllers have started. It runs in the cluster's network,
+// and so reaches Services and Pods.
+func (n *node) operate(t testing.TB, args ...string) *operator {
+	t.Helper()
+	args = append([]string{"--kubeconfig", n.Kubeconfig(), "--install-crds", "--namespace", n.ns, "-v=2"}, args...)
+	o := follow(t, n.inside(binary(t), args...), args)
+	o.waitFor("Started controller")
+	return o
+}
+
+// inside returns a command that runs in the cluster's network. The caller must end it: see launch.
+func (n *node) inside(name string, args ...string) *exec.Cmd {
+	return n.Command(context.Background(), name, args...)
 }

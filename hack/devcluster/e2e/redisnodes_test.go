@@ -9,50 +9,40 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/netip"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/yaml"
 
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
-	"github.com/glassback/glassback/pkg/redisnode"
-	"github.com/glassback/glassback/pkg/redisnode/redistest"
-)
-
-const (
-	// redisPatience limits one operation on a RedisCluster, while other tests run.
-	redisPatience = 5 * time.Minute
-	// redisTimeout limits the wait for an answer of a node.
-	redisTimeout = 2 * time.Second
 )
 
 // realRedis is a RedisCluster on the real node. This process sends requests to its Redis nodes in the cluster's network.
 type realRedis struct {
 	*node
 	name     string
-	user     string // "" for the default user
 	password string
 	port     int
 	tls      *tls.Config // nil for a client without TLS
-	outside  []string    // addresses of the machine that clients use; nil if they use the IPs of Pods
 	in       *network
 }
 
-// redis creates a RedisCluster from an example, with changes. If the test fails, it prints the cluster's state.
+// redis creates a RedisCluster from an example, with changes.
 func (n *node) redis(t *testing.T, example string, change ...func(*redisv1.RedisCluster)) *realRedis {
 	t.Helper()
 	rdc := artifact[redisv1.RedisCluster](t, "examples/"+example)
@@ -71,66 +61,47 @@ func small(rdc *redisv1.RedisCluster) {
 	rdc.Spec.Size, rdc.Spec.ReplicasPerMaster = ptr.To[int32](3), ptr.To[int32](0)
 }
 
-// known returns a RedisCluster that another client creates.
+// known returns a RedisCluster that another client creates. No version of its PodDisruptionBudget may allow more than one eviction.
 func (n *node) known(t *testing.T, rdc *redisv1.RedisCluster) *realRedis {
 	t.Helper()
 	addr, err := netip.ParseAddrPort(rdc.Spec.Addr)
 	n.must(t, err)
 	c := &realRedis{node: n, name: rdc.Name, port: int(addr.Port()), in: n.enter(t)}
 	c.watchBudget(t)
-	t.Cleanup(func() {
-		if !t.Failed() {
-			return
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		t.Log(c.describe(ctx))
-	})
 	return c
 }
 
-// describe returns the status of the RedisCluster, and the views of its nodes.
-func (c *realRedis) describe(ctx context.Context) string {
-	rdc, err := c.get(ctx)
-	if err != nil {
-		return fmt.Sprintf("RedisCluster %s: %v", c.name, err)
-	}
-	status, _ := yaml.Marshal(rdc.Status) // An error leaves the status empty.
-	var b strings.Builder
-	fmt.Fprintf(&b, "RedisCluster %s, generation %d:\n%s", c.name, rdc.Generation, status)
-	pods, err := c.pods(ctx)
-	if err != nil {
-		fmt.Fprintf(&b, "Pods: %v\n", err)
-	}
-	first := map[string]string{} // the first Pod with each view
-	for _, pod := range pods {
-		seen, err := c.look(ctx, &pod)
-		if err != nil {
-			fmt.Fprintf(&b, "%s at %s: %v\n", pod.Name, pod.Status.PodIP, err)
-			continue
+// watchBudget watches the PodDisruptionBudget of a RedisCluster until the test ends. No version of it may allow more than one eviction, or
+// an eviction while a Pod is not ready.
+func (c *realRedis) watchBudget(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	var watching sync.WaitGroup
+	t.Cleanup(func() {
+		cancel()
+		watching.Wait()
+	})
+	watching.Go(func() {
+		for ctx.Err() == nil {
+			events, err := c.kube.PolicyV1().PodDisruptionBudgets(c.ns).Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + c.name})
+			if err != nil {
+				if ctx.Err() == nil {
+					t.Errorf("watch PodDisruptionBudget %s: %v", c.name, err)
+				}
+				return
+			}
+			for event := range events.ResultChan() { // The watch ends with ctx, or when the API server closes it.
+				b, ok := event.Object.(*policyv1.PodDisruptionBudget)
+				if !ok {
+					continue
+				}
+				if s := b.Status; s.DisruptionsAllowed > 1 || (s.DisruptionsAllowed == 1 && s.CurrentHealthy < s.ExpectedPods) {
+					t.Errorf("PodDisruptionBudget %s allows %d evictions while %d of %d Pods are ready", c.name, s.DisruptionsAllowed,
+						s.CurrentHealthy, s.ExpectedPods)
+				}
+			}
 		}
-		fmt.Fprintf(&b, "%s at %s, %d keys, cluster ok: %t, link to %s up: %t\n", pod.Name, pod.Status.PodIP, seen.keys, seen.stateOK,
-			seen.master, seen.linkUp)
-		says := seen.says()
-		if other := first[says]; other != "" {
-			fmt.Fprintf(&b, "  as %s\n", other)
-			continue
-		}
-		first[says] = pod.Name
-		b.WriteString(says)
-	}
-	return b.String()
-}
-
-// says returns a node's view of all nodes. It leaves out the parts that differ even between nodes that agree.
-func (s *seen) says() string {
-	var lines []string
-	for _, e := range s.table {
-		lines = append(lines, fmt.Sprintf("  %s at %s, %s of %s, slots %s, connected: %t\n",
-			e.id, e.ip, strings.TrimPrefix(e.flags, "myself,"), e.master, e.slots, e.connected))
-	}
-	slices.Sort(lines)
-	return strings.Join(lines, "")
+	})
 }
 
 func (c *realRedis) get(ctx context.Context) (*redisv1.RedisCluster, error) {
@@ -144,15 +115,7 @@ func (c *realRedis) patch(t *testing.T, patch string) {
 	c.must(t, err)
 }
 
-// scale changes the size, as a user does.
-func (c *realRedis) scale(t *testing.T, size int) {
-	t.Helper()
-	if out, err := c.kubectl(t, "scale", "--namespace", c.ns, "rediscluster/"+c.name, "--replicas", strconv.Itoa(size)); err != nil {
-		t.Fatal(out)
-	}
-}
-
-// pods returns the Pods of the RedisCluster, sorted by name.
+// pods returns the Pods of the RedisCluster.
 func (c *realRedis) pods(ctx context.Context) ([]corev1.Pod, error) {
 	list, err := c.kube.CoreV1().Pods(c.ns).List(ctx, metav1.ListOptions{
 		LabelSelector: redisv1.LabelApp + "=" + redisv1.AppRedis + "," + redisv1.LabelRedisCluster + "=" + c.name,
@@ -160,7 +123,6 @@ func (c *realRedis) pods(ctx context.Context) ([]corev1.Pod, error) {
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(list.Items, func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	return list.Items, nil
 }
 
@@ -176,194 +138,6 @@ func (c *realRedis) uids(t *testing.T) map[string]types.UID {
 	return uids
 }
 
-// seen is the view of a Pod's node.
-type seen struct {
-	pod, ip string
-	nodes   string // the answer to CLUSTER NODES
-	master  string // the address at which the node asks for its master's data
-	keys    int64
-	stateOK bool
-	linkUp  bool
-	self    entry
-	table   []entry
-}
-
-// entry is a line of CLUSTER NODES.
-type entry struct {
-	id, ip, flags, master string
-	connected             bool
-	slots                 redisnode.Slots
-	open                  bool // whether a slot is migrating or importing
-}
-
-// look reads the view of a Pod's node.
-func (c *realRedis) look(ctx context.Context, pod *corev1.Pod) (*seen, error) {
-	client := redis.NewClient(&redis.Options{
-		Addr: net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(c.port)), Username: c.user, Password: c.password, Dialer: c.dial,
-		Protocol: 2, DisableIdentity: true, MaxRetries: -1, DialerRetries: 1, DialTimeout: dialTimeout, ReadTimeout: redisTimeout,
-	})
-	defer client.Close()
-	p := client.Pipeline()
-	info, nodes, replication, keys := p.ClusterInfo(ctx), p.ClusterNodes(ctx), p.Info(ctx, "replication"), p.DBSize(ctx)
-	if _, err := p.Exec(ctx); err != nil {
-		return nil, err
-	}
-	s := &seen{
-		pod: pod.Name, ip: pod.Status.PodIP, nodes: nodes.Val(), keys: keys.Val(),
-		stateOK: strings.Contains(info.Val(), "cluster_state:ok\r\n"),
-		linkUp:  strings.Contains(replication.Val(), "master_link_status:up\r\n"),
-	}
-	if _, rest, found := strings.Cut(replication.Val(), "\r\nmaster_host:"); found {
-		s.master, _, _ = strings.Cut(rest, "\r\n")
-	}
-	table, err := parseNodes(nodes.Val())
-	s.table = table
-	for _, e := range table {
-		if strings.Contains(e.flags, "myself") {
-			s.self = e
-		}
-	}
-	if c.outside != nil { // Nodes announce the address of the machine, or are about to, or were.
-		s.ip = s.self.ip
-	}
-	return s, err
-}
-
-func parseNodes(text string) ([]entry, error) {
-	var table []entry
-	for line := range strings.Lines(text) {
-		fields := strings.Fields(line)
-		if len(fields) < 8 {
-			return nil, fmt.Errorf("malformed line of CLUSTER NODES: %q", line)
-		}
-		ip, _, _ := strings.Cut(fields[1], ":")
-		e := entry{id: fields[0], ip: ip, flags: fields[2], master: fields[3], connected: fields[7] == "connected"}
-		var ranges []string
-		for _, slots := range fields[8:] {
-			if strings.HasPrefix(slots, "[") {
-				e.open = true
-			} else {
-				ranges = append(ranges, slots)
-			}
-		}
-		slots, err := redistest.ParseSlots(strings.Join(ranges, ","))
-		if err != nil {
-			return nil, err
-		}
-		e.slots = slots
-		table = append(table, e)
-	}
-	return table, nil
-}
-
-// all reads the views of all nodes.
-func (c *realRedis) all(ctx context.Context) ([]*seen, error) {
-	pods, err := c.pods(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var all []*seen
-	for _, pod := range pods {
-		s, err := c.look(ctx, &pod)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", pod.Name, err)
-		}
-		all = append(all, s)
-	}
-	return all, nil
-}
-
-// checkSpec returns an error if a node reports a state that differs from the spec.
-func (c *realRedis) checkSpec(ctx context.Context) error {
-	rdc, err := c.get(ctx)
-	if err != nil {
-		return err
-	}
-	pods, err := c.pods(ctx)
-	if err != nil {
-		return err
-	}
-	for _, pod := range pods {
-		if !slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-		}) || pod.DeletionTimestamp != nil {
-			return fmt.Errorf("Pod %s is not ready: %+v", pod.Name, pod.Status.ContainerStatuses)
-		}
-	}
-	all, err := c.all(ctx)
-	if err != nil {
-		return err
-	}
-	rdc.Default()
-	size, masters := int(*rdc.Spec.Size), int(rdc.Spec.Masters())
-	if len(all) != size {
-		return fmt.Errorf("the cluster has %d Pods, want %d", len(all), size)
-	}
-	for _, s := range all {
-		if err := s.agrees(all); err != nil {
-			return fmt.Errorf("%s: %w", s.pod, err)
-		}
-	}
-	return divided(all, masters)
-}
-
-// agrees returns an error if the state of the node is wrong, or if its view of another node differs from that node's own view.
-func (s *seen) agrees(all []*seen) error {
-	replica := strings.Contains(s.self.flags, "slave")
-	switch {
-	case !s.stateOK:
-		return errors.New("its cluster_state is not ok")
-	case replica && !s.linkUp:
-		return errors.New("its link to its master is down")
-	case len(s.table) != len(all):
-		return fmt.Errorf("its table has %d of %d nodes:\n%s", len(s.table), len(all), s.nodes)
-	}
-	for _, other := range all {
-		i := slices.IndexFunc(s.table, func(e entry) bool { return e.id == other.self.id })
-		if i < 0 {
-			return fmt.Errorf("its table lacks %s:\n%s", other.pod, s.nodes)
-		}
-		e := s.table[i]
-		if flags := strings.TrimPrefix(e.flags, "myself,"); flags != "master" && flags != "slave" {
-			return fmt.Errorf("its table has %s with the flags %s", other.pod, e.flags)
-		}
-		if e.ip != other.ip || e.master != other.self.master || e.open || (!e.connected && e.id != s.self.id) ||
-			!e.slots.Equal(other.self.slots) {
-			return fmt.Errorf("its entry for %s, at %s, is\n%+v\nbut the own entry of that node is\n%+v", other.pod, other.ip, e, other.self)
-		}
-	}
-	return nil
-}
-
-// divided returns an error if slots or replicas are not divided evenly.
-func divided(all []*seen, masters int) error {
-	var slots redisnode.Slots
-	shares, replicas := map[string]int{}, map[string]int{}
-	for _, s := range all {
-		if s.self.master != "-" {
-			replicas[s.self.master]++
-			continue
-		}
-		if both := slots.Intersect(s.self.slots); both.Len() > 0 {
-			return fmt.Errorf("%s has slots that another node has too: %s", s.pod, both)
-		}
-		slots = slots.Union(s.self.slots)
-		shares[s.self.id] = s.self.slots.Len()
-	}
-	if slots.Len() != redisnode.SlotCount || len(shares) != masters {
-		return fmt.Errorf("%d masters have %d slots, want %d with %d", len(shares), slots.Len(), masters, redisnode.SlotCount)
-	}
-	for id, n := range shares {
-		if share := redisnode.SlotCount / masters; n < share || n > share+1 {
-			return fmt.Errorf("the masters have slots as in %v, want %d or one more", shares, share)
-		}
-		if n, least := replicas[id], (len(all)-masters)/masters; n < least || n > least+1 {
-			return fmt.Errorf("the masters have replicas as in %v, want %d or one more", replicas, least)
-		}
-	}
-	return nil
-}
-
 // reported returns why the RedisCluster is not Ready, in its present generation.
 func (c *realRedis) reported(ctx context.Context) error {
 	rdc, err := c.get(ctx)
@@ -377,96 +151,98 @@ func (c *realRedis) reported(ctx context.Context) error {
 	return nil
 }
 
-// ready waits until the RedisCluster is Ready after a change of its spec. Then it checks all nodes.
+// agree returns why the nodes are not the cluster of the spec, or do not agree about it.
+func (c *realRedis) agree(ctx context.Context) error {
+	rdc, err := c.get(ctx)
+	if err != nil {
+		return err
+	}
+	pods, err := c.pods(ctx)
+	if err != nil {
+		return err
+	}
+	rdc.Default()
+	if len(pods) != int(*rdc.Spec.Size) {
+		return fmt.Errorf("the cluster has %d Pods, want %d", len(pods), *rdc.Spec.Size)
+	}
+	var views []string
+	for _, pod := range pods {
+		view, err := c.view(ctx, &pod, len(pods), int(rdc.Spec.Masters()))
+		if err != nil {
+			return fmt.Errorf("%s: %w", pod.Name, err)
+		}
+		if views = append(views, view); view != views[0] || !strings.Contains(view, " "+pod.Status.PodIP+" ") {
+			return fmt.Errorf("%s at %s has the view\n%s\nand the first Pod has\n%s", pod.Name, pod.Status.PodIP, view, views[0])
+		}
+	}
+	return nil
+}
+
+// undecided matches what CLUSTER NODES says of a node that is not a full member, or of a slot that moves.
+var undecided = regexp.MustCompile(`fail|handshake|noaddr|disconnected|\[`)
+
+// view returns what the node of a Pod knows of all nodes: a line for each of them, with its ID, IP, role, master and slots.
+func (c *realRedis) view(ctx context.Context, pod *corev1.Pod, size, masters int) (string, error) {
+	client := redis.NewClient(&redis.Options{
+		Addr: net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(c.port)), Password: c.password, Dialer: c.dial,
+		Protocol: 2, DisableIdentity: true, DialerRetries: 1,
+	})
+	defer client.Close()
+	p := client.Pipeline()
+	info, replication, nodes := p.ClusterInfo(ctx), p.Info(ctx, "replication"), p.ClusterNodes(ctx)
+	if _, err := p.Exec(ctx); err != nil {
+		return "", err
+	}
+	for _, want := range []string{"state:ok", "slots_ok:16384", fmt.Sprintf("known_nodes:%d", size), fmt.Sprintf("size:%d", masters)} {
+		if !strings.Contains(info.Val(), "cluster_"+want+"\r\n") {
+			return "", fmt.Errorf("CLUSTER INFO has no %s:\n%s", want, info.Val())
+		}
+	}
+	if !strings.Contains(replication.Val(), "role:master\r\n") && !strings.Contains(replication.Val(), "master_link_status:up\r\n") {
+		return "", fmt.Errorf("the link to its master is down:\n%s", replication.Val())
+	}
+	if undecided.MatchString(nodes.Val()) {
+		return "", fmt.Errorf("CLUSTER NODES has\n%s", nodes.Val())
+	}
+	var lines []string
+	for line := range strings.Lines(nodes.Val()) {
+		fields := strings.Fields(line)
+		if len(fields) < 8 {
+			return "", fmt.Errorf("malformed line of CLUSTER NODES: %q", line)
+		}
+		ip, _, _ := strings.Cut(fields[1], ":")
+		lines = append(lines, fmt.Sprintln(fields[0], ip, strings.TrimPrefix(fields[2], "myself,"), fields[3], fields[8:]))
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, ""), nil
+}
+
+// ready waits until the RedisCluster is Ready, and all nodes match the spec.
 func (c *realRedis) ready(t *testing.T, what string) {
 	t.Helper()
-	begun := time.Now()
-	eventually(t, redisPatience, c.reported)
-	if err := c.checkSpec(t.Context()); err != nil {
-		t.Errorf("%s: the RedisCluster is Ready, but the nodes differ from the spec: %v", what, err)
-	}
-	t.Logf("%s: Ready after %s", what, time.Since(begun).Round(100*time.Millisecond))
-}
-
-// lagging follows the logs of all Pods. The returned function waits until the Pods have ended. It returns the masters' log lines about
-// replicas that lacked writes when the master ended.
-func (c *realRedis) lagging(t *testing.T) func() string {
-	t.Helper()
-	pods, err := c.pods(t.Context())
-	c.must(t, err)
-	found := make(chan string, len(pods))
-	for _, pod := range pods {
-		logs, err := c.kube.CoreV1().Pods(c.ns).GetLogs(pod.Name, &corev1.PodLogOptions{Follow: true}).Stream(t.Context())
-		c.must(t, err)
-		go func() {
-			defer logs.Close()
-			all, _ := io.ReadAll(logs) // A node that ends can break the connection. The test uses the lines before that.
-			found <- laggingReplica.FindString(string(all))
-		}()
-	}
-	return func() string {
-		t.Helper()
-		var all []string
-		for range pods {
-			if line := <-found; line != "" {
-				all = append(all, line)
-			}
+	await(t, func(ctx context.Context) error {
+		if err := cmp.Or(c.reported(ctx), c.agree(ctx)); err != nil {
+			return fmt.Errorf("%s: %w", what, err)
 		}
-		return strings.Join(all, "; ")
-	}
-}
-
-// laggingReplica matches a line of a redis-server that ends: a replica lacks writes.
-var laggingReplica = regexp.MustCompile(`Lagging replica .*`)
-
-// heals waits until the RedisCluster is Ready and all nodes match the spec.
-func (c *realRedis) heals(t *testing.T, what string) {
-	t.Helper()
-	begun := time.Now()
-	eventually(t, redisPatience, func(ctx context.Context) error {
-		return cmp.Or(c.checkSpec(ctx), c.reported(ctx))
+		return nil
 	})
-	t.Logf("%s: the cluster is healthy after %s", what, time.Since(begun).Round(100*time.Millisecond))
 }
 
-// wrong waits until the condition Degraded has the reason and its message contains the words. It also waits for an event with the reason.
+// wrong waits until the condition Degraded has the reason and its message contains the words.
 func (c *realRedis) wrong(t *testing.T, reason, words string) {
 	t.Helper()
-	begun := time.Now()
-	eventually(t, patience, func(ctx context.Context) error {
+	await(t, func(ctx context.Context) error {
 		rdc, err := c.get(ctx)
 		if err != nil {
 			return err
 		}
-		degraded := meta.FindStatusCondition(rdc.Status.Conditions, glassback.ConditionDegraded)
-		if degraded == nil || degraded.Status != metav1.ConditionTrue || degraded.Reason != reason || !strings.Contains(degraded.Message, words) {
+		is := meta.FindStatusCondition(rdc.Status.Conditions, glassback.ConditionDegraded)
+		if is == nil || is.Status != metav1.ConditionTrue || is.Reason != reason || !strings.Contains(is.Message, words) {
 			return fmt.Errorf("RedisCluster %s is not Degraded with reason %s and %q: %+v", c.name, reason, words,
-				ptr.Deref(degraded, metav1.Condition{}))
-		}
-		t.Logf("Degraded after %s, %s: %s", time.Since(begun).Round(100*time.Millisecond), reason, degraded.Message)
-		return nil
-	})
-	eventually(t, patience, func(ctx context.Context) error { // The operator sends events in the background.
-		events, err := c.events(ctx)
-		if err != nil {
-			return err
-		}
-		if !slices.ContainsFunc(events, func(e corev1.Event) bool { return e.Type == corev1.EventTypeWarning && e.Reason == reason }) {
-			return fmt.Errorf("no event has the reason %s", reason)
+				ptr.Deref(is, metav1.Condition{}))
 		}
 		return nil
 	})
-}
-
-// events returns the events of the RedisCluster in their order.
-func (c *realRedis) events(ctx context.Context) ([]corev1.Event, error) {
-	list, err := c.kube.CoreV1().Events(c.ns).List(ctx,
-		metav1.ListOptions{FieldSelector: "involvedObject.kind=RedisCluster,involvedObject.name=" + c.name})
-	if err != nil {
-		return nil, err
-	}
-	slices.SortFunc(list.Items, func(a, b corev1.Event) int { return earlier(&a, &b) })
-	return list.Items, nil
 }
 
 // dial connects to a node, with TLS if the client uses it.
@@ -482,29 +258,17 @@ func (c *realRedis) dial(ctx context.Context, protocol, addr string) (net.Conn, 
 	return secure, nil
 }
 
-// host is the name by which clients find the cluster.
-func (c *realRedis) host() string { return c.name + "." + c.ns + ".svc.cluster.local" }
-
 // client returns a client of the cluster. It finds the nodes by the name of the Service.
 func (c *realRedis) client() *redis.ClusterClient {
-	seeds, dial := []string{net.JoinHostPort(c.host(), strconv.Itoa(c.port))}, c.dial
-	if outside := c.outside; len(outside) > 0 {
-		// The client appends to its addresses, and so needs its own.
-		seeds, dial = slices.Clone(outside), func(ctx context.Context, protocol, addr string) (net.Conn, error) {
-			if !slices.Contains(outside, addr) {
-				return nil, fmt.Errorf("%s is not outside of the network of Pods", addr)
-			}
-			return c.dial(ctx, protocol, addr)
-		}
-	}
 	return redis.NewClusterClient(&redis.ClusterOptions{
-		Addrs: seeds, Username: c.user, Password: c.password, Dialer: dial,
-		// The client does not retry. So only the cluster causes pauses of a writer.
-		Protocol: 2, DisableIdentity: true, DialerRetries: 1, DialTimeout: dialTimeout, ReadTimeout: redisTimeout, WriteTimeout: redisTimeout,
+		Addrs:    []string{net.JoinHostPort(c.name+"."+c.ns+".svc.cluster.local", strconv.Itoa(c.port))},
+		Password: c.password, Dialer: c.dial, Protocol: 2, DisableIdentity: true, DialerRetries: 1,
 	})
 }
 
 const fewKeys = 300
+
+func keyName(key int) string { return "key:" + strconv.Itoa(key) }
 
 // fill writes some keys. The values contain the RedisCluster's name.
 func (c *realRedis) fill(t *testing.T) {
@@ -512,42 +276,116 @@ func (c *realRedis) fill(t *testing.T) {
 	client := c.client()
 	defer client.Close()
 	for i := range fewKeys {
-		c.must(t, client.Set(t.Context(), keyName(i), c.name+"-"+keyName(i), 0).Err())
+		await(t, func(ctx context.Context) error {
+			return client.Set(ctx, keyName(i), c.name+"-"+keyName(i), 0).Err()
+		})
 	}
 }
 
-// filled checks that all keys of fill exist.
-func (c *realRedis) filled(t *testing.T, what string) {
+const (
+	writerKeys    = 4000
+	writerStreams = 4
+	writerPause   = 3 * time.Millisecond // The servers on the same machine need the CPU.
+	shownLosses   = 5                    // number of losses that the test prints one by one
+)
+
+// writer is a client that writes all the time. It keeps the acknowledged writes.
+//
+// Each key belongs to one stream, which writes increasing numbers to it. So a write is lost if the key later has a lower number, or does
+// not exist. Each write returns the old value and checks it. kept checks all keys.
+type writer struct {
+	t    *testing.T
+	c    *realRedis
+	stop context.CancelFunc
+	done sync.WaitGroup
+
+	acknowledged [writerKeys]atomic.Int64    // by key
+	written      [writerStreams]atomic.Int64 // number of acknowledged writes of each stream
+	lost         atomic.Int64
+}
+
+// write starts a writer, and waits until it has written every key once.
+func (c *realRedis) write(t *testing.T) *writer {
 	t.Helper()
-	if err := c.full(t.Context()); err != nil {
-		t.Errorf("%s: %v", what, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	w := &writer{t: t, c: c, stop: cancel}
+	for stream := range writerStreams {
+		w.done.Go(func() { w.run(ctx, stream) })
 	}
+	t.Cleanup(w.end)
+	await(t, func(context.Context) error {
+		for key := range w.acknowledged {
+			if w.acknowledged[key].Load() == 0 {
+				return fmt.Errorf("%s has not been written", keyName(key))
+			}
+		}
+		return nil
+	})
+	return w
 }
 
-// unlessSlow calls read again while a connection takes too long, which says nothing about a key: a busy machine may need more than
-// dialTimeout.
-func unlessSlow(read func() error) error {
-	for slow := time.Now().Add(20 * dialTimeout); ; {
-		err := read()
-		if late, ok := errors.AsType[net.Error](err); !ok || !late.Timeout() || time.Now().After(slow) {
-			return err
+// run writes the numbers of one stream.
+func (w *writer) run(ctx context.Context, stream int) {
+	client := w.c.client()
+	defer func() { _ = client.Close() }() // All writes have ended.
+	for number := int64(1); ctx.Err() == nil; number++ {
+		key := stream + writerStreams*int(number%(writerKeys/writerStreams))
+		if before, err := number64(client.Do(ctx, "SET", keyName(key), number, "GET")); err != nil {
+			// If all Pods have new IPs, go-redis can take almost a minute to resolve the name again. A new client resolves it at once.
+			_ = client.Close()
+			client = w.c.client()
+			time.Sleep(dialTimeout)
+		} else {
+			w.compare(key, before, w.acknowledged[key].Swap(number), "when it was written again")
+			w.written[stream].Add(1)
+			time.Sleep(writerPause)
 		}
 	}
 }
 
-// full returns an error about the first key that is missing or has another value.
-func (c *realRedis) full(ctx context.Context) error {
-	client := c.client()
+// number64 returns the number in an answer, or 0 if the key did not exist.
+func number64(cmd *redis.Cmd) (int64, error) {
+	number, err := cmd.Int64()
+	if errors.Is(err, redis.Nil) {
+		return 0, nil
+	}
+	return number, err
+}
+
+// compare fails the test if the number that was read is lower than the acknowledged one.
+func (w *writer) compare(key int, got, want int64, when string) {
+	if got < want && w.lost.Add(1) <= shownLosses {
+		w.t.Errorf("%s was %d %s, but %d had been acknowledged", keyName(key), got, when, want)
+	}
+}
+
+// kept waits until writes succeed again, and reads every key with another client: the clients of the streams may still know deleted nodes.
+// It fails the test if an acknowledged write is lost.
+func (w *writer) kept(what string) {
+	w.t.Helper()
+	for stream := range w.written {
+		before := w.written[stream].Load()
+		await(w.t, func(context.Context) error {
+			if w.written[stream].Load() == before {
+				return fmt.Errorf("%s: no write is acknowledged", what)
+			}
+			return nil
+		})
+	}
+	client := w.c.client()
 	defer client.Close()
-	for i := range fewKeys {
-		var got string
-		err := unlessSlow(func() (err error) {
-			got, err = client.Get(ctx, keyName(i)).Result()
+	for key := range w.acknowledged {
+		want, got := w.acknowledged[key].Load(), int64(0)
+		await(w.t, func(ctx context.Context) (err error) {
+			got, err = number64(client.Do(ctx, "GET", keyName(key)))
 			return err
 		})
-		if err != nil || got != c.name+"-"+keyName(i) {
-			return fmt.Errorf("%s is %q: %w", keyName(i), got, err)
-		}
+		w.compare(key, got, want, "after "+what)
 	}
-	return nil
+}
+
+// end stops writing.
+func (w *writer) end() {
+	w.stop()
+	w.done.Wait()
 }
