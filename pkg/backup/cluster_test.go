@@ -128,9 +128,15 @@ func (w *world) expect(want map[string]string) {
 		missing := slices.DeleteFunc(slices.Sorted(maps.Keys(want)), func(key string) bool { return got[key] == want[key] })
 		w.t.Errorf("the cluster has %d keys, want %d; missing or different are %q", len(got), len(want), missing[:min(10, len(missing))])
 	}
+	w.expectLibrary(library)
+}
+
+// expectLibrary checks that each master has this library, and no other one.
+func (w *world) expectLibrary(code string) {
+	w.t.Helper()
 	check(w.t, w.client.ForEachMaster(w.t.Context(), func(ctx context.Context, c *redis.Client) error {
 		list, err := c.FunctionList(ctx, redis.FunctionListQuery{WithCode: true}).Result()
-		if err == nil && (len(list) != 1 || list[0].Code != library) {
+		if err == nil && (len(list) != 1 || list[0].Code != code) {
 			w.t.Errorf("a master has the functions %+v", list)
 		}
 		return err
@@ -178,6 +184,15 @@ func (l *log) has(text string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.ContainsFunc(l.lines, func(line string) bool { return strings.Contains(line, text) })
+}
+
+// after returns a log that calls a function after each line that begins so.
+func after(beginning string, f func()) *log {
+	return &log{after: func(line string) {
+		if strings.HasPrefix(line, beginning) {
+			f()
+		}
+	}}
 }
 
 var quick = patience{limit: 5 * time.Minute, pause: 50 * time.Millisecond}
@@ -260,12 +275,7 @@ func testKeeps(t *testing.T, target *world, s store) {
 	if value := target.client.Get(ctx, "string 7").Val(); value != "newer" {
 		t.Errorf("the key has the value %q", value)
 	}
-	node := redis.NewClient(&redis.Options{Addr: target.servers[0].Address(), Password: secret, Protocol: 2})
-	defer node.Close()
-	list, err := node.FunctionList(ctx, redis.FunctionListQuery{WithCode: true}).Result()
-	if err != nil || len(list) != 1 || list[0].Code != other {
-		t.Errorf("the functions are %+v, error %v", list, err)
-	}
+	target.expectLibrary(other)
 }
 
 func testRefused(t *testing.T, target *world) {
@@ -282,12 +292,7 @@ func testRestoreIsKilled(t *testing.T, target *world, s store, want map[string]s
 	target.flush()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	killed := &log{after: func(line string) {
-		if strings.HasPrefix(line, "slots 0-") {
-			cancel()
-		}
-	}}
-	if _, err := target.restore(s, killed).run(ctx); !errors.Is(err, context.Canceled) {
+	if _, err := target.restore(s, after("slots 0-", cancel)).run(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("the killed restore: error %v", err)
 	}
 	result, err := target.restore(s, &log{}).run(t.Context())
@@ -312,11 +317,7 @@ func testFailover(t *testing.T, w *world, s store, want map[string]string) {
 		w.servers[0].Kill()
 		check(t, w.node(3).Failover(t.Context(), redisnode.Takeover))
 	})
-	l := &log{after: func(line string) {
-		if strings.HasPrefix(line, "slots 5461-") {
-			once()
-		}
-	}}
+	l := after("slots 5461-", once)
 	result, err := w.restore(s, l).run(t.Context())
 	check(t, err)
 	if !l.has("masters have changed: the keys of slots 0-5460 are sent again") || *result.Skipped != 0 {
@@ -429,9 +430,8 @@ func TestBackupOfAClusterThatChanges(t *testing.T) {
 	slot := redisnode.NewSlots(5)
 	check(t, w.node(0).SetSlots(t.Context(), slot, redisnode.SlotMigrating, view.ID))
 
-	l := &log{}
-	b := w.backup(s, l)
-	b.patience.limit = 100 * time.Millisecond
+	b := w.backup(s, &log{})
+	b.patience.limit = 0
 	if _, err := b.make(t.Context()); err == nil || !strings.Contains(err.Error(), "slots 5 are being moved") {
 		t.Errorf("with an open slot: error %v", err)
 	}
@@ -439,21 +439,12 @@ func TestBackupOfAClusterThatChanges(t *testing.T) {
 		t.Errorf("the store has %q, error %v", names, err)
 	}
 
-	timer := time.AfterFunc(200*time.Millisecond, func() {
-		if err := w.node(0).SetSlots(context.Background(), slot, redisnode.SlotStable, ""); err != nil {
-			t.Error(err)
-		}
-	})
-	defer timer.Stop()
+	check(t, w.node(0).SetSlots(t.Context(), slot, redisnode.SlotStable, ""))
 	once := sync.OnceFunc(func() { // Slot 0 moves, with its keys: there are none.
 		check(t, w.node(1).SetSlots(t.Context(), redisnode.NewSlots(0), redisnode.SlotNode, view.ID))
 		check(t, w.node(0).SetSlots(t.Context(), redisnode.NewSlots(0), redisnode.SlotNode, view.ID))
 	})
-	l = &log{after: func(line string) {
-		if strings.HasPrefix(line, "slots 0-") {
-			once()
-		}
-	}}
+	l := after("slots 0-", once)
 	result, err := w.backup(s, l).make(t.Context())
 	check(t, err)
 	m, err := readManifest(t.Context(), s, cluster, id)
@@ -483,8 +474,11 @@ func testSources(t *testing.T, w *world) {
 	b := w.backup(s, l)
 	shard := mine
 	shard.replicas = []node{gone, other.master}
-	shard.replicas[0].view, shard.replicas[1].view = atOffset(gone.view, 3), atOffset(other.master.view, 2)
-	shard.master.view = atOffset(mine.master.view, 1)
+	for i, n := range []*node{&shard.master, &shard.replicas[1], &shard.replicas[0]} { // Each has more writes than the one before.
+		view := *n.view
+		view.Offset = int64(i)
+		n.view = &view
+	}
 	entry, _, err := b.saveShard(ctx, shard)
 	if err != nil || entry.Role != "master" || entry.Address != mine.master.address() || !l.has("connect: ") ||
 		!l.has("it has a key of slot ") {
@@ -505,13 +499,6 @@ func testSources(t *testing.T, w *world) {
 	if _, _, err := b.saveShard(ctx, shard); !errors.Is(err, errChanged) {
 		t.Errorf("of a master with keys of other slots: error %v", err)
 	}
-}
-
-// atOffset returns a view of a node that has more or fewer writes.
-func atOffset(view *redisnode.View, offset int64) *redisnode.View {
-	changed := *view
-	changed.Offset = offset
-	return &changed
 }
 
 // testBackupIsKilled ends a backup after its first shard, and runs it again.
@@ -552,11 +539,7 @@ func testTwoRuns(t *testing.T, w *world, keys int64) {
 		_, err := fast.make(t.Context())
 		check(t, err)
 	})
-	slow := w.backup(s, &log{after: func(line string) {
-		if strings.HasPrefix(line, "slots 0,") || strings.HasPrefix(line, "slots 0-") {
-			once()
-		}
-	}})
+	slow := w.backup(s, after("slots 0", once))
 	result, err := slow.make(t.Context())
 	if err != nil || result.Keys != keys {
 		t.Fatalf("the slow run: %+v, error %v", result, err)

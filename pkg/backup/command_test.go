@@ -51,28 +51,29 @@ func TestFlags(t *testing.T) {
 		"an endpoint without a scheme": {append(slices.Clone(s3), "--s3-endpoint=s3.example.com"), "--s3-endpoint must be https://HOST[:PORT]"},
 		"an endpoint with a path":      {append(slices.Clone(s3), "--s3-endpoint=https://s3.example.com/b"), "--s3-endpoint must be"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			for _, command := range []string{"backup", "restore"} {
-				_, err := parse(command, "", append(slices.Clone(required), test.args...), &strings.Builder{})
-				if (err == nil) != (test.want == "") || (err != nil && !strings.Contains(err.Error(), test.want)) {
-					t.Errorf("%s: error %v, want %q", command, err, test.want)
-				}
+		for _, command := range []string{"backup", "restore"} {
+			_, err := parse(command, "", append(slices.Clone(required), test.args...), &strings.Builder{})
+			if (err == nil) != (test.want == "") || (err != nil && !strings.Contains(err.Error(), test.want)) {
+				t.Errorf("%s, %s: error %v, want %q", command, name, err, test.want)
 			}
-		})
-	}
-	if _, err := parse("restore", "", append(slices.Clone(required), "--id=latest"), &strings.Builder{}); err != nil {
-		t.Errorf("restore the latest: error %v", err)
-	}
-	for flag, want := range map[string]bool{
-		"--before=2026-01-31T03:00:00Z": true, "--before=yesterday": false, "--owner=7f0c5a3e": true, "--choose": true,
-	} {
-		if _, err := parse("restore", "", append(slices.Clone(required), flag), &strings.Builder{}); (err == nil) != want {
-			t.Errorf("restore %s: error %v", flag, err)
 		}
 	}
-	for _, flag := range []string{"--id=latest", "--retention=0", "--retention=1001", "--before=2026-01-31T03:00:00Z", "--choose"} {
-		if _, err := parse("backup", "", append(slices.Clone(required), flag), &strings.Builder{}); err == nil {
-			t.Errorf("backup %s: no error", flag)
+	for _, test := range []struct {
+		flag            string
+		backup, restore bool // whether it is valid
+	}{
+		{"--id=latest", false, true},
+		{"--before=2026-01-31T03:00:00Z", false, true},
+		{"--before=yesterday", false, false},
+		{"--owner=7f0c5a3e", true, true},
+		{"--choose", false, true},
+		{"--retention=0", false, false},
+		{"--retention=1001", false, false},
+	} {
+		for command, want := range map[string]bool{"backup": test.backup, "restore": test.restore} {
+			if _, err := parse(command, "", append(slices.Clone(required), test.flag), &strings.Builder{}); (err == nil) != want {
+				t.Errorf("%s %s: error %v", command, test.flag, err)
+			}
 		}
 	}
 }
@@ -161,11 +162,37 @@ func TestCommandsThatFail(t *testing.T) {
 		"nothing to restore":   {true, []string{"--directory=" + empty, "--id=latest"}, command.Failed, "there is no backup of shop/cache in "},
 		"nothing with this id": {true, []string{"--directory=" + empty}, command.Failed, "there is no backup of shop/cache in "},
 	} {
-		t.Run(name, func(t *testing.T) {
-			code, result, output := program{t, required}.run(test.restore, test.args...)
-			if code != test.code || !strings.Contains(result, test.want) || (test.want == "") != (result == "") {
-				t.Errorf("exit code %d, result %q, output %q, want %d and %q", code, result, output, test.code, test.want)
-			}
-		})
+		code, result, output := program{t, required}.run(test.restore, test.args...)
+		if code != test.code || !strings.Contains(result, test.want) || (test.want == "") != (result == "") {
+			t.Errorf("%s: exit code %d, result %q, output %q, want %d and %q", name, code, result, output, test.code, test.want)
+		}
+	}
+}
+
+// TestTheCommandLinesOfTheOperator parses the arguments that the operator gives its Jobs: a test of the controller writes them.
+func TestTheCommandLinesOfTheOperator(t *testing.T) {
+	lines, err := os.ReadFile("../controller/rediscluster/testdata/jobs.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed, ends := map[string]int{}, false
+	for line := range strings.Lines(string(lines)) {
+		words := strings.Fields(line)
+		if words[0] == "#" {
+			ends = ends || strings.TrimSpace(line) == fmt.Sprintf("# exit codes: %d is wrong usage, and %d ends a Job", command.Usage, refused)
+			continue
+		}
+		parsed[words[0]]++
+		o, err := parse(words[0], "", words[1:], &strings.Builder{})
+		if err != nil {
+			t.Errorf("%s: %v", line, err)
+			continue
+		}
+		if len(o.addresses) < 2 || o.id == "" || (o.directory == "") == (o.endpoint == "") {
+			t.Errorf("%s: %+v", line, o)
+		}
+	}
+	if parsed["backup"] < 5 || parsed["restore"] < 2 || !ends {
+		t.Errorf("the file has these command lines: %v, and the exit codes: %t", parsed, ends)
 	}
 }

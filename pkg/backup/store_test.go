@@ -150,29 +150,25 @@ func TestStore(t *testing.T) {
 
 // TestStoreThatCannotBeUsed has no bucket, and a directory that links elsewhere.
 func TestStoreThatCannotBeUsed(t *testing.T) {
-	b := newBucket(t, "")
+	b, d := newBucket(t, ""), newDirectory(t)
 	b.name = "missing"
 	if _, err := b.open(t.Context(), "ns/a/1/manifest.json"); err == nil || errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("open in a bucket that does not exist: error %v", err)
 	}
-	if _, err := b.list(t.Context(), "ns/a"); err == nil {
-		t.Error("a bucket that does not exist has a list")
-	}
-	if _, err := b.partial(t.Context(), "ns/a"); err == nil {
-		t.Error("a bucket that does not exist has a list of uploads")
-	}
-	if _, err := openDirectory(filepath.Join(t.TempDir(), "missing")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a directory that does not exist: error %v", err)
-	}
-	d := newDirectory(t)
+	_, list := b.list(t.Context(), "ns/a")
+	_, partial := b.partial(t.Context(), "ns/a")
+	_, missing := openDirectory(filepath.Join(t.TempDir(), "missing"))
 	check(t, os.Symlink(t.TempDir(), filepath.Join(d.String(), "ns")))
-	if err := d.put(t.Context(), "ns/a/1/manifest.json", strings.NewReader("{}")); err == nil {
-		t.Error("put follows a link out of the directory")
-	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := newDirectory(t).put(ctx, "a/b", strings.NewReader("c")); !errors.Is(err, context.Canceled) {
-		t.Errorf("put after its end: error %v", err)
+	for what, err := range map[string]error{
+		"a list of no bucket": list, "uploads of no bucket": partial, "no directory": missing,
+		"a link out of the directory": d.put(t.Context(), "ns/a/1/manifest.json", strings.NewReader("{}")),
+		"put after its end":           newDirectory(t).put(ctx, "a/b", strings.NewReader("c")),
+	} {
+		if err == nil {
+			t.Errorf("%s: no error", what)
+		}
 	}
 }
 
@@ -321,48 +317,39 @@ func TestCreate(t *testing.T) {
 	noLinks := newDirectory(t)
 	noLinks.link = func(string, string) error { return errors.ErrUnsupported }
 	stores := map[string]store{"directory": newDirectory(t), "a directory without links": noLinks, "S3": newBucket(t, "")}
-	for name, serve := range map[string]func(http.ResponseWriter, *http.Request) bool{
-		"S3 that ignores the condition": func(_ http.ResponseWriter, r *http.Request) bool { r.Header.Del("If-None-Match"); return true },
-		"S3 that refuses the condition": func(w http.ResponseWriter, r *http.Request) bool {
-			if r.Header.Get("If-None-Match") != "" {
-				w.WriteHeader(http.StatusNotImplemented)
-				return false
-			}
-			return true
-		},
-	} {
+	for name, refuses := range map[string]bool{"S3 that ignores the condition": false, "S3 that refuses the condition": true} {
 		backend := s3mem.New()
 		check(t, backend.CreateBucket("backups"))
 		inner := gofakes3.New(backend).Server()
 		server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if serve(w, r) {
-				inner.ServeHTTP(w, r)
+			if r.Header.Get("If-None-Match") != "" && refuses {
+				w.WriteHeader(http.StatusNotImplemented)
+				return
 			}
+			r.Header.Del("If-None-Match")
+			inner.ServeHTTP(w, r)
 		}))
 		t.Cleanup(server.Close)
 		stores[name] = bucketAt(t, server.URL, "")
 	}
 	for name, s := range stores {
-		t.Run(name, func(t *testing.T) {
-			const file = "ns/a/1/manifest.json"
-			if _, err := s.size(t.Context(), file); !errors.Is(err, fs.ErrNotExist) {
-				t.Errorf("the size of no file: error %v", err)
-			}
-			check(t, s.create(t.Context(), file, []byte("first")))
-			if err := s.create(t.Context(), file, []byte("second one")); !errors.Is(err, fs.ErrExist) {
-				t.Errorf("create again: error %v", err)
-			}
-			content, err := readFile(t.Context(), s, file)
-			if err != nil || string(content) != "first" {
-				t.Errorf("the content is %q, error %v", content, err)
-			}
-			if size, err := s.size(t.Context(), file); err != nil || size != 5 {
-				t.Errorf("the size is %d, error %v", size, err)
-			}
-			if partial, err := s.partial(t.Context(), "ns"); err != nil || len(partial) > 0 {
-				t.Errorf("partial files are %q, error %v", partial, err)
-			}
-		})
+		const file = "ns/a/1/manifest.json"
+		if _, err := s.size(t.Context(), file); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: the size of no file: error %v", name, err)
+		}
+		check(t, s.create(t.Context(), file, []byte("first")))
+		if err := s.create(t.Context(), file, []byte("second one")); !errors.Is(err, fs.ErrExist) {
+			t.Errorf("%s: create again: error %v", name, err)
+		}
+		if content, err := readFile(t.Context(), s, file); err != nil || string(content) != "first" {
+			t.Errorf("%s: the content is %q, error %v", name, content, err)
+		}
+		if size, err := s.size(t.Context(), file); err != nil || size != 5 {
+			t.Errorf("%s: the size is %d, error %v", name, size, err)
+		}
+		if partial, err := s.partial(t.Context(), "ns"); err != nil || len(partial) > 0 {
+			t.Errorf("%s: partial files are %q, error %v", name, partial, err)
+		}
 	}
 }
 
@@ -403,40 +390,9 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// TestResolveBefore: a later backup does not change what latest is for one time.
-func TestResolveBefore(t *testing.T) {
-	s := newDirectory(t)
-	for id, finished := range map[string]string{
-		"20260101T000000Z": "2026-01-01T00:05:00Z", "20260102T000000Z": "2026-01-02T00:05:00Z", "20360101T000000Z": "2026-01-01T00:00:00Z",
-	} {
-		text := strings.Replace(manifestOf(id, "any"), "{", `{"finishedAt": "`+finished+`", `, 1)
-		check(t, s.put(t.Context(), "shop/cache/"+id+"/"+manifestFile, strings.NewReader(text)))
-	}
-	for at, want := range map[string]string{
-		"2026-01-02T00:05:00Z": "20260102T000000Z", "2026-01-02T00:04:59Z": "20260101T000000Z", "2026-01-02T01:04:59+01:00": "20260101T000000Z",
-		"2026-01-01T00:04:00Z": "", "2027-01-01T00:00:00Z": "20260102T000000Z",
-	} {
-		before, err := time.Parse(time.RFC3339, at)
-		check(t, err)
-		m, err := resolve(t.Context(), s, "shop/cache", Latest, before)
-		if want == "" {
-			const text = "there is no backup that ended before 2026-01-01T00:04:00Z of shop/cache in "
-			if err == nil || !strings.HasPrefix(err.Error(), text) || !strings.HasSuffix(err.Error(), "20260101T000000Z") {
-				t.Errorf("before %s: %+v, error %v", at, m, err)
-			}
-			continue
-		}
-		if err != nil || m.ID != want {
-			t.Errorf("before %s: %+v, error %v", at, m, err)
-		}
-		if m, err := resolve(t.Context(), s, "shop/cache", "20360101T000000Z", before); err != nil || m.ID != "20360101T000000Z" {
-			t.Errorf("an id before %s: %+v, error %v", at, m, err)
-		}
-	}
-}
-
+// TestResolve: a later backup does not change what latest is for one time, and a damaged manifest is no backup.
 func TestResolve(t *testing.T) {
-	s, cluster := newDirectory(t), "shop/cache"
+	s, cluster, at := newDirectory(t), "shop/cache", func(day string) string { return "202601" + day + "T000000Z" }
 	put := func(id, file, text string) {
 		check(t, s.put(t.Context(), cluster+"/"+id+"/"+file, strings.NewReader(text)))
 	}
@@ -444,18 +400,17 @@ func TestResolve(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "there is no backup of shop/cache in ") {
 		t.Errorf("of nothing: error %v", err)
 	}
-	manifest := func(id string) string {
-		return `{"schema": "glassback.dev/backup/v1", "cluster": "shop/cache", "id": "` + id +
-			`", "shards": [{"file": "shard-0-e3b0c44200000000.rdb"}], "new": 1}`
+	manifest := func(id, finished string) string {
+		return strings.Replace(manifestOf(id, ""), "{", `{"finishedAt": "`+finished+`", "new": 1, `, 1)
 	}
-	put("20260101T000000Z", manifestFile, manifest("20260101T000000Z"))
-	put("20260102T000000Z", manifestFile, manifest("20260102T000000Z"))
-	put("20260103T000000Z", "shard-0-e3b0c44200000000.rdb", "")
+	put(at("01"), manifestFile, manifest(at("01"), "2026-01-01T00:05:00Z"))
+	put(at("02"), manifestFile, manifest(at("02"), "2026-01-02T00:05:00Z"))
+	put(at("03"), shardFile(0, markOf("")+"00000000"), "")
+	now, valid := "2026-01-01T00:00:00Z", shardFile(0, markOf("")+"00000000")
 	for id, text := range map[string]string{
-		"20260111T000000Z": "{", "20260112T000000Z": manifest("20260101T000000Z"),
-		"20260113T000000Z": strings.Replace(manifest("20260113T000000Z"), "v1", "v2", 1),
-		"20260114T000000Z": strings.Replace(manifest("20260114T000000Z"), "shard-0-e3b0c44200000000.rdb", "../shard-0-e3b0c44200000000.rdb", 1),
-		"20260115T000000Z": strings.Replace(manifest("20260115T000000Z"), `{"file": "shard-0-e3b0c44200000000.rdb"}`, "", 1),
+		at("11"): "{", at("12"): manifest(at("01"), now), at("13"): strings.Replace(manifest(at("13"), now), "v1", "v2", 1),
+		at("14"): strings.Replace(manifest(at("14"), now), valid, "../"+valid, 1),
+		at("15"): strings.Replace(manifest(at("15"), now), `{"file": "`+valid+`"}`, "", 1),
 	} {
 		put(id, manifestFile, text)
 		if _, err := resolve(t.Context(), s, cluster, id, time.Time{}); err == nil || !strings.Contains(err.Error(), "is damaged: ") {
@@ -463,14 +418,27 @@ func TestResolve(t *testing.T) {
 		}
 		check(t, s.remove(t.Context(), cluster+"/"+id+"/"+manifestFile))
 	}
-	for id, want := range map[string]string{Latest: "20260102T000000Z", "20260101T000000Z": "20260101T000000Z"} {
-		if m, err := resolve(t.Context(), s, cluster, id, time.Time{}); err != nil || m.ID != want {
-			t.Errorf("%s: %+v, error %v", id, m, err)
+	for _, test := range []struct{ id, before, want string }{
+		{Latest, "", at("02")},
+		{at("01"), "", at("01")},
+		{at("02"), "2026-01-01T12:00:00Z", at("02")},
+		{Latest, "2026-01-02T00:05:00Z", at("02")},
+		{Latest, "2026-01-02T00:04:59Z", at("01")},
+		{Latest, "2026-01-02T01:04:59+01:00", at("01")},
+	} {
+		before, _ := time.Parse(time.RFC3339, test.before) // "" is the zero time.
+		if m, err := resolve(t.Context(), s, cluster, test.id, before); err != nil || m.ID != test.want {
+			t.Errorf("%s before %s: %+v, error %v", test.id, test.before, m, err)
 		}
 	}
-	_, err = resolve(t.Context(), s, cluster, "20260103T000000Z", time.Time{})
+	_, err = resolve(t.Context(), s, cluster, at("03"), time.Time{})
 	if err == nil || !strings.HasSuffix(err.Error(), ", but 20260102T000000Z, 20260101T000000Z") {
 		t.Errorf("of an attempt that failed: error %v", err)
+	}
+	_, err = resolve(t.Context(), s, cluster, Latest, time.Date(2026, 1, 1, 0, 4, 0, 0, time.UTC))
+	const none = "there is no backup that ended before 2026-01-01T00:04:00Z of shop/cache in "
+	if err == nil || !strings.HasPrefix(err.Error(), none) || !strings.HasSuffix(err.Error(), at("01")) {
+		t.Errorf("before the first: error %v", err)
 	}
 }
 

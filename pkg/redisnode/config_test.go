@@ -9,10 +9,14 @@ import (
 	"io"
 	"maps"
 	"net"
+	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
-	"sync"
+	"strings"
 	"testing"
-	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/glassback/glassback/pkg/redisnode"
 	"github.com/glassback/glassback/pkg/redisnode/redistest"
@@ -148,21 +152,14 @@ func TestValue(t *testing.T) {
 // that the switch is not complete, and sends all of it again.
 func TestASwitchIsDoneAsAWhole(t *testing.T) {
 	s := start(t, redistest.Config{})
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	check(t, err)
-	defer listener.Close()
-	server, err := net.Dial("tcp", s.Address())
-	check(t, err)
-	defer server.Close()
-	var forwarding sync.WaitGroup
-	forwarding.Go(func() {
-		client, err := listener.Accept()
+	broken := dial(t, "127.0.0.1", listen(t, func(client net.Conn) {
+		server, err := net.Dial("tcp", s.Address())
 		if err != nil {
 			t.Error(err)
 			return
 		}
-		defer client.Close()
-		go func() { _, _ = io.Copy(client, server) }() // It ends with the test.
+		defer server.Close()
+		go func() { _, _ = io.Copy(client, server) }() // It ends with the connection.
 		for data := make([]byte, 1<<16); ; {
 			n, err := client.Read(data)
 			if err != nil {
@@ -170,20 +167,19 @@ func TestASwitchIsDoneAsAWhole(t *testing.T) {
 				return
 			}
 			second := bytes.Index(data[:n], []byte("cluster-announce-bus-port"))
-			if second < 0 {
-				second = n
+			if second >= 0 {
+				n = second
 			}
-			if _, err := server.Write(data[:second]); err != nil || second < n {
-				time.Sleep(100 * time.Millisecond) // The server reads it.
+			if _, err := server.Write(data[:n]); err != nil || second >= 0 {
+				_ = server.(*net.TCPConn).CloseWrite()
+				_, _ = io.Copy(io.Discard, server) // The server has read it once it ends the connection.
 				return
 			}
 		}
-	})
-	broken := dial(t, "127.0.0.1", listener.Addr().(*net.TCPAddr).Port, s.Password)
+	}), s.Password)
 	if err := broken.SwitchTLS(t.Context(), false, 0, s.Port+redistest.BusOffset, 0); err == nil {
 		t.Error("no error, though the connection broke")
 	}
-	forwarding.Wait()
 	expect := func(port, announcedBus string) {
 		t.Helper()
 		got, err := s.Directives(t.Context(), []string{"port", "cluster-announce-bus-port"})
@@ -196,4 +192,185 @@ func TestASwitchIsDoneAsAWhole(t *testing.T) {
 	expect(strconv.Itoa(s.Port), "31000")
 	check(t, s.SwitchTLS(t.Context(), false, 0, s.Port+redistest.BusOffset, 0))
 	expect("0", "0")
+}
+
+// lib returns the code of a library with two functions. The first one returns body.
+func lib(name, body string) string {
+	return "#!lua name=" + name + "\nredis.register_function('a" + name + "', function() return " + body + " end)\n" +
+		"redis.register_function{function_name='b" + name + "', callback=function() return 2 end, flags={'no-writes'}}\n"
+}
+
+func TestFunctions(t *testing.T) {
+	from, to := start(t, redistest.Config{}), start(t, redistest.Config{})
+	if view := from.view(t); !view.Unwritten || view.Libraries != nil {
+		t.Errorf("the view of a new node is %+v", view)
+	}
+	client := from.client(t)
+	for _, name := range []string{"one", "two", "three"} {
+		check(t, client.FunctionLoad(t.Context(), lib(name, "1")).Err())
+	}
+	had := from.view(t)
+	if had.Unwritten || len(had.Libraries) != 3 {
+		t.Errorf("the view of a node with three libraries is %+v", had)
+	}
+	dump, err := from.DumpFunctions(t.Context())
+	check(t, err)
+	check(t, to.RestoreFunctions(t.Context(), dump))
+	if got := to.view(t); got.Unwritten || !maps.Equal(got.Libraries, had.Libraries) {
+		t.Errorf("the view of the copy is %+v, want the libraries %q", got, had.Libraries)
+	}
+	digests := func(s server) map[string]string {
+		libraries, err := s.Libraries(t.Context())
+		check(t, err)
+		return libraries
+	}
+	if a, b := digests(from), digests(to); len(a) != 3 || !maps.Equal(a, b) {
+		t.Errorf("the digests are %q on the node and %q on the copy", a, b)
+	}
+	for range 2 {
+		check(t, to.DeleteLibrary(t.Context(), "one"))
+		if got := digests(to); len(got) != 2 || got["one"] != "" {
+			t.Errorf("after the library one was deleted, the copy has %q", got)
+		}
+	}
+	if err := to.RestoreFunctions(t.Context(), dump); err == nil || !strings.Contains(err.Error(), "already exists") {
+		t.Errorf("RestoreFunctions of existing libraries: error %v", err)
+	}
+
+	// A View does not show a change that changes only the code.
+	check(t, client.FunctionLoadReplace(t.Context(), lib("two", "3")).Err())
+	if got := from.view(t); !maps.Equal(got.Libraries, had.Libraries) {
+		t.Errorf("after a change of the code, the view has the libraries %q, want %q", got.Libraries, had.Libraries)
+	}
+	if a, b := digests(from), digests(to); a["three"] != b["three"] || a["two"] == b["two"] {
+		t.Errorf("only the code of two differs, but the digests are %q and %q", a, b)
+	}
+	check(t, client.FunctionLoadReplace(t.Context(), strings.Replace(lib("two", "3"), "no-writes", "allow-stale", 1)).Err())
+	if got := from.view(t); got.Libraries["one"] != had.Libraries["one"] || got.Libraries["two"] == had.Libraries["two"] {
+		t.Errorf("after a change of a flag of two, the view has the libraries %q, before %q", got.Libraries, had.Libraries)
+	}
+
+	check(t, to.client(t).FunctionFlush(t.Context()).Err())
+	if got := to.view(t); got.Unwritten || got.Libraries != nil {
+		t.Errorf("after FUNCTION FLUSH, the view is %+v", got)
+	}
+}
+
+// TestFunctionsCannotBeUsed reads a node that does not know the command FUNCTION, as before version 7.0, and a node that forbids it.
+func TestFunctionsCannotBeUsed(t *testing.T) {
+	for name, directive := range map[string]string{
+		"unknown": `rename-command FUNCTION ""`, "forbidden": "user default on nopass ~* &* +@all -function",
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, redistest.Config{Directives: []string{directive}})
+			if view := s.view(t); view.Libraries != nil || !view.Unwritten || view.ID == "" {
+				t.Errorf("the view is %+v", view)
+			}
+		})
+	}
+}
+
+// TestUnwritten restarts a node without any write, and a node after FUNCTION FLUSH, which is a write.
+func TestUnwritten(t *testing.T) {
+	for name, test := range map[string]struct {
+		write bool
+		want  bool
+	}{"nothing was written": {false, true}, "functions were flushed": {true, false}} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, redistest.Config{})
+			if test.write {
+				check(t, s.client(t).FunctionFlush(t.Context()).Err())
+			}
+			s.Stop()
+			again := start(t, redistest.Config{Dir: s.Dir})
+			await(t, "the node has loaded its data", []server{again}, func(v *redisnode.View) bool { return !v.Loading })
+			if got := again.view(t).Unwritten; got != test.want {
+				t.Errorf("Unwritten is %t, want %t", got, test.want)
+			}
+		})
+	}
+}
+
+func TestUsers(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "users.acl")
+	own, other := redisnode.HashPassword("own-password"), redisnode.HashPassword("other-password")
+	if err := os.WriteFile(file, []byte("user default off\nuser operator on #"+own+" ~* &* +@all\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := redistest.Start(t, redistest.Config{Directives: []string{"aclfile " + file}})
+	node := redisnode.Dial(s.IP, s.Port, redisnode.Login{User: "operator", Password: "own-password"})
+	t.Cleanup(node.Close)
+	check(t, node.SetUser(t.Context(), "app", []string{"reset", "on", "~app:*", "+@read", "#" + other, "#" + own}))
+	users, err := node.Users(t.Context())
+	check(t, err)
+	hashes := []string{own, other}
+	slices.Sort(hashes)
+	if app := users["app"]; !slices.Equal(app.Hashes, hashes) || !strings.HasPrefix(app.Rules, "on ") || strings.Contains(app.Rules, "#") ||
+		!strings.HasSuffix(app.Rules, "~app:* resetchannels -@all +@read") {
+		t.Errorf("the user app is %+v", app)
+	}
+
+	err = node.SetUser(t.Context(), "app", []string{"+@read", "+no-such-command"})
+	if refused, ok := errors.AsType[*redisnode.RefusedRulesError](err); !ok ||
+		refused.Reason != "modifier '+no-such-command': Unknown command or category name in ACL" {
+		t.Errorf("a rule that Redis does not know: error %v", err)
+	}
+
+	check(t, node.SetUser(t.Context(), "spaces", []string{"on", "~a\u2003#b", "+@read"}))
+	users, err = node.Users(t.Context())
+	check(t, err)
+	if got := users["spaces"]; len(got.Hashes) > 0 || !strings.Contains(got.Rules, "~a\u2003#b ") {
+		t.Errorf("the user with another white space in its pattern is %+v", got)
+	}
+	check(t, node.DeleteUsers(t.Context(), []string{"spaces"}))
+
+	for _, rules := range [][]string{{"(~a", "+get"}, {"+@read", "(+get"}} {
+		err := node.SetUser(t.Context(), "app", rules)
+		if _, ok := errors.AsType[*redisnode.RefusedRulesError](err); !ok {
+			t.Errorf("rules %q: error %v, want a RefusedRulesError", rules, err)
+		}
+	}
+
+	app := redisnode.Dial(s.IP, s.Port, redisnode.Login{User: "app", Password: "other-password"})
+	t.Cleanup(app.Close)
+	if _, err := app.Users(t.Context()); err == nil || errors.Is(err, redisnode.ErrPassword) {
+		t.Errorf("ACL LIST by a user without the permission: error %v", err)
+	}
+	anyone := redisnode.Dial(s.IP, s.Port, redisnode.Login{})
+	t.Cleanup(anyone.Close)
+	if _, err := anyone.View(t.Context()); !errors.Is(err, redisnode.ErrPassword) {
+		t.Errorf("View without a password: error %v", err)
+	}
+
+	connections := func() [2]int {
+		client := redis.NewClient(&redis.Options{Addr: s.Address(), Username: "operator", Password: "own-password"})
+		defer client.Close()
+		list, err := client.ClientList(t.Context()).Result()
+		check(t, err)
+		return [2]int{strings.Count(list, "user=app "), strings.Count(list, "user=operator ")}
+	}
+	if got := connections(); got != [2]int{1, 2} {
+		t.Fatalf("app and operator have %v connections", got)
+	}
+	check(t, node.EndConnections(t.Context(), "app"))
+	if got := connections(); got != [2]int{0, 2} {
+		t.Errorf("app and operator have %v connections, want 0 of app and 2 of operator: the node's and the one that reads the list", got)
+	}
+	check(t, node.EndConnections(t.Context(), "no-such-user"))
+
+	check(t, node.SaveUsers(t.Context()))
+	check(t, node.DeleteUsers(t.Context(), nil))
+	check(t, node.DeleteUsers(t.Context(), []string{"app", "no-such-user"}))
+	if users, err = node.Users(t.Context()); err != nil || len(users) != 2 {
+		t.Errorf("the users are %v (%v)", users, err)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil || !strings.Contains(string(text), "user app on") || strings.Contains(string(text), "password") {
+		t.Errorf("the file is %q (%v)", text, err)
+	}
+
+	without := start(t, redistest.Config{})
+	if err := without.SaveUsers(t.Context()); err == nil {
+		t.Error("ACL SAVE succeeded on a node without a file of users")
+	}
 }

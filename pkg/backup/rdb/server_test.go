@@ -36,9 +36,8 @@ func TestReadsWhatAServerWrites(t *testing.T) {
 			"maxmemory 1gb", "maxmemory-policy allkeys-lru", "hash-max-listpack-entries 2", "zset-max-listpack-entries 2",
 			"set-max-intset-entries 2",
 		}, true, false},
-		"eviction by LFU, without compression and checksum": {[]string{
-			"maxmemory 1gb", "maxmemory-policy volatile-lfu", "rdbcompression no", "rdbchecksum no",
-		}, false, true},
+		"eviction by LFU, without compression and checksum": {
+			[]string{"maxmemory 1gb", "maxmemory-policy volatile-lfu", "rdbcompression no", "rdbchecksum no"}, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

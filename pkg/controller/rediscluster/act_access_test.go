@@ -6,14 +6,14 @@ package rediscluster
 import (
 	"cmp"
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,7 +22,9 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/glassback/glassback/pkg/apis/glassback"
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/redisnode"
 )
 
@@ -40,9 +42,7 @@ func (s *stage) allocate() {
 		service, at := found.(*corev1.Service).DeepCopy(), nodePortsOf(i)
 		service.UID = types.UID("service-" + service.Name)
 		service.Spec.Ports[0].NodePort, service.Spec.Ports[1].NodePort = int32(at.Port), int32(at.Bus)
-		if err := s.kube.Tracker().Update(resource, service, "default"); err != nil {
-			s.t.Fatal(err)
-		}
+		must.Succeed(s.t, s.kube.Tracker().Update(resource, service, "default"))
 	}
 }
 
@@ -61,16 +61,9 @@ func (s *stage) addServices() {
 // setPod changes a Pod, as another client does.
 func (s *stage) setPod(name string, change func(*corev1.Pod)) {
 	s.t.Helper()
-	resource := corev1.SchemeGroupVersion.WithResource("pods")
-	found, err := s.kube.Tracker().Get(resource, "default", name)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	pod := found.(*corev1.Pod).DeepCopy()
+	pod := s.pod(name)
 	change(pod)
-	if err := s.kube.Tracker().Update(resource, pod, "default"); err != nil {
-		s.t.Fatal(err)
-	}
+	update(s.t, s.kube, "pods", pod)
 }
 
 // steps runs some syncs, and returns the commands to nodes.
@@ -78,9 +71,7 @@ func (s *stage) steps(n int) []string {
 	s.t.Helper()
 	var commands []string
 	for range n {
-		if _, _, err := s.sync(); err != nil {
-			s.t.Fatal(err)
-		}
+		s.synced()
 		commands = append(commands, s.commands...)
 		s.allocate()
 		s.catchUp()
@@ -125,31 +116,30 @@ func TestANodeAnnouncesWhereItWasReached(t *testing.T) {
 // portNode is a node that answers on one port.
 type portNode struct {
 	Node
-	id    string
-	asked func() // called by View; may be nil
-	// connected is called by Connect; may be nil.
-	connected func()
-	err       error
-	slow      time.Duration // how long an answer takes; a connection takes half of it
+	id               string
+	asked, connected func() // called by View and by Connect; may be nil
+	err              error
+	slow             time.Duration // how long an answer takes; a connection takes a quarter of it
 }
 
 func (p portNode) Connect(ctx context.Context) error {
 	if p.connected != nil {
 		p.connected()
 	}
-	return cmp.Or(p.late(ctx, p.slow/2), p.err)
+	return cmp.Or(p.wait(ctx, p.slow/4), p.err)
 }
 
-// late returns an error if an answer after that time would be too late.
-func (p portNode) late(ctx context.Context, after time.Duration) error {
-	if end, ok := ctx.Deadline(); !ok || time.Until(end) < after {
-		return context.DeadlineExceeded
+func (p portNode) wait(ctx context.Context, takes time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(takes):
+		return nil
 	}
-	return nil
 }
 
 func (p portNode) View(ctx context.Context) (*redisnode.View, error) {
-	if err := p.late(ctx, p.slow); err != nil {
+	if err := p.wait(ctx, p.slow); err != nil {
 		return nil, err
 	}
 	if p.asked != nil {
@@ -159,39 +149,42 @@ func (p portNode) View(ctx context.Context) (*redisnode.View, error) {
 }
 func (portNode) Close() {}
 
+// dialing is a controller that reaches the ports that dial returns.
+func dialing(dial func(port int, login redisnode.Login) Node) *Controller {
+	return &Controller{sessions: &sessions{byKey: map[cache.ObjectName]*session{}, dial: func(_ string, port int, login redisnode.Login) Node {
+		return dial(port, login)
+	}}}
+}
+
 // A node is reached on every port. The other nodes use those on which it is asked for its ID: with TLS, it shows its certificate.
 func TestANodeIsReachedOnEachPort(t *testing.T) {
+	untold := tlsIs(func(s *redisnode.TLSState) { *s = redisnode.TLSState{} }, 3)
+	among, alone := openingTLS(transportBoth, true), openingTLS(transportOnly, true)
 	for name, test := range map[string]struct {
 		alters        []alter
 		other, closed int // the ports at which another node answers, and at which none does
 		want          string
 		err           string
 	}{
-		"no TLS":                {[]alter{opening}, 0, 0, "30003", ""},
-		"no TLS among nodes":    {[]alter{openingTLS(transportPlain, false)}, 0, 0, "30003 32003 with TLS", ""},
-		"TLS among nodes":       {[]alter{openingTLS(transportBoth, true)}, 0, 0, "32003 with TLS", ""},
-		"TLS alone":             {[]alter{openingTLS(transportOnly, true)}, 0, 30003, "32003 with TLS", ""},
-		"no bus":                {[]alter{openingTLS(transportBoth, true)}, 0, 31003, "", "no connection to 31003"},
-		"no port without TLS":   {[]alter{openingTLS(transportBoth, true)}, 0, 30003, "", "no connection to 30003"},
-		"no TLS on its port":    {[]alter{openingTLS(transportBoth, true)}, 0, 32003, "32003 with TLS", "no connection to 32003"},
-		"another node with TLS": {[]alter{openingTLS(transportBoth, true)}, 32003, 0, "32003 with TLS", "another node answers there"},
-		"TLS that a node does not tell": {
-			[]alter{openingTLS(transportBoth, true), tlsIs(func(s *redisnode.TLSState) { *s = redisnode.TLSState{} }, 3)}, 0, 0,
-			"32003 with TLS", "",
-		},
-		"TLS alone that a node does not tell": {
-			[]alter{openingTLS(transportOnly, true), tlsIs(func(s *redisnode.TLSState) { *s = redisnode.TLSState{} }, 3)}, 0, 30003,
-			"32003 with TLS", "",
-		},
-		"another node without TLS": {[]alter{openingTLS(transportPlain, false)}, 30003, 0, "30003", "another node answers there"},
+		"no TLS":                              {[]alter{opening}, 0, 0, "30003", ""},
+		"no TLS among nodes":                  {[]alter{openingTLS(transportPlain, false)}, 0, 0, "30003 32003 with TLS", ""},
+		"TLS among nodes":                     {[]alter{among}, 0, 0, "32003 with TLS", ""},
+		"TLS alone":                           {[]alter{alone}, 0, 30003, "32003 with TLS", ""},
+		"no bus":                              {[]alter{among}, 0, 31003, "", "no connection to 31003"},
+		"no port without TLS":                 {[]alter{among}, 0, 30003, "", "no connection to 30003"},
+		"no TLS on its port":                  {[]alter{among}, 0, 32003, "32003 with TLS", "no connection to 32003"},
+		"another node with TLS":               {[]alter{among}, 32003, 0, "32003 with TLS", "another node answers there"},
+		"TLS that a node does not tell":       {[]alter{among, untold}, 0, 0, "32003 with TLS", ""},
+		"TLS alone that a node does not tell": {[]alter{alone, untold}, 0, 30003, "32003 with TLS", ""},
+		"another node without TLS":            {[]alter{openingTLS(transportPlain, false)}, 30003, 0, "30003", "another node answers there"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := with(six(), test.alters...)
 			m := o.members[3]
 			var asked []string
-			c := &Controller{sessions: &sessions{byKey: map[cache.ObjectName]*session{}, dial: func(_ string, port int, login redisnode.Login) Node {
+			c := dialing(func(port int, login redisnode.Login) Node {
 				text, node := strconv.Itoa(port), portNode{id: m.id}
-				if login.TLS.Name == "demo.default.svc" {
+				if login.TLS.Name == demoName {
 					text += " with TLS"
 				}
 				node.asked = func() { asked = append(asked, text) }
@@ -202,7 +195,7 @@ func TestANodeIsReachedOnEachPort(t *testing.T) {
 					node.err = fmt.Errorf("no connection to %d", port)
 				}
 				return node
-			}}}
+			})
 			got := ""
 			if err := c.reach(t.Context(), o.rdc, m, o.externalOf(m)); err != nil {
 				got = err.Error()
@@ -226,14 +219,13 @@ func TestThePortWithoutTLSIsReachedBeforeItsUse(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := with(six(), test.alter, announcing(allSix...))
-			c := &Controller{sessions: &sessions{byKey: map[cache.ObjectName]*session{}, dial: func(_ string, port int, login redisnode.Login) Node {
+			dialing(func(port int, _ redisnode.Login) Node {
 				node := portNode{id: idOf(port - 32000)}
 				if port == 30003 {
 					node.err = errors.New("closed")
 				}
 				return node
-			}}}
-			c.reachNodes(t.Context(), o)
+			}).reachNodes(t.Context(), o)
 			for _, m := range o.members {
 				if got := m.reachedAt == secureAt(m.ordinal); got != (test.want && m.ordinal != 3) {
 					t.Errorf("%s was reached: %t", m.name, got)
@@ -250,67 +242,23 @@ func TestThePortWithoutTLSIsReachedBeforeItsUse(t *testing.T) {
 	}
 }
 
-// A node that answers late is reached, within the bound of a sync.
+// A node that answers late is reached, within the bound of a sync. One that does not, such as one whose ports drop all packets, is not, and
+// delays a sync no longer.
 func TestANodeIsReachedOverALongWay(t *testing.T) {
-	for slow, want := range map[time.Duration]bool{reachTimeout + reachTimeout/2: true, viewTimeout + 1: false} {
-		o := with(six(), openingTLS(transportBoth, true), selected(allSix...))
-		c := &Controller{sessions: &sessions{byKey: map[cache.ObjectName]*session{}, dial: func(_ string, port int, _ redisnode.Login) Node {
-			return portNode{id: idOf(port - 32000), slow: slow}
-		}}}
-		c.reachNodes(t.Context(), o)
-		if got := o.members[3].reachedAt == secureAt(3); got != want {
-			t.Errorf("with answers after %s, the node was reached: %t", slow, got)
-		}
-	}
-}
-
-// droppingPort returns a port of 127.0.0.1 that answers no packet: its queue of connections is full.
-func droppingPort(t *testing.T) int {
-	t.Helper()
-	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = syscall.Close(fd) })
-	if err := errors.Join(syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}), syscall.Listen(fd, 0)); err != nil {
-		t.Fatal(err)
-	}
-	name, err := syscall.Getsockname(fd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := name.(*syscall.SockaddrInet4).Port
-	for range 10 {
-		conn, err := net.DialTimeout("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), 300*time.Millisecond)
-		if err != nil {
-			return port
-		}
-		t.Cleanup(func() { _ = conn.Close() })
-	}
-	t.Skip("this system answers connections beyond the queue")
-	return 0
-}
-
-// A port of the bus that drops packets delays a sync by reachTimeout, and the node is not reached there.
-func TestAPortThatDropsPacketsIsNotReached(t *testing.T) {
-	port := droppingPort(t)
-	o := with(six(), opening, selected(allSix...), serviceIs(func(s *corev1.Service) { s.Spec.Ports[1].NodePort = int32(port) }, allSix...),
-		podIs(func(p *corev1.Pod) { p.Status.HostIP = "127.0.0.1" }, allSix...))
-	c := &Controller{sessions: &sessions{byKey: map[cache.ObjectName]*session{}, dial: func(ip string, port int, login redisnode.Login) Node {
-		if port < 31000 {
-			return portNode{id: idOf(port - 30000)}
-		}
-		return Dial(ip, port, login)
-	}}}
-	begun := time.Now()
-	c.reachNodes(t.Context(), o)
-	if took := time.Since(begun); took < reachTimeout/2 || took > 2*reachTimeout {
-		t.Errorf("it took %s", took)
-	}
-	for _, m := range o.members {
-		if m.reachedAt != (address{}) || !strings.Contains(m.whyUnreached, "i/o timeout") {
-			t.Errorf("%s was reached at %s: %s", m.name, m.reachedAt, m.whyUnreached)
-		}
+	for slow, want := range map[time.Duration]bool{reachTimeout + reachTimeout/2: true, viewTimeout + 1: false, time.Hour: false} {
+		synctest.Test(t, func(t *testing.T) {
+			o := with(six(), openingTLS(transportBoth, true), selected(allSix...))
+			begun := time.Now()
+			dialing(func(port int, _ redisnode.Login) Node {
+				return portNode{id: idOf(port - 32000), slow: slow}
+			}).reachNodes(t.Context(), o)
+			if got := o.members[3].reachedAt == secureAt(3); got != want {
+				t.Errorf("with answers after %s, the node was reached: %t", slow, got)
+			}
+			if took := time.Since(begun); took > reachTimeout+viewTimeout {
+				t.Errorf("with answers after %s, it took %s", slow, took)
+			}
+		})
 	}
 }
 
@@ -326,9 +274,7 @@ func TestServicesAreDeletedByTheirUID(t *testing.T) {
 	s.catchUp()
 	var deleted []string
 	for range 3 {
-		if _, _, err := s.sync(); err != nil {
-			t.Fatal(err)
-		}
+		s.synced()
 		for _, action := range s.kube.Actions() {
 			if d, ok := action.(clienttesting.DeleteActionImpl); ok && d.GetResource().Resource == "services" {
 				if p := d.GetDeleteOptions().Preconditions; p == nil || p.UID == nil || string(*p.UID) != "service-"+d.GetName() {
@@ -352,9 +298,7 @@ func TestAnAddressIsGivenUpBeforeTheNodeLeavesIt(t *testing.T) {
 	s.catchUp()
 	s.steps(3)
 	s.clock.Step(o.addressPatience())
-	if _, _, err := s.sync(); err != nil {
-		t.Fatal(err)
-	}
+	s.synced()
 	pod, err := s.kube.CoreV1().Pods("default").Get(t.Context(), "demo-3", metav1.GetOptions{})
 	if err != nil || pod.Annotations[AnnotationUnreachable] != nodePortsOf(3).String() {
 		t.Errorf("the annotations are %v (%v)", pod.Annotations, err)
@@ -387,5 +331,150 @@ func TestServicesOfAccess(t *testing.T) {
 		node.Labels[LabelExternal] != "3" || !slices.Equal(node.Spec.LoadBalancerSourceRanges, []string{"192.0.2.0/24"}) ||
 		*node.Spec.Type != corev1.ServiceTypeLoadBalancer {
 		t.Errorf("the Service of a node is %+v", node)
+	}
+}
+
+// addTLS adds the Secret of spec.tls, with a certificate for a name.
+func (s *stage) addTLS(name string) {
+	s.t.Helper()
+	data := newAuthority(s.t).issue(s.t, func(c *x509.Certificate) { c.DNSNames = []string{name} })
+	s.add(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "redis-tls", Namespace: "default"}, Data: data})
+}
+
+// nexts runs three syncs, and returns their writes but those of the status, with the commands to nodes.
+func (s *stage) nexts() (writes []string) {
+	s.t.Helper()
+	for range 3 {
+		writes = append(writes, s.next()...)
+	}
+	return slices.DeleteFunc(writes, func(w string) bool { return w == statusWrite })
+}
+
+func loads(command string) bool { return strings.HasSuffix(command, "reload certificate") }
+
+const demoName = "demo.default.svc"
+
+// withCertificateToLoad is a stage whose nodes use TLS with an old certificate.
+func withCertificateToLoad(t *testing.T) *stage {
+	t.Helper()
+	s := newStage(t, with(six(), specTLS(v1.TLSPreferred), secured("both", true, allSix...)))
+	s.clock.SetTime(time.Now())
+	s.addTLS(demoName)
+	return s
+}
+
+// A Secret that does not exist, or that the nodes cannot use, replaces no Pod, and no ConfigMap of a new revision is made.
+func TestACertificateThatIsNotValidReplacesNoPod(t *testing.T) {
+	s := newStage(t, with(six())).settle()
+	s.clock.SetTime(time.Now())
+	s.edit(withTLSMode(v1.TLSPreferred))
+	expect := func(reason string) {
+		t.Helper()
+		wantWrites(t, s.nexts())
+		if c := s.is(glassback.ConditionDegraded); c.Reason != reason {
+			t.Errorf("Degraded is %s: %s; want %s", c.Reason, c.Message, reason)
+		}
+	}
+	expect(reasonNoCertificate)
+	s.addTLS("another.default.svc")
+	s.clock.Step(secretEvery)
+	expect(reasonCertificate)
+}
+
+// Before the first node switches the protocol of the bus, no replica can be elected any more. A node that only closes or opens its port
+// without TLS stays connected to the others.
+func TestASwitchKeepsReplicasFromBeingElected(t *testing.T) {
+	switching := func(alters ...alter) ([]string, int) {
+		s := newStage(t, with(six(), alters...))
+		s.clock.SetTime(time.Now())
+		s.nexts()
+		first := slices.IndexFunc(s.commands, func(c string) bool { return strings.Contains(c, "switch TLS") })
+		if first < 0 {
+			t.Fatalf("nodes got %q, and none switched", s.commands)
+		}
+		return s.commands, first
+	}
+	commands, first := switching(specTLS(v1.TLSPreferred), secured("both", false, allSix...))
+	for _, i := range allSix {
+		if at := slices.Index(commands, ipOf(i)+" config set cluster-replica-no-failover yes"); at < 0 || at > first {
+			t.Fatalf("nodes got %q", commands)
+		}
+	}
+	commands, _ = switching(specTLS(v1.TLSRequired), secured("only", true, allSix...),
+		tlsIs(func(s *redisnode.TLSState) { s.Plain = true }, 3))
+	if slices.ContainsFunc(commands, func(c string) bool { return strings.Contains(c, noFailover) }) {
+		t.Errorf("nodes got %q", commands)
+	}
+}
+
+// While spec.tls is removed, a Pod that is created gets the certificate, and the transport of the others. Without the Secret, or after the
+// nodes have left TLS, it gets none.
+func TestAPodOfAClusterThatLeavesTLS(t *testing.T) {
+	for sentence, test := range map[string]struct {
+		name, annotation string // the name in the certificate; "" if there is no Secret
+		hasTLS           bool
+	}{
+		"the nodes use TLS":         {demoName, "both", true},
+		"the nodes have left it":    {demoName, "", false},
+		"the Secret does not exist": {"", "both", false},
+		"the Secret is not valid":   {"another.default.svc", "both", false},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			s := newStage(t, with(six(), secured(test.annotation, test.annotation != "", allSix...)))
+			s.clock.SetTime(time.Now())
+			if test.name != "" {
+				s.addTLS(test.name)
+			}
+			s.destroy("pods", "demo-4")
+			if writes := s.nexts(); slices.ContainsFunc(writes, loads) && !test.hasTLS {
+				t.Errorf("nodes load the Secret: %q", writes)
+			}
+			if p := s.pod("demo-4"); hasTLS(p) != test.hasTLS || (test.hasTLS && portFor(p, true) != v1.DefaultTLSPort) {
+				t.Errorf("the Pod has TLS: %t, want %t; its port is %d", hasTLS(p), test.hasTLS, portFor(p, true))
+			}
+		})
+	}
+}
+
+// A Secret that cannot be read is a problem, and the operator still syncs: it trusts the certificate in the status.
+func TestACertificateThatCannotBeRead(t *testing.T) {
+	s := newStage(t, with(six(), specTLS(v1.TLSPreferred), secured("both", true, allSix...)))
+	s.fails("get", "secrets", errors.New("no answer"))
+	s.nexts()
+	if c := s.is(glassback.ConditionDegraded); c.Reason != reasonNoCertificate || !strings.Contains(c.Message, "no answer") {
+		t.Errorf("Degraded is %s: %s", c.Reason, c.Message)
+	}
+}
+
+// A node loads a renewed certificate once in a while, until it serves the certificate: the kubelet may not have written it yet.
+func TestACertificateIsNotLoadedWithEachSync(t *testing.T) {
+	s := withCertificateToLoad(t)
+	for range 2 {
+		if n := countFunc(s.nexts(), loads); n != 6 {
+			t.Errorf("6 nodes got %d commands to load their certificate within %s, want one each", n, loadEvery)
+		}
+		s.clock.Step(loadEvery)
+	}
+}
+
+// TestARefusedCertificateIsReportedOnce has nodes that refuse the certificate of the Secret each time. The status says so all the time,
+// and is written once.
+func TestARefusedCertificateIsReportedOnce(t *testing.T) {
+	s := withCertificateToLoad(t)
+	for i := range 6 {
+		s.errs[ipOf(i)+" reload"] = fmt.Errorf("CONFIG SET: %w", &redisnode.RefusedDirectiveError{Reason: "Unable to update TLS configuration"})
+	}
+	reported := false
+	for range 10 * 4 {
+		writes := s.next()
+		now := s.is(glassback.ConditionDegraded).Reason == reasonCertificateNotLoaded
+		if reported && (!now || slices.Contains(writes, statusWrite)) {
+			t.Fatalf("Degraded is %+v, after it had reported the certificate; writes %q", s.is(glassback.ConditionDegraded), writes)
+		}
+		reported = now
+		s.clock.Step(loadEvery / 4)
+	}
+	if !reported {
+		t.Error("nothing is reported")
 	}
 }

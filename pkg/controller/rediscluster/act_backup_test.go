@@ -24,6 +24,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 var jobsResource = batchv1.SchemeGroupVersion.WithResource("jobs")
@@ -32,9 +33,7 @@ var jobsResource = batchv1.SchemeGroupVersion.WithResource("jobs")
 func (s *stage) jobs() []batchv1.Job {
 	s.t.Helper()
 	list, err := s.kube.Tracker().List(jobsResource, batchv1.SchemeGroupVersion.WithKind("Job"), "default")
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, err)
 	return list.(*batchv1.JobList).Items
 }
 
@@ -62,9 +61,7 @@ func (s *stage) end(name string, exitCode int32, message string) {
 		ended.Type, ended.Reason, ended.Message = batchv1.JobFailed, "BackoffLimitExceeded", "Job has reached the specified backoff limit"
 	}
 	j.Status.Conditions = append(j.Status.Conditions, ended)
-	if err := s.kube.Tracker().Update(jobsResource, j, "default"); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, s.kube.Tracker().Update(jobsResource, j, "default"))
 	s.catchUp()
 }
 
@@ -73,9 +70,7 @@ func (s *stage) editJob(change func(*batchv1.Job)) {
 	s.t.Helper()
 	j := s.jobs()[0].DeepCopy()
 	change(j)
-	if err := s.kube.Tracker().Update(jobsResource, j, "default"); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, s.kube.Tracker().Update(jobsResource, j, "default"))
 }
 
 // withUIDs makes the API server give each Job a UID, and the time of its creation.
@@ -94,12 +89,7 @@ func (s *stage) stepTo(at metav1.Time) []string {
 	s.t.Helper()
 	s.clock.SetTime(at.Time)
 	s.catchUp()
-	writes, _, err := s.sync()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	s.catchUp()
-	return writes
+	return s.next()
 }
 
 func wantWrites(t *testing.T, writes []string, want ...string) {
@@ -111,6 +101,16 @@ func wantWrites(t *testing.T, writes []string, want ...string) {
 
 func backedUpHourly(rdc *v1.RedisCluster) {
 	rdc.Spec.Backup = &v1.Backup{Schedule: "0 * * * *", BackupStore: inClaim()}
+}
+
+// withHourlyBackups is a stage with backups, at 13:55.
+func withHourlyBackups(t *testing.T) *stage {
+	t.Helper()
+	s := newStage(t, sixStored()).settle()
+	s.withUIDs()
+	s.edit(backedUpHourly)
+	s.stepTo(at(13, 55))
+	return s
 }
 
 func TestSyncMakesBackups(t *testing.T) {
@@ -137,7 +137,7 @@ func TestSyncMakesBackups(t *testing.T) {
 	if f := status.LastFailure; f == nil || f.ID != "20260109T150000Z" || f.Message != "the slots 0-5460 have no owner" {
 		t.Errorf("the status is %+v", status)
 	}
-	if ready := meta.FindStatusCondition(s.rdc().Status.Conditions, "Ready"); ready.Status != metav1.ConditionTrue {
+	if ready := s.ready(); ready.Status != metav1.ConditionTrue {
 		t.Errorf("after a bad backup, Ready is %s: %s", ready.Reason, ready.Message)
 	}
 	wantWrites(t, s.stepTo(at(16, 0)), "create jobs "+third, statusWrite)
@@ -202,6 +202,26 @@ func (m *mortal) sync() {
 	}
 }
 
+// live syncs at some times; before each sync, the test does something. Jobs that have begun end at every third step.
+func (m *mortal) live(steps int, every time.Duration, before func(step int), result func(*batchv1.Job, int) string) {
+	m.t.Helper()
+	begin := m.clock.Now()
+	for step := range steps {
+		before(step)
+		m.clock.SetTime(begin.Add(time.Duration(step) * every))
+		m.catchUp()
+		m.sync()
+		for _, j := range m.jobs() {
+			if endOf(&j) == nil && step%3 == 0 {
+				m.end(j.Name, 0, result(&j, step))
+			}
+		}
+	}
+}
+
+// thirtyKeys is the result of a Job.
+func thirtyKeys(*batchv1.Job, int) string { return `{"keys":30,"bytes":900}` }
+
 // TestSyncMakesBackupsAfterEachCrash kills the controller before its nth write, for each n. The next one continues: each time of the
 // schedule has exactly one Job, and the status has its result.
 func TestSyncMakesBackupsAfterEachCrash(t *testing.T) {
@@ -209,7 +229,6 @@ func TestSyncMakesBackupsAfterEachCrash(t *testing.T) {
 		created []string
 		jobs    []string
 		status  *v1.BackupStatus
-		events  int
 	}
 	play := func(t *testing.T, dieBefore int) (end, int) {
 		s := newStage(t, sixStored()).settle()
@@ -217,22 +236,13 @@ func TestSyncMakesBackupsAfterEachCrash(t *testing.T) {
 		s.edit(backedUpHourly)
 		result := end{}
 		m := s.mortal(dieBefore)
-		for minute := range 70 {
-			s.clock.SetTime(at(13, 55).Add(time.Duration(minute) * time.Minute))
-			s.catchUp()
-			m.sync()
-			for _, j := range s.jobs() {
-				if endOf(&j) == nil && minute%3 == 0 {
-					s.end(j.Name, 0, `{"keys":30,"bytes":900}`)
-				}
-			}
-		}
+		s.clock.SetTime(at(13, 55).Time)
+		m.live(70, time.Minute, func(int) {}, thirtyKeys)
 		for _, j := range s.jobs() {
 			result.jobs = append(result.jobs, j.Name)
 		}
 		result.status = s.rdc().Status.Backup
 		result.status.LastSuccessfulTime, result.status.ScheduledSince = nil, nil // A crash delays them.
-		result.events = len(s.takeEvents())
 		result.created = m.created
 		return result, m.writes
 	}
@@ -241,9 +251,7 @@ func TestSyncMakesBackupsAfterEachCrash(t *testing.T) {
 		t.Fatalf("without a crash: %+v after %d writes", want, writes)
 	}
 	for n := 1; n <= writes; n++ {
-		got, _ := play(t, n)
-		got.events = want.events // A status whose write has no answer sends no event.
-		if !reflect.DeepEqual(got, want) {
+		if got, _ := play(t, n); !reflect.DeepEqual(got, want) {
 			t.Errorf("after a crash before the write %d: %+v (%+v), want %+v (%+v)", n, got, got.status, want, want.status)
 		}
 	}
@@ -257,19 +265,12 @@ func TestEachChangeOfBackupNowMakesAJob(t *testing.T) {
 		s.edit(func(rdc *v1.RedisCluster) { rdc.Spec.Backup = &v1.Backup{BackupStore: inClaim()} })
 		m := s.mortal(dieBefore)
 		values := map[int]string{2: "1", 12: "2", 22: "1", 32: ""}
-		for minute := range 40 {
+		s.clock.SetTime(at(13, 55).Time)
+		m.live(40, time.Minute, func(minute int) {
 			if value, changes := values[minute]; changes {
 				s.edit(func(rdc *v1.RedisCluster) { rdc.Annotations = map[string]string{v1.AnnotationBackupNow: value} })
 			}
-			s.clock.SetTime(at(13, 55).Add(time.Duration(minute) * time.Minute))
-			s.catchUp()
-			m.sync()
-			for _, j := range s.jobs() {
-				if endOf(&j) == nil && minute%3 == 0 {
-					s.end(j.Name, 0, `{"keys":30}`)
-				}
-			}
-		}
+		}, thirtyKeys)
 		return m.created, m.writes, s.rdc().Status.Backup
 	}
 	_, writes, _ := play(t, 0)
@@ -286,44 +287,37 @@ func TestEachChangeOfBackupNowMakesAJob(t *testing.T) {
 	}
 }
 
+func isCreateOfJob(write string) bool { return strings.HasPrefix(write, "create jobs") }
+
 func TestSyncReportsAJobThatIsRejected(t *testing.T) {
 	for sentence, test := range map[string]struct {
 		given func(*stage)
 		says  string
 	}{
 		"a quota is exceeded": {func(s *stage) {
-			s.kube.PrependReactor("create", "jobs", func(clienttesting.Action) (bool, runtime.Object, error) {
-				return true, nil, apierrors.NewForbidden(jobsResource.GroupResource(), "x", errors.New("exceeded quota: jobs"))
-			})
+			s.fails("create", "jobs", apierrors.NewForbidden(jobsResource.GroupResource(), "x", errors.New("exceeded quota: jobs")))
 		}, "exceeded quota"},
 		"a Job of another owner has the name": {func(s *stage) {
 			s.add(&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "demo-backup-20260109t140000z", Namespace: "default"}})
 		}, "not of this RedisCluster"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			s := newStage(t, sixStored()).settle()
-			s.edit(backedUpHourly)
-			s.stepTo(at(13, 55))
+			s := withHourlyBackups(t)
 			test.given(s)
 			s.stepTo(at(14, 0))
 			s.clock.Step(textEvery)
 			s.stepTo(metav1.NewTime(s.clock.Now()))
-			rdc := s.rdc()
-			c := meta.FindStatusCondition(rdc.Status.Conditions, v1.ConditionBackedUp)
-			if c.Reason != reasonJobRejected || !strings.Contains(c.Message, test.says) {
+			if c := s.is(v1.ConditionBackedUp); c.Reason != reasonJobRejected || !strings.Contains(c.Message, test.says) {
 				t.Errorf("BackedUp is %s: %s", c.Reason, c.Message)
 			}
-			if ready := meta.FindStatusCondition(rdc.Status.Conditions, "Ready"); ready.Status != metav1.ConditionTrue {
+			if ready := s.ready(); ready.Status != metav1.ConditionTrue {
 				t.Errorf("Ready is %s: %s", ready.Reason, ready.Message)
 			}
-			creates := 0
 			for range 10 {
 				s.clock.Step(time.Second)
-				writes := s.stepTo(metav1.NewTime(s.clock.Now()))
-				creates += len(slices.DeleteFunc(writes, func(w string) bool { return !strings.HasPrefix(w, "create jobs") }))
-			}
-			if creates > 0 {
-				t.Errorf("it tries again %d times in ten seconds", creates)
+				if writes := s.stepTo(metav1.NewTime(s.clock.Now())); slices.ContainsFunc(writes, isCreateOfJob) {
+					t.Errorf("it tries again within ten seconds: %q", writes)
+				}
 			}
 		})
 	}
@@ -377,10 +371,7 @@ func TestSyncReplacesAJobThatDoesNotStart(t *testing.T) {
 		"the operator has no image": {otherClaim, func(s *stage) { s.controller.backupImage = "" }, nil},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			s := newStage(t, sixStored()).settle()
-			s.withUIDs()
-			s.edit(backedUpHourly)
-			s.stepTo(at(13, 55))
+			s := withHourlyBackups(t)
 			s.stepTo(at(14, 0))
 			test.given(s)
 			s.edit(test.change)
@@ -414,16 +405,9 @@ func mountsPassword(secret string, pods int) func(*corev1.Pod) {
 // editPods changes each Pod.
 func (s *stage) editPods(change func(*corev1.Pod)) {
 	s.t.Helper()
-	resource := corev1.SchemeGroupVersion.WithResource("pods")
-	list, err := s.kube.Tracker().List(resource, corev1.SchemeGroupVersion.WithKind("Pod"), "default")
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	for _, p := range list.(*corev1.PodList).Items {
+	for _, p := range listed(s.t, s.kube, "pods", "Pod").(*corev1.PodList).Items {
 		change(&p)
-		if err := s.kube.Tracker().Update(resource, &p, "default"); err != nil {
-			s.t.Fatal(err)
-		}
+		update(s.t, s.kube, "pods", &p)
 	}
 }
 
@@ -475,10 +459,7 @@ func TestOneBackupNowWithoutLastBackupNow(t *testing.T) {
 
 // A deletion has a conflict, then an error although it takes effect. The status does not report an error of a Job that is gone.
 func TestSyncDeletesTheObservedJob(t *testing.T) {
-	s := newStage(t, sixStored()).settle()
-	s.withUIDs()
-	s.edit(backedUpHourly)
-	s.stepTo(at(13, 55))
+	s := withHourlyBackups(t)
 	answers := []error{apierrors.NewConflict(jobsResource.GroupResource(), "x", errors.New("it has changed")), errors.New("timeout")}
 	s.kube.PrependReactor("delete", "jobs", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		d := a.(clienttesting.DeleteAction)
@@ -497,7 +478,7 @@ func TestSyncDeletesTheObservedJob(t *testing.T) {
 		return true, nil, err
 	})
 	says := func(text string) bool {
-		return strings.Contains(meta.FindStatusCondition(s.rdc().Status.Conditions, v1.ConditionBackedUp).Message, text)
+		return strings.Contains(s.is(v1.ConditionBackedUp).Message, text)
 	}
 	s.stepTo(at(14, 0))
 	s.editJob(func(j *batchv1.Job) { j.ResourceVersion = "7" })
@@ -518,21 +499,14 @@ func TestSyncDeletesTheObservedJob(t *testing.T) {
 
 // A Job that the cache does not show yet is not created twice, and is no conflict.
 func TestSyncFindsItsOwnJob(t *testing.T) {
-	s := newStage(t, sixStored()).settle()
-	s.edit(backedUpHourly)
-	s.stepTo(at(13, 55))
+	s := withHourlyBackups(t)
 	s.stepTo(at(14, 0))
 	s.connect()
-	if err := s.informers[jobsResource].GetStore().Replace(nil, ""); err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := s.sync(); err != nil {
-		t.Fatal(err)
-	}
-	s.catchUp()
+	must.Succeed(t, s.informers[jobsResource].GetStore().Replace(nil, ""))
+	s.next()
 	s.clock.Step(time.Minute)
 	s.stepTo(metav1.NewTime(s.clock.Now()))
-	if c := meta.FindStatusCondition(s.rdc().Status.Conditions, v1.ConditionBackedUp); c.Reason != ReasonNoBackupYet || len(s.jobs()) != 1 {
+	if c := s.is(v1.ConditionBackedUp); c.Reason != ReasonNoBackupYet || len(s.jobs()) != 1 {
 		t.Errorf("BackedUp is %s: %s, and there are %d Jobs", c.Reason, c.Message, len(s.jobs()))
 	}
 }
@@ -544,12 +518,7 @@ func TestSyncRestoresABackup(t *testing.T) {
 	s.withUIDs()
 	var writes []string
 	for range 3 {
-		some, _, err := s.sync()
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.catchUp()
-		writes = append(writes, some...)
+		writes = append(writes, s.next()...)
 	}
 	if !slices.Contains(writes, "create jobs demo-restore-latest") {
 		t.Fatalf("writes %q", writes)
@@ -567,24 +536,19 @@ func TestSyncRestoresABackup(t *testing.T) {
 		}
 	}
 	restoresIt()
-	ready := func() *metav1.Condition {
-		return meta.FindStatusCondition(s.rdc().Status.Conditions, "Ready")
-	}
 	s.end("demo-restore", 1, "the backup 20260108T130000Z is damaged")
 	s.stepTo(at(13, 56))
-	if is := ready(); is.Reason != reasonRestoreFailed || !strings.Contains(is.Message, "20260108T130000Z is damaged") {
+	if is := s.ready(); is.Reason != reasonRestoreFailed || !strings.Contains(is.Message, "20260108T130000Z is damaged") {
 		t.Errorf("after a failure, Ready is %s: %s", is.Reason, is.Message)
 	}
 	wantWrites(t, s.stepTo(at(13, 57)))
-	if err := s.kube.Tracker().Delete(jobsResource, "default", "demo-restore"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.kube.Tracker().Delete(jobsResource, "default", "demo-restore"))
 	s.destroy("pods", "demo-restore-job-2")
 	wantWrites(t, s.stepTo(at(13, 58)), "create jobs demo-restore", statusWrite)
 	restoresIt()
 	s.end("demo-restore", 0, `{"id":"20260108T130000Z","keys":30,"skipped":1,"expired":2,"warning":"the library f was kept"}`)
 	s.stepTo(at(13, 59))
-	if is := ready(); is.Reason != reasonFormed {
+	if is := s.ready(); is.Reason != reasonFormed {
 		t.Errorf("after a success, Ready is %s: %s", is.Reason, is.Message)
 	}
 	want := &v1.RestoreStatus{
@@ -595,9 +559,7 @@ func TestSyncRestoresABackup(t *testing.T) {
 		t.Errorf("the status is %+v, want %+v", got, want)
 	}
 	wantWrites(t, s.stepTo(at(14, 0)))
-	if err := s.kube.Tracker().Delete(jobsResource, "default", "demo-restore"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.kube.Tracker().Delete(jobsResource, "default", "demo-restore"))
 	wantWrites(t, s.stepTo(at(14, 1)))
 	events := s.takeEvents()
 	for _, want := range []string{
@@ -704,22 +666,14 @@ func TestSyncRestoresABackupAfterEachCrash(t *testing.T) {
 		s := newStage(t, o)
 		s.withUIDs()
 		m := s.mortal(dieBefore)
-		for second := range 20 {
-			s.clock.SetTime(seenAt.Add(time.Duration(3*second) * time.Second))
-			s.catchUp()
-			m.sync()
-			for _, j := range s.jobs() {
-				if endOf(&j) != nil || second%3 != 0 {
-					continue
-				}
-				args := j.Spec.Template.Spec.Containers[0].Args
-				id, _ := strings.CutPrefix(args[slices.IndexFunc(args, func(a string) bool { return strings.HasPrefix(a, "--id=") })], "--id=")
-				if id == v1.LatestBackup {
-					id = backupID(at(13, second).Time)
-				}
-				s.end(j.Name, 0, fmt.Sprintf(`{"id":%q,"keys":30}`, id))
+		m.live(20, 3*time.Second, func(int) {}, func(j *batchv1.Job, step int) string {
+			args := j.Spec.Template.Spec.Containers[0].Args
+			id, _ := strings.CutPrefix(args[slices.IndexFunc(args, func(a string) bool { return strings.HasPrefix(a, "--id=") })], "--id=")
+			if id == v1.LatestBackup {
+				id = backupID(at(13, step).Time)
 			}
-		}
+			return fmt.Sprintf(`{"id":%q,"keys":30}`, id)
+		})
 		rdc := s.rdc()
 		return m.created, m.writes, rdc.Status.Restore, meta.FindStatusCondition(rdc.Status.Conditions, "Ready").Reason
 	}
@@ -742,16 +696,14 @@ func TestADeletionThatFailsHoldsNoRestore(t *testing.T) {
 	restoring(o)
 	s := newStage(t, o)
 	s.withUIDs()
-	s.kube.PrependReactor("delete", "jobs", func(clienttesting.Action) (bool, runtime.Object, error) {
-		return true, nil, errors.New("connection refused")
-	})
+	s.fails("delete", "jobs", errors.New("connection refused"))
 	s.stepTo(at(13, 51))
 	s.stepTo(at(13, 52))
 	s.end("demo-restore-latest", 0, `{"id":"20260108T130000Z","keys":30}`)
 	s.stepTo(at(13, 54))
 	s.stepTo(at(13, 55))
 	s.stepTo(at(13, 56))
-	ready := meta.FindStatusCondition(s.rdc().Status.Conditions, "Ready")
+	ready := s.ready()
 	if len(s.jobs()) != 2 || ready.Reason != reasonRestoring || strings.Contains(ready.Message, "refused") {
 		t.Errorf("there are %d Jobs, and Ready is %s: %s", len(s.jobs()), ready.Reason, ready.Message)
 	}
@@ -764,10 +716,7 @@ func TestADeletionThatFailsHoldsNoRestore(t *testing.T) {
 func TestSyncContinuesWithoutBackups(t *testing.T) {
 	for _, verb := range []string{"create jobs", "delete jobs", "list pods"} {
 		t.Run(verb, func(t *testing.T) {
-			s := newStage(t, sixStored()).settle()
-			s.withUIDs()
-			s.edit(backedUpHourly)
-			s.stepTo(at(13, 55))
+			s := withHourlyBackups(t)
 			for hour := 14; hour < 16; hour++ {
 				s.stepTo(at(hour, 0))
 				s.end(fmt.Sprintf("demo-backup-20260109t%d0000z", hour), 0, "{}")
@@ -787,12 +736,11 @@ func TestSyncContinuesWithoutBackups(t *testing.T) {
 			for minute := range 3 {
 				s.stepTo(at(16, minute))
 			}
-			rdc := s.rdc()
-			c := meta.FindStatusCondition(rdc.Status.Conditions, v1.ConditionBackedUp)
+			c := s.is(v1.ConditionBackedUp)
 			if asked == 0 || !strings.Contains(c.Message, "connection refused") {
 				t.Errorf("%d requests; BackedUp is %s: %s", asked, c.Reason, c.Message)
 			}
-			if degraded := meta.FindStatusCondition(rdc.Status.Conditions, "Degraded"); degraded.Reason == reasonFailing {
+			if degraded := s.is("Degraded"); degraded.Reason == reasonFailing {
 				t.Errorf("Degraded is %s: %s", degraded.Reason, degraded.Message)
 			}
 		})

@@ -20,6 +20,7 @@ import (
 
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/redisnode"
 )
 
@@ -47,9 +48,7 @@ func BenchmarkSettledClusters(b *testing.B) {
 		for ; made < clusters; made++ {
 			another := first.DeepCopy()
 			another.Name, another.UID = fmt.Sprint("settled-", made), types.UID(fmt.Sprintf("settled-%d-uid", made))
-			if err := w.client.Tracker().Add(another); err != nil {
-				b.Fatal(err)
-			}
+			must.Succeed(b, w.client.Tracker().Add(another))
 			if made%10 == 9 { // The nodes of more clusters would not hear from each other in time.
 				w.until("some clusters to be formed", func() bool { return w.readyClusters() == made+1 })
 			}
@@ -77,9 +76,7 @@ func BenchmarkSettledClusters(b *testing.B) {
 func (w *world) readyClusters() int {
 	w.t.Helper()
 	list, err := w.client.RedisV1().RedisClusters("default").List(w.t.Context(), metav1.ListOptions{})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.Succeed(w.t, err)
 	n := 0
 	for _, rdc := range list.Items {
 		if meta.IsStatusConditionTrue(rdc.Status.Conditions, glassback.ConditionReady) {
@@ -94,9 +91,7 @@ func (w *world) restServers() {
 	w.t.Helper()
 	for _, p := range w.pods() {
 		client := redis.NewClient(&redis.Options{Addr: p.Status.PodIP + ":6379"})
-		if err := client.ConfigSet(w.t.Context(), "hz", "1").Err(); err != nil {
-			w.t.Fatal(err)
-		}
+		must.Succeed(w.t, client.ConfigSet(w.t.Context(), "hz", "1").Err())
 		client.Close()
 	}
 }
@@ -113,9 +108,7 @@ type costs struct {
 func (w *world) spent(b *testing.B) costs {
 	b.Helper()
 	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		b.Fatal(err)
-	}
+	must.Succeed(b, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
 	text, err := os.ReadFile("/proc/self/io")
 	if err != nil {
 		b.Skip("SKIPPED, the traffic of the operator: only Linux counts it")
@@ -139,8 +132,8 @@ func BenchmarkMillionsOfKeys(b *testing.B) {
 	w.live()
 	w.ready("the cluster to be formed")
 	w.fill(keysPerSlot)
-	load := w.load(b)
-	load.everyKey()
+	w.writeKeys()
+	load := w.writer
 	for _, operation := range []struct {
 		name   string
 		change func(*v1.RedisCluster)
@@ -170,15 +163,14 @@ func BenchmarkMillionsOfKeys(b *testing.B) {
 			}
 		})
 	}
-	lost := load.lost()
+	w.kept()
 	all := 0
 	for _, keys := range w.keysOf() {
 		all += keys
 	}
-	if want := keysPerSlot*redisnode.SlotCount + writerKeys; lost > 0 || all != want {
-		b.Errorf("%d keys lost what was acknowledged; there are %d keys, want %d", lost, all, want)
+	if want := keysPerSlot*redisnode.SlotCount + writerKeys; all != want {
+		b.Errorf("there are %d keys, want %d", all, want)
 	}
-	b.Logf("%d keys, %d writes, 0 lost", all, load.total.Load())
 }
 
 // fill writes keys of some 100 bytes of memory, the same number to each slot.
@@ -194,9 +186,7 @@ func (w *world) fill(perSlot int) {
 	ctx := context.Background()
 	script := redis.NewScript(`for n = 1, ARGV[1] do redis.call('SET', KEYS[1] .. n, 'value ' .. n) end return 1`)
 	for _, tag := range tags {
-		if err := script.Eval(ctx, client, []string{tag}, perSlot).Err(); err != nil {
-			w.t.Fatal(err)
-		}
+		must.Succeed(w.t, script.Eval(ctx, client, []string{tag}, perSlot).Err())
 	}
 }
 

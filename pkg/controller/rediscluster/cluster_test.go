@@ -189,12 +189,7 @@ func failedByAll(o *observed, id string) {
 
 // silenced makes members silent for this long. The other nodes have not noticed it.
 func silenced(lasts time.Duration, ordinals ...int) alter {
-	return func(o *observed) {
-		for _, i := range ordinals {
-			m := o.members[i]
-			m.view, m.whySilent, m.silentFor = nil, "connection refused", lasts
-		}
-	}
+	return changed(func(m *member) { m.view, m.whySilent, m.silentFor = nil, "connection refused", lasts }, ordinals...)
 }
 
 // noPod removes Pods. All other nodes report them as failed. The volumes keep their data.
@@ -253,15 +248,12 @@ func takenOver(was, by int) alter {
 
 // known adds a node without a Pod to the tables of members.
 func known(id string, alive bool, slots string, ordinals ...int) alter {
-	return func(o *observed) {
-		for _, i := range ordinals {
-			v := o.members[i].view
-			v.Table = append(v.Table, redisnode.Entry{
-				ID: id, IP: "10.9.9.9", Port: 6379, BusPort: 16379, Master: true, Epoch: 50, Slots: slotsOf(slots),
-				Connected: alive, Failed: !alive,
-			})
-		}
-	}
+	return viewed(func(v *redisnode.View) {
+		v.Table = append(v.Table, redisnode.Entry{
+			ID: id, IP: "10.9.9.9", Port: 6379, BusPort: 16379, Master: true, Epoch: 50, Slots: slotsOf(slots),
+			Connected: alive, Failed: !alive,
+		})
+	}, ordinals...)
 }
 
 // elsewhere puts an earlier address of a member into the tables of other members.
@@ -283,12 +275,9 @@ func greeted(by, ordinal int) alter {
 
 // forgotten removes a node from the tables of members.
 func forgotten(id string, by ...int) alter {
-	return func(o *observed) {
-		for _, i := range by {
-			v := o.members[i].view
-			v.Table = slices.DeleteFunc(v.Table, func(e redisnode.Entry) bool { return e.ID == id && !e.Myself })
-		}
-	}
+	return viewed(func(v *redisnode.View) {
+		v.Table = slices.DeleteFunc(v.Table, func(e redisnode.Entry) bool { return e.ID == id && !e.Myself })
+	}, by...)
 }
 
 // missed makes one member report that another one is not connected.
@@ -310,22 +299,23 @@ func unlinked(lasts time.Duration, offset int64, ordinals ...int) alter {
 	return viewed(func(v *redisnode.View) { v.LinkUp, v.LinkDown, v.Offset = false, lasts, offset }, ordinals...)
 }
 
-// viewed changes the views of members.
-func viewed(f func(*redisnode.View), ordinals ...int) alter {
+// changed changes members.
+func changed(f func(*member), ordinals ...int) alter {
 	return func(o *observed) {
 		for _, i := range ordinals {
-			f(o.members[i].view)
+			f(o.members[i])
 		}
 	}
 }
 
+// viewed changes the views of members.
+func viewed(f func(*redisnode.View), ordinals ...int) alter {
+	return changed(func(m *member) { f(m.view) }, ordinals...)
+}
+
 // podIs changes Pods.
 func podIs(f func(*corev1.Pod), ordinals ...int) alter {
-	return func(o *observed) {
-		for _, i := range ordinals {
-			f(o.members[i].pod)
-		}
-	}
+	return changed(func(m *member) { f(m.pod) }, ordinals...)
 }
 
 func old(p *corev1.Pod)          { p.Annotations[AnnotationRevision] = "before" }
@@ -376,11 +366,7 @@ func both(changes ...func(*corev1.Pod)) func(*corev1.Pod) {
 
 // unreadyForLong marks members as not ready for an hour, which is too long.
 func unreadyForLong(ordinals ...int) alter {
-	return func(o *observed) {
-		for _, i := range ordinals {
-			o.members[i].unreadyFor = time.Hour
-		}
-	}
+	return changed(func(m *member) { m.unreadyFor = time.Hour }, ordinals...)
 }
 
 // allOld gives all Pods an outdated revision.
@@ -413,11 +399,7 @@ func claimAt(rdc *v1.RedisCluster, ordinal int) *corev1.PersistentVolumeClaim {
 
 // unbound takes the volumes away from claims, as if these had never been bound.
 func unbound(ordinals ...int) alter {
-	return func(o *observed) {
-		for _, i := range ordinals {
-			o.members[i].claim.Spec.VolumeName = ""
-		}
-	}
+	return changed(func(m *member) { m.claim.Spec.VolumeName = "" }, ordinals...)
 }
 
 // unscheduled makes a Pod one that is not scheduled to a machine.
@@ -428,11 +410,7 @@ func unscheduled(p *corev1.Pod) {
 
 // terminating marks volumes as being deleted, while their Pods still exist.
 func terminating(ordinals ...int) alter {
-	return func(o *observed) {
-		for _, i := range ordinals {
-			o.members[i].claim.DeletionTimestamp = ptr.To(metav1.NewTime(seenAt))
-		}
-	}
+	return changed(func(m *member) { m.claim.DeletionTimestamp = ptr.To(metav1.NewTime(seenAt)) }, ordinals...)
 }
 
 // spec changes the spec. Pods with the present revision get the new revision.
@@ -460,29 +438,25 @@ func replicas(n int32) alter {
 // moving marks slots as migrating on their owner. If both is true, it also marks them as importing on the target.
 func moving(slots string, from, to int, both bool) alter {
 	return func(o *observed) {
-		open := func(on, with int) map[int]string {
-			marks := map[int]string{}
-			for slot := range slotsOf(slots).All() {
-				marks[slot] = idOf(with)
-			}
-			return marks
-		}
-		saidBy(o, from, idOf(from)).Migrating = open(from, to)
+		saidBy(o, from, idOf(from)).Migrating = slotMarks(slots, to)
 		if both {
-			saidBy(o, to, idOf(to)).Importing = open(to, from)
+			expecting(slots, to, from)(o)
 		}
 	}
 }
 
+// slotMarks are those of slots that another member gives or gets.
+func slotMarks(slots string, other int) map[int]string {
+	all := map[int]string{}
+	for slot := range slotsOf(slots).All() {
+		all[slot] = idOf(other)
+	}
+	return all
+}
+
 // expecting marks slots as importing on the target only.
 func expecting(slots string, to, from int) alter {
-	return func(o *observed) {
-		marks := map[int]string{}
-		for slot := range slotsOf(slots).All() {
-			marks[slot] = idOf(from)
-		}
-		saidBy(o, to, idOf(to)).Importing = marks
-	}
+	return func(o *observed) { saidBy(o, to, idOf(to)).Importing = slotMarks(slots, from) }
 }
 
 // epoch gives a master another epoch. All members know it.
@@ -534,4 +508,141 @@ func under(operation string) alter {
 	return func(o *observed) {
 		o.rdc.Status.Operation = &v1.Operation{Type: operation, Step: "A step", StartedAt: ptr.To(metav1.NewTime(seenAt.Add(-time.Minute)))}
 	}
+}
+
+// What follows judges plans by what a scene is made of. It shares no rule with decide.
+
+// harmToCopies says which data a command loses, or may lose; "" if none.
+func (s scene) harmToCopies(p plan, c command) string {
+	switch {
+	case (c.verb == deletePod || c.verb == evictPod) && c.on.pod != nil && c.on.pod.Status.Phase != corev1.PodFailed:
+		return s.harmOfRemoval(c.on, s.rdc.Spec.Storage == nil)
+	case c.verb == deleteClaim:
+		return s.harmOfRemoval(c.on, true)
+	case c.verb == forget:
+		return s.harmOfForgetting(p, c.id)
+	case c.verb == copyFunctions:
+		return s.harmOfCopy(c.on)
+	case c.verb == failover && c.how != redisnode.Graceful:
+		return s.harmOfForce(c.on, c.how)
+	}
+	return ""
+}
+
+// harmOfRemoval is about a member whose Pod is deleted: with its data, or only for a while.
+func (s scene) harmOfRemoval(m *member, withData bool) string {
+	if !m.answers() && withData && s.rdc.Spec.Storage != nil && s.keeps(m) && s.idKnown(m) == "" {
+		return "deletes what may be the only copy of anything"
+	}
+	n := s.nodes[s.idKnown(m)]
+	if n == nil {
+		return ""
+	}
+	if m.answers() && m.view.Master && m.view.Keys > 0 && len(n.Slots) == 0 && withData {
+		return "deletes keys that no other node has"
+	}
+	if n.Master || s.slots[n.MasterID].Len() == 0 {
+		return "" // See harmOfDeletion.
+	}
+	master := s.byID[n.MasterID]
+	if withData && (master == nil || !master.answers()) {
+		return "deletes a copy of slots whose master does not answer"
+	}
+	if !m.answers() || !m.view.LinkUp {
+		return ""
+	}
+	for _, other := range s.members {
+		o := s.nodes[s.idKnown(other)]
+		if other != m && !s.leaving(other) && o != nil && !o.Master && o.MasterID == n.MasterID && (!other.answers() || !other.view.LinkUp) {
+			return "deletes a replica that is up to date, while " + other.name + " is not"
+		}
+	}
+	return ""
+}
+
+// harmOfCopy is about a node that gets functions.
+func (s scene) harmOfCopy(m *member) string {
+	if v := m.view; s.slots[m.id].Len() > 0 || v.Keys > 0 || !v.Unwritten || len(v.Libraries) > 0 {
+		return "brings back what may have been deleted"
+	}
+	has := map[bool]bool{}
+	for _, other := range s.members {
+		if s.slots[other.id].Len() > 0 {
+			has[other.answers() && len(other.view.Libraries) > 0] = true
+		}
+	}
+	if len(has) != 1 || !has[true] {
+		return "is due though the masters differ"
+	}
+	return ""
+}
+
+// harmOfForgetting is about a node that others are to forget.
+func (s scene) harmOfForgetting(p plan, id string) string {
+	for _, m := range s.members {
+		if s.rdc.Spec.Storage == nil || idOf(m.ordinal) != id || !s.keeps(m) || m.answers() {
+			continue
+		}
+		if !slices.ContainsFunc(p.commands, func(c command) bool { return (c.verb == deletePod || c.verb == evictPod) && c.on == m }) {
+			return "forgets " + id + ", whose volume is there"
+		}
+	}
+	return ""
+}
+
+// harmOfForce is about a replica that takes over without having asked its master.
+func (s scene) harmOfForce(heir *member, how redisnode.Failover) string {
+	id := heir.self().MasterID
+	for _, m := range s.members {
+		if s.rdc.Spec.Storage != nil && idOf(m.ordinal) == id && s.keeps(m) && !m.answers() {
+			return "takes over from " + id + ", whose volume is there"
+		}
+		n := s.nodes[s.idKnown(m)]
+		if m == heir || n == nil || n.MasterID != id {
+			continue
+		}
+		if how == redisnode.Takeover && !m.answers() {
+			return "asks no master, and " + m.name + " may have been elected"
+		}
+		if linkedAtLast(heir) {
+			continue
+		}
+		if !m.answers() || (linkedAtLast(m) && m.view.Keys > 0) {
+			return fmt.Sprintf("is stale, and %s may not be", m.name)
+		}
+	}
+	return ""
+}
+
+// linkedAtLast returns whether a replica was linked to its master shortly before that was
+// lost, which is an hour ago.
+func linkedAtLast(m *member) bool {
+	return m.view.LinkUp || (m.view.LinkDown >= 0 && m.view.LinkDown <= time.Hour+20*time.Second)
+}
+
+// keeps returns whether the member has what it had from the start.
+func (s scene) keeps(m *member) bool {
+	if s.rdc.Spec.Storage != nil {
+		return m.claim != nil && string(m.claim.UID) == "uid-"+m.claim.Name && m.claim.Spec.VolumeName != ""
+	}
+	return m.pod != nil && string(m.pod.UID) == "uid-"+m.name && m.pod.Status.Phase != corev1.PodFailed
+}
+
+// idKnown is the ID of the member's node, as far as anybody can know it: the node itself,
+// the status, or a node that knows its address.
+func (s scene) idKnown(m *member) string {
+	if m.answers() {
+		return m.view.ID
+	}
+	for _, n := range s.rdc.Status.Nodes {
+		if n.Pod == m.name && (m.claim != nil || (m.pod != nil && n.IP == m.ip())) {
+			return n.ID
+		}
+	}
+	for _, n := range s.nodes {
+		if m.ip() != "" && n.IP == m.ip() {
+			return n.ID
+		}
+	}
+	return ""
 }

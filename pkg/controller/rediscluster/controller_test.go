@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -42,6 +43,7 @@ import (
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned/fake"
 	"github.com/glassback/glassback/pkg/generated/informers/externalversions"
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/recording/recordtest"
 	"github.com/glassback/glassback/pkg/redisnode"
 )
@@ -69,6 +71,18 @@ type stage struct {
 	settable map[string]string            // directives that nodes can set, with their first values; nil if nodes forbid CONFIG
 	values   map[string]map[string]string // directives that SetDirective set, by IP
 	recorded map[string]map[string]string // the values at the last patch of a Pod, by Pod
+}
+
+// watched are the kinds of which the controller has a cache.
+var watched = map[schema.GroupVersionResource]runtime.Object{
+	corev1.SchemeGroupVersion.WithResource("pods"):                   &corev1.Pod{},
+	corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims"): &corev1.PersistentVolumeClaim{},
+	corev1.SchemeGroupVersion.WithResource("services"):               &corev1.Service{},
+	corev1.SchemeGroupVersion.WithResource("configmaps"):             &corev1.ConfigMap{},
+	policyv1.SchemeGroupVersion.WithResource("poddisruptionbudgets"): &policyv1.PodDisruptionBudget{},
+	networkingv1.SchemeGroupVersion.WithResource("networkpolicies"):  &networkingv1.NetworkPolicy{},
+	batchv1.SchemeGroupVersion.WithResource("jobs"):                  &batchv1.Job{},
+	v1.SchemeGroupVersion.WithResource("redisclusters"):              &v1.RedisCluster{},
 }
 
 // quietInformer receives no events. It lets a test call the handlers.
@@ -230,41 +244,23 @@ func newStage(t *testing.T, o *observed) *stage {
 
 func (s *stage) add(object runtime.Object) {
 	s.t.Helper()
-	if err := s.kube.Tracker().Add(object); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, s.kube.Tracker().Add(object))
 }
 
 // connect creates another controller. Its caches show all objects.
 func (s *stage) connect() {
 	s.t.Helper()
 	kube, own := kubeinformers.NewSharedInformerFactory(s.kube, 0), externalversions.NewSharedInformerFactory(s.client, 0)
-	quiet := func(resource schema.GroupVersionResource, example runtime.Object) cache.SharedIndexInformer {
-		s.informers[resource] = &quietInformer{SharedIndexInformer: cache.NewSharedIndexInformer(nil, example, 0,
+	for resource, example := range watched {
+		informer := &quietInformer{SharedIndexInformer: cache.NewSharedIndexInformer(nil, example, 0,
 			cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})}
-		return s.informers[resource]
+		s.informers[resource] = informer
+		if resource.Group == v1.SchemeGroupVersion.Group {
+			own.InformerFor(example, func(versioned.Interface, time.Duration) cache.SharedIndexInformer { return informer })
+		} else {
+			kube.InformerFor(example, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer { return informer })
+		}
 	}
-	core := corev1.SchemeGroupVersion
-	for name, example := range map[string]runtime.Object{
-		"pods": &corev1.Pod{}, "persistentvolumeclaims": &corev1.PersistentVolumeClaim{}, "services": &corev1.Service{},
-		"configmaps": &corev1.ConfigMap{},
-	} {
-		kube.InformerFor(example, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer {
-			return quiet(core.WithResource(name), example)
-		})
-	}
-	kube.InformerFor(&policyv1.PodDisruptionBudget{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer {
-		return quiet(policyv1.SchemeGroupVersion.WithResource("poddisruptionbudgets"), &policyv1.PodDisruptionBudget{})
-	})
-	kube.InformerFor(&networkingv1.NetworkPolicy{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer {
-		return quiet(networkingv1.SchemeGroupVersion.WithResource("networkpolicies"), &networkingv1.NetworkPolicy{})
-	})
-	kube.InformerFor(&batchv1.Job{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer {
-		return quiet(batchv1.SchemeGroupVersion.WithResource("jobs"), &batchv1.Job{})
-	})
-	own.InformerFor(&v1.RedisCluster{}, func(versioned.Interface, time.Duration) cache.SharedIndexInformer {
-		return quiet(v1.SchemeGroupVersion.WithResource("redisclusters"), &v1.RedisCluster{})
-	})
 	c, err := New(Config{
 		Kube: newEvicting(s.kube), Client: s.client, RedisClusters: own.Redis().V1().RedisClusters(),
 		Pods: kube.Core().V1().Pods(), Claims: kube.Core().V1().PersistentVolumeClaims(), Services: kube.Core().V1().Services(),
@@ -286,35 +282,22 @@ func (s *stage) connect() {
 func (s *stage) catchUp() {
 	s.t.Helper()
 	for resource, informer := range s.informers {
-		tracker, listKind := s.kube.Tracker(), corev1.SchemeGroupVersion.WithKind("Pod")
+		tracker := s.kube.Tracker()
 		if resource.Group == v1.SchemeGroupVersion.Group {
 			tracker = s.client.Tracker()
 		}
-		listKind = map[string]schema.GroupVersionKind{
-			"pods": listKind, "services": corev1.SchemeGroupVersion.WithKind("Service"),
-			"configmaps":             corev1.SchemeGroupVersion.WithKind("ConfigMap"),
-			"persistentvolumeclaims": corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"),
-			"jobs":                   batchv1.SchemeGroupVersion.WithKind("Job"),
-			"networkpolicies":        networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy"),
-			"poddisruptionbudgets":   policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"), "redisclusters": kind,
-		}[resource.Resource]
-		list, err := tracker.List(resource, listKind, "default")
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		kind := reflect.TypeOf(watched[resource]).Elem().Name()
+		list, err := tracker.List(resource, resource.GroupVersion().WithKind(kind), "default")
+		must.Succeed(s.t, err)
 		objects, err := meta.ExtractList(list)
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		must.Succeed(s.t, err)
 		all := make([]any, len(objects))
 		for i, object := range objects {
 			if all[i], err = TrimPod(object.DeepCopyObject()); err != nil {
 				s.t.Fatal(err)
 			}
 		}
-		if err := informer.GetStore().Replace(all, ""); err != nil {
-			s.t.Fatal(err)
-		}
+		must.Succeed(s.t, informer.GetStore().Replace(all, ""))
 	}
 }
 
@@ -351,14 +334,52 @@ func (s *stage) sync() (writes []string, after time.Duration, err error) {
 	return append(writes, s.commands...), after, err
 }
 
+// synced runs one sync, without an error, and returns its writes.
+func (s *stage) synced() []string {
+	s.t.Helper()
+	writes, _, err := s.sync()
+	must.Succeed(s.t, err)
+	return writes
+}
+
+// next is synced, and then the caches show what was written.
+func (s *stage) next() []string {
+	s.t.Helper()
+	writes := s.synced()
+	s.catchUp()
+	return writes
+}
+
+// fails has the API server answer requests with an error.
+func (s *stage) fails(verb, resource string, err error) {
+	s.kube.PrependReactor(verb, resource, func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, err })
+}
+
+// is returns a condition of the status.
+func (s *stage) is(kind string) metav1.Condition {
+	s.t.Helper()
+	if c := meta.FindStatusCondition(s.rdc().Status.Conditions, kind); c != nil {
+		return *c
+	}
+	return metav1.Condition{}
+}
+
+func (s *stage) ready() metav1.Condition { return s.is(glassback.ConditionReady) }
+
+// pod returns a Pod of the API server.
+func (s *stage) pod(name string) *corev1.Pod {
+	s.t.Helper()
+	p, err := s.kube.CoreV1().Pods("default").Get(s.t.Context(), name, metav1.GetOptions{})
+	must.Succeed(s.t, err)
+	return p.DeepCopy()
+}
+
 // settle syncs until a sync writes nothing.
 func (s *stage) settle() *stage {
 	s.t.Helper()
 	for range 10 {
 		writes, _, err := s.sync()
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		must.Succeed(s.t, err)
 		s.catchUp()
 		s.clock.Step(textEvery)
 		if len(writes) == 0 {
@@ -373,9 +394,7 @@ func (s *stage) settle() *stage {
 func (s *stage) rdc() *v1.RedisCluster {
 	s.t.Helper()
 	rdc, err := s.client.RedisV1().RedisClusters("default").Get(s.t.Context(), "demo", metav1.GetOptions{})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, err)
 	return rdc
 }
 
@@ -384,18 +403,14 @@ func (s *stage) edit(f func(*v1.RedisCluster)) {
 	s.t.Helper()
 	rdc := s.rdc().DeepCopy()
 	f(rdc)
-	if err := s.client.Tracker().Update(v1.SchemeGroupVersion.WithResource("redisclusters"), rdc, "default"); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, s.client.Tracker().Update(v1.SchemeGroupVersion.WithResource("redisclusters"), rdc, "default"))
 	s.catchUp()
 }
 
 // destroy removes an object of the core group.
 func (s *stage) destroy(resource, name string) {
 	s.t.Helper()
-	if err := s.kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource(resource), "default", name); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, s.kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource(resource), "default", name))
 	s.catchUp()
 }
 
@@ -427,9 +442,7 @@ func TestSync(t *testing.T) {
 			}
 			s.add(p)
 			if s.catchUp(); !labelled { // The cache has only Pods with the labels.
-				if err := s.informers[corev1.SchemeGroupVersion.WithResource("pods")].GetStore().Delete(p); err != nil {
-					s.t.Fatal(err)
-				}
+				must.Succeed(s.t, s.informers[corev1.SchemeGroupVersion.WithResource("pods")].GetStore().Delete(p))
 			}
 		}
 	}
@@ -516,7 +529,7 @@ func TestSync(t *testing.T) {
 			if after != test.after {
 				t.Errorf("after %s, want %s", after, test.after)
 			}
-			degraded := meta.FindStatusCondition(s.rdc().Status.Conditions, glassback.ConditionDegraded)
+			degraded := s.is(glassback.ConditionDegraded)
 			bad := degraded.Status == metav1.ConditionTrue
 			if !test.noReport && (bad != (test.reason != "") || (bad && degraded.Reason != test.reason)) {
 				t.Errorf("Degraded is %s with the reason %s, want %q", degraded.Status, degraded.Reason, test.reason)
@@ -533,9 +546,7 @@ func TestSyncOfADeletedClusterDropsItsSession(t *testing.T) {
 	if len(s.controller.sessions.byKey) != 1 {
 		t.Fatal("there is no session")
 	}
-	if err := s.client.Tracker().Delete(v1.SchemeGroupVersion.WithResource("redisclusters"), "default", "demo"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.client.Tracker().Delete(v1.SchemeGroupVersion.WithResource("redisclusters"), "default", "demo"))
 	s.catchUp()
 	if writes, after, err := s.sync(); len(writes) > 0 || after != 0 || err != nil {
 		t.Errorf("writes %q, after %s, error %v; want nothing", writes, after, err)
@@ -565,10 +576,7 @@ func TestSyncFromNothing(t *testing.T) {
 // TestSyncContinuesAfterAnError: the API server rejects one of six Pods. The sync creates the others, and the next sync creates this one.
 func TestSyncContinuesAfterAnError(t *testing.T) {
 	s := newStage(t, with(six(), clearStatus, noPod(0, 1, 2, 3, 4, 5)))
-	if _, _, err := s.sync(); err != nil {
-		t.Fatal(err)
-	}
-	s.catchUp()
+	s.next()
 	fails := true
 	s.kube.PrependReactor("create", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		created := action.(clienttesting.CreateAction).GetObject().(*corev1.Pod)
@@ -592,16 +600,14 @@ func TestSyncContinuesAfterAnError(t *testing.T) {
 
 func TestSyncReportsCommandsThatKeepFailing(t *testing.T) {
 	s := newStage(t, sixStored()).settle()
-	s.kube.PrependReactor("create", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
-		return true, nil, errors.New("exceeded quota")
-	})
+	s.fails("create", "pods", errors.New("exceeded quota"))
 	s.destroy("pods", "demo-4")
 	reason := func() string {
 		if _, _, err := s.sync(); err == nil {
 			t.Error("no error")
 		}
 		s.catchUp()
-		return meta.FindStatusCondition(s.rdc().Status.Conditions, glassback.ConditionReady).Reason
+		return s.ready().Reason
 	}
 	if got := reason(); got != reasonHealing {
 		t.Errorf("the reason of Ready is %s at first, want %s", got, reasonHealing)
@@ -685,15 +691,10 @@ func TestSyncIntroducesNoReplacedPod(t *testing.T) {
 				t.Fatalf("without a change: writes %q, error %v; want a MEET with demo-4", writes, err)
 			}
 			s.catchUp()
-			live, err := s.kube.CoreV1().Pods("default").Get(t.Context(), "demo-4", metav1.GetOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			live := s.pod("demo-4")
 			live = live.DeepCopy()
 			given(s, live)
-			if err := s.kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("pods"), live, "default"); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, s.kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("pods"), live, "default"))
 			if writes, _, err := s.sync(); slices.ContainsFunc(writes, func(w string) bool { return strings.Contains(w, "meet") }) || err == nil {
 				t.Errorf("writes %q, error %v; want no MEET, and an error", writes, err)
 			}
@@ -798,16 +799,14 @@ func TestSyncKeepsThePassword(t *testing.T) {
 				s.clock.Step(silentTooLong)
 			}
 			status, err := json.Marshal(s.rdc())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			if all := errorTexts.String() + string(status) + strings.Join(s.takeEvents(), "\n") + s.log.String(); strings.Contains(all, password) {
 				t.Errorf("the output has the password: %s", all)
 			}
 			if s.log.Len() == 0 {
 				t.Error("the log is empty: the test has not checked any line of it")
 			}
-			if got := meta.FindStatusCondition(s.rdc().Status.Conditions, glassback.ConditionReady); got.Reason != test.reason {
+			if got := s.ready(); got.Reason != test.reason {
 				t.Errorf("the reason of Ready is %s: %s, want %s", got.Reason, got.Message, test.reason)
 			}
 		})
@@ -872,5 +871,85 @@ func TestASlowMoveEnds(t *testing.T) {
 	want := []string{ipOf(6) + " set 0-63 IMPORTING id-0", ipOf(0) + " set 0-63 MIGRATING id-6", ipOf(0) + " migrate"}
 	if err != nil || !slices.Equal(s.commands, want) {
 		t.Errorf("commands %q, error %v, want %q", s.commands, err, want)
+	}
+}
+
+// TestSessionRecordsReachable has a master be lost while the operator looks, and while it does not.
+func TestSessionRecordsReachable(t *testing.T) {
+	lost := noPod(0)
+	type step struct {
+		after time.Duration
+		is    []alter
+	}
+	for name, test := range map[string]struct {
+		steps     []step
+		missed    time.Duration
+		witnessed bool
+	}{
+		"seen alive, and then lost":       {[]step{{0, nil}, {time.Second, []alter{lost}}, {time.Minute, []alter{lost}}}, time.Minute, true},
+		"lost before it was looked at":    {[]step{{0, []alter{lost}}, {time.Minute, []alter{lost}}}, time.Minute, false},
+		"lost while it was not looked at": {[]step{{0, nil}, {time.Hour, []alter{lost}}, {time.Minute, []alter{lost}}}, time.Minute, false},
+		"lost while no member answered": {
+			[]step{{0, nil}, {time.Hour, []alter{silenced(1, 0, 1, 2, 3, 4, 5)}}, {time.Second, []alter{lost}}}, 1, false,
+		},
+		"members were silent for a moment": {
+			[]step{{0, nil}, {time.Second, []alter{silenced(1, 0, 1, 2, 3, 4, 5)}}, {time.Second, []alter{lost}}}, 1, true,
+		},
+		"lost, alive once more, and then not": {[]step{{0, []alter{lost}}, {time.Hour, nil}, {time.Second, []alter{lost}}}, 1, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, now := &session{reached: map[string]time.Time{}, since: map[string]time.Time{}}, seenAt
+			var last *observed
+			for _, step := range test.steps {
+				last = with(six(), step.is...)
+				now = now.Add(step.after)
+				last.now = now
+				s.beginFacts()
+				s.recordReachable(last)
+				s.endFacts()
+			}
+			if n := last.nodes["id-0"]; n.unreachableFor != test.missed || n.lossSeen != test.witnessed {
+				t.Errorf("missed for %s, witnessed: %t; want %s, %t", n.unreachableFor, n.lossSeen, test.missed, test.witnessed)
+			}
+			s.recordReachable(with(cluster(master("0-16383"))))
+			if len(s.reached) != 1 {
+				t.Errorf("nodes that are gone are remembered: %v", s.reached)
+			}
+		})
+	}
+}
+
+// TestSessionRecordsLinks has a replica lose its link, and be restarted.
+func TestSessionRecordsLinks(t *testing.T) {
+	s, now := &session{linked: map[string]link{}}, seenAt
+	for _, step := range []struct {
+		what  string
+		after time.Duration
+		is    alter
+		want  time.Duration
+	}{
+		{"never seen with a link", 0, unlinked(-1, 0, 3), -1},
+		{"never seen with a link, by its own account", 0, unlinked(time.Hour, 17, 3), time.Hour},
+		{"linked", time.Minute, func(*observed) {}, 0},
+		{"it knows itself", 10 * time.Second, unlinked(4*time.Second, 900, 3), 4 * time.Second},
+		{"restarted", 10 * time.Second, unlinked(-1, 0, 3), 20 * time.Second},
+		{"silent", 10 * time.Second, silenced(time.Second, 3), 0},
+		{"restarted once more", 10 * time.Second, unlinked(-1, 0, 3), 40 * time.Second},
+		{"of another master", 10 * time.Second, func(o *observed) {
+			unlinked(-1, 0, 3)(o)
+			orphaned(3)(o)
+		}, -1},
+	} {
+		o := with(six(), step.is)
+		now = now.Add(step.after)
+		o.now = now
+		s.recordLinks(o)
+		if got := o.members[3].unlinkedFor; got != step.want {
+			t.Errorf("%s: without a link for %s, want %s", step.what, got, step.want)
+		}
+	}
+	s.recordLinks(with(cluster(master("0-16383"))))
+	if _, ok := s.linked["id-3"]; ok {
+		t.Error("a node that is gone is remembered")
 	}
 }

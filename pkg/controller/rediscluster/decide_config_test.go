@@ -43,14 +43,12 @@ func configOf(text string) map[string]v1.ConfigValue {
 
 // running has nodes say that they have these directives.
 func running(text string, ordinals ...int) alter {
-	return func(o *observed) {
-		for _, i := range ordinals {
-			o.members[i].directives = map[string]string{}
-			for name, value := range configOf(text) {
-				o.members[i].directives[name] = string(value)
-			}
+	return memberIs(func(m *member) {
+		m.directives = map[string]string{}
+		for name, value := range configOf(text) {
+			m.directives[name] = string(value)
 		}
-	}
+	}, ordinals...)
 }
 
 // recorded has Pods on which the operator has set directives: these are the values before.
@@ -73,113 +71,59 @@ var all = []int{0, 1, 2, 3, 4, 5}
 
 func TestDecideDirectives(t *testing.T) {
 	setting := func(names string, ordinals ...int) decision {
-		d := decision{step: "Setting directives in", wait: brief}
-		for _, i := range ordinals {
-			d.upkeep = append(d.upkeep, "set directives of "+podName(six().rdc, i)+" "+names)
-		}
-		return d
+		return waitsBriefly("Setting directives in").making(every("set directives of demo-%d "+names, ordinals...)...)
 	}
-	rolls := does("Replacing demo-3", "evict Pod demo-3")
-	decisions{
-		"as the spec says": {with(six(), created("maxmemory 96mb", "maxmemory 96mb"), running("", all...)), decision{wait: poll}},
-		"another value": {
-			with(six(), created("maxmemory 96mb", "maxmemory 97mb"), running("maxmemory 100663296", all...)), setting("maxmemory", all...),
-		},
-		"one more": {with(six(), created("", "maxmemory 97mb"), running("maxmemory 0", all...)), setting("maxmemory", all...)},
-		"one that was set": {
-			with(six(), created("", "maxmemory 97mb"), running("maxmemory 101711872", all...),
-				recorded(map[string]*string{"maxmemory": ptr.To("0")}, all...)),
-			decision{wait: poll},
-		},
-		"one that was set by hand is recorded": {
-			with(six(), created("", "maxmemory 97mb"), running("maxmemory 101711872", all...)), setting("maxmemory", all...),
-		},
-		"a container that restarted": {
-			with(six(), created("", "maxmemory 97mb"), running("maxmemory 101711872", all...), running("maxmemory 0", 2),
-				recorded(map[string]*string{"maxmemory": ptr.To("0")}, all...)),
-			setting("maxmemory", 2),
-		},
-		"the value of redis.conf again, which was another one in between": {
-			with(six(), created("maxmemory 96mb", "maxmemory 96mb"), running("maxmemory 101711872", all...),
-				recorded(map[string]*string{"maxmemory": nil}, all...)),
-			setting("maxmemory", all...),
-		},
-		"one less, and it was set: the value before": {
-			with(six(), created("", ""), running("maxmemory 101711872", all...), recorded(map[string]*string{"maxmemory": ptr.To("0")}, all...)),
-			setting("maxmemory", all...),
-		},
-		"one less, and it is as before": {
-			with(six(), created("", ""), running("maxmemory 0", all...), recorded(map[string]*string{"maxmemory": ptr.To("0")}, all...)),
-			decision{wait: poll},
-		},
-		"one less, and its default is unknown": {
-			with(six(), created("", ""), running("", all...), recorded(map[string]*string{"maxmemory": nil}, all...)), rolls,
-		},
-		"one less, with which the Pods were created": {
-			with(six(), created("maxmemory 96mb", ""), running("", all...), recorded(map[string]*string{"maxmemory": ptr.To("0")}, all...)), rolls,
-		},
-		"one less, and Redis refuses the value before": {
-			with(six(), created("", ""), ruled(fixed("maxmemory")), running("maxmemory 101711872", all...),
-				recorded(map[string]*string{"maxmemory": ptr.To("0")}, all...)),
-			rolls,
-		},
-		"one that Redis sets only at its start": {
-			with(six(), created("", "databases 32"), ruled(fixed("databases")), running("databases 16", all...)), rolls,
-		},
-		"one that Redis sets only at its start, as it was": {
-			with(six(), created("databases 32", "databases 32"), ruled(fixed("databases")), running("databases 32", all...)), decision{wait: poll},
-		},
-		"without CONFIG": {with(six(), created("", "maxmemory 97mb"), ruled(fixed(anyDirective))), rolls},
-		"before a roll, all that can be set is tried": {
+	rolls := sends("evict Pod demo-3")
+	larger, wasNone := created("", "maxmemory 97mb"), recorded(map[string]*string{"maxmemory": ptr.To("0")}, all...)
+	none, now := running("maxmemory 0", all...), running("maxmemory 101711872", all...)
+	unknown := recorded(map[string]*string{"maxmemory": nil}, all...)
+	cases{
+		{"as the spec says", with(six(), created("maxmemory 96mb", "maxmemory 96mb"), running("", all...)), settledIs},
+		{"another value", with(six(), created("maxmemory 96mb", "maxmemory 97mb"), running("maxmemory 100663296", all...)),
+			setting("maxmemory", all...)},
+		{"one that was set", with(six(), larger, now, wasNone), settledIs},
+		{"one that was set by hand is recorded", with(six(), larger, now), setting("maxmemory", all...)},
+		{"a container that restarted", with(six(), larger, now, running("maxmemory 0", 2), wasNone), setting("maxmemory", 2)},
+		{"the value of redis.conf again, which was another one in between",
+			with(six(), created("maxmemory 96mb", "maxmemory 96mb"), now, unknown), setting("maxmemory", all...)},
+		{"one less, and it was set: the value before", with(six(), created("", ""), now, wasNone), setting("maxmemory", all...)},
+		{"one less, and it is as before", with(six(), created("", ""), none, wasNone), settledIs},
+		{"one less, and its default is unknown", with(six(), created("", ""), running("", all...), unknown), rolls},
+		{"one less, with which the Pods were created", with(six(), created("maxmemory 96mb", ""), running("", all...), wasNone), rolls},
+		{"one less, and Redis refuses the value before", with(six(), created("", ""), ruled(fixed("maxmemory")), now, wasNone), rolls},
+		{"one that Redis sets only at its start",
+			with(six(), created("", "databases 32"), ruled(fixed("databases")), running("databases 16", all...)), rolls},
+		{"one that Redis sets only at its start, as it was",
+			with(six(), created("databases 32", "databases 32"), ruled(fixed("databases")), running("databases 32", all...)), settledIs},
+		{"without CONFIG", with(six(), larger, ruled(fixed(anyDirective))), rolls},
+		{"before a roll, all that can be set is tried",
 			with(six(), created("", "databases 32, maxmemory 97mb"), ruled(fixed("databases")), running("databases 16, maxmemory 0", all...)),
-			setting("maxmemory", all...),
-		},
-		"before a roll for another reason": {
-			with(six(), created("", "maxmemory 97mb"), running("maxmemory 0", all...),
-				func(o *observed) {
-					o.rdc.Spec.ReplicasPerMaster, o.rdc.Spec.AuthSecretRef = ptr.To[int32](1), &v1.SecretKeyReference{Name: "a"}
-				}),
-			setting("maxmemory", all...),
-		},
-		"unknown to Redis, and it is to have another image": {
-			with(six(), created("", "new 1"), running("", all...), func(o *observed) { o.rdc.Spec.Image = "redis:8" }), rolls,
-		},
-		"unknown to Redis, but its redis.conf has it": {
+			setting("maxmemory", all...)},
+		{"before a roll for another reason",
+			with(six(), larger, none, func(o *observed) { o.rdc.Spec.AuthSecretRef = &v1.SecretKeyReference{Name: "a"} }),
+			setting("maxmemory", all...)},
+		{"unknown to Redis, and it is to have another image",
+			with(six(), created("", "new 1"), running("", all...), func(o *observed) { o.rdc.Spec.Image = "redis:8" }), rolls},
+		{"unknown to Redis, but its redis.conf has it",
 			with(six(), created("list-max-ziplist-entries 1", "list-max-ziplist-entries 1"), running("", all...),
-				recorded(map[string]*string{"list-max-ziplist-entries": nil}, all...)),
-			decision{wait: poll},
-		},
-		"unknown to Redis: it says so": {with(six(), created("", "maxmemroy 1"), running("", all...)), setting("maxmemroy", all...)},
-		"of a node that was not asked": {with(six(), created("", "maxmemory 97mb")), decision{wait: poll}},
-		"of a revision that is not known": {
-			with(six(), created("", "maxmemory 97mb"), func(o *observed) { o.configs = nil }), rolls,
-		},
-		"though slots have no master": {
-			with(six(), created("", "maxmemory 97mb"), running("maxmemory 0", all...), renewed(0, 3), running("maxmemory 0", 0, 3)),
-			decision{
-				upkeep: setting("maxmemory", all...).upkeep, step: "have lost what they held", reason: reasonDataLoss, wait: check, lost: "0-5460",
-			},
-		},
+				recorded(map[string]*string{"list-max-ziplist-entries": nil}, all...)), settledIs},
+		{"unknown to Redis: it says so", with(six(), created("", "maxmemroy 1"), running("", all...)), setting("maxmemroy", all...)},
+		{"of a node that was not asked", with(six(), larger), settledIs},
+		{"of a revision that is not known", with(six(), larger, func(o *observed) { o.configs = nil }), rolls},
+		{"though slots have no master", with(six(), larger, none, renewed(0, 3), running("maxmemory 0", 0, 3)),
+			stuckBy(reasonDataLoss, "have lost what they held").losing("0-5460").making(setting("maxmemory", all...).upkeep...)},
 	}.run(t)
 }
 
 // TestANewPodWaitsForTheFirstAnswers restarts the operator while a directive is wrong, and a Pod is gone. The redis.conf of its new Pod
 // would have the value that Redis rejects, and its node would not start.
 func TestANewPodWaitsForTheFirstAnswers(t *testing.T) {
-	for sentence, test := range map[string]struct {
-		acted time.Time
-		want  bool
-	}{
-		"in the first sync":            {time.Time{}, false},
-		"after the nodes had answered": {seenAt, true},
-	} {
-		t.Run(sentence, func(t *testing.T) {
-			o := with(six(), created("", "maxmemory-policy wrong"), running("maxmemory-policy noeviction", 0, 1, 2, 3, 5), noPod(4))
-			o.actedAt = test.acted
-			if p := decide(o); slices.Contains(inWords(p.upkeep), "create Pod demo-4") != test.want {
-				t.Errorf("commands %q, want the creation: %t", inWords(p.upkeep), test.want)
-			}
-		})
+	for _, acted := range []time.Time{{}, seenAt} {
+		o := with(six(), created("", "maxmemory-policy wrong"), running("maxmemory-policy noeviction", 0, 1, 2, 3, 5), noPod(4))
+		o.actedAt = acted
+		if p := decide(o); slices.Contains(inWords(p.upkeep), "create Pod demo-4") == acted.IsZero() {
+			t.Errorf("when the operator has last acted at %s, the commands are %q", acted, inWords(p.upkeep))
+		}
 	}
 }
 
@@ -194,20 +138,16 @@ func TestABrokenPodWithAnotherConfigIsReplaced(t *testing.T) {
 func TestAConfigIsReadFromItsConfigMap(t *testing.T) {
 	for name, config := range map[string]map[string]v1.ConfigValue{
 		"none":            nil,
-		"one":             {"maxmemory": "96mb"},
 		"an empty value":  {"save": ""},
 		"quotes":          {"save": `""`, "proc-title-template": `"{title} {port}"`},
 		"a preference":    {"appendfsync": "always", "cluster-node-timeout": "15000"},
 		"a name of words": {"client-output-buffer-limit": "pubsub 32mb 8mb 60"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			o := six()
-			o.rdc.Spec.Config = config
-			got, ok := parseRedisConf(redisConf(o.rdc))
-			if !ok || !isRevision(o.rdc, got, revision(o.rdc)) {
-				t.Errorf("the config %v is read as %v, %t", config, got, ok)
-			}
-		})
+		o := six()
+		o.rdc.Spec.Config = config
+		if got, ok := parseRedisConf(redisConf(o.rdc)); !ok || !isRevision(o.rdc, got, revision(o.rdc)) {
+			t.Errorf("%s: the config %v is read as %v, %t", name, config, got, ok)
+		}
 	}
 	for name, text := range map[string]string{
 		"nothing": "", "another order": "save \"\"\nappendfsync everysec\nport 6379\n", "no port": strings.Join(preferences, "\n"),
@@ -218,14 +158,19 @@ func TestAConfigIsReadFromItsConfigMap(t *testing.T) {
 	}
 }
 
+// configured is an edit of spec.config.
+func configured(text string) func(*v1.RedisCluster) {
+	return func(rdc *v1.RedisCluster) {
+		rdc.Generation++
+		rdc.Spec.Config = configOf(text)
+	}
+}
+
 // TestDirectivesAreRecordedBeforeTheyAreSet has a node that takes everything, and looks at the order.
 func TestDirectivesAreRecordedBeforeTheyAreSet(t *testing.T) {
 	s := newStage(t, six()).settle()
 	s.settable = map[string]string{"maxmemory": "0", "hz": "10"}
-	s.edit(func(rdc *v1.RedisCluster) {
-		rdc.Generation++
-		rdc.Spec.Config = configOf("maxmemory 97mb, hz 10")
-	})
+	s.edit(configured("maxmemory 97mb, hz 10"))
 	for range 5 {
 		s.catchUp()
 		writes, _, err := s.sync()
@@ -271,10 +216,7 @@ func TestAValueSetByHandStays(t *testing.T) {
 	s := newStage(t, six()).settle()
 	s.settable = map[string]string{"maxmemory": "0"}
 	sets := func(value string) []string {
-		s.edit(func(rdc *v1.RedisCluster) {
-			rdc.Generation++
-			rdc.Spec.Config = configOf("maxmemory " + value)
-		})
+		s.edit(configured("maxmemory " + value))
 		return s.steps(5)
 	}
 	if got := sets("1gb"); !slices.Contains(got, ipOf(0)+" config set maxmemory 1gb") {
@@ -289,10 +231,7 @@ func TestAValueSetByHandStays(t *testing.T) {
 
 	// A node has the new value, but the connection breaks before the operator has read it back.
 	s.errs[ipOf(0)+" config set 8gb"] = errors.New("connection reset")
-	s.edit(func(rdc *v1.RedisCluster) {
-		rdc.Generation++
-		rdc.Spec.Config = configOf("maxmemory 8gb")
-	})
+	s.edit(configured("maxmemory 8gb"))
 	for _, _, err := s.sync(); err == nil; _, _, err = s.sync() {
 		s.catchUp()
 	}

@@ -5,6 +5,8 @@ package rediscluster
 
 import (
 	"crypto/x509"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -61,12 +63,7 @@ func noFailoverFor(d time.Duration, ordinals ...int) alter {
 
 // asking has replicas ask their masters for data at a port.
 func asking(port int, ordinals ...int) alter {
-	return func(o *observed) {
-		for _, i := range ordinals {
-			v := o.members[i].view
-			v.MasterIP, v.MasterPort = ipOf(i-3), port
-		}
-	}
+	return memberIs(func(m *member) { m.view.MasterIP, m.view.MasterPort = ipOf(m.ordinal-3), port }, ordinals...)
 }
 
 // seesPort has nodes see all others at a port.
@@ -82,7 +79,7 @@ func invalidCertificate(o *observed) {
 	o.certificate = &certificate{problem: &problem{reasonCertificate, "Secret redis-tls: it has expired"}}
 }
 
-// decideTLS decides, and returns the policy, the step and the commands.
+// decideTLS decides, and returns the plan, and its policy and commands as text.
 func decideTLS(t *testing.T, alters ...alter) (plan, string) {
 	t.Helper()
 	o := with(six(), alters...)
@@ -93,172 +90,83 @@ func decideTLS(t *testing.T, alters ...alter) (plan, string) {
 }
 
 func TestDecideTLS(t *testing.T) {
-	all := []int{0, 1, 2, 3, 4, 5}
-	annotate := func(transport string, ordinals string) string {
-		var texts []string
-		for _, i := range ordinals {
-			texts = append(texts, "record TLS of demo-"+string(i)+" "+transport)
-		}
-		return strings.Join(texts, ", ")
+	preferred, required, leaving := specTLS(v1.TLSPreferred), specTLS(v1.TLSRequired), specTLS(modeLeaving)
+	unused, used, alone := secured("", false, all...), secured("both", true, all...), secured("only", true, all...)
+	records := func(transport string, ordinals ...int) string {
+		return strings.Join(every("record TLS of demo-%d "+transport, ordinals...), ", ")
 	}
-	for sentence, test := range map[string]struct {
-		alters []alter
-		want   string // the policy and the commands; with … at the end, their beginning
+	serves := func(certificate string, ordinals ...int) alter {
+		return tlsIs(func(s *redisnode.TLSState) { s.Certificate = certificate }, ordinals...)
+	}
+	noConfig := tlsIs(func(s *redisnode.TLSState) { s.Known = false }, 4)
+	late, allowed := noFailoverFor(defaultNodeTimeout+1, 1, 5), "allowFailover: allow failover of demo-1 demo-5"
+	lost := func(o *observed) { noFailoverFor(time.Hour, 0, 1, 3, 4, 5)(o); silenced(minPatience, 2)(o) }
+	for _, test := range []struct {
+		sentence string
+		want     string // the policy and the commands; with … at the end, their beginning
+		alters   []alter
 	}{
-		"without TLS, nothing is switched": {nil, ": "},
-		"Pods are replaced for a certificate": {
-			[]alter{specTLS(v1.TLSRequired)}, "rollPods: evict Pod demo-3",
-		},
-		"no Pod is replaced for a certificate that is not valid": {
-			[]alter{specTLS(v1.TLSPreferred), invalidCertificate}, "rollPods: ",
-		},
-		"no Pod is created for a certificate that is not valid": {
-			[]alter{specTLS(v1.TLSPreferred), secured("", false, all...), invalidCertificate, noPod(4)}, "forgetNodes: forget demo-0 id-4 …",
-		},
-		"while one Pod has no certificate, the nodes use no TLS": {
-			[]alter{specTLS(v1.TLSPreferred), secured("", false, 0, 1, 2, 3, 4)}, "rollPods: evict Pod demo-5",
-		},
-		"once all have a certificate, all are prepared": {
-			[]alter{specTLS(v1.TLSPreferred), secured("", false, all...)}, "startSwitch: " + annotate("both", "012345"),
-		},
-		"with Required, they are prepared for that": {
-			[]alter{specTLS(v1.TLSRequired), secured("", false, all...)}, "startSwitch: " + annotate("only", "012345"),
-		},
-		"a switch does not begin while a node does not answer": {
-			[]alter{specTLS(v1.TLSPreferred), secured("", false, all...), silenced(time.Minute, 4)}, "waitForReplicas: ",
-		},
-		"nor while a replica is behind": {
-			[]alter{specTLS(v1.TLSPreferred), secured("", false, all...), linkDown(4)}, "waitForReplicas: ",
-		},
-		"nor while a node serves another certificate, which it loads": {
-			[]alter{specTLS(v1.TLSPreferred), secured("", false, all...), tlsIs(func(s *redisnode.TLSState) { s.Certificate = "old" }, 4)},
-			"startSwitch: load certificate of demo-4",
-		},
-		"nor with a certificate that is not valid": {
-			[]alter{specTLS(v1.TLSPreferred), secured("", false, all...), invalidCertificate}, ": ",
-		},
-		"nor if a node does not allow CONFIG": {
-			[]alter{specTLS(v1.TLSPreferred), secured("", false, all...), tlsIs(func(s *redisnode.TLSState) { s.Known = false }, 4)},
-			"startSwitch: ",
-		},
-		"a switch that has begun goes on, whatever the nodes say, and no node switches yet": {
-			[]alter{specTLS(v1.TLSPreferred), secured("", false, all...), secured("both", false, 0, 1), silenced(time.Minute, 4)},
-			"completeSwitch: " + annotate("both", "2345"),
-		},
-		"when all are prepared, all switch at once, before anything else": {
-			[]alter{specTLS(v1.TLSPreferred), secured("both", false, all...), silenced(time.Hour, 5)},
-			"completeSwitch: switch TLS of demo-0 demo-1 demo-2 demo-3 demo-4",
-		},
-		"those that have not switched follow, though the others have lost them": {
-			[]alter{specTLS(v1.TLSPreferred), secured("both", true, all...), secured("both", false, 2, 5), func(o *observed) {
-				failedByAll(o, idOf(2))
-			}}, "completeSwitch: switch TLS of demo-2 demo-5",
-		},
-		"a node whose replication alone has switched follows": {
-			[]alter{specTLS(v1.TLSPreferred), secured("both", true, all...), tlsIs(func(s *redisnode.TLSState) { s.Cluster = false }, 5)},
-			"completeSwitch: switch TLS of demo-5",
-		},
-		"replicas can be elected once all nodes agree": {
-			[]alter{specTLS(v1.TLSPreferred), secured("both", true, all...), noFailoverFor(defaultNodeTimeout+1, 1, 5)},
-			"allowFailover: allow failover of demo-1 demo-5",
-		},
-		"not while a node does not say whether it has switched": {
-			[]alter{
-				specTLS(v1.TLSPreferred), secured("both", true, all...), noFailoverFor(defaultNodeTimeout+1, 1, 5),
-				tlsIs(func(s *redisnode.TLSState) { *s = redisnode.TLSState{Certificate: "new"} }, 4),
-			},
-			"allowFailover: ",
-		},
-		"and not before": {
-			[]alter{specTLS(v1.TLSPreferred), secured("both", true, all...), noFailoverFor(defaultNodeTimeout+1, 1, 5), missed(2, 0)},
-			"waitForAgreement: ",
-		},
-		"nor while links of before may look alive": {
-			[]alter{specTLS(v1.TLSPreferred), secured("both", true, all...), noFailoverFor(defaultNodeTimeout, 1, 5)}, "allowFailover: ",
-		},
-		"nor while a master may still take writes": {
-			[]alter{specTLS(v1.TLSPreferred), secured("both", true, all...), noFailoverFor(time.Hour, 1, 5), silenced(minPatience-1, 2)},
-			"waitForAgreement: ",
-		},
-		"a master that is lost during the switch is replaced": {
-			[]alter{specTLS(v1.TLSPreferred), secured("both", true, all...), noFailoverFor(time.Hour, 1, 5), silenced(minPatience, 2)},
-			"allowFailover: allow failover of demo-1 demo-5",
-		},
-		"replicas connect to the new port of their masters": {
-			[]alter{specTLS(v1.TLSPreferred), secured("both", true, all...), asking(6379, 3, 5), asking(6380, 4), seesPort(6380, all...)},
-			"reconnectReplicas: replicate demo-3 demo-0, replicate demo-5 demo-2",
-		},
-		"if they know it": {
-			[]alter{specTLS(v1.TLSPreferred), secured("both", true, all...), asking(6379, 3, 4, 5)}, ": ",
-		},
-		"and to the old one after a switch back, if the link is down": {
-			[]alter{specTLS(v1.TLSRequired), secured("", false, all...), asking(6380, 3, 4), seesPort(6380, all...), linkDown(4)},
-			"reconnectReplicas: replicate demo-4 demo-1",
-		},
-		"but not of a master that is silent: its replica can be elected": {
-			[]alter{
-				secured("", false, all...), noFailoverFor(time.Hour, 0, 1, 3, 4, 5), asking(6380, 5), linkDown(5), silenced(minPatience, 2),
-			},
-			"allowFailover: allow failover of demo-0 demo-1 demo-3 demo-4 demo-5",
-		},
-		"a master that cannot start is replaced by its replica, and its Pod is not": {
-			[]alter{
-				secured("", false, all...), noFailoverFor(time.Hour, 0, 1, 3, 4, 5), silenced(minPatience, 2), podIs(both(old, crashing), 2),
-			},
-			"allowFailover: allow failover of demo-0 demo-1 demo-3 demo-4 demo-5",
-		},
-		"clients lose the port without TLS": {
-			[]alter{specTLS(v1.TLSRequired), secured("both", true, all...)}, "startSwitch: " + annotate("only", "012345"),
-		},
-		"and get it back": {
-			[]alter{specTLS(v1.TLSPreferred), secured("only", true, all...)}, "startSwitch: " + annotate("both", "012345"),
-		},
-		"a container that started with the old transport follows": {
-			[]alter{specTLS(v1.TLSRequired), secured("only", true, all...), tlsIs(func(s *redisnode.TLSState) { s.Plain = true }, 3)},
-			"completeSwitch: switch TLS of demo-3",
-		},
-		"settled: nothing": {
-			[]alter{specTLS(v1.TLSRequired), secured("only", true, all...)}, ": ",
-		},
-		"without spec.tls, the nodes switch back before a Pod is replaced": {
-			[]alter{secured("both", true, all...)}, "startSwitch: " + annotate("", "012345"),
-		},
-		"even if the certificate is not valid": {
-			[]alter{secured("both", true, all...), invalidCertificate}, "startSwitch: " + annotate("", "012345"),
-		},
-		"not if a node does not allow CONFIG: it would be the only one that uses TLS": {
-			[]alter{secured("both", true, all...), tlsIs(func(s *redisnode.TLSState) { s.Known = false }, 4)}, "startSwitch: ",
-		},
-		"then the Pods are replaced": {
-			[]alter{secured("", false, all...)}, "rollPods: evict Pod demo-3",
-		},
-		"nodes among which one has no certificate do not wait": {
-			[]alter{secured("both", true, 0, 1, 2, 3, 4), silenced(time.Minute, 5)}, "completeSwitch: " + annotate("", "01234"),
-		},
-		"while they leave TLS, no Pod is replaced": {
-			[]alter{specTLS(modeLeaving), secured("both", true, all...)}, "startSwitch: " + annotate("", "012345"),
-		},
-		"a switch to TLS that the spec no longer wants is taken back at once": {
-			[]alter{specTLS(modeLeaving), secured("both", true, all...), secured("both", false, 2), silenced(time.Minute, 4)},
-			"completeSwitch: " + annotate("", "012345"),
-		},
-		"also once the spec has no trace of it": {
-			[]alter{secured("both", true, all...), noFailoverFor(time.Minute, 1), silenced(time.Minute, 4)},
-			"completeSwitch: " + annotate("", "012345"),
-		},
-		"a certificate that was not there yet is not loaded again at once": {
-			[]alter{
-				specTLS(v1.TLSPreferred), secured("both", true, all...), tlsIs(func(s *redisnode.TLSState) { s.Certificate = "old" }, 1, 4),
-				func(o *observed) { o.members[1].loadedFor = time.Second },
-			},
-			": load certificate of demo-4",
-		},
-		"a renewed certificate is loaded, and nothing else happens": {
-			[]alter{specTLS(v1.TLSPreferred), secured("both", true, all...), tlsIs(func(s *redisnode.TLSState) { s.Certificate = "old" }, 1, 4)},
-			": load certificate of demo-1, load certificate of demo-4",
-		},
+		{"without TLS, nothing is switched", ": ", nil},
+		{"Pods are replaced for a certificate", "rollPods: evict Pod demo-3", []alter{required}},
+		{"no Pod is replaced for a certificate that is not valid", "rollPods: ", []alter{preferred, invalidCertificate}},
+		{"no Pod is created for a certificate that is not valid", "forgetNodes: forget demo-0 id-4 …",
+			[]alter{preferred, unused, invalidCertificate, noPod(4)}},
+		{"while one Pod has no certificate, the nodes use no TLS", "rollPods: evict Pod demo-5",
+			[]alter{preferred, secured("", false, 0, 1, 2, 3, 4)}},
+		{"once all have a certificate, all are prepared", "startSwitch: " + records("both", all...), []alter{preferred, unused}},
+		{"with Required, they are prepared for that", "startSwitch: " + records("only", all...), []alter{required, unused}},
+		{"a switch does not begin while a node does not answer", "waitForReplicas: ", []alter{preferred, unused, silenced(time.Minute, 4)}},
+		{"nor while a replica is behind", "waitForReplicas: ", []alter{preferred, unused, linkDown(4)}},
+		{"nor while a node serves another certificate, which it loads", "startSwitch: load certificate of demo-4",
+			[]alter{preferred, unused, serves("old", 4)}},
+		{"nor with a certificate that is not valid", ": ", []alter{preferred, unused, invalidCertificate}},
+		{"nor if a node does not allow CONFIG", "startSwitch: ", []alter{preferred, unused, noConfig}},
+		{"a switch that has begun goes on, whatever the nodes say, and no node switches yet", "completeSwitch: " + records("both", 2, 3, 4, 5),
+			[]alter{preferred, unused, secured("both", false, 0, 1), silenced(time.Minute, 4)}},
+		{"when all are prepared, all switch at once, before anything else", "completeSwitch: switch TLS of demo-0 demo-1 demo-2 demo-3 demo-4",
+			[]alter{preferred, secured("both", false, all...), silenced(time.Hour, 5)}},
+		{"those that have not switched follow, though the others have lost them", "completeSwitch: switch TLS of demo-2 demo-5",
+			[]alter{preferred, used, secured("both", false, 2, 5), func(o *observed) { failedByAll(o, idOf(2)) }}},
+		{"a node whose replication alone has switched follows", "completeSwitch: switch TLS of demo-5",
+			[]alter{preferred, used, tlsIs(func(s *redisnode.TLSState) { s.Cluster = false }, 5)}},
+		{"replicas can be elected once all nodes agree", allowed, []alter{preferred, used, late}},
+		{"not while a node does not say whether it has switched", "allowFailover: ",
+			[]alter{preferred, used, late, tlsIs(func(s *redisnode.TLSState) { *s = redisnode.TLSState{Certificate: "new"} }, 4)}},
+		{"and not before", "waitForAgreement: ", []alter{preferred, used, late, missed(2, 0)}},
+		{"nor while links of before may look alive", "allowFailover: ", []alter{preferred, used, noFailoverFor(defaultNodeTimeout, 1, 5)}},
+		{"nor while a master may still take writes", "waitForAgreement: ",
+			[]alter{preferred, used, noFailoverFor(time.Hour, 1, 5), silenced(minPatience-1, 2)}},
+		{"a master that is lost during the switch is replaced", allowed,
+			[]alter{preferred, used, noFailoverFor(time.Hour, 1, 5), silenced(minPatience, 2)}},
+		{"replicas connect to the new port of their masters", "reconnectReplicas: replicate demo-3 demo-0, replicate demo-5 demo-2",
+			[]alter{preferred, used, asking(6379, 3, 5), asking(6380, 4), seesPort(6380, all...)}},
+		{"if they know it", ": ", []alter{preferred, used, asking(6379, 3, 4, 5)}},
+		{"and to the old one after a switch back, if the link is down", "reconnectReplicas: replicate demo-4 demo-1",
+			[]alter{required, unused, asking(6380, 3, 4), seesPort(6380, all...), linkDown(4)}},
+		{"but not of a master that is silent: its replica can be elected", "allowFailover: allow failover of demo-0 demo-1 demo-3 demo-4 demo-5",
+			[]alter{unused, lost, asking(6380, 5), linkDown(5)}},
+		{"a master that cannot start is replaced by its replica, and its Pod is not",
+			"allowFailover: allow failover of demo-0 demo-1 demo-3 demo-4 demo-5", []alter{unused, lost, podIs(both(old, crashing), 2)}},
+		{"clients lose the port without TLS", "startSwitch: " + records("only", all...), []alter{required, used}},
+		{"and get it back", "startSwitch: " + records("both", all...), []alter{preferred, alone}},
+		{"a container that started with the old transport follows", "completeSwitch: switch TLS of demo-3",
+			[]alter{required, alone, tlsIs(func(s *redisnode.TLSState) { s.Plain = true }, 3)}},
+		{"settled: nothing", ": ", []alter{required, alone}},
+		{"without spec.tls, the nodes switch back before a Pod is replaced", "startSwitch: " + records("", all...), []alter{used}},
+		{"even if the certificate is not valid", "startSwitch: " + records("", all...), []alter{used, invalidCertificate}},
+		{"not if a node does not allow CONFIG: it would be the only one that uses TLS", "startSwitch: ", []alter{used, noConfig}},
+		{"then the Pods are replaced", "rollPods: evict Pod demo-3", []alter{unused}},
+		{"nodes among which one has no certificate do not wait", "completeSwitch: " + records("", 0, 1, 2, 3, 4),
+			[]alter{secured("both", true, 0, 1, 2, 3, 4), silenced(time.Minute, 5)}},
+		{"while they leave TLS, no Pod is replaced", "startSwitch: " + records("", all...), []alter{leaving, used}},
+		{"a switch to TLS that the spec no longer wants is taken back at once", "completeSwitch: " + records("", all...),
+			[]alter{leaving, used, secured("both", false, 2), silenced(time.Minute, 4)}},
+		{"also once the spec has no trace of it", "completeSwitch: " + records("", all...),
+			[]alter{used, noFailoverFor(time.Minute, 1), silenced(time.Minute, 4)}},
+		{"a certificate that was not there yet is not loaded again at once", ": load certificate of demo-4",
+			[]alter{preferred, used, serves("old", 1, 4), func(o *observed) { o.members[1].loadedFor = time.Second }}},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(test.sentence, func(t *testing.T) {
 			p, got := decideTLS(t, test.alters...)
 			if start, more := strings.CutSuffix(test.want, " …"); !strings.HasPrefix(got, start) || (!more && got != start) {
 				t.Errorf("got %q, want %q; step %q", got, test.want, p.step)
@@ -269,99 +177,83 @@ func TestDecideTLS(t *testing.T) {
 
 // A new Pod starts with the transport of the others.
 func TestTheTransportOfANewPod(t *testing.T) {
-	all := []int{0, 1, 2, 3, 4, 5}
+	preferred, required, used := specTLS(v1.TLSPreferred), specTLS(v1.TLSRequired), secured("both", true, 0, 1, 2, 3, 4)
 	for sentence, test := range map[string]struct {
 		alters []alter
 		want   string
 	}{
-		"without TLS":                       {nil, ""},
-		"the first one":                     {[]alter{specTLS(v1.TLSRequired), noPod(all...)}, "only"},
-		"among Pods without a certificate":  {[]alter{specTLS(v1.TLSRequired)}, ""},
-		"among Pods that have not switched": {[]alter{specTLS(v1.TLSRequired), secured("", false, 0, 1, 2, 3, 4), noPod(5)}, ""},
-		"among Pods that have switched":     {[]alter{specTLS(v1.TLSPreferred), secured("both", true, 0, 1, 2, 3, 4), noPod(5)}, "both"},
-		"while the port is about to close":  {[]alter{specTLS(v1.TLSRequired), secured("both", true, 0, 1, 2, 3, 4), noPod(5)}, "both"},
-		"while the annotations are written": {
-			[]alter{specTLS(v1.TLSRequired), secured("both", true, 0, 1, 2), secured("only", true, 3, 4), noPod(5)}, "only",
-		},
-		"without a certificate, after all":   {[]alter{secured("both", true, 0, 1, 2, 3, 4), noPod(5)}, ""},
-		"with one Pod without a certificate": {[]alter{specTLS(v1.TLSPreferred), secured("", false, 0, 1, 2, 3), noPod(5)}, ""},
+		"without TLS":                        {nil, ""},
+		"the first one":                      {[]alter{required, noPod(all...)}, "only"},
+		"among Pods without a certificate":   {[]alter{required}, ""},
+		"among Pods that have not switched":  {[]alter{required, secured("", false, 0, 1, 2, 3, 4), noPod(5)}, ""},
+		"while the port is about to close":   {[]alter{required, used, noPod(5)}, "both"},
+		"while the annotations are written":  {[]alter{required, secured("both", true, 0, 1, 2), secured("only", true, 3, 4), noPod(5)}, "only"},
+		"without a certificate, after all":   {[]alter{used, noPod(5)}, ""},
+		"with one Pod without a certificate": {[]alter{preferred, secured("", false, 0, 1, 2, 3), noPod(5)}, ""},
 	} {
-		t.Run(sentence, func(t *testing.T) {
-			o := with(six(), test.alters...)
-			if got := o.newPod(o.members[5]).Annotations[AnnotationTLS]; got != test.want {
-				t.Errorf("got %q, want %q", got, test.want)
-			}
-		})
+		o := with(six(), test.alters...)
+		if got := o.newPod(o.members[5]).Annotations[AnnotationTLS]; got != test.want {
+			t.Errorf("%s: got %q, want %q", sentence, got, test.want)
+		}
 	}
 }
 
 func TestParseCertificate(t *testing.T) {
-	ca := newAuthority(t)
-	rdc := &v1.RedisCluster{ObjectMeta: metav1.ObjectMeta{Name: "tls", Namespace: "default"}}
-	without := func(key string) map[string][]byte {
-		data := ca.issue(t)
-		delete(data, key)
-		return data
-	}
+	ca, without := newAuthority(t), []byte(nil)
+	rdc := &v1.RedisCluster{ObjectMeta: metav1.ObjectMeta{Name: "tls", Namespace: "default"}, Spec: v1.RedisClusterSpec{TLS: &v1.TLS{}}}
 	replaced := func(key string, text []byte) map[string][]byte {
 		data := ca.issue(t)
-		data[key] = text
+		if data[key] = text; text == nil {
+			delete(data, key)
+		}
 		return data
 	}
-	usages := func(all ...x509.ExtKeyUsage) map[string][]byte {
-		return ca.issue(t, func(c *x509.Certificate) { c.ExtKeyUsage = all })
+	issued := func(usages []x509.ExtKeyUsage, names ...string) map[string][]byte {
+		return ca.issue(t, func(c *x509.Certificate) {
+			if c.ExtKeyUsage = usages; names != nil {
+				c.DNSNames = names
+			}
+		})
 	}
 	for sentence, test := range map[string]struct {
 		data map[string][]byte
 		want string // in the problem; "" for none
 	}{
-		"a certificate of cert-manager": {ca.issue(t), ""},
-		"one without usages is for all": {usages(), ""},
-		"a wildcard and the name": {ca.issue(t, func(c *x509.Certificate) {
-			c.DNSNames = []string{"*.tls.default.svc", "tls.default.svc"}
-		}), ""},
-		"no certificate":                  {without("tls.crt"), "it has no tls.crt"},
-		"no key":                          {without("tls.key"), "it has no tls.key"},
-		"no CA, as of a public issuer":    {without("ca.crt"), "it has no ca.crt"},
-		"the key of another one":          {replaced("tls.key", ca.issue(t)["tls.key"]), "are no pair"},
-		"no PEM":                          {replaced("ca.crt", []byte("x")), "ca.crt has no certificate"},
-		"another CA":                      {replaced("ca.crt", newAuthority(t).issue(t)["ca.crt"]), "not signed by a CA of ca.crt"},
-		"a certificate for servers alone": {usages(x509.ExtKeyUsageServerAuth), "client auth"},
-		"a certificate for clients alone": {usages(x509.ExtKeyUsageClientAuth), "server auth"},
-		"a wildcard, which does not have a name": {
-			ca.issue(t, func(c *x509.Certificate) { c.DNSNames = []string{"*.tls.default.svc"} }), "DNS name tls.default.svc",
-		},
+		"a certificate of cert-manager":          {ca.issue(t), ""},
+		"one without usages is for all":          {issued(nil), ""},
+		"a wildcard and the name":                {issued(nil, "*.tls.default.svc", "tls.default.svc"), ""},
+		"no certificate":                         {replaced("tls.crt", without), "it has no tls.crt"},
+		"no key":                                 {replaced("tls.key", without), "it has no tls.key"},
+		"no CA, as of a public issuer":           {replaced("ca.crt", without), "it has no ca.crt"},
+		"the key of another one":                 {replaced("tls.key", ca.issue(t)["tls.key"]), "are no pair"},
+		"no PEM":                                 {replaced("ca.crt", []byte("x")), "ca.crt has no certificate"},
+		"another CA":                             {replaced("ca.crt", newAuthority(t).issue(t)["ca.crt"]), "not signed by a CA of ca.crt"},
+		"a certificate for servers alone":        {issued([]x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}), "client auth"},
+		"a certificate for clients alone":        {issued([]x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}), "server auth"},
+		"a wildcard, which does not have a name": {issued(nil, "*.tls.default.svc"), "DNS name tls.default.svc"},
 		"one that has expired": {ca.issue(t, func(c *x509.Certificate) {
 			c.NotBefore, c.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(-time.Minute)
 		}), "expired at"},
 	} {
-		t.Run(sentence, func(t *testing.T) {
-			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "redis-tls"}, Data: test.data}
-			got := CheckCertificate(&v1.RedisCluster{ObjectMeta: rdc.ObjectMeta, Spec: v1.RedisClusterSpec{TLS: &v1.TLS{}}}, secret, time.Now())
-			if (got == "") != (test.want == "") || !strings.Contains(got, test.want) {
-				t.Errorf("got %q, want %q", got, test.want)
-			}
-			c := parseCertificate(rdc, secret, time.Now())
-			if strings.Contains(c.authorities, "PRIVATE") || (test.want == "" && (c.fingerprint == "" || c.notAfter.IsZero())) {
-				t.Errorf("got %+v", c)
-			}
-		})
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "redis-tls"}, Data: test.data}
+		if got := CheckCertificate(rdc, secret, time.Now()); (got == "") != (test.want == "") || !strings.Contains(got, test.want) {
+			t.Errorf("%s: got %q, want %q", sentence, got, test.want)
+		}
+		c := parseCertificate(rdc, secret, time.Now())
+		if strings.Contains(c.authorities, "PRIVATE") || (test.want == "" && (c.fingerprint == "" || c.notAfter.IsZero())) {
+			t.Errorf("%s: got %+v", sentence, c)
+		}
 	}
-	mixed := append(append([]byte{}, ca.issue(t)["tls.key"]...), ca.issue(t)["ca.crt"]...)
+	mixed := slices.Concat(ca.issue(t)["tls.key"], ca.issue(t)["ca.crt"])
 	if got := certificatesOf(mixed); strings.Contains(got, "PRIVATE") || !strings.Contains(got, "CERTIFICATE") {
 		t.Errorf("the CAs are %q", got)
 	}
 }
 
 func TestTLSProblemsAndStatus(t *testing.T) {
-	all := []int{0, 1, 2, 3, 4, 5}
-	reasonOf := func(alters ...alter) string {
-		if all := memberProblems(with(six(), alters...)); len(all) > 0 {
-			return all[0].Reason
-		}
-		return ""
+	settled := func(alters ...alter) *observed {
+		return with(six(), append([]alter{specTLS(v1.TLSRequired), secured("only", true, all...)}, alters...)...)
 	}
-	settled := []alter{specTLS(v1.TLSRequired), secured("only", true, all...)}
 	for sentence, test := range map[string]struct {
 		alter alter
 		want  string
@@ -372,41 +264,44 @@ func TestTLSProblemsAndStatus(t *testing.T) {
 		"a certificate is new":  {func(o *observed) { o.members[2].staleFor = notLoadedTooLong }, ""},
 		"it is not loaded long": {func(o *observed) { o.members[2].staleFor = notLoadedTooLong + 1 }, reasonCertificateNotLoaded},
 	} {
-		t.Run(sentence, func(t *testing.T) {
-			if got := reasonOf(append(settled, test.alter)...); got != test.want {
-				t.Errorf("got %q, want %q", got, test.want)
-			}
-		})
+		reason := ""
+		if problems := memberProblems(settled(test.alter)); len(problems) > 0 {
+			reason = problems[0].Reason
+		}
+		if reason != test.want {
+			t.Errorf("%s: got %q, want %q", sentence, reason, test.want)
+		}
+	}
+
+	was := func(clients, nodes v1.Protocol) alter {
+		return func(o *observed) {
+			o.rdc.Status.TLS = &v1.TLSStatus{Clients: clients, Nodes: nodes, Fingerprint: "last"}
+		}
+	}
+	before, after := was(v1.ProtocolBoth, v1.ProtocolPlain), was(v1.ProtocolTLS, v1.ProtocolTLS)
+	silent, noConfig := silenced(time.Minute, 4), tlsIs(func(s *redisnode.TLSState) { *s = redisnode.TLSState{Certificate: "new"} }, 4)
+	differs := tlsIs(func(s *redisnode.TLSState) { s.Certificate, s.Cluster, s.Plain = "old", false, true }, 4)
+	for sentence, test := range map[string]struct {
+		seen *observed
+		want string
+	}{
+		"settled":                                     {settled(), "TLS TLS new"},
+		"a node differs":                              {settled(before, differs), "PlainAndTLS Plain last"},
+		"a silent node may not have switched":         {settled(before, silent), "PlainAndTLS Plain last"},
+		"a silent node has switched":                  {settled(after, silent), "TLS TLS last"},
+		"a node without CONFIG may not have switched": {settled(before, noConfig), "PlainAndTLS Plain new"},
+		"a node without CONFIG has switched":          {settled(after, noConfig), "TLS TLS new"},
+		"no node answers":                             {settled(before, silenced(time.Minute, all...)), "PlainAndTLS Plain last"},
+	} {
+		got := tlsStatus(test.seen)
+		if text := fmt.Sprintf("%s %s %s", got.Clients, got.Nodes, got.Fingerprint); text != test.want {
+			t.Errorf("%s: status.tls is %s, want %s", sentence, text, test.want)
+		}
+	}
+	if got := tlsStatus(settled()); !got.NotAfter.Time.Equal(seenAt.Add(time.Hour)) {
+		t.Errorf("the certificate is valid until %s", got.NotAfter)
 	}
 	if got := tlsStatus(with(six())); got != nil {
 		t.Errorf("without TLS, status.tls is %+v", got)
-	}
-	got := tlsStatus(with(six(), settled...))
-	if got == nil || got.Clients != v1.ProtocolTLS || got.Nodes != v1.ProtocolTLS || got.Fingerprint != "new" ||
-		!got.NotAfter.Time.Equal(seenAt.Add(time.Hour)) {
-		t.Errorf("status.tls is %+v", got)
-	}
-	last := func(o *observed) { o.rdc.Status.TLS = &v1.TLSStatus{Nodes: v1.ProtocolPlain, Fingerprint: "last"} }
-	other := tlsIs(func(s *redisnode.TLSState) { s.Certificate, s.Cluster, s.Plain = "old", false, true }, 4)
-	got = tlsStatus(with(six(), append(settled, last, other)...))
-	if got.Clients != v1.ProtocolBoth || got.Nodes != v1.ProtocolPlain || got.Fingerprint != "last" {
-		t.Errorf("while a node differs, status.tls is %+v", got)
-	}
-	before := func(o *observed) { o.rdc.Status.TLS = &v1.TLSStatus{Clients: v1.ProtocolBoth, Nodes: v1.ProtocolPlain} }
-	for sentence, unknown := range map[string]alter{
-		"does not answer":      silenced(time.Minute, 4),
-		"does not know CONFIG": tlsIs(func(s *redisnode.TLSState) { *s = redisnode.TLSState{Certificate: "new"} }, 4),
-	} {
-		if got := tlsStatus(with(six(), append(settled, before, unknown)...)); got.Clients != v1.ProtocolBoth || got.Nodes != v1.ProtocolPlain {
-			t.Errorf("while a node %s, which may not have switched, status.tls is %+v", sentence, got)
-		}
-		after := func(o *observed) { o.rdc.Status.TLS = &v1.TLSStatus{Clients: v1.ProtocolTLS, Nodes: v1.ProtocolTLS} }
-		if got := tlsStatus(with(six(), append(settled, after, unknown)...)); got.Clients != v1.ProtocolTLS || got.Nodes != v1.ProtocolTLS {
-			t.Errorf("while a node %s, which has switched, status.tls is %+v", sentence, got)
-		}
-	}
-	got = tlsStatus(with(six(), append(settled, last, silenced(time.Minute, all...))...))
-	if got.Fingerprint != "last" || got.Nodes != v1.ProtocolPlain {
-		t.Errorf("while no node answers, status.tls is %+v", got)
 	}
 }

@@ -8,19 +8,26 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/diff"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // loadCluster reads a RedisCluster of testdata as the controller has it: valid and with
@@ -62,65 +69,65 @@ func TestDesiredRevision(t *testing.T) {
 	if !regexp.MustCompile(`^[0-9a-f]{10}$`).MatchString(before) {
 		t.Errorf("revision is %q, want 10 hex digits", before)
 	}
-	for sentence, test := range map[string]struct {
-		change   func(*v1.RedisCluster)
-		replaces bool
-	}{
-		"another size":             {func(r *v1.RedisCluster) { r.Spec.Size = ptr.To[int32](12) }, false},
-		"other replicas":           {func(r *v1.RedisCluster) { r.Spec.ReplicasPerMaster = ptr.To[int32](1) }, false},
-		"larger volumes":           {func(r *v1.RedisCluster) { r.Spec.Storage.Size = resource.MustParse("2Gi") }, false},
-		"another IP":               {func(r *v1.RedisCluster) { r.Spec.Addr = "192.168.1.10:60000" }, false},
-		"labels and annotations":   {func(r *v1.RedisCluster) { r.Labels, r.Annotations = nil, map[string]string{"a": "b"} }, false},
-		"a status":                 {func(r *v1.RedisCluster) { r.Status.Size, r.Generation, r.ResourceVersion = 6, 7, "8" }, false},
-		"the same in another unit": {func(r *v1.RedisCluster) { setLimit(r, "memory", "262144Ki") }, false},
-		"the same in other words":  {func(r *v1.RedisCluster) { r.Spec.Resources.Requests["cpu"] = resource.MustParse("100m") }, false},
-		"the key that it would be": {func(r *v1.RedisCluster) { r.Spec.AuthSecretRef.Key = v1.DefaultAuthKey }, false},
-		"another image":            {func(r *v1.RedisCluster) { r.Spec.Image = "redis:8" }, true},
-		"another port":             {func(r *v1.RedisCluster) { r.Spec.Addr = "[fd00::1]:60001" }, true},
-		"another limit":            {func(r *v1.RedisCluster) { setLimit(r, "memory", "512Mi") }, true},
-		"a request less":           {func(r *v1.RedisCluster) { delete(r.Spec.Resources.Requests, "cpu") }, true},
-		"a request that is a limit": {func(r *v1.RedisCluster) {
+	type change = func(*v1.RedisCluster)
+	for sentence, change := range map[string]change{
+		"another size":             func(r *v1.RedisCluster) { r.Spec.Size = ptr.To[int32](12) },
+		"other replicas":           func(r *v1.RedisCluster) { r.Spec.ReplicasPerMaster = ptr.To[int32](1) },
+		"larger volumes":           func(r *v1.RedisCluster) { r.Spec.Storage.Size = resource.MustParse("2Gi") },
+		"another IP":               func(r *v1.RedisCluster) { r.Spec.Addr = "192.168.1.10:60000" },
+		"labels and annotations":   func(r *v1.RedisCluster) { r.Labels, r.Annotations = nil, map[string]string{"a": "b"} },
+		"a status":                 func(r *v1.RedisCluster) { r.Status.Size, r.Generation, r.ResourceVersion = 6, 7, "8" },
+		"the same in another unit": func(r *v1.RedisCluster) { setLimit(r, "memory", "262144Ki") },
+		"the same in other words":  func(r *v1.RedisCluster) { r.Spec.Resources.Requests["cpu"] = resource.MustParse("100m") },
+		"the key that it would be": func(r *v1.RedisCluster) { r.Spec.AuthSecretRef.Key = v1.DefaultAuthKey },
+	} {
+		rdc := loadCluster(t, "full")
+		if change(rdc); revision(rdc) != before {
+			t.Errorf("%s replaces Pods", sentence)
+		}
+	}
+	for sentence, change := range map[string]change{
+		"another image":    func(r *v1.RedisCluster) { r.Spec.Image = "redis:8" },
+		"another port":     func(r *v1.RedisCluster) { r.Spec.Addr = "[fd00::1]:60001" },
+		"another limit":    func(r *v1.RedisCluster) { setLimit(r, "memory", "512Mi") },
+		"a request less":   func(r *v1.RedisCluster) { delete(r.Spec.Resources.Requests, "cpu") },
+		"no resources":     func(r *v1.RedisCluster) { r.Spec.Resources = nil },
+		"a device":         func(r *v1.RedisCluster) { r.Spec.Resources.Claims = []corev1.ResourceClaim{{Name: "disk"}} },
+		"another value":    func(r *v1.RedisCluster) { r.Spec.Config["maxmemory"] = "97mb" },
+		"a directive less": func(r *v1.RedisCluster) { delete(r.Spec.Config, "notify-keyspace-events") },
+		"another Secret":   func(r *v1.RedisCluster) { r.Spec.AuthSecretRef.Name = "other" },
+		"another key":      func(r *v1.RedisCluster) { r.Spec.AuthSecretRef.Key = "other" },
+		"no password":      func(r *v1.RedisCluster) { r.Spec.AuthSecretRef = nil },
+		"no storage":       func(r *v1.RedisCluster) { r.Spec.Storage = nil },
+		"a request that is a limit": func(r *v1.RedisCluster) {
 			r.Spec.Resources.Limits, r.Spec.Resources.Requests = r.Spec.Resources.Requests, r.Spec.Resources.Limits
-		}, true},
-		"no resources":     {func(r *v1.RedisCluster) { r.Spec.Resources = nil }, true},
-		"a device":         {func(r *v1.RedisCluster) { r.Spec.Resources.Claims = []corev1.ResourceClaim{{Name: "disk"}} }, true},
-		"another value":    {func(r *v1.RedisCluster) { r.Spec.Config["maxmemory"] = "97mb" }, true},
-		"a directive less": {func(r *v1.RedisCluster) { delete(r.Spec.Config, "notify-keyspace-events") }, true},
-		"another Secret":   {func(r *v1.RedisCluster) { r.Spec.AuthSecretRef.Name = "other" }, true},
-		"another key":      {func(r *v1.RedisCluster) { r.Spec.AuthSecretRef.Key = "other" }, true},
-		"no password":      {func(r *v1.RedisCluster) { r.Spec.AuthSecretRef = nil }, true},
-		"a label of the Pods": {func(r *v1.RedisCluster) {
+		},
+		"a label of the Pods": func(r *v1.RedisCluster) {
 			r.Spec.PodTemplate = &v1.PodTemplate{Labels: map[string]string{"team": "shop"}}
-		}, true},
-		"no security context": {func(r *v1.RedisCluster) {
+		},
+		"no security context": func(r *v1.RedisCluster) {
 			r.Spec.PodTemplate = &v1.PodTemplate{SecurityContext: &corev1.PodSecurityContext{}}
-		}, true},
-		"no storage": {func(r *v1.RedisCluster) { r.Spec.Storage = nil }, true},
-		"a value that looks like two": {func(r *v1.RedisCluster) {
+		},
+		"a value that looks like two": func(r *v1.RedisCluster) {
 			r.Spec.Config["maxmemory"] = "96mb\"\nconfig \"maxmemory-policy\" \"allkeys-lru"
 			delete(r.Spec.Config, "maxmemory-policy")
-		}, true},
+		},
 	} {
-		t.Run(sentence, func(t *testing.T) {
-			rdc := loadCluster(t, "full")
-			test.change(rdc)
-			if after := revision(rdc); (after != before) != test.replaces {
-				t.Errorf("revision was %s and is %s; are Pods to be replaced: %v", before, after, test.replaces)
-			}
-		})
+		rdc := loadCluster(t, "full")
+		if change(rdc); revision(rdc) == before {
+			t.Errorf("%s replaces no Pod", sentence)
+		}
 	}
-	for sentence, change := range map[string]func(*v1.RedisCluster){
+	for sentence, change := range map[string]change{
 		"an empty podTemplate": func(r *v1.RedisCluster) { r.Spec.PodTemplate = &v1.PodTemplate{Labels: map[string]string{}} },
 		"empty resources":      func(r *v1.RedisCluster) { r.Spec.Resources = &corev1.ResourceRequirements{} },
 		"an empty config":      func(r *v1.RedisCluster) { r.Spec.Config = map[string]v1.ConfigValue{} },
 	} {
-		t.Run(sentence+" are none", func(t *testing.T) {
-			rdc := loadCluster(t, "sample")
-			before := revision(rdc)
-			if change(rdc); revision(rdc) != before {
-				t.Error("revision has changed")
-			}
-		})
+		rdc := loadCluster(t, "sample")
+		before := revision(rdc)
+		if change(rdc); revision(rdc) != before {
+			t.Errorf("%s is not none", sentence)
+		}
 	}
 }
 
@@ -138,35 +145,26 @@ func TestDesiredRevisionsStay(t *testing.T) {
 	}
 }
 
-// TestDesiredLeavesTheRedisClusterAlone has every builder used, on what is made too.
+// TestDesiredLeavesTheRedisClusterAlone changes what was built: neither the RedisCluster nor what is built next has the change.
 func TestDesiredLeavesTheRedisClusterAlone(t *testing.T) {
 	for _, name := range []string{"sample", "full", "template"} {
 		rdc := loadCluster(t, name)
-		before := rdc.DeepCopy()
-		p, again := pod(rdc, 0), pod(rdc, 0)
-		p.Labels["changed"], p.Annotations["changed"] = "yes", "yes"
+		before, p, again := rdc.DeepCopy(), pod(rdc, 0), pod(rdc, 0)
+		for _, values := range []map[string]string{
+			p.Labels, p.Annotations, service(rdc).Labels, budget(rdc, 6).Labels, configuration(rdc).Labels, selector(rdc),
+		} {
+			values["changed"] = "yes"
+		}
 		for i := range p.Spec.TopologySpreadConstraints {
 			p.Spec.TopologySpreadConstraints[i].LabelSelector = nil
 		}
-		c := claim(rdc, 0)
-		for _, labels := range []map[string]string{
-			service(rdc).Labels, budget(rdc, 6).Labels, configuration(rdc).Labels, p.Labels, selector(rdc),
-		} {
-			labels["changed"] = "yes"
-		}
-		for _, list := range []corev1.ResourceList{p.Spec.Containers[0].Resources.Limits, p.Spec.Containers[0].Resources.Requests} {
-			for resourceName := range list {
-				list[resourceName] = resource.MustParse("1")
-			}
-		}
-		if c != nil {
+		clear(p.Spec.Containers[0].Resources.Limits)
+		clear(p.Spec.Containers[0].Resources.Requests)
+		if c := claim(rdc, 0); c != nil {
 			*c.Spec.StorageClassName = "changed"
 		}
-		if !equality.Semantic.DeepEqual(rdc, before) {
-			t.Errorf("%s was written to", name)
-		}
-		if p2 := pod(rdc, 0); !equality.Semantic.DeepEqual(p2, again) {
-			t.Errorf("%s: a second Pod differs from the first", name)
+		if !equality.Semantic.DeepEqual(rdc, before) || !equality.Semantic.DeepEqual(pod(rdc, 0), again) {
+			t.Errorf("%s was written to, or a second Pod differs from the first", name)
 		}
 	}
 }
@@ -174,15 +172,12 @@ func TestDesiredLeavesTheRedisClusterAlone(t *testing.T) {
 func TestDesiredNamesAreNames(t *testing.T) {
 	rdc := loadCluster(t, "full")
 	rdc.Name = strings.Repeat("a", 52)
-	for what, problems := range map[string][]string{
-		"Pod":       validation.IsDNS1123Label(podName(rdc, 999)),
-		"claim":     validation.IsDNS1123Label(claim(rdc, 999).Name),
-		"ConfigMap": validation.IsDNS1123Label(*configuration(rdc).Name),
-		"label":     validation.IsValidLabelValue(rdc.Name),
-	} {
-		if len(problems) > 0 {
-			t.Errorf("%s: %v", what, problems)
-		}
+	problems := validation.IsValidLabelValue(rdc.Name)
+	for _, name := range []string{podName(rdc, 999), claim(rdc, 999).Name, *configuration(rdc).Name} {
+		problems = append(problems, validation.IsDNS1123Label(name)...)
+	}
+	if len(problems) > 0 {
+		t.Error(problems)
 	}
 }
 
@@ -270,5 +265,161 @@ func TestAVolumeOfTheTemplateIsNoTLS(t *testing.T) {
 	}}}
 	if p := pod(rdc, 0); hasTLS(p) {
 		t.Errorf("the Pod has TLS, by the Secret %q", secretOfTLS(p))
+	}
+}
+
+func TestNetworkPolicy(t *testing.T) {
+	const own = `
+ingress:
+- from:
+  - podSelector:
+      matchLabels: {app: redis, bytewang123-redis.wzj.kubebuilder.io/rediscluster: demo}
+  ports: [{port: redis, protocol: TCP}, {port: bus, protocol: TCP}]
+- from:
+  - namespaceSelector:
+      matchLabels: {kubernetes.io/metadata.name: operators}
+    podSelector:
+      matchLabels: {app.kubernetes.io/component: manager, app.kubernetes.io/name: glassback}
+  ports: [{port: redis, protocol: TCP}]
+`
+	const rest = `
+podSelector:
+  matchLabels: {app: redis, bytewang123-redis.wzj.kubebuilder.io/rediscluster: demo}
+policyTypes: [Ingress]
+`
+	for name, test := range map[string]struct {
+		spec *v1.NetworkPolicy
+		want string
+	}{
+		// A rule without peers would be for everyone.
+		"without clients": {&v1.NetworkPolicy{}, own + rest},
+		"with clients": {&v1.NetworkPolicy{From: []networkingv1.NetworkPolicyPeer{
+			{PodSelector: &metav1.LabelSelector{}}, {IPBlock: &networkingv1.IPBlock{CIDR: "10.0.0.0/8", Except: []string{"10.1.0.0/16"}}},
+		}}, own + `
+- from:
+  - podSelector: {}
+  - ipBlock: {cidr: 10.0.0.0/8, except: [10.1.0.0/16]}
+  ports: [{port: redis, protocol: TCP}]
+` + rest},
+		"with rules": {&v1.NetworkPolicy{Ingress: []networkingv1.NetworkPolicyIngressRule{{
+			From: []networkingv1.NetworkPolicyPeer{{
+				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"metrics": "enabled"}},
+			}},
+			Ports: []networkingv1.NetworkPolicyPort{{Port: ptr.To(intstr.FromInt32(9121))}, {Protocol: ptr.To(corev1.ProtocolUDP)}},
+		}}}, own + `
+- from:
+  - namespaceSelector:
+      matchLabels: {metrics: enabled}
+  ports: [{port: 9121, protocol: TCP}, {protocol: UDP}]
+` + rest},
+	} {
+		got, err := yaml.Marshal(policyFor(t, false, func(o *observed) { o.rdc.Spec.NetworkPolicy = test.spec }).Spec)
+		must.Succeed(t, err)
+		var want any
+		must.Succeed(t, yaml.Unmarshal([]byte(test.want), &want))
+		if text, _ := yaml.Marshal(want); string(got) != string(text) {
+			t.Errorf("%s: the spec is\n%s\nwant\n%s", name, got, text)
+		}
+	}
+	// With access from outside, the operator connects to the port of the bus: see reach.
+	for _, test := range []struct {
+		change alter
+		ports  string
+	}{{func(*observed) {}, portRedis}, {opening, portRedis + " " + portBus}} {
+		var got []string
+		for _, port := range policyFor(t, false, test.change).Spec.Ingress[1].Ports {
+			got = append(got, port.Port.StrVal)
+		}
+		if strings.Join(got, " ") != test.ports {
+			t.Errorf("the operator reaches the ports %q, want %s", got, test.ports)
+		}
+	}
+	// The Pods of Jobs are no clients of from: they have no label of the nodes.
+	for sentence, change := range map[string]alter{"backup": due, "restoreFrom": restoring} {
+		rules := policyFor(t, true, change).Spec.Ingress
+		if len(rules) != 3 || len(rules[2].From) != 1 || rules[2].From[0].NamespaceSelector != nil || len(rules[2].Ports) != 2 ||
+			!maps.Equal(rules[2].From[0].PodSelector.MatchLabels, map[string]string{v1.LabelJob: "demo"}) ||
+			rules[2].Ports[1].Port.StrVal != portTLS {
+			t.Errorf("with %s, the rules are %+v", sentence, rules)
+		}
+	}
+	if policy, err := networkPolicy(six().rdc, false, "operators"); policy != nil || err != nil {
+		t.Errorf("without spec.networkPolicy: %v, error %v", policy, err)
+	}
+}
+
+// policyFor is the NetworkPolicy of a cluster with spec.networkPolicy, as the API server has it.
+func policyFor(t *testing.T, jobs bool, change alter) *networkingv1.NetworkPolicy {
+	t.Helper()
+	o := six()
+	o.rdc.Spec.NetworkPolicy = &v1.NetworkPolicy{}
+	change(o)
+	policy, err := networkPolicy(o.rdc, jobs, "operators")
+	must.Succeed(t, err)
+	text, err := yaml.Marshal(policy)
+	must.Succeed(t, err)
+	stored := &networkingv1.NetworkPolicy{}
+	must.Succeed(t, yaml.Unmarshal(text, stored))
+	return stored
+}
+
+// TestTheNetworkPolicyIsMadeAndDeleted sets the field, changes it, and takes it away.
+func TestTheNetworkPolicyIsMadeAndDeleted(t *testing.T) {
+	s := newStage(t, six()).settle()
+	var preconditions *metav1.Preconditions
+	s.kube.PrependReactor("delete", "networkpolicies", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		preconditions = action.(clienttesting.DeleteAction).GetDeleteOptions().Preconditions
+		return false, nil, nil
+	})
+	before := revision(s.rdc())
+	for _, step := range []struct {
+		policy *v1.NetworkPolicy
+		write  string
+	}{
+		{&v1.NetworkPolicy{}, "patch networkpolicies demo"},
+		{&v1.NetworkPolicy{From: []networkingv1.NetworkPolicyPeer{{PodSelector: &metav1.LabelSelector{}}}}, "patch networkpolicies demo"},
+		{nil, "delete networkpolicies demo"},
+	} {
+		s.edit(func(rdc *v1.RedisCluster) { rdc.Spec.NetworkPolicy = step.policy })
+		wantWrites(t, s.next(), step.write)
+		wantWrites(t, s.synced())
+		policy, err := s.kube.NetworkingV1().NetworkPolicies("default").Get(t.Context(), "demo", metav1.GetOptions{})
+		if exists := !apierrors.IsNotFound(err); exists != (step.policy != nil) {
+			t.Errorf("the NetworkPolicy is %+v, error %v", policy, err)
+		}
+		if now := revision(s.rdc()); now != before {
+			t.Errorf("the revision was %s and is %s", before, now)
+		}
+	}
+	if preconditions == nil || preconditions.UID == nil {
+		t.Errorf("it is deleted with the preconditions %+v, want its UID", preconditions)
+	}
+}
+
+// TestANetworkPolicyOfAnotherStays has one of this name that the RedisCluster does not control.
+func TestANetworkPolicyOfAnotherStays(t *testing.T) {
+	s := newStage(t, six())
+	s.add(&networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: "demo", Namespace: "default", UID: "theirs"}})
+	s.catchUp()
+	s.settle()
+	s.edit(func(rdc *v1.RedisCluster) { rdc.Spec.NetworkPolicy = &v1.NetworkPolicy{} })
+	for range 3 {
+		writes, _, _ := s.sync()
+		if slices.ContainsFunc(writes, func(write string) bool {
+			return write == "delete networkpolicies demo" || write == "patch networkpolicies demo"
+		}) {
+			t.Errorf("writes %q", writes)
+		}
+		s.catchUp()
+	}
+}
+
+// TestThePlanKeepsTheNamespaceOfTheOperator has glassback plan run outside of the cluster.
+func TestThePlanKeepsTheNamespaceOfTheOperator(t *testing.T) {
+	if got := namespaceOfOperator(policyFor(t, false, func(*observed) {})); got != "operators" {
+		t.Errorf("the namespace is %q", got)
+	}
+	if got := namespaceOfOperator(nil); got != defaultNamespace {
+		t.Errorf("the default is %q", got)
 	}
 }

@@ -6,6 +6,7 @@ package rediscluster
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 
 	"github.com/glassback/glassback/pkg/apis/glassback"
@@ -53,6 +55,12 @@ func statusFor(o *observed, problems ...problem) v1.RedisClusterStatus {
 }
 
 func TestStatus(t *testing.T) {
+	const (
+		usable   = " +Formed +AllSlotsCovered -NoDataLoss"
+		unusable = " +Formed -SlotsUncovered -NoDataLoss"
+		forming  = "-Forming +Forming -AsExpected -Forming -SlotsUncovered -NoDataLoss"
+		ready    = "+Formed -Formed -AsExpected" + usable
+	)
 	refused := func(o *observed) {
 		silenced(time.Second, 4)(o)
 		o.members[4].fail(fmt.Errorf("HELLO: %w: the node has another one", redisnode.ErrPassword))
@@ -64,142 +72,72 @@ func TestStatus(t *testing.T) {
 	}
 	service := problem{reasonConflict, "Service demo exists already and has no controller"}
 	full := viewed(func(v *redisnode.View) { v.WriteError = "aof_last_write_status is err" }, 1)
+	down := viewed(func(v *redisnode.View) { v.StateOK = false }, 2)
 	unscheduled := func(p *corev1.Pod) {
 		unstarted(p)
 		p.Status.Conditions = []corev1.PodCondition{{
 			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
 		}}
 	}
-	news := func() *observed {
-		return cluster(newcomer(), newcomer(), newcomer(), newcomer(), newcomer(), newcomer())
-	}
-	for name, test := range map[string]struct {
+	news := cluster(slices.Repeat([]part{newcomer()}, 6)...)
+	for _, test := range []struct {
+		sentence string
 		seen     *observed
-		also     []problem
 		want     string // of the conditions
 		message  string // of Ready; a part
-		endpoint bool
+		also     []problem
 	}{
-		"settled": {
-			seen: with(six()), want: "+Formed -Formed -AsExpected +Formed +AllSlotsCovered -NoDataLoss",
-			message: "Pods: 6, masters: 3, slots: 16384", endpoint: true,
-		},
-		"forming: Pods are made": {
-			seen: with(six(), unformed, clearStatus, noPod(0, 1, 2, 3, 4, 5)), message: "Waiting for demo-0",
-			want: "-Forming +Forming -AsExpected -Forming -SlotsUncovered -NoDataLoss",
-		},
-		"forming: nodes are introduced": {
-			seen: with(news(), unformed), message: "Introducing", want: "-Forming +Forming -AsExpected -Forming -SlotsUncovered -NoDataLoss",
-		},
-		"a replica is silent for a moment: healing": {
-			seen: with(six(), silenced(time.Second, 4)), message: "Waiting for demo-4", endpoint: true,
-			want: "-Healing +Healing -AsExpected +Formed +AllSlotsCovered -NoDataLoss",
-		},
-		"a replica is silent for long: a problem": {
-			seen: with(six(), silenced(silentTooLong+1, 4)), endpoint: true,
-			message: "demo-4 has not answered for more than 30s: connection refused",
-			want:    "-PodNotAnswering +Healing +PodNotAnswering +Formed +AllSlotsCovered -NoDataLoss",
-		},
-		"a master is silent: its slots cannot be used": {
-			seen:    with(six(), silenced(time.Second, 1)),
-			message: "Waiting for demo-1",
-			want:    "-Healing +Healing -AsExpected +Formed -SlotsUncovered -NoDataLoss",
-		},
-		"slots are lost": {
-			seen:    with(six(), renewed(0, 3)),
-			message: "have lost what they held",
-			want:    "-DataLoss +Healing +DataLoss -Divided -SlotsUncovered +DataLoss",
-		},
-		"a node is none of ours": {
-			seen: with(six(), known("ghost", true, "", 4)), message: "Node ghost", endpoint: true,
-			want: "-UnknownNode +Healing +UnknownNode +Formed +AllSlotsCovered -NoDataLoss",
-		},
-		"two do not know each other, and both have a slot": {
-			seen: with(sixAnd(part{slots: slotsOf("9"), masterOf: -1, lone: true})), message: "both have the slots 9",
-			want: "-Divided +ScalingOut +Divided -Divided -SlotsUncovered -NoDataLoss",
-		},
-		"a Pod does not start": {
-			seen:     with(six(), stored, podIs(crashing, 4), silenced(time.Second, 4)),
-			message:  "demo-4 does not start: CrashLoopBackOff: back-off 10s",
-			endpoint: true,
-			want:     "-PodNotStarting +Healing +PodNotStarting +Formed +AllSlotsCovered -NoDataLoss",
-		},
-		"an init container does not end": {
-			seen:     with(six(), stored, podIs(blocked, 4), silenced(time.Second, 4)),
-			message:  "demo-4 does not start: CrashLoopBackOff: back-off 10s",
-			endpoint: true,
-			want:     "-PodNotStarting +Healing +PodNotStarting +Formed +AllSlotsCovered -NoDataLoss",
-		},
-		"a Pod finds no machine": {
-			seen:     with(six(), stored, podIs(unscheduled, 4), silenced(time.Second, 4)),
-			message:  "demo-4 does not start: Unschedulable",
-			endpoint: true,
-			want:     "-PodNotStarting +Healing +PodNotStarting +Formed +AllSlotsCovered -NoDataLoss",
-		},
-		"a node refuses the password": {
-			seen: with(six(), refused), message: "demo-4: HELLO: the password is refused: the node has another one", endpoint: true,
-			want: "-PasswordRefused +Healing +PasswordRefused +Formed +AllSlotsCovered -NoDataLoss",
-		},
-		"a disk is full": {
-			seen: with(six(), full), message: "demo-1 cannot keep what is written to it", endpoint: true,
-			want: "-CannotWrite +Healing +CannotWrite +Formed +AllSlotsCovered -NoDataLoss",
-		},
-		"masters have had different functions for long": {
-			seen:     with(six(), libraries("f=1", 0, 1), differs(differTooLong+1)),
-			message:  "demo-0 and demo-2 do not have the same library f",
-			endpoint: true,
-			want:     "-FunctionsDiffer -Formed +FunctionsDiffer +Formed +AllSlotsCovered -NoDataLoss",
-		},
-		"a library is loaded on one master after the other": {
-			seen: with(six(), libraries("f=1", 0, 1), differs(differTooLong)), message: "Pods: 6, masters: 3", endpoint: true,
-			want: "+Formed -Formed -AsExpected +Formed +AllSlotsCovered -NoDataLoss",
-		},
-		"a master without slots alone has a library": {
-			seen:     with(sixAnd(master("")), libraries("g=1", 6)),
-			message:  "demo-6 is a master without slots, but has the function library g",
-			endpoint: true,
-			want:     "-HeldBack -Formed +HeldBack +Formed +AllSlotsCovered -NoDataLoss",
-		},
-		"a command fails for a moment": {
-			seen: with(six(), commandFails(failingTooLong)), message: "Pods: 6, masters: 3", endpoint: true,
-			want: "+Formed -Formed -AsExpected +Formed +AllSlotsCovered -NoDataLoss",
-		},
-		"a command fails for long": {
-			seen: with(six(), commandFails(failingTooLong+1)), message: "it fails", endpoint: true,
-			want: "-CommandFailing -Formed +CommandFailing +Formed +AllSlotsCovered -NoDataLoss",
-		},
-		"the Service has another owner": {
-			seen: with(six()), also: []problem{service, service}, message: "Service demo exists already", endpoint: true,
-			want: "-Conflict -Formed +Conflict +Formed +AllSlotsCovered -NoDataLoss",
-		},
-		"another revision": {
-			seen: with(six(), allOld), message: "6 Pods are not up to date", endpoint: true,
-			want: "-Rolling +Rolling -AsExpected +Formed +AllSlotsCovered -NoDataLoss",
-		},
-		"fewer Pods": {
-			seen: with(sixAnd(replica(0)), sized(6)), message: "Removing demo-6", endpoint: true,
-			want: "-ScalingIn +ScalingIn -AsExpected +Formed +AllSlotsCovered -NoDataLoss",
-		},
-		"more Pods": {
-			seen: with(sixAnd(newcomer())), message: "Introducing",
-			want: "-ScalingOut +ScalingOut -AsExpected -Divided +AllSlotsCovered -NoDataLoss", endpoint: true,
-		},
-		"a node says that the cluster is down": {
-			seen: with(six(), viewed(func(v *redisnode.View) { v.StateOK = false }, 2)), message: "demo-2, which reports",
-			want: "-Healing +Healing -AsExpected +Formed -SlotsUncovered -NoDataLoss",
-		},
+		{"settled", with(six()), ready, "Pods: 6, masters: 3, slots: 16384", nil},
+		{"forming: Pods are made", with(six(), unformed, clearStatus, noPod(all...)), forming, "Waiting for demo-0", nil},
+		{"forming: nodes are introduced", with(news, unformed), forming, "Introducing", nil},
+		{"a replica is silent for a moment: healing", with(six(), silenced(time.Second, 4)),
+			"-Healing +Healing -AsExpected" + usable, "Waiting for demo-4", nil},
+		{"a replica is silent for long: a problem", with(six(), silenced(silentTooLong+1, 4)),
+			"-PodNotAnswering +Healing +PodNotAnswering" + usable, "demo-4 has not answered for more than 30s: connection refused", nil},
+		{"a master is silent: its slots cannot be used", with(six(), silenced(time.Second, 1)),
+			"-Healing +Healing -AsExpected" + unusable, "Waiting for demo-1", nil},
+		{"slots are lost", with(six(), renewed(0, 3)),
+			"-DataLoss +Healing +DataLoss -Divided -SlotsUncovered +DataLoss", "have lost what they held", nil},
+		{"a node is none of ours", with(six(), known("ghost", true, "", 4)), "-UnknownNode +Healing +UnknownNode" + usable, "Node ghost", nil},
+		{"two do not know each other, and both have a slot", with(sixAnd(part{slots: slotsOf("9"), masterOf: -1, lone: true})),
+			"-Divided +ScalingOut +Divided -Divided -SlotsUncovered -NoDataLoss", "both have the slots 9", nil},
+		{"a Pod does not start", with(six(), stored, podIs(crashing, 4), silenced(time.Second, 4)),
+			"-PodNotStarting +Healing +PodNotStarting" + usable, "demo-4 does not start: CrashLoopBackOff: back-off 10s", nil},
+		{"an init container does not end", with(six(), stored, podIs(blocked, 4), silenced(time.Second, 4)),
+			"-PodNotStarting +Healing +PodNotStarting" + usable, "demo-4 does not start: CrashLoopBackOff: back-off 10s", nil},
+		{"a Pod finds no machine", with(six(), stored, podIs(unscheduled, 4), silenced(time.Second, 4)),
+			"-PodNotStarting +Healing +PodNotStarting" + usable, "demo-4 does not start: Unschedulable", nil},
+		{"a node refuses the password", with(six(), refused),
+			"-PasswordRefused +Healing +PasswordRefused" + usable, "demo-4: HELLO: the password is refused: the node has another one", nil},
+		{"a disk is full", with(six(), full), "-CannotWrite +Healing +CannotWrite" + usable, "demo-1 cannot keep what is written to it", nil},
+		{"masters have had different functions for long", with(six(), libraries("f=1", 0, 1), differs(differTooLong+1)),
+			"-FunctionsDiffer -Formed +FunctionsDiffer" + usable, "demo-0 and demo-2 do not have the same library f", nil},
+		{"a library is loaded on one master after the other", with(six(), libraries("f=1", 0, 1), differs(differTooLong)), ready, "Pods", nil},
+		{"a master without slots alone has a library", with(sixAnd(master("")), libraries("g=1", 6)),
+			"-HeldBack -Formed +HeldBack" + usable, "demo-6 is a master without slots, but has the function library g", nil},
+		{"a command fails for a moment", with(six(), commandFails(failingTooLong)), ready, "Pods: 6", nil},
+		{"a command fails for long", with(six(), commandFails(failingTooLong+1)),
+			"-CommandFailing -Formed +CommandFailing" + usable, "it fails", nil},
+		{"the Service has another owner", with(six()),
+			"-Conflict -Formed +Conflict" + usable, "Service demo exists already", []problem{service, service}},
+		{"another revision", with(six(), allOld), "-Rolling +Rolling -AsExpected" + usable, "6 Pods are not up to date", nil},
+		{"fewer Pods", with(sixAnd(replica(0)), sized(6)), "-ScalingIn +ScalingIn -AsExpected" + usable, "Removing demo-6", nil},
+		{"more Pods", with(sixAnd(newcomer())),
+			"-ScalingOut +ScalingOut -AsExpected -Divided +AllSlotsCovered -NoDataLoss", "Introducing", nil},
+		{"a node says that the cluster is down", with(six(), down),
+			"-Healing +Healing -AsExpected" + unusable, "demo-2, which reports", nil},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(test.sentence, func(t *testing.T) {
 			status := statusFor(test.seen, test.also...)
 			if got := verdict(status); got != test.want {
 				t.Errorf("conditions %s, want %s", got, test.want)
 			}
-			message := meta.FindStatusCondition(status.Conditions, glassback.ConditionReady).Message
-			if !strings.Contains(message, test.message) || strings.Count(message, test.message) > 1 {
+			if message := meta.FindStatusCondition(status.Conditions, glassback.ConditionReady).Message; strings.Count(message, test.message) != 1 {
 				t.Errorf("message %q, want one with %q, once", message, test.message)
 			}
-			if got := status.Endpoint == "10.0.0.1:6379"; got != test.endpoint || (!got && status.Endpoint != "") {
-				t.Errorf("endpoint %q", status.Endpoint)
+			endpoint := map[bool]string{true: "10.0.0.1:6379"}[strings.Contains(test.want, "+AllSlotsCovered")]
+			if status.Endpoint != endpoint {
+				t.Errorf("endpoint %q, want %q", status.Endpoint, endpoint)
 			}
 			if (status.Operation == nil) != (meta.IsStatusConditionFalse(status.Conditions, glassback.ConditionProgressing)) {
 				t.Errorf("operation %v", status.Operation)
@@ -235,48 +173,34 @@ func TestStatusSaysWhatEachNodeIs(t *testing.T) {
 		t.Errorf("%+v", status)
 	}
 	// No member answers: nothing newer is known.
-	o.rdc.Status = status
-	dark := with(cluster(sixOf()...), func(d *observed) { d.rdc.Status = status }, silenced(time.Second, 0, 1, 2, 3, 4, 5))
+	dark := with(six(), func(d *observed) { d.rdc.Status = status }, silenced(time.Second, all...))
 	if got := statusFor(dark); !equality.Semantic.DeepEqual(got.Shards, shards) || got.Masters != 3 || got.Endpoint != "" {
-		t.Errorf("shards %+v of %d masters at %q while no member answers, want them as before, and no endpoint",
-			got.Shards, got.Masters, got.Endpoint)
+		t.Errorf("while no member answers, the status is %+v, want what was before, and no endpoint", got)
 	}
 }
 
 func TestStatusOperation(t *testing.T) {
-	began := metav1.NewTime(seenAt.Add(-time.Minute))
-	now := metav1.NewTime(seenAt)
 	wider := func() *observed { return sixAnd(newcomer()) }
 	for name, test := range map[string]struct {
 		seen *observed
-		want *v1.Operation
+		want string // "": none
+		new  bool   // or it began before
 	}{
-		"settled: none":                         {with(six()), nil},
-		"the one before has ended":              {with(six(), under(opRoll)), nil},
-		"one begins":                            {with(six(), silenced(1, 4)), &v1.Operation{Type: opHeal, StartedAt: &now}},
-		"it continues":                          {with(six(), under(opHeal), silenced(1, 4)), &v1.Operation{Type: opHeal, StartedAt: &began}},
-		"it continues until the Pods are ready": {with(six(), under(opRoll), podIs(unready, 4)), &v1.Operation{Type: opRoll, StartedAt: &began}},
-		"what is to be healed meanwhile is part of it": {
-			with(six(), under(opScaleOut), silenced(1, 4)), &v1.Operation{Type: opScaleOut, StartedAt: &began},
-		},
-		"another takes its place":                 {with(six(), under(opHeal), allOld), &v1.Operation{Type: opRoll, StartedAt: &now}},
-		"fewer Pods come before another revision": {with(sixAnd(replica(0)), sized(6), allOld), &v1.Operation{Type: opScaleIn, StartedAt: &now}},
-		"more Pods":                                   {with(wider()), &v1.Operation{Type: opScaleOut, StartedAt: &now}},
-		"more Pods while one is healed":               {with(wider(), under(opHeal)), &v1.Operation{Type: opScaleOut, StartedAt: &now}},
-		"more Pods of a cluster that is being formed": {with(wider(), unformed, under(opForm)), &v1.Operation{Type: opForm, StartedAt: &began}},
+		"settled: none":                                {with(six()), "", false},
+		"the one before has ended":                     {with(six(), under(opRoll)), "", false},
+		"one begins":                                   {with(six(), silenced(1, 4)), opHeal, true},
+		"it continues":                                 {with(six(), under(opHeal), silenced(1, 4)), opHeal, false},
+		"it continues until the Pods are ready":        {with(six(), under(opRoll), podIs(unready, 4)), opRoll, false},
+		"what is to be healed meanwhile is part of it": {with(six(), under(opScaleOut), silenced(1, 4)), opScaleOut, false},
+		"another takes its place":                      {with(six(), under(opHeal), allOld), opRoll, true},
+		"fewer Pods come before another revision":      {with(sixAnd(replica(0)), sized(6), allOld), opScaleIn, true},
+		"more Pods while one is healed":                {with(wider(), under(opHeal)), opScaleOut, true},
+		"more Pods of a cluster that is being formed":  {with(wider(), unformed, under(opForm)), opForm, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			got := statusFor(test.seen).Operation
-			if got != nil {
-				if got.Step == "" {
-					t.Error("an operation without a step")
-				}
-				got.Step = ""
-			}
-			if !equality.Semantic.DeepEqual(got, test.want) {
-				t.Errorf("operation %+v, want %+v", got, test.want)
-			}
-		})
+		got := ptr.Deref(statusFor(test.seen).Operation, v1.Operation{StartedAt: &metav1.Time{}})
+		if got.Type != test.want || (got.Step == "") != (test.want == "") || got.StartedAt.Time.Equal(seenAt) != test.new {
+			t.Errorf("%s: operation %+v, want %s, and a new one: %t", name, got, test.want, test.new)
+		}
 	}
 }
 
@@ -321,16 +245,14 @@ func TestStatusWithoutTexts(t *testing.T) {
 		"one master more":         {func(s *v1.RedisClusterStatus) { s.Masters++ }, true},
 		"no endpoint":             {func(s *v1.RedisClusterStatus) { s.Endpoint = "" }, true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			was, is := base(), base()
-			test.change(&is)
-			if got := !equality.Semantic.DeepEqual(withoutTexts(was), withoutTexts(is)); got != test.want {
-				t.Errorf("a major change: %t, want %t", got, test.want)
-			}
-			if !equality.Semantic.DeepEqual(was, base()) {
-				t.Error("it has changed the status")
-			}
-		})
+		was, is := base(), base()
+		test.change(&is)
+		if got := !equality.Semantic.DeepEqual(withoutTexts(was), withoutTexts(is)); got != test.want {
+			t.Errorf("%s: a major change: %t, want %t", name, got, test.want)
+		}
+		if !equality.Semantic.DeepEqual(was, base()) {
+			t.Errorf("%s: it has changed the status", name)
+		}
 	}
 }
 
@@ -354,7 +276,7 @@ func TestStatusOfInvalid(t *testing.T) {
 func TestStatusKeepsALoss(t *testing.T) {
 	lost := statusFor(with(six(), renewed(0, 3)))
 	c := meta.FindStatusCondition(lost.Conditions, v1.ConditionDataLoss)
-	token := newLoss(six().rdc, slotsOf("0-5460"), seenAt).token
+	token := lossToken("0-5460")
 	if !strings.Contains(c.Message, AnnotationAcceptDataLoss+"="+token) {
 		t.Errorf("message %q, want the annotation with %s", c.Message, token)
 	}
@@ -364,27 +286,57 @@ func TestStatusKeepsALoss(t *testing.T) {
 		o.now = seenAt.Add(time.Hour)
 		return statusFor(with(o, alters...))
 	}
+	noPassword := func(o *observed) { o.problems = []problem{{reasonNoPassword, "gone"}} }
 	for name, test := range map[string]struct {
 		status v1.RedisClusterStatus
 		want   bool
 	}{
-		"it is still so":     {later(renewed(0, 3)), true},
-		"no member answers":  {later(silenced(time.Hour, 0, 1, 2, 3, 4, 5)), true},
-		"the slots are back": {later(), false},
-		"the password is gone": {
-			later(silenced(1, 0, 1, 2, 3, 4, 5), func(o *observed) { o.problems = []problem{{reasonNoPassword, "gone"}} }),
-			true,
-		},
+		"it is still so":       {later(renewed(0, 3)), true},
+		"no member answers":    {later(silenced(time.Hour, all...)), true},
+		"the slots are back":   {later(), false},
+		"the password is gone": {later(silenced(1, all...), noPassword), true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			got := meta.FindStatusCondition(test.status.Conditions, v1.ConditionDataLoss)
-			if (got.Status == metav1.ConditionTrue) != test.want || (test.want && got.Message != c.Message) {
-				t.Errorf("%s: %s, want %t, and the same token", got.Status, got.Message, test.want)
-			}
-		})
+		got := meta.FindStatusCondition(test.status.Conditions, v1.ConditionDataLoss)
+		if (got.Status == metav1.ConditionTrue) != test.want || (test.want && got.Message != c.Message) {
+			t.Errorf("%s: %s: %s, want %t, and the same token", name, got.Status, got.Message, test.want)
+		}
 	}
-	degraded := meta.FindStatusCondition(later().Conditions, glassback.ConditionDegraded)
-	if ptr.Deref(degraded, metav1.Condition{}).Reason != report.ReasonAsExpected {
-		t.Error("Degraded though the slots are back")
+	if c := meta.FindStatusCondition(later().Conditions, glassback.ConditionDegraded); c == nil || c.Reason != report.ReasonAsExpected {
+		t.Errorf("though the slots are back, Degraded is %+v", c)
+	}
+}
+
+func TestNodeMetrics(t *testing.T) {
+	shown := map[cache.ObjectName][]NodeMetrics{}
+	SetNodesObserver(func(cluster cache.ObjectName, nodes []NodeMetrics) { shown[cluster] = nodes })
+	t.Cleanup(func() { SetNodesObserver(func(cache.ObjectName, []NodeMetrics) {}) })
+
+	o := six()
+	o.members[0].view.Stats = redisnode.Stats{MemoryUsed: 7, Clients: 2}
+	o.members[1].view.Keys = 12
+	o.members[3].view.Offset = 900
+	o.members[4].view.LinkUp = false
+	s := newStage(t, o).settle()
+	silent := o.members[2]
+	s.views[silent.ip()] = nil
+	s.synced()
+
+	want := []NodeMetrics{
+		{Pod: "demo-0", Answers: true, Master: true, Slots: 5461, Keys: 10, Offset: 1000, Lag: -1,
+			Stats: redisnode.Stats{MemoryUsed: 7, Clients: 2}},
+		{Pod: "demo-1", Answers: true, Master: true, Slots: 5462, Keys: 12, Offset: 1000, Lag: -1},
+		{Pod: "demo-2"},
+		{Pod: "demo-3", Answers: true, LinkUp: true, Keys: 10, Offset: 900, Lag: 100},
+		{Pod: "demo-4", Answers: true, Keys: 10, Offset: 1000, Lag: 0},
+		{Pod: "demo-5", Answers: true, LinkUp: true, Keys: 10, Offset: 1000, Lag: -1},
+	}
+	if got := shown[demoKey]; !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+
+	s.edit(func(rdc *v1.RedisCluster) { rdc.Annotations = map[string]string{glassback.AnnotationPaused: "true"} })
+	s.synced()
+	if got := shown[demoKey]; got != nil {
+		t.Errorf("the nodes of a paused RedisCluster are %+v", got)
 	}
 }

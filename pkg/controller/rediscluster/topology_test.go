@@ -25,23 +25,17 @@ func namesOf(members []*member) string {
 func TestTopologyMasters(t *testing.T) {
 	empties := slices.Repeat([]part{master("")}, 6)
 	left := []part{master("0-5460"), master("5461-10922"), replica(0), replica(1), replica(6), replica(6), master("10923-16383")}
-	triples := append(sixOf(), replica(0), replica(1), replica(2))
 	for name, test := range map[string]struct {
 		seen *observed
 		want string
 	}{
 		"those that are stay": {with(six()), "0 1 2"},
 		"also if they have other ordinals": {
-			with(cluster(replica(3), replica(4), replica(5), master("0-5460"), master("5461-10922"), master("10923-16383"))),
-			"3 4 5",
-		},
+			with(cluster(replica(3), replica(4), replica(5), master("0-5460"), master("5461-10922"), master("10923-16383"))), "3 4 5"},
 		"of too many, those with the most slots": {
-			with(cluster(master("0-1"), master("2-8000"), master("8001-16000"), master("16001-16383"), replica(0), replica(1))),
-			"1 2 3",
-		},
+			with(cluster(master("0-1"), master("2-8000"), master("8001-16000"), master("16001-16383"), replica(0), replica(1))), "1 2 3"},
 		"of as many, the first": {
-			with(cluster(master("0-99"), master("100-199"), master("200-299"), master("300-399")), replicas(1)), "0 1",
-		},
+			with(cluster(master("0-99"), master("100-199"), master("200-299"), master("300-399")), replicas(1)), "0 1"},
 		"a silent master stays one":             {with(six(), silenced(1, 1)), "0 1 2"},
 		"with nothing yet, the first":           {with(cluster(empties...)), "0 1 2"},
 		"on as many machines as there are":      {with(cluster(empties...), on("a", 0, 1, 2, 3), on("b", 4), on("c", 5)), "0 4 5"},
@@ -52,18 +46,15 @@ func TestTopologyMasters(t *testing.T) {
 		"none that is silent":                   {with(sixAnd(master(""), master("")), silenced(1, 6)), "0 1 2 7"},
 		"of one that leaves, its replica":       {with(cluster(left...), sized(6)), "0 1 4"},
 		"of its replicas, the one with the most of its data": {
-			with(cluster(left...), sized(6), viewed(func(v *redisnode.View) { v.Offset = 2000 }, 5)), "0 1 5",
-		},
+			with(cluster(left...), sized(6), viewed(func(v *redisnode.View) { v.Offset = 2000 }, 5)), "0 1 5"},
 		"but rather one of this revision":                      {with(cluster(left...), sized(6), podIs(old, 4)), "0 1 5"},
 		"but none that is not connected":                       {with(cluster(left...), sized(6), linkDown(4, 5)), "0 1"},
-		"no replica of one that stays: it would lose its data": {with(cluster(triples...), replicas(1)), "0 1 2"},
-		"fewer than there are":                                 {with(cluster(triples...), replicas(2)), "0 1 2"},
+		"no replica of one that stays: it would lose its data": {with(triples(), replicas(1)), "0 1 2"},
+		"fewer than there are":                                 {with(triples(), replicas(2)), "0 1 2"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			if got := namesOf(test.seen.intendedMasters()); got != test.want {
-				t.Errorf("masters %s, want %s", got, test.want)
-			}
-		})
+		if got := namesOf(test.seen.intendedMasters()); got != test.want {
+			t.Errorf("%s: masters %s, want %s", name, got, test.want)
+		}
 	}
 }
 
@@ -147,11 +138,9 @@ func TestTopologyNextTransferIsNone(t *testing.T) {
 		"there is no master":                          with(cluster(newcomer(), newcomer()), silenced(1, 0, 1)),
 		"no master has any":                           with(cluster(master(""), master(""), master(""))),
 	} {
-		t.Run(name, func(t *testing.T) {
-			if next := seen.nextTransfer(seen.intendedMasters()); next != nil {
-				t.Errorf("%+v, want nothing", next)
-			}
-		})
+		if next := seen.nextTransfer(seen.intendedMasters()); next != nil {
+			t.Errorf("%s: %+v, want nothing", name, next)
+		}
 	}
 }
 
@@ -167,12 +156,10 @@ func TestTopologySlotsPerMove(t *testing.T) {
 		"a slot has about a thousand keys": {5_461_000, "0-5460", minSlotsPerMove},
 		"it has one slot":                  {1024, "7", minSlotsPerMove},
 	} {
-		t.Run(name, func(t *testing.T) {
-			seen := with(cluster(master(test.slots)), viewed(func(v *redisnode.View) { v.Keys = test.keys }, 0))
-			if got := seen.slotsPerMove(seen.members[0]); got != test.want {
-				t.Errorf("%d slots at once, want %d", got, test.want)
-			}
-		})
+		seen := with(cluster(master(test.slots)), viewed(func(v *redisnode.View) { v.Keys = test.keys }, 0))
+		if got := seen.slotsPerMove(seen.members[0]); got != test.want {
+			t.Errorf("%s: %d slots at once, want %d", name, got, test.want)
+		}
 	}
 }
 

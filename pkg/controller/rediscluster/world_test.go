@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -26,6 +26,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
 	"github.com/glassback/glassback/pkg/apis/glassback"
@@ -63,7 +64,7 @@ type world struct {
 	overTLS  bool              // whether clients use TLS
 	slow     bool              // whether the kubelet delays changes of Secrets
 	shift    atomic.Int64      // how many nanoseconds the operator's clock is ahead
-	machine  string            // IP of the machine of all Pods; "" if there is no access from outside
+	machine  string            // IP of the machine of all Pods
 	proxies  map[string]*proxy // ports of Services
 	blocked  map[string]bool   // ports of Services to which nothing connects, by the names of both
 	nextIP   []string          // IPs of the next Pods; later ones get any free IP
@@ -75,10 +76,10 @@ type world struct {
 	deaths int                  // number of killed controllers
 	lively bool                 // see live
 	all    []string             // writes of all controllers
-	asked  atomic.Int64         // number of Views
+	writer *writer              // the clients that write; nil if none do
 
-	askedConfig atomic.Int64 // number of CONFIG GETs
-	mu          sync.Mutex
+	asked, askedConfig atomic.Int64 // numbers of Views and of CONFIG GETs
+	mu                 sync.Mutex
 }
 
 // killed is the panic that kills a controller. It is an error, because a panic of a goroutine of the sync arrives wrapped.
@@ -98,14 +99,17 @@ func died(dead *bool) {
 	*dead = true
 }
 
-// newWorld returns a world with one RedisCluster, in its own namespace.
+const worldName = "world"
+
+// newWorld returns a world with one RedisCluster. Its cluster-node-timeout gives nodes time on a busy machine: no node is elected while
+// none is killed.
 func newWorld(t testing.TB, name string, change ...func(*v1.RedisCluster)) *world {
 	t.Helper()
 	redistest.Binary(t)
 	rdc := &v1.RedisCluster{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID(name + "-uid"), Generation: 1},
 		Spec: v1.RedisClusterSpec{Addr: "10.0.0.1:6379", Config: map[string]v1.ConfigValue{
-			"cluster-node-timeout": "2000", "enable-debug-command": "yes",
+			"cluster-node-timeout": "15000", "enable-debug-command": "yes",
 		}},
 	}
 	for _, c := range change {
@@ -115,14 +119,15 @@ func newWorld(t testing.TB, name string, change ...func(*v1.RedisCluster)) *worl
 	w := &world{
 		t: t, name: name, kube: kubefake.NewClientset(), client: fake.NewClientset(rdc), events: record.NewFakeRecorder(10000),
 		servers: map[types.UID]*redistest.Server{}, dirs: map[string]string{}, stopped: map[string]bool{}, limits: map[string]int64{},
+		machine: redistest.FreeIP(t), proxies: map[string]*proxy{}, blocked: map[string]bool{},
 	}
 	w.react()
 	w.start()
 	return w
 }
 
-// calm gives nodes time on a busy machine: no node is elected while none is killed.
-func calm(rdc *v1.RedisCluster) { rdc.Spec.Config["cluster-node-timeout"] = "15000" }
+// hasty makes nodes notice early that another one is gone: for stories about failovers.
+func hasty(rdc *v1.RedisCluster) { rdc.Spec.Config["cluster-node-timeout"] = "2000" }
 
 // start starts the informers, and creates the first controller.
 func (w *world) start() {
@@ -137,9 +142,7 @@ func (w *world) start() {
 		Jobs: kube.Batch().V1().Jobs(), BackupImage: testImage,
 		Dial: w.dial, Recorder: w.events, Clock: worldClock{w: w},
 	}
-	if err := w.config.Pods.Informer().SetTransform(TrimPod); err != nil {
-		w.t.Fatal(err)
-	}
+	must.Succeed(w.t, w.config.Pods.Informer().SetTransform(TrimPod))
 	must.Succeed(w.t, addIndex(w.config))
 	w.controller = newController(w.config)
 	ctx, cancel := context.WithCancel(w.t.Context())
@@ -158,9 +161,7 @@ func (w *world) live() (end func()) {
 	w.t.Helper()
 	w.controller.sessions.closeAll()
 	controller, err := New(w.config)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.Succeed(w.t, err)
 	ctx, cancel := context.WithCancel(w.t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { controller.Run(ctx, ctx, 16) })
@@ -373,7 +374,7 @@ func (w *world) sync() (alive bool, after time.Duration, err error) {
 // until syncs until done returns true.
 func (w *world) until(what string, done func() bool) {
 	w.t.Helper()
-	patience := 5 * time.Minute // On a busy machine, a roll without replicas takes two minutes.
+	patience := 10 * time.Minute // On a busy machine, a roll without replicas takes two minutes.
 	if w.lively {
 		patience = time.Hour
 	}
@@ -396,32 +397,69 @@ func (w *world) until(what string, done func() bool) {
 	}
 }
 
-// ready syncs until the cluster is Ready, and then checks all nodes.
+// reach syncs until why returns "".
+func (w *world) reach(what string, why func() string) {
+	w.t.Helper()
+	defer func() {
+		if w.t.Failed() {
+			w.t.Logf("%s: %s", what, why())
+		}
+	}()
+	w.until(what, func() bool { return why() == "" })
+}
+
+// ready syncs until the cluster is Ready, and then checks all nodes. On a busy machine, a node may drop a connection and open another one
+// at any time.
 func (w *world) ready(what string) {
 	w.t.Helper()
+	w.sync()
 	w.until(what, func() bool {
 		rdc := w.rdc()
 		return meta.IsStatusConditionTrue(rdc.Status.Conditions, glassback.ConditionReady) && rdc.Status.ObservedGeneration == rdc.Generation
 	})
-	// The nodes have a timeout of two seconds. After half of that without an answer, a node drops a connection and opens a new one. On a
-	// busy machine this can happen at any time.
-	w.until("the nodes to reach each other after "+what, func() bool { return w.unreached() == "" })
+	w.reach("the nodes to reach each other after "+what, w.unreached)
 	w.check()
+}
+
+// notReady syncs until Ready is False.
+func (w *world) notReady() {
+	w.t.Helper()
+	w.until("Ready to be False", func() bool { return w.condition(glassback.ConditionReady).Status == metav1.ConditionFalse })
+}
+
+// degraded syncs until Degraded has a reason, and checks that the controller then writes only the status.
+func (w *world) degraded(reason string) {
+	w.t.Helper()
+	w.until("Degraded for "+reason, func() bool { return w.condition(glassback.ConditionDegraded).Reason == reason })
+	w.checkOnlyStatusWrites()
+}
+
+// checkOnlyStatusWrites checks that the controller writes only the status.
+func (w *world) checkOnlyStatusWrites() {
+	w.t.Helper()
+	before := len(w.all)
+	for range 20 {
+		w.sync()
+		time.Sleep(20 * time.Millisecond)
+	}
+	for _, write := range w.all[before:] {
+		if write != "update redisclusters" {
+			w.t.Errorf("the controller wrote: %s", write)
+		}
+	}
 }
 
 // unreached describes a node that does not reach another one, or is in a handshake. It returns "" if there is no such node.
 func (w *world) unreached() string {
-	w.t.Helper()
-	rdc := w.rdc()
-	for ordinal := range int(*rdc.Spec.Size) {
-		view := w.view(podName(rdc, ordinal))
+	for _, name := range w.names() {
+		view := w.view(name)
 		for _, e := range view.Table {
 			if e.Failed || e.MaybeFailed || e.Handshake || (!e.Connected && !e.Myself) {
-				return fmt.Sprintf("%s has this entry: %+v", podName(rdc, ordinal), e)
+				return fmt.Sprintf("%s has this entry: %+v", name, e)
 			}
 		}
 		if !view.Master && !view.LinkUp {
-			return fmt.Sprintf("the link of %s is down", podName(rdc, ordinal))
+			return fmt.Sprintf("the link of %s is down", name)
 		}
 	}
 	return ""
@@ -431,7 +469,7 @@ func (w *world) unreached() string {
 func (w *world) check() {
 	w.t.Helper()
 	rdc := w.rdc()
-	masters, replicas, slots := 0, 0, redisnode.Slots(nil)
+	masters, slots := 0, redisnode.Slots(nil)
 	for ordinal := range int(*rdc.Spec.Size) {
 		view := w.view(podName(rdc, ordinal))
 		if len(view.Table) != int(*rdc.Spec.Size) {
@@ -451,8 +489,6 @@ func (w *world) check() {
 		}
 		if view.Master {
 			masters++
-		} else {
-			replicas++
 		}
 		if !view.StateOK {
 			w.t.Errorf("%s reports cluster_state:fail", podName(rdc, ordinal))
@@ -461,8 +497,8 @@ func (w *world) check() {
 	if slots.Len() != redisnode.SlotCount {
 		w.t.Errorf("only the slots %s have a master", slots)
 	}
-	if masters != int(rdc.Spec.Masters()) || masters+replicas != int(*rdc.Spec.Size) {
-		w.t.Errorf("the cluster has %d masters and %d replicas", masters, replicas)
+	if masters != int(rdc.Spec.Masters()) {
+		w.t.Errorf("the cluster has %d masters", masters)
 	}
 	for _, shard := range rdc.Status.Shards {
 		if n := len(shard.Replicas); n < int(*rdc.Spec.ReplicasPerMaster) {
@@ -483,10 +519,12 @@ func (w *world) view(pod string) *redisnode.View {
 	w.t.Helper()
 	node := w.node(pod)
 	defer node.Close()
-	view, err := node.View(w.t.Context())
-	if err != nil {
-		w.t.Fatalf("%s: %v", pod, err)
-	}
+	var view *redisnode.View
+	w.eventually(pod+" to answer", func() (answers bool) {
+		var err error
+		view, err = node.View(w.t.Context())
+		return err == nil
+	})
 	return view
 }
 
@@ -502,9 +540,7 @@ func (w *world) node(pod string) Node {
 func (w *world) rdc() *v1.RedisCluster {
 	w.t.Helper()
 	rdc, err := w.client.RedisV1().RedisClusters("default").Get(context.Background(), w.name, metav1.GetOptions{})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.Succeed(w.t, err)
 	return rdc
 }
 
@@ -515,16 +551,12 @@ func (w *world) change(change func(*v1.RedisCluster)) {
 		rdc := w.rdc()
 		change(rdc)
 		rdc.Generation++
-		if _, err := w.client.RedisV1().RedisClusters("default").Update(context.Background(), rdc, metav1.UpdateOptions{}); err != nil {
-			w.t.Fatal(err)
-		}
-		for {
+		_, err := w.client.RedisV1().RedisClusters("default").Update(context.Background(), rdc, metav1.UpdateOptions{})
+		must.Succeed(w.t, err)
+		w.eventually("the cache to show the change", func() bool {
 			cached, err := w.controller.clusters.RedisClusters("default").Get(w.name)
-			if err == nil && cached.Generation == rdc.Generation {
-				return
-			}
-			time.Sleep(time.Millisecond)
-		}
+			return err == nil && cached.Generation == rdc.Generation
+		})
 	})
 }
 
@@ -541,17 +573,72 @@ func (w *world) byPerson(do func()) {
 	w.lives, w.writes, w.all = lives, writes, w.all[:all]
 }
 
-func (w *world) pods() []*corev1.Pod {
-	list, err := w.kube.Tracker().List(corev1.SchemeGroupVersion.WithResource("pods"), corev1.SchemeGroupVersion.WithKind("Pod"), "default")
-	if err != nil {
-		w.t.Fatal(err)
+// eventually waits without a sync.
+func (w *world) eventually(what string, done func() bool) {
+	w.t.Helper()
+	for deadline := time.Now().Add(5 * time.Minute); !done(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			w.t.Fatalf("waited for %s: %s", what, w.describe())
+		}
 	}
+}
+
+// listed returns the objects of the core group.
+func listed(t testing.TB, kube *kubefake.Clientset, resource, kind string) runtime.Object {
+	t.Helper()
+	version := corev1.SchemeGroupVersion
+	list, err := kube.Tracker().List(version.WithResource(resource), version.WithKind(kind), "default")
+	must.Succeed(t, err)
+	return list
+}
+
+// update changes an object of the core group, as another client does.
+func update(t testing.TB, kube *kubefake.Clientset, resource string, object runtime.Object) {
+	t.Helper()
+	must.Succeed(t, kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource(resource), object, "default"))
+}
+
+// pods returns the Pods, by name.
+func (w *world) pods() []*corev1.Pod {
 	var pods []*corev1.Pod
-	for i := range list.(*corev1.PodList).Items {
-		pods = append(pods, &list.(*corev1.PodList).Items[i])
+	for _, p := range listed(w.t, w.kube, "pods", "Pod").(*corev1.PodList).Items {
+		pods = append(pods, &p)
 	}
 	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
 	return pods
+}
+
+func (w *world) names() []string {
+	var names []string
+	for _, p := range w.pods() {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+func (w *world) uids() map[string]types.UID {
+	uids := map[string]types.UID{}
+	for _, p := range w.pods() {
+		uids[p.Name] = p.UID
+	}
+	return uids
+}
+
+// expectPods compares the Pods with those of before: all were replaced, or none.
+func (w *world) expectPods(replaced bool, before map[string]types.UID) {
+	w.t.Helper()
+	for name, uid := range w.uids() {
+		if (uid != before[name]) != replaced {
+			w.t.Errorf("%s was replaced: %t, want %t", name, !replaced, replaced)
+		}
+	}
+}
+
+// podWith returns the name of a Pod whose node has this role.
+func (w *world) podWith(role v1.Role) string {
+	w.t.Helper()
+	nodes := w.rdc().Status.Nodes
+	return nodes[slices.IndexFunc(nodes, func(n v1.Node) bool { return n.Role == role })].Pod
 }
 
 // pod returns the Pod, or nil.
@@ -569,129 +656,10 @@ func (w *world) deletePods(names ...string) {
 	w.t.Helper()
 	w.byPerson(func() {
 		for _, name := range names {
-			if err := w.kube.CoreV1().Pods("default").Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil {
-				w.t.Fatal(err)
-			}
+			must.Succeed(w.t, w.kube.CoreV1().Pods("default").Delete(context.Background(), name, metav1.DeleteOptions{}))
 		}
 	})
 	w.kubelet()
-}
-
-// bind gives the claim of a Pod its volume, as happens after scheduling.
-func (w *world) bind(p *corev1.Pod) {
-	for _, c := range w.claims() {
-		if c.Name != "data-"+p.Name || c.Spec.VolumeName != "" {
-			continue
-		}
-		c.Spec.VolumeName = "volume-" + string(c.UID)
-		if err := w.kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims"), &c, "default"); err != nil {
-			w.t.Fatal(err)
-		}
-	}
-}
-
-// kubelet starts a redis-server for each Pod, and stops the servers of deleted Pods.
-func (w *world) kubelet() {
-	w.t.Helper()
-	exists := map[types.UID]bool{}
-	pods := w.pods()
-	for _, p := range pods {
-		exists[p.UID] = true
-	}
-	for uid, server := range w.servers {
-		if !exists[uid] {
-			server.Stop()
-			delete(w.servers, uid)
-		}
-	}
-	w.release()
-	w.writeCertificates()
-	defer w.proxyServices()
-	for _, p := range pods {
-		server := w.servers[p.UID]
-		if w.stopped[p.Name] || (server != nil && server.Running()) {
-			continue
-		}
-		ip := p.Status.PodIP
-		if ip == "" {
-			ip = w.ip()
-		}
-		password, directives := w.password, append(w.directives(p), w.startHostname(p)...)
-		if hasAccount(p) {
-			password, directives = "", append(directives, w.makeUsers(p)...)
-		}
-		w.servers[p.UID] = redistest.Start(w.t, redistest.Config{
-			IP: ip, Dir: w.volume(p), Password: password, FileLimit: w.limits[p.Name], Directives: append(directives, w.makeTLS(p)...),
-			TLSPort: portFor(p, true),
-		})
-		w.bind(p)
-		running := p.DeepCopy()
-		running.Spec.NodeName = "machine"
-		running.Status.Phase, running.Status.PodIP = corev1.PodRunning, ip
-		running.Status.HostIP = w.machine
-		running.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
-		if err := w.kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("pods"), running, "default"); err != nil {
-			w.t.Fatal(err)
-		}
-	}
-}
-
-// release removes deleted claims whose Pods no longer exist.
-func (w *world) release() {
-	resource := corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims")
-	for _, c := range w.claims() {
-		if c.DeletionTimestamp != nil && w.pod(strings.TrimPrefix(c.Name, "data-")) == nil {
-			if err := w.kube.Tracker().Delete(resource, "default", c.Name); err != nil {
-				w.t.Fatal(err)
-			}
-		}
-	}
-}
-
-func (w *world) claims() []corev1.PersistentVolumeClaim {
-	list, err := w.kube.Tracker().List(corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims"),
-		corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"), "default")
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return list.(*corev1.PersistentVolumeClaimList).Items
-}
-
-func (w *world) ip() string {
-	if len(w.nextIP) > 0 {
-		ip := w.nextIP[0]
-		w.nextIP = w.nextIP[1:]
-		return ip
-	}
-	return redistest.FreeIP(w.t)
-}
-
-// volume returns the directory of the Pod's claim or, without a claim, of the Pod.
-func (w *world) volume(p *corev1.Pod) string {
-	uid := string(p.UID)
-	for _, c := range w.claims() {
-		if c.Name == "data-"+p.Name {
-			uid = string(c.UID)
-		}
-	}
-	if w.dirs[uid] == "" {
-		w.dirs[uid] = filepath.Join(w.t.TempDir(), uid)
-	}
-	return w.dirs[uid]
-}
-
-// directives returns the directives of the Pod's redis.conf, without ports, directories and files: redistest chooses these.
-func (w *world) directives(p *corev1.Pod) []string {
-	name := p.Spec.Volumes[1].ConfigMap.Name
-	cm, err := w.kube.Tracker().Get(corev1.SchemeGroupVersion.WithResource("configmaps"), "default", name)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	conf := cm.(*corev1.ConfigMap).Data["redis.conf"]
-	return slices.DeleteFunc(strings.Split(strings.TrimSpace(conf), "\n"), func(line string) bool {
-		return strings.HasPrefix(line, "port ") || strings.HasPrefix(line, "dir ") || strings.HasPrefix(line, "aclfile ") ||
-			strings.Contains(line, dirTLS) || strings.Contains(line, fileTLS)
-	})
 }
 
 // describe returns the status and the tables of all nodes, for the message of a failed test.
@@ -744,6 +712,110 @@ func (w *world) condition(kind string) metav1.Condition {
 	return metav1.Condition{}
 }
 
+// newOperator ends the operator between two syncs, and starts another one.
+func (w *world) newOperator() {
+	w.controller.sessions.closeAll()
+	w.controller = newController(w.config)
+}
+
+// seen is what the controller sees now.
+func (w *world) seen() *observed {
+	w.t.Helper()
+	rdc, err := w.controller.fetch(cache.NewObjectName("default", w.name))
+	must.Succeed(w.t, err)
+	o, err := w.controller.observe(w.t.Context(), rdc)
+	must.Succeed(w.t, err)
+	return o
+}
+
+// setSecret creates a Secret, or changes it.
+func (w *world) setSecret(name string, data map[string][]byte) {
+	w.t.Helper()
+	w.byPerson(func() {
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: data}
+		_, err := w.kube.CoreV1().Secrets("default").Create(context.Background(), secret, metav1.CreateOptions{})
+		if apierrors.IsAlreadyExists(err) {
+			_, err = w.kube.CoreV1().Secrets("default").Update(context.Background(), secret, metav1.UpdateOptions{})
+		}
+		must.Succeed(w.t, err)
+	})
+}
+
+func (w *world) setPassword(name, password string) {
+	w.t.Helper()
+	w.setSecret(name, map[string][]byte{"password": []byte(password)})
+}
+
+func (w *world) secret(name string) *corev1.Secret {
+	secret, err := w.kube.Tracker().Get(corev1.SchemeGroupVersion.WithResource("secrets"), "default", name)
+	if err != nil {
+		return nil
+	}
+	return secret.(*corev1.Secret)
+}
+
+// deleteSecret deletes a Secret, as a person does.
+func (w *world) deleteSecret(name string) {
+	w.t.Helper()
+	w.byPerson(func() {
+		must.Succeed(w.t, w.kube.CoreV1().Secrets("default").Delete(context.Background(), name, metav1.DeleteOptions{}))
+	})
+}
+
+// passwordOf returns the password in a Secret.
+func (w *world) passwordOf(ref *v1.SecretKeyReference) string {
+	w.t.Helper()
+	return strings.TrimRight(string(w.secret(ref.Name).Data[ref.Key]), "\n")
+}
+
+// login returns how the operator logs in to the node of a Pod.
+func (w *world) login(p *corev1.Pod) redisnode.Login {
+	if hasAccount(p) {
+		return redisnode.Login{User: v1.UserOperator, Password: w.passwordOf(passwordRefOf(p))}
+	}
+	return redisnode.Login{Password: w.password}
+}
+
+// connect returns the operator's connection to the node of a Pod.
+func (w *world) connect(p *corev1.Pod) Node {
+	port, trust := ConnectionTo(w.rdc(), p, w.secret("redis-tls"))
+	login := w.login(p)
+	login.TLS = trust
+	return Dial(p.Status.PodIP, port, login)
+}
+
+// value asks a Pod's node for a directive.
+func (w *world) value(pod, directive string) string {
+	w.t.Helper()
+	node := w.node(pod)
+	defer node.Close()
+	values, err := node.Directives(w.t.Context(), []string{directive})
+	must.Succeed(w.t, err)
+	return values[directive]
+}
+
+// haveValue checks that all nodes have the value of a directive.
+func (w *world) haveValue(directive, want string) {
+	w.t.Helper()
+	for _, name := range w.names() {
+		if got := w.value(name, directive); got != want {
+			w.t.Errorf("%s has %s %q, want %q", name, directive, got, want)
+		}
+	}
+}
+
+// worldClock is the clock of the operator in a world.
+type worldClock struct {
+	clock.RealClock
+	w *world
+}
+
+func (c worldClock) Now() time.Time                  { return c.RealClock.Now().Add(time.Duration(c.w.shift.Load())) }
+func (c worldClock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
+
+// later lets the clock of the operator go on.
+func (w *world) later(by time.Duration) { w.shift.Add(int64(by)) }
+
 // oneWrite kills the first 300 controllers before their second write. These are enough for every kind of write to be the last one. It kills
 // later controllers before their 98th write.
 func oneWrite() func(write int) bool {
@@ -758,5 +830,80 @@ func oneWrite() func(write int) bool {
 		}
 		deaths++
 		return false
+	}
+}
+
+// diesAround ends a life of the controller before its first write of this kind, and the next one right after it.
+func (w *world) diesAround(write string) func(int) bool {
+	tries, next := 0, false
+	return func(int) bool {
+		if next {
+			next = false
+			return false
+		}
+		if w.last == write {
+			tries++
+			next = tries == 2
+		}
+		return tries != 1 || w.last != write
+	}
+}
+
+// The functions below change a RedisCluster.
+
+func size(n int32) func(*v1.RedisCluster) {
+	return func(rdc *v1.RedisCluster) { rdc.Spec.Size = ptr.To(n) }
+}
+
+func storage(rdc *v1.RedisCluster) { rdc.Spec.Storage = &v1.Storage{Size: quantity("1Gi")} }
+
+func quantity(text string) resource.Quantity { return resource.MustParse(text) }
+
+func config(name, value string) func(*v1.RedisCluster) {
+	return func(rdc *v1.RedisCluster) { rdc.Spec.Config[name] = v1.ConfigValue(value) }
+}
+
+func withPassword(rdc *v1.RedisCluster) {
+	rdc.Spec.Users, rdc.Spec.AuthSecretRef = nil, &v1.SecretKeyReference{Name: "password", Key: "password"}
+}
+
+const openRules = "nopass ~* &* +@all"
+
+func withUsers(users ...v1.User) func(*v1.RedisCluster) {
+	return func(rdc *v1.RedisCluster) {
+		rdc.Spec.AuthSecretRef, rdc.Spec.Users = nil, users
+		rdc.Default()
+	}
+}
+
+func aUser(name, rules, secret string) v1.User {
+	u := v1.User{Name: name, Rules: rules, KeepOldPasswordSeconds: ptr.To[int32](60)}
+	if secret != "" {
+		u.PasswordSecretRef = &v1.SecretKeyReference{Name: secret, Key: "password"}
+	}
+	return u
+}
+
+func withTLSMode(mode v1.TLSMode) func(*v1.RedisCluster) {
+	return func(rdc *v1.RedisCluster) {
+		rdc.Spec.TLS = nil
+		if mode != "" {
+			rdc.Spec.TLS = &v1.TLS{SecretRef: v1.SecretReference{Name: "redis-tls"}, Mode: mode}
+		}
+		rdc.Default()
+	}
+}
+
+func external(of v1.ExternalType) func(*v1.RedisCluster) {
+	return func(rdc *v1.RedisCluster) {
+		rdc.Spec.Access = &v1.Access{Service: &v1.ClientService{}, External: &v1.ExternalAccess{Type: of}}
+	}
+}
+
+func noAccess(rdc *v1.RedisCluster) { rdc.Spec.Access = nil }
+
+func hostnames(template string) func(*v1.RedisCluster) {
+	return func(rdc *v1.RedisCluster) {
+		rdc.Spec.Access = &v1.Access{External: &v1.ExternalAccess{Type: v1.ExternalLoadBalancer, Hostname: template}}
 	}
 }

@@ -5,10 +5,8 @@ package redistest
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,43 +15,6 @@ import (
 
 // childEnv has the test program run a server and then be killed.
 const childEnv = "REDISTEST_CHILD"
-
-func TestServer(t *testing.T) {
-	first := Start(t, Config{})
-	if !first.Running() {
-		t.Errorf("it does not run:\n%s", first.Log())
-	}
-	second := Start(t, Config{})
-	if first.IP == second.IP {
-		t.Errorf("two servers have the IP %s", first.IP)
-	}
-	first.Kill()
-	first.Kill()
-	second.Stop()
-	second.Wait()
-	if first.Running() || second.Running() || !strings.Contains(second.Log(), "bye bye") {
-		t.Errorf("running: %t, %t; log:\n%s", first.Running(), second.Running(), second.Log())
-	}
-	again := Start(t, Config{Dir: first.Dir})
-	if again.IP == first.IP {
-		t.Errorf("the pod that came back has the IP %s again", again.IP)
-	}
-	nodes, err := os.ReadFile(filepath.Join(again.Dir, "nodes.conf"))
-	if err != nil || !strings.Contains(string(nodes), "myself") {
-		t.Errorf("nodes.conf is %q, %v", nodes, err)
-	}
-}
-
-func TestFreeIP(t *testing.T) {
-	was := map[string]bool{}
-	for range 600 {
-		ip := FreeIP(t)
-		if parsed := net.ParseIP(ip); was[ip] || parsed == nil || !parsed.IsLoopback() {
-			t.Fatalf("got %s, and got it before: %t", ip, was[ip])
-		}
-		was[ip] = true
-	}
-}
 
 // A test program that is killed cleans nothing up.
 func TestServersEndWithTheTestProgram(t *testing.T) {
@@ -75,7 +36,7 @@ func TestServersEndWithTheTestProgram(t *testing.T) {
 	if _, scanErr := fmt.Sscan(line, &pid); err == nil || scanErr != nil {
 		t.Fatalf("the test program has error %v, and said %q", err, output)
 	}
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err != nil || strings.Contains(string(stat), ") Z ") {
 			return
 		}

@@ -1,0 +1,249 @@
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package redisnode
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	cryptorand "crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"maps"
+	"math/big"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/glassback/glassback/pkg/must"
+)
+
+func TestKeySlot(t *testing.T) {
+	for key, want := range map[string]int{
+		"123456789": 0x31c3, "foo": 12182, "": 0,
+		"{user1000}.following": KeySlot("user1000"), "foo{bar}{zap}": KeySlot("bar"), "foo{{bar}}zap": KeySlot("{bar"), "a}{b}": KeySlot("b"),
+	} {
+		if got := KeySlot(key); got != want {
+			t.Errorf("the slot of %q is %d, want %d", key, got, want)
+		}
+	}
+	for _, key := range []string{"foo{}{bar}", "{bar", "a}", "{}bar"} {
+		if KeySlot(key) == KeySlot("bar") || KeySlot(key) == KeySlot("") {
+			t.Errorf("the slot of %q is not that of the whole key", key)
+		}
+	}
+}
+
+func TestParseRange(t *testing.T) {
+	for text, want := range map[string]Range{"0": {0, 0}, "7-7": {7, 7}, "5-9": {5, 9}, "0-16383": {0, SlotCount - 1}} {
+		if got, err := parseRange(text); err != nil || got != want {
+			t.Errorf("parseRange(%q) = %v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "16384", "-1", "5-", "-", "5-4", "0-16384", "a", " 1", "+1", "1-2-3", "99999999999999999999"} {
+		if got, err := parseRange(text); err == nil {
+			t.Errorf("parseRange(%q) = %v", text, got)
+		}
+	}
+}
+
+func TestNewSlotsLeavesOutNumbersThatAreNoSlots(t *testing.T) {
+	for name, test := range map[string]struct {
+		slots Slots
+		want  string
+	}{
+		"no slots":                  {NewSlots(), ""},
+		"slots":                     {NewSlots(3, 1, 2, 2, 9), "1-3,9"},
+		"numbers that are no slots": {NewSlots(-1, 0, SlotCount), "0"},
+		"a range":                   {SlotRange(3, 5), "3-5"},
+		"an empty range":            {SlotRange(5, 3), ""},
+		"a range beyond both ends":  {SlotRange(-7, 20000), "0-16383"},
+		"a range above all slots":   {SlotRange(SlotCount, SlotCount+3), ""},
+	} {
+		if got := test.slots.String(); got != test.want {
+			t.Errorf("%s: got %q, want %q", name, got, test.want)
+		}
+	}
+}
+
+// someSlots is a random set, as Slots and as a map. The test compares the two. The slots are near 0 and near the last slot, so that
+// ranges often meet.
+type someSlots struct {
+	slots Slots
+	set   map[int]bool
+}
+
+func newSome(random *rand.Rand) someSlots {
+	s := someSlots{set: map[int]bool{}}
+	for range random.IntN(30) {
+		slot := random.IntN(40)
+		if random.IntN(2) == 0 {
+			slot = SlotCount - 1 - slot
+		}
+		s.set[slot] = true
+	}
+	s.slots = NewSlots(slices.Collect(maps.Keys(s.set))...)
+	return s
+}
+
+func TestSlotsAreSets(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 300 {
+		a, b := newSome(random), newSome(random)
+		wasA, wasB := slices.Clone(a.slots), slices.Clone(b.slots)
+		n := random.IntN(40)
+		checkSlots(t, "itself", a.slots, func(slot int) bool { return a.set[slot] })
+		checkSlots(t, "union", a.slots.Union(b.slots), func(slot int) bool { return a.set[slot] || b.set[slot] })
+		checkSlots(t, "without", a.slots.Without(b.slots), func(slot int) bool { return a.set[slot] && !b.set[slot] })
+		checkSlots(t, "intersect", a.slots.Intersect(b.slots), func(slot int) bool { return a.set[slot] && b.set[slot] })
+		lowest := slices.Sorted(maps.Keys(a.set))
+		lowest = lowest[:min(n, len(lowest))]
+		checkSlots(t, "first", a.slots.First(n), func(slot int) bool { return slices.Contains(lowest, slot) })
+		if a.slots.Equal(b.slots) != maps.Equal(a.set, b.set) {
+			t.Errorf("Equal is wrong for %q and %q", a.slots, b.slots)
+		}
+		if !a.slots.Equal(wasA) || !b.slots.Equal(wasB) {
+			t.Fatalf("the sets %q and %q were changed to %q and %q", wasA, wasB, a.slots, b.slots)
+		}
+		if t.Failed() {
+			t.Fatalf("the errors are of the sets %q and %q, and the number %d", a.slots, b.slots, n)
+		}
+	}
+}
+
+// checkSlots fails the test if the set contains other slots than those for which has returns true, or if its ranges are not in the normal
+// form.
+func checkSlots(t *testing.T, what string, slots Slots, has func(int) bool) {
+	t.Helper()
+	var want []int
+	for slot := range SlotCount {
+		if has(slot) {
+			want = append(want, slot)
+		}
+		if slots.Has(slot) != has(slot) {
+			t.Errorf("%s: Has of %q is wrong for slot %d", what, slots, slot)
+		}
+	}
+	if got := slices.Collect(slots.All()); !slices.Equal(got, want) || slots.Len() != len(want) {
+		t.Errorf("%s: All of %q yields %v, and Len is %d; want %v", what, slots, got, slots.Len(), want)
+	}
+	if len(want) == 0 && slots != nil {
+		t.Errorf("%s: the empty set is not nil", what)
+	}
+	for i, r := range slots {
+		if r.First > r.Last || (i > 0 && r.First <= slots[i-1].Last+1) {
+			t.Errorf("%s: %v is not sorted, disjoint and joined", what, []Range(slots))
+		}
+	}
+}
+
+func TestVerifyCertificate(t *testing.T) {
+	const name = "redis.example"
+	now := time.Now()
+	// Each certificate has signed itself, and so is its own CA.
+	issue := func(from, to time.Duration) *x509.Certificate {
+		key, err := ecdsa.GenerateKey(elliptic.P256(), cryptorand.Reader)
+		must.Succeed(t, err)
+		template := &x509.Certificate{
+			SerialNumber: big.NewInt(1), DNSNames: []string{name}, NotBefore: now.Add(from), NotAfter: now.Add(to),
+			IsCA: true, BasicConstraintsValid: true,
+		}
+		der, err := x509.CreateCertificate(cryptorand.Reader, template, template, &key.PublicKey, key)
+		must.Succeed(t, err)
+		certificate, err := x509.ParseCertificate(der)
+		must.Succeed(t, err)
+		return certificate
+	}
+	valid, other := issue(-time.Hour, time.Hour), issue(-time.Hour, time.Hour)
+	expired, future := issue(-2*time.Hour, -time.Hour), issue(time.Hour, 2*time.Hour)
+	old := issue(-2*maxExpired, -maxExpired-time.Hour)
+	trusting := func(name, pin string, ca *x509.Certificate) TLS {
+		return TLS{Name: name, Pin: pin, Authorities: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Raw}))}
+	}
+	for sentence, test := range map[string]struct {
+		trust  TLS
+		served *x509.Certificate
+		ok     bool
+	}{
+		"one of the CA":                     {trusting(name, "", valid), valid, true},
+		"one of another CA":                 {trusting(name, "", other), valid, false},
+		"one with another name":             {trusting("other.example", "", valid), valid, false},
+		"one that has expired":              {trusting(name, "", expired), expired, true},
+		"one that expired long ago":         {trusting(name, "", old), old, false},
+		"one of another CA that expired":    {trusting(name, "", other), expired, false},
+		"one that is not valid yet":         {trusting(name, "", future), future, false},
+		"the pinned one, of another CA":     {trusting("other.example", Fingerprint(valid.Raw), other), valid, true},
+		"another one than the pinned one":   {trusting(name, Fingerprint(other.Raw), other), valid, false},
+		"no CA is known, and no pinned one": {TLS{Name: name}, valid, false},
+	} {
+		err := test.trust.verify([]*x509.Certificate{test.served})
+		if (err == nil) != test.ok || (err != nil && !errors.Is(err, ErrCertificate)) {
+			t.Errorf("%s: error %v, want none: %t", sentence, err, test.ok)
+		}
+	}
+}
+
+// TestHangUpWithoutAConnection: if a context ends at the moment at which its command succeeds, the connection is closed before
+// ReloadCertificate closes it.
+func TestHangUpWithoutAConnection(*testing.T) {
+	Dial("127.0.0.1", 1, Login{}).hangUp(nil)
+}
+
+func TestAReadOnlyNodeSendsNoCommandThatChangesSomething(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	connected := make(chan struct{}, 100)
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			connected <- struct{}{}
+			conn.Close()
+		}
+	}()
+	host, port, _ := net.SplitHostPort(listener.Addr().String())
+	number, _ := strconv.Atoi(port)
+	node := DialReadOnly(host, number, Login{})
+	defer node.Close()
+	ctx, slots := t.Context(), SlotRange(0, 1)
+	for command, err := range map[string]error{
+		"meet": node.Meet(ctx, "10.0.0.1", 6379, 16379), "forget": node.Forget(ctx, "id"), "add slots": node.AddSlots(ctx, slots),
+		"replicate": node.Replicate(ctx, "id"), "failover": node.Failover(ctx, Takeover), "set slots": node.SetSlots(ctx, slots, SlotStable, ""),
+		"migrate": node.Migrate(ctx, "10.0.0.1", 6379, Login{}, time.Second, []string{"key"}), "restore": node.RestoreFunctions(ctx, "dump"),
+		"set": node.SetDirective(ctx, "maxmemory", "0"), "set user": node.SetUser(ctx, "app", nil), "save": node.SaveUsers(ctx),
+		"delete users": node.DeleteUsers(ctx, []string{"app"}), "end": node.EndConnections(ctx, "app"),
+		"delete library": node.DeleteLibrary(ctx, "library"), "pause": node.PauseWrites(ctx, time.Second), "resume": node.ResumeWrites(ctx),
+	} {
+		if !errors.Is(err, ErrReadOnly) {
+			t.Errorf("%s: error %v", command, err)
+		}
+	}
+	if len(connected) > 0 {
+		t.Error("a command connected to the server")
+	}
+	_, view := node.View(ctx)
+	_, keys := node.Keys(ctx, slots, 1)
+	_, libraries := node.Libraries(ctx)
+	_, dump := node.DumpFunctions(ctx)
+	_, directives := node.Directives(ctx, []string{"maxmemory"})
+	_, users := node.Users(ctx)
+	for command, err := range map[string]error{
+		"view": view, "keys": keys, "libraries": libraries, "dump": dump, "get": directives, "users": users,
+	} {
+		if err == nil || errors.Is(err, ErrReadOnly) {
+			t.Errorf("%s: error %v, want an error of the connection", command, err)
+		}
+	}
+	if len(connected) == 0 {
+		t.Error("no read connected to the server")
+	}
+}
