@@ -7,10 +7,15 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
+	"io"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/glassback/glassback/pkg/command"
 )
 
 func says(r Result) func(context.Context) Result { return func(context.Context) Result { return r } }
@@ -32,19 +37,9 @@ func TestWhatIsNotAskedAndWhy(t *testing.T) {
 		because  string
 		state    State
 	}{
-		"all is well": {
-			[]Section{{Checks: []Check{{ID: "a", Run: says(pass(""))}, {ID: "b", Needs: []string{"a"}, Run: says(pass("x"))}}}},
-			"a ok, b ok", "x", "", OK,
-		},
 		"a check runs although one that it needs has a warning": {
 			[]Section{{Checks: []Check{{ID: "a", Run: says(warn("w", "r"))}, {ID: "b", Needs: []string{"a"}, Run: says(pass(""))}}}},
 			"a warning, b ok", "", "", Warning,
-		},
-		"a failure keeps those who need it": {
-			[]Section{{Checks: []Check{
-				{ID: "a", Title: "A", Run: says(fail("f", "r"))}, {ID: "b", Run: says(pass(""))}, {ID: "c", Needs: []string{"b", "a"}, Run: never},
-			}}},
-			"a failed, b ok, c skipped", "not asked, since this failed: A", "a", Failed,
 		},
 		"and those who need these, for the same reason": {
 			[]Section{
@@ -77,7 +72,7 @@ func TestWhatIsNotAskedAndWhy(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			report := Runner{Limit: time.Second}.Run(t.Context(), test.sections)
+			report := Runner{Limit: time.Minute}.Run(t.Context(), test.sections)
 			if got := states(report); got != test.want || report.State() != test.state {
 				t.Errorf("got %s, all in all %s, want %s, %s", got, report.State(), test.want, test.state)
 			}
@@ -174,12 +169,12 @@ Three
 All in all × 1 failed, 1 warning, 2 ok, 7 skipped
 `
 	var out bytes.Buffer
-	Runner{Limit: time.Second, printer: &printer{out: &out}}.Run(t.Context(), sections)
+	Runner{Limit: time.Minute, printer: &printer{out: &out}}.Run(t.Context(), sections)
 	if out.String() != want {
 		t.Errorf("got:\n%s\nwant:\n%s", out.String(), want)
 	}
 	out.Reset()
-	Runner{Limit: time.Second, printer: &printer{out: &out, colour: true}}.Run(t.Context(), sections)
+	Runner{Limit: time.Minute, printer: &printer{out: &out, colour: true}}.Run(t.Context(), sections)
 	plain := out.String()
 	for _, colour := range colours {
 		plain = strings.ReplaceAll(plain, colour, "")
@@ -189,15 +184,71 @@ All in all × 1 failed, 1 warning, 2 ok, 7 skipped
 	}
 }
 
-func TestAReportIsJSON(t *testing.T) {
-	report := Runner{Limit: time.Second}.Run(t.Context(), []Section{{ID: "one", Title: "One", Checks: []Check{
-		{ID: "a", Title: "A", Run: says(fail("f", "r"))}, {ID: "b", Title: "B", Needs: []string{"a"}},
-	}}, {ID: "two", Title: "Two"}})
-	got, err := json.Marshal(report)
-	want := `{"sections":[{"id":"one","title":"One","checks":[{"id":"a","title":"A","state":"failed","reason":"f","remedy":"r"},` +
-		`{"id":"b","title":"B","state":"skipped","reason":"not asked, since this failed: A","because":"a"}]},` +
-		`{"id":"two","title":"Two","checks":[]}],"interrupted":false}`
-	if err != nil || string(got) != want {
-		t.Errorf("got %s, %v, want %s", got, err, want)
+func TestTheFlagsOfCheck(t *testing.T) {
+	for name, test := range map[string]struct {
+		args []string
+		err  string
+	}{
+		"none": {nil, ""},
+		"all of them": {[]string{
+			"--pre", "-o", "json", "--timeout=3s", "-n", "a,b", "--controllers=-mycronjob,*", "--operator-namespace=x",
+			"--leader-elect-resource-name=y", "--leader-elect-resource-namespace=z", "--webhooks=false", "--ecs-endpoint=http://127.0.0.1:1",
+		}, ""},
+		"an output that there is none of":  {[]string{"-o", "wide"}, `--output must be one of text, json, yaml, not "wide"`},
+		"no time":                          {[]string{"--timeout=0"}, "--timeout must be from 1s to 10m, not 0s"},
+		"another one":                      {[]string{"--namespace=A"}, `--namespace "A" is not the name of a namespace`},
+		"a controller that is none":        {[]string{"--controllers=cron"}, `there is no "cron"`},
+		"a URL without TLS":                {[]string{"--webhook-url=http://127.0.0.1:1"}, "--webhook-url must be https://HOST:PORT"},
+		"a flag of the operator's logging": {[]string{"-v=2"}, "unknown shorthand flag"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := parse(test.args, &strings.Builder{})
+			if (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
+				t.Errorf("error %v, want %q", err, test.err)
+			}
+		})
+	}
+}
+
+func TestAllNamespacesOverridesTheOperatorsNamespaces(t *testing.T) {
+	for name, test := range map[string]struct {
+		args []string
+		want string
+	}{
+		"no flag":          {nil, "[a]"},
+		"a namespace":      {[]string{"-n", "b"}, "[b]"},
+		"all":              {[]string{"-A"}, "[]"},
+		"all of kubectl's": {[]string{"-n", "b", "--all-namespaces"}, "[]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, err := parse(test.args, io.Discard)
+			if err != nil || !o.adopt([]string{"--namespace=a"}, "glassback-system") || fmt.Sprint(o.Namespaces) != test.want {
+				t.Errorf("namespaces %q, error %v, want %s", o.Namespaces, err, test.want)
+			}
+		})
+	}
+}
+
+func TestTheDocumentOfCheck(t *testing.T) {
+	outOfTheCloud(t)
+	var out, errs strings.Builder
+	code := Run(t.Context(), []string{"-o", "json", "--kubeconfig", filepath.Join(t.TempDir(), "none")}, &out, &errs)
+	var document struct {
+		Schema, Version, State string
+		Pre, Interrupted       bool
+		Counts                 map[string]int
+		Sections               []struct {
+			ID, Title string
+			Checks    []struct{ ID, Title, State, Reason, Remedy, Because string }
+		}
+	}
+	if err := json.Unmarshal([]byte(out.String()), &document); err != nil || code != command.Failed || errs.Len() > 0 {
+		t.Fatalf("exit code %d, %v, stderr %q:\n%s", code, err, errs.String(), out.String())
+	}
+	first := document.Sections[0].Checks[0]
+	if document.Schema != "glassback.dev/check/v1" || document.State != "failed" || document.Counts["failed"] != 1 ||
+		document.Counts["ok"] != 0 ||
+		first.ID != "cluster/configuration" || first.State != "failed" || document.Sections[1].Checks[0].Because != "cluster/configuration" {
+		t.Errorf("got %+v", document)
 	}
 }

@@ -4,27 +4,50 @@
 package check
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/install"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/model"
 	apiextensionsfake "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/fake"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilversion "k8s.io/apimachinery/pkg/util/version"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	celenv "k8s.io/apiserver/pkg/cel/environment"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"sigs.k8s.io/yaml"
 
+	"github.com/glassback/glassback/artifacts/crd"
 	ecsv1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
 	"github.com/glassback/glassback/pkg/clients"
+	"github.com/glassback/glassback/pkg/command"
 	glassbackfake "github.com/glassback/glassback/pkg/generated/clientset/versioned/fake"
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/permissions"
 )
 
@@ -90,7 +113,7 @@ func without(t *testing.T, c *checker) Report {
 	for i := range sections {
 		sections[i].Needs = nil
 	}
-	return Runner{Limit: 10 * time.Second}.Run(t.Context(), sections)
+	return Runner{Limit: 5 * time.Minute}.Run(t.Context(), sections)
 }
 
 // outcome returns that of the check id.
@@ -223,4 +246,424 @@ func TestNothingIsWritten(t *testing.T) {
 			}
 		}
 	}
+}
+
+// An API server takes new rules only if the version before it knows them too, to which it could be set back.
+func TestTheOldestServerIsTheOldestThatTakesTheRules(t *testing.T) {
+	oldest := utilversion.MustParseGeneric(oldestServer)
+	before := func(v *utilversion.Version) *utilversion.Version {
+		return utilversion.MajorMinor(v.Major(), v.Minor()-1)
+	}
+	if errs := ruleErrors(t, before(oldest)); len(errs) > 0 {
+		t.Errorf("v%s refuses rules: %v", oldestServer, errs[0])
+	}
+	if errs := ruleErrors(t, before(before(oldest))); len(errs) == 0 {
+		t.Errorf("v%s takes all rules too", before(oldest))
+	}
+}
+
+// ruleErrors are what keeps the rules of the CRDs from being compiled with what a version knows.
+func ruleErrors(t *testing.T, known *utilversion.Version) []error {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	install.Install(scheme)
+	definitions, err := crd.All()
+	must.Succeed(t, err)
+	var errs []error
+	for _, definition := range definitions {
+		props := &apiextensions.JSONSchemaProps{}
+		must.Succeed(t, scheme.Convert(definition.Spec.Versions[0].Schema.OpenAPIV3Schema, props, nil))
+		rules, err := structural.NewStructural(props)
+		must.Succeed(t, err)
+		errs = append(errs, compile(rules, true, celenv.MustBaseEnvSet(known))...)
+	}
+	return errs
+}
+
+func compile(s *structural.Structural, root bool, env *celenv.EnvSet) []error {
+	var errs []error
+	if len(s.XValidations) > 0 {
+		results, err := cel.Compile(s, model.SchemaDeclType(s, root), celconfig.PerCallLimit, env, cel.NewExpressionsEnvLoader())
+		if err != nil {
+			errs = append(errs, err)
+		}
+		for _, result := range results {
+			if result.Error != nil {
+				errs = append(errs, result.Error)
+			}
+		}
+	}
+	for _, property := range s.Properties {
+		errs = append(errs, compile(&property, property.XEmbeddedResource, env)...)
+	}
+	if s.Items != nil {
+		errs = append(errs, compile(s.Items, false, env)...)
+	}
+	if s.AdditionalProperties != nil && s.AdditionalProperties.Structural != nil {
+		errs = append(errs, compile(s.AdditionalProperties.Structural, false, env)...)
+	}
+	return errs
+}
+
+func TestVersions(t *testing.T) {
+	for version, want := range map[string]State{
+		"v1.31.0": OK, "v1.37.2": OK, "v1.33.1+k3s1": OK, "v1.32.0-eks-5ca49cb": OK, "v2.0.0": OK,
+		"v1.30.14": Failed, "v1.9.0": Failed, "": Warning, "master": Warning,
+	} {
+		if got := supported(version); got.State != want {
+			t.Errorf("%q: %+v, want %s", version, got, want)
+		}
+	}
+}
+
+func TestClocks(t *testing.T) {
+	for ahead, want := range map[time.Duration]string{
+		0: "", 90 * time.Second: "the API server's is 1m30s ahead", -time.Hour: "the API server's is 1h0m0s behind",
+	} {
+		if got := agree(ahead); !strings.HasPrefix(got.Reason, want) || (got.State == OK) != (ahead == 0) {
+			t.Errorf("%s: %+v, want %q", ahead, got, want)
+		}
+	}
+}
+
+// server is an API server of a few paths.
+func server(t *testing.T, answers map[string]func(http.ResponseWriter)) string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasPrefix(r.UserAgent(), "glassback-check/") {
+			t.Errorf("%s was asked for by %q, which an audit log does not tell from the operator", r.URL.Path, r.UserAgent())
+		}
+		w.Header().Set("Content-Type", "application/json")
+		if answer := answers[r.URL.Path]; answer != nil {
+			answer(w)
+			return
+		}
+		status(http.StatusNotFound, metav1.StatusReasonNotFound, "not found")(w)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+func status(code int32, reason metav1.StatusReason, message string) func(http.ResponseWriter) {
+	return func(w http.ResponseWriter) {
+		w.WriteHeader(int(code))
+		json.NewEncoder(w).Encode(metav1.Status{
+			TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message,
+		})
+	}
+}
+
+func text(code int, body string) func(http.ResponseWriter) {
+	return func(w http.ResponseWriter) {
+		w.WriteHeader(code)
+		fmt.Fprint(w, body)
+	}
+}
+
+func whoami(name string) func(http.ResponseWriter) {
+	return func(w http.ResponseWriter) {
+		json.NewEncoder(w).Encode(authenticationv1.SelfSubjectReview{
+			TypeMeta: metav1.TypeMeta{Kind: "SelfSubjectReview", APIVersion: "authentication.k8s.io/v1"},
+			Status:   authenticationv1.SelfSubjectReviewStatus{UserInfo: authenticationv1.UserInfo{Username: name}},
+		})
+	}
+}
+
+func TestTheWayToTheAPIServer(t *testing.T) {
+	const who = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+	version, well, me := text(200, `{"gitVersion":"v1.37.2"}`), text(200, "ok"), whoami("me")
+	for name, test := range map[string]struct {
+		answers map[string]func(http.ResponseWriter)
+		states  string
+		reason  string // of the first that is not ok
+	}{
+		"all is well": {map[string]func(http.ResponseWriter){"/version": version, who: me, "/readyz": well}, "ok ok ok ok ok ok", ""},
+		"credentials that are not accepted": {
+			map[string]func(http.ResponseWriter){
+				"/version": status(401, metav1.StatusReasonUnauthorized, "Unauthorized"),
+				who:        status(401, metav1.StatusReasonUnauthorized, "Unauthorized"),
+			},
+			"ok ok failed skipped skipped ok", "does not accept them",
+		},
+		"credentials that the API server does not know": {
+			map[string]func(http.ResponseWriter){
+				"/version": version, who: status(403, metav1.StatusReasonForbidden, `User "system:anonymous" cannot create`),
+			},
+			"ok ok failed skipped skipped ok", "there are none: the API server takes this for system:anonymous",
+		},
+		"a server that is not ready": {
+			map[string]func(http.ResponseWriter){
+				"/version": version,
+				who:        me,
+				"/readyz":  text(500, "[+]ping ok\n[-]etcd failed: reason withheld\n[-]informer-sync failed: x\nreadyz check failed"),
+			},
+			"ok ok ok failed ok ok", "it says that these are not well: etcd, informer-sync",
+		},
+		"an account that may not ask whether it is ready": {
+			map[string]func(http.ResponseWriter){"/version": version, who: me, "/readyz": status(403, metav1.StatusReasonForbidden, "forbidden")},
+			"ok ok ok ok ok ok", "",
+		},
+		"a server that is too old": {
+			map[string]func(http.ResponseWriter){"/version": text(200, `{"gitVersion":"v1.24.0"}`), who: me, "/readyz": well},
+			"ok ok ok ok failed ok", "it is v1.24.0, which does not know what the rules of the CRDs say",
+		},
+		"some other server": {
+			map[string]func(http.ResponseWriter){}, "ok failed skipped skipped skipped skipped", "there is no API server of Kubernetes",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := parseCheck(t, "--master", server(t, test.answers))
+			c := &checker{options: o}
+			report := Runner{Limit: 5 * time.Minute}.Run(t.Context(), []Section{{Checks: c.clusterChecks()}})
+			var states []string
+			reason := ""
+			for _, outcome := range report.Outcomes() {
+				states = append(states, string(outcome.State))
+				if outcome.State != OK && reason == "" {
+					reason = outcome.Reason
+				}
+			}
+			if got := strings.Join(states, " "); got != test.states || !strings.Contains(reason, test.reason) {
+				t.Errorf("got %s, %q, want %s, %q", got, reason, test.states, test.reason)
+			}
+		})
+	}
+}
+
+func TestWithoutFlagsTheClusterIsThatOfKubectl(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
+	c := &checker{options: parseCheck(t)}
+	if got := c.checkConfiguration(t.Context()); got.State != Failed || got.Reason != "this is not a Pod, and kubectl has no cluster either" {
+		t.Errorf("without a kubeconfig: %+v", got)
+	}
+	file := filepath.Join(t.TempDir(), "config")
+	t.Setenv("KUBECONFIG", file)
+	must.Succeed(t, os.WriteFile(file, []byte(`{"clusters":[{"name":"c","cluster":{"server":"https://192.0.2.1"}}],`+
+		`"contexts":[{"name":"x","context":{"cluster":"c"}}],"current-context":"x"}`), 0o600))
+	if got := c.checkConfiguration(t.Context()); got.State != OK || got.Reason != "https://192.0.2.1" || c.inside {
+		t.Errorf("with a kubeconfig: %+v, inside %t", got, c.inside)
+	}
+}
+
+func parseCheck(t *testing.T, args ...string) *settings {
+	t.Helper()
+	o, err := parse(args, &strings.Builder{})
+	must.Succeed(t, err)
+	return o
+}
+
+func TestACheckEndsWithItsContext(t *testing.T) {
+	hanging := make(chan struct{})
+	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hanging }))
+	defer s.Close()
+	defer close(hanging)
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(50*time.Millisecond, cancel)
+	var out, errs strings.Builder
+	code := Run(ctx, []string{"--master", s.URL}, &out, &errs)
+	if code != command.Failed || !strings.Contains(out.String(), "interrupted") || errs.Len() > 0 {
+		t.Errorf("exit code %d, on stderr %q, and:\n%s", code, errs.String(), out.String())
+	}
+}
+
+// The roles in artifacts/rbac grant what permissions.Wants returns: TestTheRolesGrantWhatIsNeededAndNothingElse compares the two.
+func TestRightsAreThoseThatThePartsOfTheOperatorNeed(t *testing.T) {
+	const secrets = "secrets in all namespaces: create,get,list,watch"
+	for name, test := range map[string]struct {
+		args        []string
+		has, hasNot []string
+	}{
+		"all controllers": {nil, []string{
+			secrets, "leases.coordination.k8s.io glassback in namespace glassback-system: get,list,update,watch",
+			"customresourcedefinitions.apiextensions.k8s.io in the cluster: get",
+			"tokenreviews.authentication.k8s.io in the cluster: create",
+			"secrets glassback-webhook-ca in namespace glassback-system: delete,get,list,update,watch",
+		}, nil},
+		"MyCronJobs alone": {
+			[]string{"--controllers=mycronjob"}, []string{"jobs.batch in all namespaces: create,delete,get,list,watch"}, []string{secrets},
+		},
+		"one namespace":          {[]string{"--namespace=a"}, []string{"secrets in namespace a: create,get,list,watch"}, []string{secrets}},
+		"webhooks out of it all": {[]string{"--webhook-url=https://a:1"}, nil, []string{"secrets in namespace glassback-system: create"}},
+		"without webhooks":       {[]string{"--webhooks=false"}, nil, []string{"secrets in namespace glassback-system: create"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, err := parse(append([]string{"--pre", "--rights"}, test.args...), io.Discard)
+			must.Succeed(t, err)
+			var lines []string
+			for _, r := range o.rights() {
+				lines = append(lines, r.Resource+" "+r.Where+": "+strings.Join(r.Verbs, ","))
+				if len(r.By) == 0 {
+					t.Errorf("no part needs %s", r.Resource)
+				}
+			}
+			for _, want := range test.has {
+				if !slices.Contains(lines, want) {
+					t.Errorf("missing: %s, in\n%s", want, strings.Join(lines, "\n"))
+				}
+			}
+			for _, unwanted := range test.hasNot {
+				if slices.Contains(lines, unwanted) {
+					t.Errorf("not needed: %s", unwanted)
+				}
+			}
+		})
+	}
+}
+
+func TestRightsNeedNoCluster(t *testing.T) {
+	t.Setenv("KUBECONFIG", "/none")
+	for name, test := range map[string]struct {
+		args   []string
+		code   int
+		stdout string
+	}{
+		"a table":     {[]string{"--pre", "--rights"}, command.OK, "RESOURCE "},
+		"a document":  {[]string{"--pre", "--rights", "-o", "json"}, command.OK, "{\n  \"schema\": \"glassback.dev/rights/v1\","},
+		"without pre": {[]string{"--rights"}, command.Usage, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var stdout strings.Builder
+			if code := Run(t.Context(), test.args, &stdout, io.Discard); code != test.code || !strings.HasPrefix(stdout.String(), test.stdout) {
+				t.Errorf("exit code %d, %q", code, stdout.String())
+			}
+		})
+	}
+}
+
+func TestPermissionsAreThoseOfWhoRunsTheOperator(t *testing.T) {
+	const jobs = "permissions/*/jobs.batch"
+	for name, test := range map[string]struct {
+		args    []string
+		denied  []string
+		objects []runtime.Object
+		user    string
+		account string // what it says of whose they are
+		id      string
+		want    State
+		reason  string
+	}{
+		"an operator that this account starts": {nil, nil, nil, "me", "those of me, as whom", jobs, OK, ""},
+		"a verb that it may not": {nil, []string{"delete jobs", "watch jobs"}, nil, "me", "those of me", jobs, Failed,
+			"not allowed to delete,watch; needed by mycronjob"},
+		"what several controllers need is asked for once": {nil, []string{"delete services"}, nil, "me", "", "permissions/*/services", Failed,
+			"not allowed to delete; needed by application, rediscluster"},
+		"an operator in the cluster": {nil, []string{"create jobs"}, []runtime.Object{managerOf(2, 2)}, "me",
+			"those of ServiceAccount glassback-system/glassback, as which", jobs, Failed, "not allowed to create; needed by mycronjob"},
+		"and by itself": {
+			nil, []string{"create subjectaccessreviews"}, []runtime.Object{managerOf(2, 2)}, "system:serviceaccount:glassback-system:glassback",
+			"those of this account", jobs, OK, "",
+		},
+		"an operator in the cluster, for a user who may not ask": {
+			nil, []string{"create subjectaccessreviews"}, []runtime.Object{managerOf(2, 2)}, "me",
+			"this account may not ask for them; it may: kubectl exec -n glassback-system deployment/glassback-manager -- /glassback check",
+			jobs, Skipped, "",
+		},
+		"who installs": {[]string{"--pre"}, []string{"create clusterroles"}, nil, "me", "those of me, who installs",
+			"permissions/*/clusterroles.rbac.authorization.k8s.io", Failed, "not allowed to create; needed by kubectl apply"},
+		"who installs may grant what he has": {[]string{"--pre"}, []string{"escalate clusterroles"}, nil, "me", "", "permissions/grant", OK, ""},
+		"who installs may grant what he has not got, if he may escalate": {
+			[]string{"--pre"}, []string{"list secrets"}, nil, "me", "", "permissions/grant", OK, "",
+		},
+		"who installs may not grant what he has not got": {
+			[]string{"--pre"}, []string{"escalate clusterroles", "list secrets"}, nil, "me", "", "permissions/grant", Failed,
+			"it may not itself, and so cannot grant: list secrets; list secrets glassback-webhook-ca",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := checkOf(t, test.args, test.denied, test.objects...)
+			c.user = test.user
+			report := without(t, c)
+			if got := outcome(t, report, "permissions/account"); !strings.Contains(got.Reason, test.account) {
+				t.Errorf("they are %q, want %q", got.Reason, test.account)
+			}
+			got := outcome(t, report, test.id)
+			if got.State != test.want || !strings.Contains(got.Reason, test.reason) {
+				t.Errorf("got %+v, want %s, %q", got, test.want, test.reason)
+			}
+		})
+	}
+}
+
+// TestWhoInstallsNeedsWhatArtifactsHold compares with the manifests.
+func TestWhoInstallsNeedsWhatArtifactsHold(t *testing.T) {
+	known := map[string]bool{}
+	for _, p := range slices.Concat(installedInCluster, installedInNamespace) {
+		known[p.String()] = true
+	}
+	for _, dir := range []string{"crd", "rbac", "webhook", "manager"} {
+		files, err := filepath.Glob(filepath.Join("..", "..", "artifacts", dir, "*.yaml"))
+		must.Succeed(t, err)
+		for _, file := range files {
+			data, err := os.ReadFile(file)
+			must.Succeed(t, err)
+			for document := range strings.SplitSeq(string(data), "\n---") {
+				var object metav1.TypeMeta
+				if err := yaml.Unmarshal([]byte(document), &object); err != nil {
+					t.Fatalf("%s: %v", file, err)
+				}
+				gvk := object.GroupVersionKind()
+				if gvk.Kind == "" || strings.HasSuffix(gvk.Group, "kustomize.config.k8s.io") {
+					continue
+				}
+				plural, _ := meta.UnsafeGuessKindToResource(gvk)
+				if p := (permissions.Permission{Group: plural.Group, Resource: plural.Resource}); !known[p.String()] {
+					t.Errorf("%s has a %s: who installs needs %s", file, gvk.Kind, p)
+				}
+			}
+		}
+	}
+}
+
+// TestWhoInstallsCanGrantWhatArtifactsGrant compares with the roles.
+func TestWhoInstallsCanGrantWhatArtifactsGrant(t *testing.T) {
+	c := checkOf(t, nil, nil)
+	known := map[string]bool{}
+	for _, p := range c.granted() {
+		for _, verb := range p.Verbs {
+			known[verb+" "+p.String()] = true
+		}
+	}
+	files, err := filepath.Glob(filepath.Join("..", "..", "artifacts", "rbac", "*.yaml"))
+	must.Succeed(t, err)
+	for _, file := range files {
+		if strings.Contains(file, "webhook_url_") {
+			continue // It is not for an operator in the cluster.
+		}
+		data, err := os.ReadFile(file)
+		must.Succeed(t, err)
+		for document := range strings.SplitSeq(string(data), "\n---") {
+			var role rbacv1.ClusterRole
+			if err := yaml.Unmarshal([]byte(document), &role); err != nil {
+				t.Fatalf("%s: %v", file, err)
+			}
+			for _, rule := range role.Rules {
+				for _, what := range rulePermissions(rule) {
+					for _, verb := range what.Verbs {
+						if !known[verb+" "+what.String()] && !known["* "+what.String()] {
+							t.Errorf("%s: %s grants %s %s", file, role.Name, verb, what)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// rulePermissions are the permissions on resources that a rule grants.
+func rulePermissions(rule rbacv1.PolicyRule) []permissions.Permission {
+	var all []permissions.Permission
+	for _, group := range rule.APIGroups {
+		for _, resource := range rule.Resources {
+			resource, subresource, _ := strings.Cut(resource, "/")
+			if len(rule.ResourceNames) == 0 {
+				all = append(all, permissions.Permission{Group: group, Resource: resource, Subresource: subresource, Verbs: rule.Verbs})
+			}
+			for _, name := range rule.ResourceNames {
+				all = append(all, permissions.Permission{Group: group, Resource: resource, Subresource: subresource, Name: name, Verbs: rule.Verbs})
+			}
+		}
+	}
+	return all
 }

@@ -4,11 +4,19 @@
 package clients
 
 import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"github.com/glassback/glassback/pkg/must"
@@ -111,5 +119,75 @@ func TestTheOperatorAsksForNoCompression(t *testing.T) {
 		if config.DisableCompression != (command == "") {
 			t.Errorf("%q asks for compression: %t", command, !config.DisableCompression)
 		}
+	}
+}
+
+func TestAReadOnlyConnectionSendsNoWrite(t *testing.T) {
+	var sent []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		sent = append(sent, r.Method)
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"kind": "ConfigMapList", "apiVersion": "v1", "items": []}`))
+	}))
+	defer server.Close()
+	config := &rest.Config{Host: server.URL, QPS: -1}
+	config.Wrap(ReadOnly)
+	c, err := New(config)
+	must.Succeed(t, err)
+	ctx, maps := t.Context(), c.Kube.CoreV1().ConfigMaps("default")
+	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
+	dryRun := []string{metav1.DryRunAll}
+	_, created := maps.Create(ctx, object, metav1.CreateOptions{})
+	_, updated := maps.Update(ctx, object, metav1.UpdateOptions{})
+	_, patched := maps.Patch(ctx, "a", types.MergePatchType, []byte("{}"), metav1.PatchOptions{DryRun: dryRun})
+	for verb, err := range map[string]error{
+		"create": created, "update": updated, "patch": patched, "delete": maps.Delete(ctx, "a", metav1.DeleteOptions{}),
+		"deletecollection": maps.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}),
+	} {
+		if err == nil || !strings.Contains(err.Error(), "/configmaps") || !strings.Contains(err.Error(), "this client only reads") {
+			t.Errorf("%s: error %v", verb, err)
+		}
+	}
+	if len(sent) > 0 {
+		t.Errorf("the API server got %q", sent)
+	}
+	if _, err := maps.List(ctx, metav1.ListOptions{}); err != nil || len(sent) != 1 || sent[0] != http.MethodGet {
+		t.Errorf("a list: error %v, requests %q", err, sent)
+	}
+}
+
+func TestServerTimeIsThatOfTheAnswers(t *testing.T) {
+	for name, test := range map[string]struct {
+		header func(now time.Time) string
+		err    error
+		want   time.Duration // ahead of this machine
+	}{
+		"the same time":                     {func(now time.Time) string { return now.Format(http.TimeFormat) }, nil, 0},
+		"a slow answer is no other time":    {func(now time.Time) string { return now.Add(-4 * time.Second).Format(http.TimeFormat) }, nil, 0},
+		"no answer leaves what was learned": {nil, errors.New("connection refused"), 42 * time.Hour},
+		"no date leaves what was learned":   {func(time.Time) string { return "" }, nil, 42 * time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { // where no time passes meanwhile
+				s := &ServerTime{}
+				s.ahead.Store(int64(42 * time.Hour))
+				answer := s.listen(roundTripper(func(*http.Request) (*http.Response, error) {
+					if test.err != nil {
+						return nil, test.err
+					}
+					return &http.Response{Header: http.Header{"Date": {test.header(time.Now().UTC())}}, Body: http.NoBody}, nil
+				}))
+				response, err := answer.RoundTrip(&http.Request{})
+				if !errors.Is(err, test.err) || (response == nil) != (test.err != nil) {
+					t.Errorf("got %v and %v, want the transport's own answer", response, err)
+				}
+				if response != nil {
+					response.Body.Close()
+				}
+				if got := time.Until(s.Now()); got != test.want {
+					t.Errorf("ahead by %s, want %s", got, test.want)
+				}
+			})
+		})
 	}
 }

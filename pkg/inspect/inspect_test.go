@@ -40,12 +40,7 @@ type works struct {
 	loop     *loop.Loop
 	handler  http.Handler
 	version  int
-	syncs    chan outcome // what each sync returns; it waits for it
-}
-
-type outcome struct {
-	after time.Duration
-	err   error
+	syncs    chan error // what each sync returns; it waits for it
 }
 
 // listing is an API server that streams no lists.
@@ -58,7 +53,7 @@ const hidden = "hunter2"
 
 func newWorks(t *testing.T, config Config) *works {
 	t.Helper()
-	w := &works{T: t, watch: watch.NewFake(), version: 1, syncs: make(chan outcome, 100)}
+	w := &works{T: t, watch: watch.NewFake(), version: 1, syncs: make(chan error, 100)}
 	config.Trace = trace.NewRecorder(1000)
 	w.informer = pipeline.New(pipeline.Config{
 		ListerWatcher: listing{&cache.ListWatch{
@@ -74,8 +69,8 @@ func newWorks(t *testing.T, config Config) *works {
 		Name: "keeper", Kind: "Thing", MinRetry: time.Second, MaxRetry: time.Minute, Trace: config.Trace,
 		Sync: func(ctx context.Context, _ cache.ObjectName) (time.Duration, error) {
 			select {
-			case o := <-w.syncs:
-				return o.after, o.err
+			case err := <-w.syncs:
+				return 0, err
 			case <-ctx.Done():
 				return 0, nil
 			}
@@ -194,21 +189,6 @@ func TestWhatGearsHold(t *testing.T) {
 		if deltas.Held != nil || len(deltas.Objects) != 0 || len(deltas.Passed) != 3 || deltas.Passed[0].ResourceVersion != "4" {
 			t.Errorf("the delta queue is %+v", deltas)
 		}
-
-		w.syncs <- outcome{err: errors.New("no")} // a
-		synctest.Wait()
-		w.syncs <- outcome{after: time.Minute} // b
-		synctest.Wait()
-		w.syncs <- outcome{err: errors.New("no")} // a again
-		synctest.Wait()
-		timers := get[Workqueue](w, "workqueue?controller=keeper").Timers
-		if len(timers) != 2 || timers[0].Name != "a" || timers[0].Retries != 2 || timers[1].Name != "b" ||
-			time.Until(timers[1].At) != time.Minute {
-			t.Errorf("timers are %+v", timers)
-		}
-		if c := get[Overview](w, "overview").Controllers[0]; c.Syncs != 3 || c.Failed != 2 || c.Retrying != 1 || c.Timers != 2 {
-			t.Errorf("the controller is %+v", c)
-		}
 	})
 }
 
@@ -236,7 +216,7 @@ func TestALife(t *testing.T) {
 				t.Errorf("%s: the last event is %+v", kind, last)
 			}
 		}
-		w.syncs <- outcome{err: errors.New("no")}
+		w.syncs <- errors.New("no")
 		synctest.Wait()
 		life := get[Life](w, "life?kind=thing&namespace=default&name=a")
 		if got, want := stages(life.Events), "sync done"; got != want || life.Exists {
@@ -259,16 +239,12 @@ func TestWrongQuestionsAreAnsweredWithWhatToDo(t *testing.T) {
 			status int
 			says   string
 		}{
-			"queue?informer=pods":                          {404, `no informer \"pods\": see the ids in overview`},
 			"index?informer=secrets&by=node":               {404, `no index \"node\": there are [\"namespace\"]`},
 			"workqueue?controller=x":                       {404, `no controller \"x\"`},
 			"life?kind=Pod&name=a":                         {404, `no informer watches a \"Pod\": there are Secret`},
 			"life?kind=Secret":                             {400, "kind and name are missing"},
 			"life?kind=Secret&namespace=default&name=none": {404, "there is no Secret default/none"},
-			"stream?kind=Pod":                              {404, `no informer watches a \"Pod\"`},
 			"stream?informer=pods":                         {404, "no informer"},
-			"stream?controller=x":                          {404, "no controller"},
-			"nothing":                                      {404, "page not found"},
 		} {
 			if status, body := w.ask(http.MethodGet, "/inspect/api/"+path, ""); status != test.status || !strings.Contains(body, test.says) {
 				t.Errorf("%s: %d %s, want %d with %s", path, status, body, test.status, test.says)
@@ -288,15 +264,11 @@ func TestGearsAreHeldOnlyWhereTheyMay(t *testing.T) {
 		"a queue":                         {true, `{"gear":"queue","id":"secrets","action":"hold"}`, 200, `"queueHeld":{`},
 		"a wire":                          {true, `{"gear":"wire","id":"secrets","action":"hold"}`, 200, `"wireHeld":{`},
 		"a WATCH that is dropped":         {true, `{"gear":"wire","id":"secrets","action":"drop"}`, 200, `"version"`},
-		"a WATCH that is too old":         {true, `{"gear":"wire","id":"secrets","action":"expire"}`, 200, `"version"`},
 		"syncs":                           {true, `{"gear":"sync","id":"keeper","action":"hold"}`, 200, `"syncHeld":{`},
 		"syncs that are delayed":          {true, `{"gear":"sync","id":"keeper","action":"delay","delay":1.5}`, 200, `"delay":1.5`},
 		"syncs that are delayed for ever": {true, `{"gear":"sync","id":"keeper","action":"delay","delay":301}`, 400, "300 at most"},
-		"syncs that are not delayed":      {true, `{"gear":"sync","id":"keeper","action":"delay"}`, 400, "more than 0"},
-		"a gear that there is not":        {true, `{"gear":"spring","id":"secrets","action":"hold"}`, 400, "hold or release a queue"},
 		"what a queue does not do":        {true, `{"gear":"queue","id":"secrets","action":"drop"}`, 400, "hold or release a queue"},
 		"what a sync does not do":         {true, `{"gear":"sync","id":"keeper","action":"drop"}`, 400, "hold, release or delay"},
-		"an informer that there is not":   {true, `{"gear":"queue","id":"pods","action":"hold"}`, 404, "no informer"},
 		"a controller that there is not":  {true, `{"gear":"sync","id":"x","action":"hold"}`, 404, "no controller"},
 		"a field that there is not":       {true, `{"gear":"sync","name":"x"}`, 400, "unknown field"},
 		"no JSON":                         {true, `hold`, 400, "send a HoldRequest"},
@@ -382,7 +354,6 @@ func TestTheStreamTellsWhatPasses(t *testing.T) {
 	for query, want := range map[string]string{
 		"":                          "wire queue index dispatch enqueue sync",
 		"?kind=sec&name=a":          "wire queue index dispatch enqueue",
-		"?informer=secrets":         "wire queue index dispatch",
 		"?controller=keeper":        "enqueue sync",
 		"?namespace=default&name=a": "wire queue index dispatch enqueue sync",
 	} {
@@ -483,28 +454,16 @@ func (p *piped) Flush()              {}
 
 func TestTooManyEventsAreCounted(t *testing.T) {
 	recorder := trace.NewRecorder(10_000)
-	for range 3 * maxEvents {
-		recorder.Report(trace.Event{Stage: trace.Done, Object: trace.Object{Kind: "Thing", Name: "a"}})
-	}
-	s := &server{Config: Config{Trace: recorder}, lags: newLags()}
-	batch, seen := s.since(0, filter{})
-	if len(batch.Events) != maxEvents || batch.Missed != 2*maxEvents || seen != 3*maxEvents {
-		t.Errorf("%d events, %d missed, up to %d", len(batch.Events), batch.Missed, seen)
-	}
-	if batch.Events[maxEvents-1].Seq != seen {
-		t.Error("the newest are missed")
-	}
-}
-
-// The events that a filter selects are counted, too, if they are too many.
-func TestTooManyWantedEventsAreCounted(t *testing.T) {
-	recorder := trace.NewRecorder(10_000)
 	for n := range 3 * maxEvents {
 		recorder.Report(trace.Event{Stage: trace.Done, Object: trace.Object{Kind: "Thing", Name: fmt.Sprint(n % 2)}})
 	}
 	s := &server{Config: Config{Trace: recorder}, lags: newLags()}
+	batch, seen := s.since(0, filter{})
+	if len(batch.Events) != maxEvents || batch.Missed != 2*maxEvents || seen != 3*maxEvents || batch.Events[maxEvents-1].Seq != seen {
+		t.Errorf("%d events, %d missed, up to %d", len(batch.Events), batch.Missed, seen)
+	}
 	if batch, _ := s.since(0, filter{name: "1"}); len(batch.Events) != maxEvents || batch.Missed != maxEvents/2 {
-		t.Errorf("%d events, %d missed", len(batch.Events), batch.Missed)
+		t.Errorf("of those that a filter selects, %d events, %d missed", len(batch.Events), batch.Missed)
 	}
 }
 
@@ -562,4 +521,123 @@ func TestOnlyThisMachine(t *testing.T) {
 			t.Errorf("%q: %d, want %d", host, recorder.Code, want)
 		}
 	}
+}
+
+func newLoop(sync loop.SyncFunc) (*loop.Loop, *observedLoop) {
+	l := loop.New(loop.Config{Name: "test", Kind: "Thing", Sync: sync, MinRetry: time.Second, MaxRetry: 8 * time.Second})
+	return l, observe(Run{Loop: l}, true)
+}
+
+// runLoop runs l with one worker until the end of the test.
+func runLoop(t *testing.T, l *loop.Loop) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		l.Run(ctx, context.WithoutCancel(ctx), 1)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-ended
+	})
+}
+
+// describe renders a workqueue in one line, with times since start.
+func describe(state *Workqueue, start time.Time) string {
+	var parts []string
+	for _, e := range state.Waiting {
+		parts = append(parts, fmt.Sprintf("%s waits since %s", e.Name, e.Since.Sub(start)))
+	}
+	for _, e := range state.Processing {
+		again := ""
+		if e.Again {
+			again = " and again"
+		}
+		parts = append(parts, fmt.Sprintf("%s is synced since %s, because %s%s", e.Name, e.Since.Sub(start), e.Causes[0].Verb, again))
+	}
+	for _, e := range state.Timers {
+		parts = append(parts, fmt.Sprintf("%s comes at %s after %d failures", e.Name, e.At.Sub(start), e.Retries))
+	}
+	return strings.Join(parts, "; ")
+}
+
+func named(name string) cache.ObjectName { return cache.NewObjectName("default", name) }
+
+func TestAWorkqueueFollowsItsKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		failed := false
+		l, o := newLoop(func(_ context.Context, key cache.ObjectName) (time.Duration, error) {
+			time.Sleep(10 * time.Second)
+			switch {
+			case key.Name == "after":
+				return time.Minute, nil
+			case !failed:
+				failed = true
+				return 0, errors.New("no")
+			}
+			return 0, nil
+		})
+		start := time.Now()
+		expect := func(want string) {
+			t.Helper()
+			synctest.Wait()
+			if got := describe(o.workqueue(), start); got != want {
+				t.Errorf("after %s:\n got  %s\n want %s", time.Since(start), got, want)
+			}
+		}
+		l.Add(named("after"), trace.Cause{Verb: "Added"})
+		time.Sleep(time.Second)
+		l.Add(named("fails"), trace.Cause{Verb: "Added"})
+		expect("after waits since 0s; fails waits since 1s")
+		runLoop(t, l)
+		expect("fails waits since 1s; after is synced since 1s, because Added")
+		l.Add(named("after"), trace.Cause{Verb: "Updated"})
+		expect("fails waits since 1s; after is synced since 1s, because Added and again")
+		time.Sleep(11 * time.Second)
+		expect("after waits since 1s; fails is synced since 11s, because Added; after comes at 1m11s after 0 failures")
+		time.Sleep(9500 * time.Millisecond) // fails has, and comes back after a second; meanwhile the other is synced
+		expect("after is synced since 21s, because Updated; fails comes at 22s after 1 failures; after comes at 1m11s after 0 failures")
+		time.Sleep(time.Second)
+		expect("fails waits since 22s; after is synced since 21s, because Updated; after comes at 1m11s after 0 failures")
+		want := Controller{
+			ID: "test", Name: "test", Kind: "Thing", Workers: 1, Added: 3, Syncs: 2, Failed: 1, Waiting: 1, Processing: 1, Timers: 1,
+		}
+		if got := o.describe(); got != want {
+			t.Errorf("it is %+v, want %+v", got, want)
+		}
+		time.Sleep(20 * time.Second)
+		expect("after comes at 1m11s after 0 failures")
+	})
+}
+
+// A sync that is held when the Loop ends runs then: its worker has its key.
+func TestHeldSyncsDoNotDelayTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		var began time.Duration
+		l, o := newLoop(func(context.Context, cache.ObjectName) (time.Duration, error) {
+			began = time.Since(start)
+			return 0, nil
+		})
+		o.breakpoint.Hold(0)
+		l.Add(named("a"), trace.Cause{Verb: "Added"})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if l.Run(ctx, t.Context(), 1); time.Since(start) != time.Second || began != time.Second {
+			t.Errorf("it ended after %s, and its sync began after %s", time.Since(start), began)
+		}
+	})
+}
+
+func TestPanicsAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, o := newLoop(func(context.Context, cache.ObjectName) (time.Duration, error) { panic("oh") })
+		l.Add(named("a"), trace.Cause{Verb: "Added"})
+		runLoop(t, l)
+		synctest.Wait()
+		if c := o.describe(); c.Syncs != 1 || c.Failed != 1 || c.Panics != 1 || c.Retrying != 1 {
+			t.Errorf("it is %+v", c)
+		}
+	})
 }

@@ -177,7 +177,7 @@ func TestAStreamOfARecordingPlaysIt(t *testing.T) {
 			event = value
 		case field == "data" && event == "overview" && first == nil:
 			first = &Overview{}
-			if err := json.Unmarshal([]byte(value), first); err != nil || first.Time.Before(at(1.5)) || first.Time.After(at(2)) {
+			if err := json.Unmarshal([]byte(value), first); err != nil || first.Time.Before(at(1.5)) {
 				t.Fatalf("the stream begins with %s, %v", value, err)
 			}
 		case field == "data" && event == "events":

@@ -5,7 +5,6 @@ package playback
 
 import (
 	"bufio"
-	"compress/gzip"
 	"context"
 	"io"
 	"net/http"
@@ -22,14 +21,7 @@ import (
 const experiments = "../../docs/informer/experiments.jsonl.gz"
 
 func TestWhatItCannotServe(t *testing.T) {
-	dir := t.TempDir()
-	text, newer := filepath.Join(dir, "text"), filepath.Join(dir, "newer")
-	packed, err := os.Create(newer)
-	must.Succeed(t, err)
-	packer := gzip.NewWriter(packed)
-	_, _ = packer.Write([]byte(`{"schema":"glassback.dev/recording/v2"}` + "\n"))
-	_ = packer.Close()
-	_ = packed.Close()
+	text := filepath.Join(t.TempDir(), "text")
 	must.Succeed(t, os.WriteFile(text, []byte("text"), 0o600))
 	for name, test := range map[string]struct {
 		args []string
@@ -37,12 +29,10 @@ func TestWhatItCannotServe(t *testing.T) {
 		want string // the beginning of the error
 	}{
 		"no file":             {nil, command.Usage, "glassback: name a recording, or the directory of --record"},
-		"an open address":     {[]string{experiments, "--bind-address=0.0.0.0:0"}, command.Usage, "glassback: --bind-address must be on"},
 		"help":                {[]string{"--help"}, command.OK, ""},
 		"a missing file":      {[]string{"/none"}, command.Failed, "glassback: stat /none"},
+		"an open address":     {[]string{experiments, "--bind-address=0.0.0.0:0"}, command.Usage, "glassback: --bind-address must be on"},
 		"no recording":        {[]string{text}, command.Failed, "glassback: " + text + " is not a recording of glassback --record"},
-		"a newer schema":      {[]string{newer}, command.Failed, "glassback: " + newer + ` has the schema "glassback.dev/recording/v2"`},
-		"an empty directory":  {[]string{t.TempDir()}, command.Failed, "glassback: there is no recording in"},
 		"one without changes": {[]string{"../replay/testdata"}, command.Failed, "glassback: the recording has no states of the informers"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -38,10 +38,8 @@ func TestDiff(t *testing.T) {
 		before, after any
 		want          []string
 	}{
-		"equal objects":    {deployment(), deployment(), nil},
-		"two nil objects":  {nil, (*appsv1.Deployment)(nil), nil},
-		"a new number":     {deployment(), deployment(replicas(3)), []string{"spec.replicas: none → 3"}},
-		"a removed number": {deployment(replicas(0)), deployment(), []string{"spec.replicas: 0 → none"}},
+		"equal objects": {deployment(), deployment(), nil},
+		"a new number":  {deployment(), deployment(replicas(3)), []string{"spec.replicas: none → 3"}},
 		"a string in a list of items with names": {
 			deployment(), deployment(func(d *appsv1.Deployment) { containers(d)[0].Image = "nginx:2" }),
 			[]string{path + "[app].image: nginx:1 → nginx:2"},

@@ -167,12 +167,11 @@ func TestTheCommandLine(t *testing.T) {
 	}{
 		"help":                          {[]string{"--help"}, 0, "Replay decides again"},
 		"no file":                       {nil, 1, "glassback: name a recording"},
-		"a file that does not exist":    {[]string{"/none"}, 1, "glassback: stat /none"},
+		"an unknown form of the output": {[]string{"-o", "xml", same}, 1, "glassback: --output must be one of"},
 		"a file that is none":           {[]string{foreign}, 1, "glassback: " + foreign + " is not a recording of glassback --record"},
 		"the other files are read":      {[]string{foreign, same}, 1, "ApiExampleA   -        1"},
 		"a truncated file: the counts":  {[]string{cut}, 1, "ApiExampleA   -        1"},
 		"a truncated file: the message": {[]string{cut}, 1, "glassback: " + cut + " is truncated after line 4: 2 syncs were read, until "},
-		"an unknown form of the output": {[]string{"-o", "xml", same}, 1, "glassback: --output must be one of"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			var out strings.Builder

@@ -4,14 +4,22 @@
 package why
 
 import (
+	"context"
+	"encoding/binary"
 	"errors"
+	"fmt"
+	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	gorilla "github.com/gorilla/websocket"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -87,9 +95,6 @@ func TestFindReplica(t *testing.T) {
 			[]runtime.Object{service(), newPod("a", false), newPod("b", true), lease("b_uid-of-another")},
 			replica{namespace, "b", 8444, "b_uid-of-another", false}, "",
 		},
-		"a ready Pod, if there is no leader": {
-			[]runtime.Object{service(), newPod("a", false), newPod("b", true)}, replica{namespace, "b", 8444, "", false}, "",
-		},
 		"the Service has the port as a number": {
 			[]runtime.Object{numbered, newPod("a", true)}, replica{namespace, "a", 9000, "", false}, "",
 		},
@@ -107,7 +112,7 @@ func TestFindReplica(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got, err := findReplica(t.Context(), fake.NewClientset(test.objects...), namespace, "glassback")
 			if test.err != "" {
-				if err == nil || !strings.Contains(err.Error(), test.err) {
+				if err == nil || !strings.Contains(err.Error(), test.err) || errors.Is(err, errNotInstalled) != (name == "no Service") {
 					t.Errorf("error %v, want one with %q", err, test.err)
 				}
 				return
@@ -116,16 +121,6 @@ func TestFindReplica(t *testing.T) {
 				t.Errorf("%+v, error %v, want %+v", got, err, test.want)
 			}
 		})
-	}
-}
-
-// findReplica returns errNotInstalled if there is no Service, but not if only the Pods are missing.
-func TestErrNotInstalled(t *testing.T) {
-	for name, objects := range map[string][]runtime.Object{"no Service": nil, "no Pods": {service()}} {
-		_, err := findReplica(t.Context(), fake.NewClientset(objects...), namespace, "glassback")
-		if got, want := errors.Is(err, errNotInstalled), len(objects) == 0; got != want {
-			t.Errorf("%s: %v", name, err)
-		}
 	}
 }
 
@@ -210,17 +205,11 @@ func TestTokenFor(t *testing.T) {
 		want    string
 		fails   string
 	}{
-		"a created token": {rest.Config{BearerToken: "own"}, false, nil, "created", ""},
-		"a created token, also with --send-own-token":             {rest.Config{BearerToken: "own"}, true, nil, "created", ""},
+		"a created token":                                         {rest.Config{BearerToken: "own"}, false, nil, "created", ""},
 		"creation is forbidden: no token":                         {rest.Config{BearerToken: "own"}, false, forbidden, "", needsRightOrFlag},
-		"creation is forbidden, and the kubeconfig has no token":  {rest.Config{}, false, forbidden, "", needsRightOrFlag},
 		"creation is forbidden, --send-own-token: the user's own": {rest.Config{BearerToken: "own"}, true, forbidden, "own", ""},
 		"a password of the kubeconfig is not sent": {
 			rest.Config{Username: "a", Password: "b"}, true, forbidden, "", "the kubeconfig has no token; " + needsRight,
-		},
-		"--send-own-token, but the kubeconfig has no token": {rest.Config{}, true, forbidden, "", "the kubeconfig has no token; " + needsRight},
-		"there is no ServiceAccount": {
-			rest.Config{BearerToken: "own"}, false, noAccount, "", "create a token for ServiceAccount glassback-inspector",
 		},
 		"there is no ServiceAccount, even with --send-own-token": {
 			rest.Config{BearerToken: "own"}, true, noAccount, "", "create a token for ServiceAccount glassback-inspector",
@@ -265,3 +254,163 @@ func TestOwnTokenOfACredentialPlugin(t *testing.T) {
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// kubelet forwards a port as an API server and a kubelet do.
+type kubelet struct {
+	target  string              // an address; empty: nothing listens there
+	status  int                 // what it answers instead, if it is not 0
+	instead func(*gorilla.Conn) // what it does instead of forwarding
+}
+
+func (k *kubelet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if k.status != 0 {
+		w.WriteHeader(k.status)
+		fmt.Fprint(w, `{"kind": "Status", "message": "pods \"manager\" is forbidden"}`)
+		return
+	}
+	if r.URL.Query().Get("ports") != "8444" {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	upgrader := gorilla.Upgrader{Subprotocols: []string{channelProtocol}, WriteBufferSize: 1000} // A longer message has several frames.
+	conn, err := upgrader.Upgrade(w, r, nil)
+	if err != nil {
+		panic(err)
+	}
+	defer conn.Close()
+	if k.instead != nil {
+		k.instead(conn)
+		return
+	}
+	port := string(binary.LittleEndian.AppendUint16(nil, 8444))
+	send(conn, dataChannel, port)
+	send(conn, errorChannel, port)
+	if k.target == "" {
+		send(conn, errorChannel, "connection refused")
+		return
+	}
+	target, err := net.Dial("tcp", k.target)
+	if err != nil {
+		panic(err)
+	}
+	defer target.Close()
+	go func() {
+		defer target.Close()
+		for {
+			_, message, err := conn.ReadMessage()
+			if err != nil {
+				return
+			}
+			_, _ = target.Write(message[1:])
+		}
+	}()
+	buffer := make([]byte, 400_000)
+	for {
+		n, err := target.Read(buffer)
+		if err != nil {
+			return
+		}
+		send(conn, dataChannel, "")
+		send(conn, dataChannel, string(buffer[:n]))
+	}
+}
+
+func send(conn *gorilla.Conn, channel byte, data string) {
+	_ = conn.WriteMessage(gorilla.BinaryMessage, append([]byte{channel}, data...))
+}
+
+// forwarded returns a client of what is behind k.
+func forwarded(t *testing.T, k *kubelet) *http.Client {
+	t.Helper()
+	server := httptest.NewServer(k)
+	t.Cleanup(server.Close)
+	forward, err := url.Parse(server.URL + "/api/v1/namespaces/glassback-system/pods/manager/portforward?ports=8444")
+	must.Succeed(t, err)
+	transport := tunnelTransport(&rest.Config{Host: server.URL}, forward)
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
+}
+
+func TestATunnelCarriesWhatIsSentBothWays(t *testing.T) {
+	echo := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(w, r.Body)
+	}))
+	defer echo.Close()
+	client := forwarded(t, &kubelet{target: echo.Listener.Addr().String()})
+	for _, size := range []int{5, 3 << 20} { // on the same connection
+		sent := strings.Repeat("0123456789", size/10+1)[:size]
+		response, err := client.Post("https://manager/", "text/plain", strings.NewReader(sent))
+		must.Succeed(t, err)
+		got, err := io.ReadAll(response.Body)
+		response.Body.Close()
+		if err != nil || string(got) != sent {
+			t.Fatalf("%d bytes have come back of %d, error %v", len(got), len(sent), err)
+		}
+	}
+}
+
+func TestATunnelThatCannotBeOpenedSaysWhy(t *testing.T) {
+	for name, test := range map[string]struct {
+		kubelet kubelet
+		want    string
+	}{
+		"nothing listens in the Pod": {kubelet{}, "connection refused"},
+		"the API server does not let one": {
+			kubelet{status: http.StatusForbidden}, `forward its port: unable to upgrade streaming request: pods "manager" is forbidden`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			response, err := forwarded(t, &test.kubelet).Get("https://manager/")
+			if err == nil {
+				response.Body.Close()
+			}
+			if err == nil || !strings.HasSuffix(err.Error(), test.want) {
+				t.Errorf("error %v, want one that ends with %q", err, test.want)
+			}
+		})
+	}
+}
+
+// TestTheEndOfATunnel: what a server may not send is an error, and not data; only an end that the server announces is the end of the data.
+func TestTheEndOfATunnel(t *testing.T) {
+	for name, test := range map[string]struct {
+		does func(*gorilla.Conn)
+		want string
+	}{
+		"another channel":       {func(c *gorilla.Conn) { send(c, 5, "x") }, "there is no channel 5"},
+		"messages of nothing":   {func(c *gorilla.Conn) { _ = c.WriteMessage(gorilla.BinaryMessage, nil); send(c, 0, "") }, "unexpected EOF"},
+		"an end without notice": {func(*gorilla.Conn) {}, "unexpected EOF"},
+		"an announced end": {func(c *gorilla.Conn) {
+			_ = c.WriteMessage(gorilla.CloseMessage, gorilla.FormatCloseMessage(gorilla.CloseNormalClosure, ""))
+		}, "EOF"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			conn, err := forwarded(t, &kubelet{instead: test.does}).Transport.(*http.Transport).DialContext(t.Context(), "", "")
+			must.Succeed(t, err)
+			defer conn.Close()
+			read, err := conn.Read(make([]byte, 100))
+			if err == nil || read > 0 || !strings.HasSuffix(err.Error(), test.want) || errors.Is(err, io.EOF) != (test.want == "EOF") {
+				t.Errorf("%d bytes, error %v, want one that ends with %q", read, err, test.want)
+			}
+		})
+	}
+}
+
+func TestClosingATunnelEndsWhoReads(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	// The server must not answer before the test ends: an answer that overtakes the end of the connection is no error.
+	silent := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		cancel()
+		<-t.Context().Done()
+	}))
+	t.Cleanup(silent.Close)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://manager/", nil)
+	must.Succeed(t, err)
+	response, err := forwarded(t, &kubelet{target: silent.Listener.Addr().String()}).Do(request)
+	if err == nil {
+		response.Body.Close()
+	}
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+}

@@ -20,6 +20,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/glassback/glassback/hack/ecssim"
 	"github.com/glassback/glassback/pkg/must"
 )
 
@@ -73,13 +74,9 @@ func TestNew(t *testing.T) {
 	for name, test := range map[string]struct{ endpoint, want string }{
 		"none is Alibaba Cloud's own":         {"", ""},
 		"a simulator":                         {"http://127.0.0.1:8099", ""},
-		"a slash says nothing":                {"https://ecs.example.com/", ""},
-		"an IPv6 address":                     {"http://[::1]:8099", ""},
 		"a host without a scheme":             {"127.0.0.1:8099", "not a URL"},
 		"another scheme":                      {"ftp://127.0.0.1", "not a URL"},
-		"no host":                             {"http://:8099", "not a URL"},
 		"a path goes nowhere":                 {"http://127.0.0.1/ecs", "leave the rest out"},
-		"a query is for requests":             {"http://127.0.0.1/?a=b", "leave the rest out"},
 		"a password has no place":             {"http://user:pa55@127.0.0.1", "has a user"},
 		"a password in what cannot be parsed": {"http://user:pa55@127.0.0.1:port", "not a URL"},
 	} {
@@ -108,28 +105,21 @@ func TestNoAnswer(t *testing.T) {
 		"the connection is refused":      {fails(&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}), "connection refused"},
 		"the connection breaks":          {fails(io.ErrUnexpectedEOF), "closed before"},
 		"the host is not in DNS for now": {fails(&net.DNSError{Name: "ecs.cn-beijing.aliyuncs.com", IsTemporary: true}), "looked up"},
-		"the proxy is not in DNS":        {fails(&net.DNSError{Name: "proxy", IsNotFound: true}), "looked up"},
 		"the proxy wants a password":     {fails(errProxy{407}), "407 Proxy Authentication Required"},
 		"the error is unknown":           {fails(errors.New("https://x/?Signature=abc")), "the connection failed"},
 		"HTML of a gateway":              {says(502, "<html>"), "HTTP 502"},
 		"an empty 200":                   {says(200, ""), "empty"},
-		"a 200 of white space":           {says(200, " \n"), "empty"},
 		"JSON that is no object":         {says(200, `[]`), "no JSON object"},
-		"null":                           {says(200, `null`), "no JSON object"},
 		"an object that is cut":          {says(200, `{"RequestId":"R-1"`), "no JSON object"},
 		"no RequestId":                   {says(200, `{"TotalCount":0,"Instances":{"Instance":[]}}`), "RequestId"},
-		"a RequestId by another name":    {says(200, `{"requestid":"R-1"}`), "RequestId"},
-		"a RequestId that is a number":   {says(200, `{"RequestId":1}`), "RequestId"},
 		"a RequestId that is a page":     {says(200, `{"RequestId":"<b>"}`), ""},
 		"a Code that is a number":        {says(400, `{"RequestId":"R-1","Code":42}`), "Code"},
 		"a Message that is a number":     {says(400, `{"RequestId":"R-1","Message":42,"AccessDeniedDetail":1}`), "HTTP 400"},
 		"a success with an error's code": {says(200, refusal("InvalidInstanceId.NotFound", "gone")), "success with an error"},
-		"a 500":                          {says(500, refusal("InternalError", "failed")), "failed"},
 		"a 500 that says gone":           {says(500, refusal("InvalidInstanceId.NotFound", "gone")), "gone"},
 		"a redirection":                  {says(307, fine), "is a redirect, which ECS never sends"},
 		"a list that is a text":          {says(200, `{"RequestId":"R-1","Instances":"none"}`), "not what the SDK expects"},
 		"no list":                        {says(200, fine), "a list of instances"},
-		"a list that is null":            {says(200, `{"RequestId":"R-1","Instances":{"Instance":null}}`), "a list of instances"},
 		"an instance without an ID": {
 			says(200, `{"RequestId":"R-1","Instances":{"Instance":[{"Status":"Running"}]}}`), "the ID of an instance",
 		},
@@ -154,19 +144,6 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-func TestCreateWithoutID(t *testing.T) {
-	id, err := open(t, says(200, fine)).Create(t.Context(), CreateRequest{})
-	if e := failure(t, err); id != "" || e.Class != Transient || e.RequestID != "R-1" {
-		t.Errorf("got %q and %#v", id, e)
-	}
-}
-
-func TestNoAccountID(t *testing.T) {
-	if _, err := open(t, says(200, fine)).Account(t.Context()); ClassOf(err) != Transient {
-		t.Errorf("got %v", err)
-	}
-}
-
 func TestUnknownRegion(t *testing.T) {
 	missing := wire(func(r *http.Request) (*http.Response, error) {
 		return nil, &net.OpError{Op: "dial", Err: &net.DNSError{Name: r.URL.Hostname(), IsNotFound: true}}
@@ -177,13 +154,11 @@ func TestUnknownRegion(t *testing.T) {
 		region string
 		want   Class
 	}{
-		"a region whose host is not in DNS":               {"cn-nowhere", Rejected},
-		"one that the SDK knows has only lost its DNS":    {"cn-hangzhou", Transient},
-		"a region that leads to another host":             {"evil.example.com/", Rejected},
-		"none at all":                                     {"", Rejected},
-		"one that would take in the rest of the message":  {"cn\nbeijing", Rejected},
-		"one that is as long as a message":                {strings.Repeat("x", 5000), Rejected},
-		"one with a port, which the SDK would not refuse": {"cn:80", Rejected},
+		"a region whose host is not in DNS":              {"cn-nowhere", Rejected},
+		"one that the SDK knows has only lost its DNS":   {"cn-hangzhou", Transient},
+		"a region that leads to another host":            {"evil.example.com/", Rejected},
+		"one that would take in the rest of the message": {"cn\nbeijing", Rejected},
+		"one that is as long as a message":               {strings.Repeat("x", 5000), Rejected},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, call := range []func(*Region) error{
@@ -214,7 +189,6 @@ func TestEndpoints(t *testing.T) {
 			"", "cn-hangzhou", "https://ecs-cn-hangzhou.aliyuncs.com", "https://sts.cn-hangzhou.aliyuncs.com",
 		},
 		"a simulator stands for all, even by TLS": {"https://127.0.0.1:8099", "cn-beijing", "https://127.0.0.1:8099", "https://127.0.0.1:8099"},
-		"and without": {"http://127.0.0.1:8099", "cn-hangzhou", "http://127.0.0.1:8099", "http://127.0.0.1:8099"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cloud, err := New(Config{Endpoint: test.endpoint, Transport: w})
@@ -245,7 +219,6 @@ func TestNothingToAsk(t *testing.T) {
 		"more IDs than ECS takes":               {func() error { _, err := region.Describe(t.Context(), ids); return err }, Rejected},
 		"no tags, which would be all instances": {func() error { _, err := region.Find(t.Context(), nil); return err }, Rejected},
 		"no tags to set":                        {func() error { return region.Tag(t.Context(), "i-1", nil) }, ""},
-		"no tags to take away":                  {func() error { return region.Untag(t.Context(), "i-1", nil) }, ""},
 		"nothing to change":                     {func() error { return region.Modify(t.Context(), "i-1", Change{}) }, ""},
 		"a name that would not be sent":         {func() error { return region.Modify(t.Context(), "i-1", Change{Name: &empty}) }, ""},
 	} {
@@ -265,7 +238,6 @@ func TestSignedAgain(t *testing.T) {
 	}{
 		"a nonce that was used is made anew":   {"SignatureNonceUsed", 1, ""},
 		"a clock that is off is off twice":     {"InvalidTimeStamp.Expired", 2, Clock},
-		"and so it is by its other name":       {"IllegalTimestamp", 2, Clock},
 		"what is wrong otherwise is not asked": {"InvalidParameter", 1, Rejected},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -298,6 +270,7 @@ func hangs(r *http.Request) (*http.Response, error) {
 	return nil, r.Context().Err()
 }
 
+// TestGivenUp: a call ends with its context, or by itself in time.
 func TestGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		region := open(t, wire(hangs))
@@ -316,25 +289,14 @@ func TestGivenUp(t *testing.T) {
 		if err := region.Start(ctx, "i-1"); !errors.Is(err, context.DeadlineExceeded) || ClassOf(err) != Transient {
 			t.Errorf("with a deadline: %v", err)
 		}
-	})
-}
-
-func TestTimeoutsDoNotStick(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		region := open(t, wire(hangs))
-		for range 2 {
-			for name, call := range map[time.Duration]func() error{
-				15 * time.Second: func() error { _, err := region.Describe(t.Context(), []string{"i-1"}); return err },
-				60 * time.Second: func() error { _, err := region.Create(t.Context(), CreateRequest{}); return err },
-			} {
-				started := time.Now()
-				err := call()
-				if e := failure(t, err); e.Class != Transient || errors.Is(err, context.DeadlineExceeded) || !strings.Contains(e.Message, "within") {
-					t.Errorf("got %#v", e)
-				}
-				if took := time.Since(started); took != name {
-					t.Errorf("took %s, want %s", took, name)
-				}
+		for limit, call := range map[time.Duration]func() error{
+			15 * time.Second: func() error { _, err := region.Describe(t.Context(), []string{"i-1"}); return err },
+			60 * time.Second: func() error { _, err := region.Create(t.Context(), CreateRequest{}); return err },
+		} {
+			started := time.Now()
+			e := failure(t, call())
+			if e.Class != Transient || errors.Is(e, context.DeadlineExceeded) || time.Since(started) != limit {
+				t.Errorf("after %s, want %s: %#v", time.Since(started), limit, e)
 			}
 		}
 	})
@@ -367,19 +329,25 @@ func TestNetwork(t *testing.T) {
 	defer trusted.Close()
 	closed.Close()
 	trusted.Config.ErrorLog = log.New(io.Discard, "", 0)
+	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusMethodNotAllowed)
+	}))
+	defer refusing.Close()
+	proxy, err := url.Parse(refusing.URL)
+	must.Succeed(t, err)
 	for name, test := range map[string]struct{ endpoint, want string }{
 		"a connection that is closed":       {plain.URL, "closed before there was an answer"},
 		"a port without a listener":         {closed.URL, "connection refused"},
 		"a certificate that is not trusted": {trusted.URL, "certificate"},
-		"a server that does not speak TLS":  {strings.Replace(plain.URL, "http:", "https:", 1), "does not speak TLS"},
 		"a proxy that lets nothing through": {"https://ecs.example.com", "405 Method Not Allowed"},
+		"a server that does not speak TLS":  {strings.Replace(plain.URL, "http:", "https:", 1), "does not speak TLS"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			transport := newTransport()
 			defer transport.CloseIdleConnections()
 			transport.Proxy = nil
 			if strings.HasSuffix(test.endpoint, "example.com") {
-				transport.Proxy = refusingProxy(t)
+				transport.Proxy = http.ProxyURL(proxy)
 			}
 			cloud, err := New(Config{Endpoint: test.endpoint, Transport: transport})
 			must.Succeed(t, err)
@@ -391,12 +359,184 @@ func TestNetwork(t *testing.T) {
 	}
 }
 
-// refusingProxy is a proxy that does not know CONNECT.
-func refusingProxy(t *testing.T) func(*http.Request) (*url.URL, error) {
-	t.Helper()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusMethodNotAllowed) }))
-	t.Cleanup(server.Close)
-	u, err := url.Parse(server.URL)
+func TestAReadOnlyCloudMakesNoCallThatChangesSomething(t *testing.T) {
+	const id, secret = "LTAI5tReadOnly", "readOnlySecret"
+	server := ecssim.New(ecssim.Config{Seed: 1, Accounts: []ecssim.Account{{ID: "1", AccessKeyID: id, AccessKeySecret: secret}}})
+	cloud, err := New(Config{Endpoint: "http://ecs.example.com", Transport: server.Transport(), ReadOnly: true})
 	must.Succeed(t, err)
-	return http.ProxyURL(u)
+	ctx, region := t.Context(), cloud.Open(&AccessKey{ID: id, Secret: secret}, "cn-beijing")
+	name := "renamed"
+	_, created := region.Create(ctx, CreateRequest{Type: "ecs.g6.large", ImageID: "a.vhd", ClientToken: "token"})
+	for call, err := range map[string]error{
+		"create": created, "start": region.Start(ctx, "i-0"), "stop": region.Stop(ctx, "i-0"), "delete": region.Delete(ctx, "i-0", true),
+		"set type": region.SetType(ctx, "i-0", "ecs.g6.large"), "modify": region.Modify(ctx, "i-0", Change{Name: &name}),
+		"tag": region.Tag(ctx, "i-0", map[string]string{"a": "b"}), "untag": region.Untag(ctx, "i-0", []string{"a"}),
+	} {
+		if err == nil || !strings.HasSuffix(err.Error(), "this client only reads") {
+			t.Errorf("%s: error %v", call, err)
+		}
+	}
+	if calls := server.Calls(); len(calls) > 0 {
+		t.Errorf("ECS got %d calls, first %s", len(calls), calls[0].Action)
+	}
+	_, account := region.Account(ctx)
+	_, described := region.Describe(ctx, []string{"i-0"})
+	_, found := region.Find(ctx, map[string]string{"a": "b"})
+	for call, err := range map[string]error{"account": account, "describe": described, "find": found} {
+		if err != nil {
+			t.Errorf("%s: error %v", call, err)
+		}
+	}
+}
+
+func TestACheckAsksForTheAccountAndForNoInstance(t *testing.T) {
+	for name, test := range map[string]struct {
+		identity, dryRun wire
+		account          string
+		class            Class
+	}{
+		"a key that may": {says(200, `{"RequestId":"R-1","AccountId":"42"}`), says(400, refusal("DryRunOperation", "x")), "42", ""},
+		"a key that may not ask for instances": {
+			says(200, `{"RequestId":"R-1","AccountId":"42"}`), says(403, refusal("Forbidden.RAM", "x")), "42", Unauthorized,
+		},
+		"a key that there is none of":     {says(404, refusal("InvalidAccessKeyId.NotFound", "x")), nil, "", BadCredentials},
+		"an answer that names no account": {says(200, fine), nil, "", Transient},
+		"a region whose name can be none": {
+			says(200, `{"RequestId":"R-1","AccountId":"42"}`), says(404, refusal("InvalidRegionId.NotFound", "x")), "42", Rejected,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			region := open(t, wire(func(r *http.Request) (*http.Response, error) {
+				query := r.URL.Query()
+				if query.Get("Action") == "GetCallerIdentity" {
+					return test.identity.RoundTrip(r)
+				}
+				if query.Get("Action") != "DescribeInstances" || query.Get("DryRun") != "true" {
+					t.Errorf("it asked for %s with DryRun %q", query.Get("Action"), query.Get("DryRun"))
+				}
+				return test.dryRun.RoundTrip(r)
+			}))
+			if account, err := region.Check(t.Context()); account != test.account || ClassOf(err) != test.class {
+				t.Errorf("got %q, %v, want %q, %q", account, err, test.account, test.class)
+			}
+		})
+	}
+}
+
+const nothing = `{"RequestId":"R-1","Instances":{"Instance":[]}}`
+
+// TestListAccess: ECS answers with an empty list, and only a dry run shows that the right to list instances is missing.
+func TestListAccess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		allowed, dryRuns := false, 0
+		region := open(t, wire(func(r *http.Request) (*http.Response, error) {
+			switch query := r.URL.Query(); {
+			case query.Get("Action") != "DescribeInstances":
+				return reply(200, `{"RequestId":"R-1","AccountId":"42"}`)
+			case query.Get("DryRun") == "":
+				return reply(200, nothing)
+			case allowed:
+				dryRuns++
+				return reply(400, refusal("DryRunOperation", "x"))
+			default:
+				return reply(403, refusal("Forbidden.RAM", "x"))
+			}
+		}))
+		ask := func(want Class) {
+			t.Helper()
+			if found, err := region.Find(t.Context(), map[string]string{"a": "b"}); ClassOf(err) != want {
+				t.Errorf("Find: got %v, %v, want %q", found, err, want)
+			}
+			if found, err := region.Describe(t.Context(), []string{"i-1"}); ClassOf(err) != want {
+				t.Errorf("Describe: got %v, %v, want %q", found, err, want)
+			}
+		}
+		ask(Unauthorized)
+		allowed = true
+		ask("")
+		if dryRuns != 1 {
+			t.Errorf("got %d dry runs, want 1", dryRuns)
+		}
+		allowed = false
+		time.Sleep(listAccessTTL)
+		ask(Unauthorized)
+	})
+}
+
+func TestClassify(t *testing.T) {
+	for class, codes := range map[Class]map[string][]int{
+		Throttled: {
+			"Throttling": {400, 403, 429, 500, 503, 200}, "Throttling.User": {400}, "Throttling.Api": {403},
+			"Throttling.ConcurrentLimitExceeded": {400}, "Rejected.Throttling": {400, 403},
+		},
+		Transient: {
+			"InternalError": {500, 400}, "ServiceUnavailable": {503}, "UnknownError": {400},
+			"OperationDenied": {403}, "OperationDenied.Whatever": {403}, "": {400, 401, 403, 404, 407, 500, 502}, "NeverHeardOf": {400, 403, 404},
+			// Whoever fails, or succeeds, may have done it.
+			"InvalidInstanceId.NotFound": {500, 200}, "InvalidParameter": {500}, "SignatureDoesNotMatch": {502}, "IncorrectInstanceStatus": {500},
+		},
+		InFlight:  {"IdempotentProcessing": {403}, "LastTokenProcessing": {403}},
+		TokenDead: {"IdempotentFailed": {400, 403}, "IdempotentParameterMismatch": {400, 403}, "InvalidIdempotenceParameter.Mismatch": {403}},
+		WaitForState: {
+			"IncorrectInstanceStatus": {403}, "IncorrectInstanceStatus.Initializing": {403},
+			"InstanceNotReady": {403, 500}, "OperationConflict": {409},
+			"InvalidOperation.Conflict": {403}, "IncorrectVSwitchStatus": {403}, "OperationDenied.CreatingConflict": {403},
+		},
+		Gone: {"InvalidInstanceId.NotFound": {404}, "InvalidResourceId.NotFound": {404}},
+		Capacity: {
+			"OperationDenied.NoStock": {403}, "Zone.NotOnSale": {403}, "InvalidInstanceType.ZoneNotSupported": {403}, "ResourceNotAvailable": {400},
+		},
+		Quota: {
+			"QuotaExceed.ElasticQuota": {403}, "QuotaExceed": {403}, "QuotaExceeded.Image": {400}, "SecurityGroupInstanceLimitExceed": {403},
+			"SecurityGroupInstanceLimitExceeded.Ipv4": {403}, "InsufficientBalance": {403},
+			"Account.Arrearage": {403}, "InvalidAccountStatus.NotEnoughBalance": {403},
+		},
+		BadCredentials: {
+			"InvalidAccessKeyId.NotFound": {400, 404}, "InvalidAccessKeyId.Inactive": {403},
+			"SignatureDoesNotMatch": {400, 403}, "IncompleteSignature": {400},
+			"InvalidSecurityToken.Expired": {400}, "InvalidSecurityToken.Malformed": {400},
+			"MissingSecurityToken": {400}, "Forbidden.AccessKeyDisabled": {403},
+		},
+		Clock: {"SignatureNonceUsed": {400}, "InvalidTimeStamp.Expired": {400}, "InvalidTimeStamp.Format": {400}, "IllegalTimestamp": {400}},
+		Unauthorized: {
+			"Forbidden.RAM": {403}, "Forbidden.Unauthorized": {403}, "Forbidden.RiskControl": {403}, "RealNameAuthenticationError": {403},
+			"NoPermission": {403},
+		},
+		Rejected: {
+			"InvalidParameter": {400}, "InvalidParameterValue": {400}, "InvalidParameter.Conflict": {400},
+			"MissingParameter": {400}, "InvalidInstanceId.Malformed": {400}, "InstanceName.Malformed": {400}, "InvalidImageId.NotFound": {404},
+			"InvalidInstanceType.ValueNotSupported": {400, 403}, "InvalidSecurityGroupId.NotFound": {404},
+			"InvalidVSwitchId.NotFound": {404}, "InvalidRegionId.NotFound": {404}, "DryRunOperation": {400},
+			"InvalidAction.NotFound": {404}, "KeyPair.NotFound": {404},
+		},
+		DeleteBlocked: {
+			"ChargeTypeViolation": {403}, "InvalidOperation.DeletionProtection": {403},
+			"InstanceLockedForSecurity": {403}, "DependencyViolation.RouteEntry": {403},
+		},
+	} {
+		for code, statuses := range codes {
+			for _, status := range statuses {
+				e := failure(t, open(t, says(status, refusal(code, "words"))).Stop(t.Context(), "i-1"))
+				if e.Class != class || e.Code != code || e.RequestID != "R-1" || e.Action != "StopInstance" || e.Message == "" ||
+					e.Ambiguous() != (class == Transient || class == InFlight) || (e.RetryAfter > 0) != (class == Throttled) {
+					t.Errorf("%s with %d: %#v, want %s", code, status, e, class)
+				}
+			}
+		}
+	}
+}
+
+func TestOperationDenied(t *testing.T) {
+	for message, class := range map[string]Class{
+		"The resource is out of stock in the specified zone.":               Capacity,
+		"The specified instance type is not available in the zone.":         Capacity,
+		"The resource of the instance type has been SOLD OUT.":              Capacity,
+		"The specified operation is denied as another one is being done.":   Transient,
+		"The current user does not support this operation; open a ticket.":  Transient,
+		"The requested resource is insufficient, please try another region": Capacity,
+	} {
+		if got := classify(403, "OperationDenied", message); got != class {
+			t.Errorf("%s: %s, want %s", message, got, class)
+		}
+	}
 }

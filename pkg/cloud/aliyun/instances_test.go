@@ -6,14 +6,15 @@ package aliyun
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"net/url"
 	"reflect"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -57,10 +58,7 @@ func TestLife(t *testing.T) {
 		ctx := t.Context()
 		server := ecssim.New(ecssim.Config{})
 		region := simulated(t, server)
-		must := func(err error) {
-			t.Helper()
-			must.Succeed(t, err)
-		}
+		must := func(err error) { t.Helper(); must.Succeed(t, err) }
 		account, err := region.Account(ctx)
 		must(err)
 		if account != "1234567890123456" {
@@ -184,14 +182,19 @@ func TestPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := ecssim.New(ecssim.Config{})
 		region := simulated(t, server)
-		want := fleet(t, region, 250)
+		var want, got []string
+		for range 250 {
+			id, err := region.Create(t.Context(), CreateRequest{Type: "ecs.g6.large", ImageID: "image.vhd", Tags: map[string]string{"a": "1"}})
+			must.Succeed(t, err)
+			want = append(want, id)
+		}
 		found, err := region.Find(t.Context(), map[string]string{"a": "1"})
 		must.Succeed(t, err)
-		got := []string{}
 		for _, instance := range found {
 			got = append(got, instance.ID)
 		}
 		slices.Sort(got)
+		slices.Sort(want)
 		if !slices.Equal(got, want) {
 			t.Errorf("found %d, want %d", len(got), len(want))
 		}
@@ -206,20 +209,6 @@ func TestPages(t *testing.T) {
 			t.Errorf("without the last page: %d (%v)", len(found), err)
 		}
 	})
-}
-
-// fleet makes instances, and returns their IDs, sorted.
-func fleet(t testing.TB, region *Region, size int) []string {
-	t.Helper()
-	ids := []string{}
-	for i := range size {
-		id, err := region.Create(t.Context(), CreateRequest{
-			Name: fmt.Sprintf("ins-%d", i), Type: "ecs.g6.large", ImageID: "image.vhd", Tags: map[string]string{"a": "1"},
-		})
-		must.Succeed(t, err)
-		ids = append(ids, id)
-	}
-	return slices.Sorted(slices.Values(ids))
 }
 
 // TestTooManyPages is about a list that has no end.
@@ -237,23 +226,15 @@ func TestTooManyPages(t *testing.T) {
 	})
 }
 
-// TestDescribeWhatWasAsked is about a server that answers with more.
-func TestDescribeWhatWasAsked(t *testing.T) {
-	region := open(t,
-		says(200, `{"RequestId":"R-1","Instances":{"Instance":[{"InstanceId":"i-1"},{"InstanceId":"i-2"},{"InstanceId":"i-1"}]}}`))
-	if found, err := region.Describe(t.Context(), []string{"i-1"}); err != nil || len(found) != 1 || found[0].ID != "i-1" {
-		t.Errorf("got %v (%v)", found, err)
-	}
-}
-
-// TestInstance parses instances in the forms that ECS may return.
+// TestInstance parses instances in the forms that ECS may return, from an answer with more than was asked for.
 func TestInstance(t *testing.T) {
 	region := open(t, says(200, `{"RequestId":"R-1","TotalCount":1,"PageSize":"10","Instances":{"Instance":[{
 		"InstanceId":"i-1","Status":"Stopped","CreationTime":"2017-12-10T04:04Z","DeletionProtection":true,"KeyPairName":"k",
 		"SecurityGroupIds":{"SecurityGroupId":["sg-2","sg-1"]},"Tags":{"Tag":[{"TagKey":"a","TagValue":""}]},
 		"VpcAttributes":{"VSwitchId":"vsw-1","PrivateIpAddress":{"IpAddress":["10.0.0.1"]}},"InnerIpAddress":{"IpAddress":[]},
 		"PublicIpAddress":{"IpAddress":["1.2.3.4"]},"EipAddress":{"IpAddress":"5.6.7.8"},
-		"OperationLocks":{"LockReason":[{"LockReason":"financial"},{"LockReason":"security"}]},"New":{"Field":[1]}}]}}`))
+		"OperationLocks":{"LockReason":[{"LockReason":"financial"},{"LockReason":"security"}]},
+		"New":{"Field":[1]}},{"InstanceId":"i-2"},{"InstanceId":"i-1"}]}}`))
 	found, err := region.Describe(t.Context(), []string{"i-1"})
 	want := []Instance{{
 		ID: "i-1", State: StateStopped, VSwitchID: "vsw-1", KeyPairName: "k",
@@ -266,90 +247,200 @@ func TestInstance(t *testing.T) {
 	}
 }
 
-// TestManyAtOnce is for the race detector: the SDK's clients are not for many goroutines.
-func TestManyAtOnce(t *testing.T) {
-	server := ecssim.New(ecssim.Config{
-		Accounts: []ecssim.Account{{ID: "1", AccessKeyID: "a", AccessKeySecret: "a"}, {ID: "2", AccessKeyID: "b", AccessKeySecret: "b"}},
-	})
-	cloud, err := New(Config{Transport: server.Transport()})
-	must.Succeed(t, err)
-	var group sync.WaitGroup
-	for i := range 64 {
-		group.Go(func() {
-			name := []string{"a", "b"}[i%2]
-			region := cloud.Open(&AccessKey{ID: name, Secret: name}, fmt.Sprintf("cn-beijing-%d", i/2))
-			if _, err := region.Account(t.Context()); err != nil && ClassOf(err) != Rejected && ClassOf(err) != Throttled {
-				t.Errorf("account: %v", err)
+func TestThrottled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(20 * time.Second) // of the first minute
+		var calls int
+		throttle := true
+		cloud, err := New(Config{Transport: wire(func(*http.Request) (*http.Response, error) {
+			if calls++; throttle {
+				return reply(403, refusal("Throttling.User", "Request was denied due to user flow control."))
 			}
-			region = cloud.Open(&AccessKey{ID: name, Secret: name}, []string{"cn-beijing", "cn-hangzhou", "cn-shanghai", "cn-shenzhen"}[i%4])
-			create := createOf(fmt.Sprint("token-", i))
-			create.ZoneID = ""
-			id, err := region.Create(t.Context(), create)
+			return reply(200, fine)
+		})})
+		must.Succeed(t, err)
+		region := cloud.Open(&secret, "cn-beijing")
+		e := failure(t, region.Start(t.Context(), "i-1"))
+		if e.Class != Throttled || e.Code != "Throttling.User" || e.RetryAfter < 40*time.Second || e.RetryAfter >= 40*time.Second+jitter {
+			t.Errorf("got %#v", e)
+		}
+		throttle = false
+		time.Sleep(30 * time.Second)
+		before := calls
+		again := failure(t, region.Start(t.Context(), "i-2"))
+		if again.Class != Throttled || again.RetryAfter != e.RetryAfter-30*time.Second || again.Action != "StartInstance" || calls != before {
+			t.Errorf("in the same minute: %#v (%d calls)", again, calls-before)
+		}
+		for name, err := range map[string]error{
+			"another action":  region.Stop(t.Context(), "i-1"),
+			"another region":  cloud.Open(&secret, "cn-hangzhou").Start(t.Context(), "i-1"),
+			"another account": cloud.Open(&AccessKey{ID: "x", Secret: "y"}, "cn-beijing").Start(t.Context(), "i-1"),
+		} {
 			if err != nil {
-				if ClassOf(err) != Throttled {
-					t.Errorf("create: %v", err)
+				t.Errorf("%s is held up: %v", name, err)
+			}
+		}
+		time.Sleep(again.RetryAfter)
+		if err := region.Start(t.Context(), "i-1"); err != nil {
+			t.Errorf("in the next minute: %v", err)
+		}
+	})
+}
+
+// TestThrottledAccount has two access keys of one account.
+func TestThrottledAccount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		throttle := true
+		cloud, err := New(Config{Transport: wire(func(r *http.Request) (*http.Response, error) {
+			if r.URL.Query().Get("Action") != "GetCallerIdentity" && throttle {
+				return reply(429, refusal("Throttling", "x"))
+			}
+			return reply(200, `{"RequestId":"R-1","AccountId":"42"}`)
+		})})
+		must.Succeed(t, err)
+		one, two := cloud.Open(&AccessKey{ID: "1", Secret: "x"}, "cn-beijing"), cloud.Open(&AccessKey{ID: "2", Secret: "x"}, "cn-beijing")
+		for _, region := range []*Region{one, two} {
+			if _, err := region.Account(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := one.Start(t.Context(), "i-1"); ClassOf(err) != Throttled {
+			t.Errorf("got %v", err)
+		}
+		throttle = false
+		if err := two.Start(t.Context(), "i-1"); ClassOf(err) != Throttled {
+			t.Errorf("the other key of the account: %v", err)
+		}
+	})
+}
+
+func TestRate(t *testing.T) {
+	for name, test := range map[string]struct {
+		call func(context.Context, *Region) error
+		most int // a minute
+	}{
+		"changes are few":     {func(ctx context.Context, r *Region) error { return r.Start(ctx, "i-1") }, 140},
+		"reads are some more": {func(ctx context.Context, r *Region) error { _, err := r.Describe(ctx, []string{"i-1"}); return err }, 170},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				calls := 0
+				region := open(t, wire(func(*http.Request) (*http.Response, error) {
+					calls++
+					return reply(200, `{"RequestId":"R-1","Instances":{"Instance":[{"InstanceId":"i-1"}]}}`)
+				}))
+				started := time.Now()
+				for time.Since(started) < time.Minute {
+					if err := test.call(t.Context(), region); err != nil {
+						t.Fatalf("one after the other, each waits a little: %v", err)
+					}
 				}
-				return
-			}
-			if _, err := region.Describe(t.Context(), []string{id}); err != nil && ClassOf(err) != Throttled {
-				t.Errorf("describe: %v", err)
-			}
+				if calls < test.most-1 || calls > test.most+1 {
+					t.Errorf("%d calls in a minute, want %d", calls, test.most)
+				}
+			})
 		})
 	}
-	group.Wait()
 }
 
-// BenchmarkDescribe100 is a whole call in process, without the simulator's part.
-func BenchmarkDescribe100(b *testing.B) {
-	body, ids := hundred(b)
-	region := open(b, says(200, body))
-	b.SetBytes(int64(len(body)))
-	b.ReportAllocs()
-	for b.Loop() {
-		region.cloud.limiter.buckets = map[bucketKey]*bucket{}
-		if found, err := region.Describe(b.Context(), ids); err != nil || len(found) != 100 {
-			b.Fatal(len(found), err)
+func TestPatience(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		region := open(t, says(200, fine))
+		results := make(chan error, 100)
+		for range cap(results) {
+			go func() { results <- region.Start(t.Context(), "i-1") }()
 		}
-	}
+		synctest.Wait()
+		time.Sleep(patience)
+		passed := 0
+		for range cap(results) {
+			err := <-results
+			if err == nil {
+				passed++
+				continue
+			}
+			if e := failure(t, err); e.Class != Throttled || e.RetryAfter <= patience || e.RetryAfter > 2*time.Second || e.Ambiguous() {
+				t.Errorf("got %#v", e)
+			}
+		}
+		if passed != changes.burst+2 { // and those whose turn came within a second
+			t.Errorf("%d of 100 passed", passed)
+		}
+	})
 }
 
-// BenchmarkStart measures the smallest call: the cost of any call.
-func BenchmarkStart(b *testing.B) {
-	region := open(b, says(200, fine))
-	b.ReportAllocs()
-	for b.Loop() {
-		region.cloud.limiter.buckets = map[bucketKey]*bucket{}
-		must.Succeed(b, region.Start(b.Context(), "i-1"))
-	}
+// TestPollsComeBeforeLookups: any number of lookups by tag does not hold up polls, and lookups get the rest of the calls.
+func TestPollsComeBeforeLookups(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var polls, lookups atomic.Int32
+		region := open(t, wire(func(r *http.Request) (*http.Response, error) {
+			if r.URL.Query().Get("Tag.1.Key") != "" {
+				lookups.Add(1)
+			} else {
+				polls.Add(1)
+			}
+			return reply(200, `{"RequestId":"R-1","Instances":{"Instance":[{"InstanceId":"i-1"}]}}`)
+		}))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		var running sync.WaitGroup
+		for range 10 {
+			running.Go(func() {
+				for ctx.Err() == nil {
+					if _, err := region.Find(ctx, map[string]string{"a": "b"}); err != nil && ctx.Err() == nil {
+						if e := failure(t, err); e.Class != Throttled || e.RetryAfter <= patience || e.RetryAfter > 2*time.Second {
+							t.Errorf("a lookup: %#v", e)
+						}
+						time.Sleep(100 * time.Millisecond)
+					}
+				}
+			})
+		}
+		for range 59 {
+			time.Sleep(time.Second)
+			began := time.Now()
+			if _, err := region.Describe(ctx, []string{"i-1"}); err != nil || time.Since(began) > 0 {
+				t.Errorf("after %s, a poll: %v", time.Since(began), err)
+			}
+		}
+		cancel()
+		running.Wait()
+		if n := lookups.Load(); polls.Load() != 59 || n < 90 || n > 170-59 {
+			t.Errorf("in a minute, %d polls and %d lookups", polls.Load(), n)
+		}
+	})
 }
 
-// hundred returns the simulator's answer for a hundred instances.
-func hundred(b *testing.B) (string, []string) {
-	b.Helper()
-	var body []byte
-	transport := ecssim.New(ecssim.Config{}).Transport()
-	region := open(b, wire(func(r *http.Request) (*http.Response, error) {
-		response, err := transport.RoundTrip(r)
-		if err != nil {
-			return nil, err
+func TestGivenUpWhileWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		region := open(t, says(200, fine))
+		for range changes.burst {
+			must.Succeed(t, region.Start(t.Context(), "i-1"))
 		}
-		defer response.Body.Close()
-		body, err = io.ReadAll(response.Body)
-		if err != nil {
-			return nil, err
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		if err := region.Start(ctx, "i-1"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
 		}
-		return reply(response.StatusCode, string(body))
-	}))
-	region = region.cloud.Open(&AccessKey{ID: "test", Secret: "test"}, "cn-beijing")
-	ids := []string{}
-	for i := range 100 {
-		region.cloud.limiter.buckets = map[bucketKey]*bucket{}
-		id, err := region.Create(b.Context(), createOf(fmt.Sprint("token-", i)))
-		must.Succeed(b, err)
-		ids = append(ids, id)
-	}
-	if _, err := region.Describe(b.Context(), ids); err != nil {
-		b.Fatal(err)
-	}
-	return string(body), ids
+	})
+}
+
+func TestBucketsAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(open(t, nil).cloud.limiter.clock)
+		paused := bucketKey{"a", "b", "paused"}
+		l.pause(paused)
+		for i := range 10 * maxBuckets {
+			if fail := l.admit(t.Context(), bucketKey{account: fmt.Sprint(i)}, 0); fail != nil {
+				t.Fatal(fail)
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		if len(l.buckets) > maxBuckets {
+			t.Errorf("%d buckets", len(l.buckets))
+		}
+		l.pause(paused)
+		if fail := l.admit(t.Context(), paused, 0); fail == nil {
+			t.Error("a pause was forgotten")
+		}
+	})
 }

@@ -18,8 +18,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-logr/logr/funcr"
-
-	"github.com/glassback/glassback/hack/ecssim"
 )
 
 func containsAll(text string, parts ...string) bool {
@@ -98,7 +96,7 @@ func TestErrorsHoldNoSecrets(t *testing.T) {
 		},
 		"a success with all of it": echoes(200, ""),
 	}
-	for _, status := range []int{200, 302, 400, 403, 404, 500, 503} {
+	for _, status := range []int{200, 400, 500} {
 		for _, code := range []string{"SignatureDoesNotMatch", "IncompleteSignature", "InvalidParameter", "InvalidUserData.Base64FormatInvalid",
 			"InvalidSecurityToken.Malformed",
 			"InvalidAccessKeyId.NotFound", "IllegalTimestamp", "SignatureNonceUsed", "Throttling", "Unknown", "InternalError", "Forbidden.RAM"} {
@@ -124,69 +122,18 @@ func TestErrorsHoldNoSecrets(t *testing.T) {
 	}
 }
 
-// TestSimulatedFaultsHoldNoSecrets uses a simulator that repeats secrets in its errors like ECS.
-func TestSimulatedFaultsHoldNoSecrets(t *testing.T) {
-	right := ecssim.Account{ID: "1", AccessKeyID: secret.ID, AccessKeySecret: secret.Secret, SecurityToken: secret.SecurityToken}
-	for name, test := range map[string]struct {
-		account ecssim.Account
-		fault   ecssim.Fault
-		want    Class
-	}{
-		"another secret": {
-			ecssim.Account{ID: "1", AccessKeyID: secret.ID, AccessKeySecret: "another", SecurityToken: secret.SecurityToken},
-			ecssim.Fault{},
-			BadCredentials,
-		},
-		"another token": {
-			ecssim.Account{ID: "1", AccessKeyID: secret.ID, AccessKeySecret: secret.Secret, SecurityToken: "another"},
-			ecssim.Fault{},
-			BadCredentials,
-		},
-		"another key":         {ecssim.Account{ID: "1", AccessKeyID: "another", AccessKeySecret: "another"}, ecssim.Fault{}, BadCredentials},
-		"a clock that is off": {right, ecssim.Fault{Skew: 1 << 43}, Clock},
-		"a gateway":           {right, ecssim.Fault{Before: ecssim.BadGateway()}, Transient},
-		"nothing":             {right, ecssim.Fault{Before: ecssim.EmptyOK()}, Transient},
-		"a number for a code": {right, ecssim.Fault{Before: ecssim.NumericCode()}, Transient},
-		"a 500":               {right, ecssim.Fault{After: ecssim.InternalError()}, Transient},
-		"a throttle":          {right, ecssim.Fault{Before: ecssim.Throttled400()}, Throttled},
-		"another throttle":    {right, ecssim.Fault{Before: ecssim.Throttled429()}, Throttled},
-		"a lost request":      {right, ecssim.Fault{LoseRequest: true}, Transient},
-		"a lost answer":       {right, ecssim.Fault{LoseAnswer: true}, Transient},
-		"a poisoned token":    {right, ecssim.Fault{PoisonToken: true}, Transient},
-	} {
-		t.Run(name, func(t *testing.T) {
-			server := ecssim.New(ecssim.Config{Accounts: []ecssim.Account{test.account}})
-			server.SetFault(func(ecssim.Call) ecssim.Fault { return test.fault })
-			_, err := open(t, server.Transport()).Create(t.Context(), createOf("secrets"))
-			e := failure(t, err)
-			if e.Class != test.want {
-				t.Errorf("got %#v, want %s", e, test.want)
-			}
-			if found := leaks(all(err)); found != "" {
-				t.Errorf("%q is in %q", found, e.Message)
-			}
-		})
-	}
-}
-
 func TestAccessKeysDoNotShow(t *testing.T) {
 	type nested struct {
 		Key   AccessKey
 		Point *AccessKey
 	}
 	for name, what := range map[string]any{
-		"a key":              secret,
-		"a pointer to one":   &secret,
-		"in something else":  nested{secret, &secret},
-		"the region of one":  open(t, says(200, fine)),
-		"in a list":          []AccessKey{secret},
-		"as what a map says": map[string]AccessKey{"a": secret},
+		"a key": secret, "a pointer to one": &secret, "in something else": nested{secret, &secret}, "the region of one": open(t, says(200, fine)),
+		"in a list": []AccessKey{secret}, "as what a map says": map[string]AccessKey{"a": secret},
 	} {
-		t.Run(name, func(t *testing.T) {
-			if found := leaks(all(what)); found != "" {
-				t.Errorf("%q is in %s", found, all(what))
-			}
-		})
+		if found := leaks(all(what)); found != "" {
+			t.Errorf("%s: %q is in %s", name, found, all(what))
+		}
 	}
 	if secret.String() != hidden || secret.GoString() != hidden {
 		t.Error(secret.String(), secret.GoString())

@@ -5,11 +5,21 @@ package ecsinstance
 
 import (
 	"fmt"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	cachetesting "k8s.io/client-go/tools/cache/testing"
+
 	"github.com/glassback/glassback/hack/ecssim"
+	v1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
+	"github.com/glassback/glassback/pkg/must"
+	"github.com/glassback/glassback/pkg/trace"
 )
 
 // failCreates injects a fault into every create in an account.
@@ -50,52 +60,36 @@ func (w *world) instancesIn(account string) int {
 // TestAccountAfterARefusedCreate: ECS answers that it created nothing in the first account. Therefore the operator uses the corrected
 // Secret to create the instance, or to delete the object. This does not depend on a restart.
 func TestAccountAfterARefusedCreate(t *testing.T) {
-	for code, reason := range map[string]string{
-		"Forbidden.RAM":             reasonForbidden,
-		"OperationDenied.NoStock":   reasonOutOfStock,
-		"QuotaExceed.ElasticQuota":  reasonQuotaExceeded,
-		"InsufficientBalance":       reasonNoMoney,
-		"InvalidImageId.NotFound":   reasonRejected,
-		"Forbidden.AccessKeyDenied": reasonForbidden,
-	} {
-		afters := []time.Duration{0}
-		if code == "Forbidden.RAM" {
-			afters = append(afters, time.Hour) // and some retries
-		}
-		for _, after := range afters {
-			for _, restarted := range []bool{false, true} {
-				for _, deleted := range []bool{false, true} {
-					t.Run(fmt.Sprintf("%s, after %s, restarted %t, deleted %t", code, after, restarted, deleted), func(t *testing.T) {
-						t.Parallel()
-						inWorld(t, func(w *world) {
-							w.failCreates(testAccount, answered(403, code))
-							w.apply("vm")
-							w.waitForReason("vm", reason)
-							time.Sleep(after + 2*time.Second) // The status follows the answer.
-							if account := w.get("vm").Status.AccountID; account != "" {
-								t.Errorf("the object is still bound to account %s", account)
-							}
-							if restarted {
-								w.restart(w.useOtherAccount)
-							} else {
-								w.useOtherAccount()
-							}
-							if deleted {
-								w.delete("vm")
-								w.within(time.Minute, "it to be gone", func() bool { return w.get("vm") == nil })
-								if n := len(w.cloud.Instances()); n > 1 || len(w.alive("")) > 0 {
-									t.Errorf("%d instances were created\n%s", n, w.describe())
-								}
-								return
-							}
-							w.readySoon("vm")
-							if i := w.onlyInstance(); i.AccountID != otherAccount || w.get("vm").Status.AccountID != otherAccount {
-								t.Errorf("the instance is in account %s\n%s", i.AccountID, w.describe())
-							}
-						})
-					})
-				}
-			}
+	for _, restarted := range []bool{false, true} {
+		for _, deleted := range []bool{false, true} {
+			t.Run(fmt.Sprintf("restarted %t, deleted %t", restarted, deleted), func(t *testing.T) {
+				inWorld(t, func(w *world) {
+					w.failCreates(testAccount, answered(403, "Forbidden.RAM"))
+					w.apply("vm")
+					w.waitForReason("vm", reasonForbidden)
+					time.Sleep(time.Hour) // and some retries
+					if account := w.get("vm").Status.AccountID; account != "" {
+						t.Errorf("the object is still bound to account %s", account)
+					}
+					if restarted {
+						w.restart(w.useOtherAccount)
+					} else {
+						w.useOtherAccount()
+					}
+					if deleted {
+						w.delete("vm")
+						w.within(time.Minute, "it to be gone", func() bool { return w.get("vm") == nil })
+						if n := len(w.cloud.Instances()); n > 1 || len(w.alive("")) > 0 {
+							t.Errorf("%d instances were created\n%s", n, w.describe())
+						}
+						return
+					}
+					w.readySoon("vm")
+					if i := w.onlyInstance(); i.AccountID != otherAccount || w.get("vm").Status.AccountID != otherAccount {
+						t.Errorf("the instance is in account %s\n%s", i.AccountID, w.describe())
+					}
+				})
+			})
 		}
 	}
 }
@@ -234,22 +228,100 @@ func TestDeathAroundARefusedCreate(t *testing.T) {
 // TestRefusalThatWasNone: ECS answers with a refusal although it has created an instance. The operator looks for instances before it
 // removes the finalizer. It finds this one and deletes it.
 func TestRefusalThatWasNone(t *testing.T) {
-	for _, restarted := range []bool{false, true} {
-		t.Run(fmt.Sprintf("restarted %t", restarted), func(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.once("CreateInstance", ecssim.Fault{After: ecssim.Error(403, "Forbidden.RAM", "no")})
+		w.apply("vm")
+		w.waitForReason("vm", reasonForbidden)
+		time.Sleep(2 * time.Second)
+		w.delete("vm")
+		w.gone("vm")
+		if n := len(w.cloud.Instances()); n != 1 || len(w.alive("")) != 0 {
+			t.Errorf("%d instances were created, and these still exist: %v\n%s", n, w.alive(""), w.describe())
+		}
+	})
+}
+
+// TestBadCredentials: the operator keeps the object and its instance until the credentials are good again.
+func TestBadCredentials(t *testing.T) {
+	for sentence, test := range map[string]struct {
+		id, secret, reason, says string
+		calls                    int
+	}{
+		"the secret is another key's":         {testID, otherSecret, reasonRefused, "Secret aliyun", 14},
+		"the access key is another account's": {otherID, otherSecret, reasonWrongAccount, testAccount, 1},
+	} {
+		t.Run(sentence, func(t *testing.T) {
 			inWorld(t, func(w *world) {
-				w.once("CreateInstance", ecssim.Fault{After: ecssim.Error(403, "Forbidden.RAM", "no")})
 				w.apply("vm")
-				w.waitForReason("vm", reasonForbidden)
-				time.Sleep(2 * time.Second)
-				if restarted {
-					w.restart(func() {})
-				}
+				id := w.ready("vm").Status.InstanceID
+				w.secret("aliyun", test.id, test.secret)
+				w.waitForAdvice("vm", test.reason, true, test.says)
+				time.Sleep(time.Minute)
+				w.limitHour(test.calls, 0)
 				w.delete("vm")
-				w.gone("vm")
-				if n := len(w.cloud.Instances()); n != 1 || len(w.alive("")) != 0 {
-					t.Errorf("%d instances were created, and these still exist: %v\n%s", n, w.alive(""), w.describe())
+				time.Sleep(time.Hour)
+				if ecs := w.get("vm"); ecs == nil || !slices.Contains(ecs.Finalizers, v1alpha1.Finalizer) || ecs.Status.InstanceID != id {
+					t.Fatalf("the object has changed\n%s", w.describe())
 				}
+				w.noChanges()
+				w.onlyInstance()
+				w.secret("aliyun", testID, testSecret)
+				w.within(time.Minute, "both to be gone", func() bool { return w.get("vm") == nil && len(w.alive("")) == 0 })
 			})
 		})
 	}
+}
+
+// TestDeletedSecret: the operator deletes with the content that it read last.
+func TestDeletedSecret(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.apply("vm")
+		w.ready("vm")
+		w.deleteSecret("aliyun")
+		w.waitForReason("vm", reasonSecretMissing)
+		w.limitHour(0, 0)
+		w.delete("vm")
+		w.within(time.Minute, "both to be gone", func() bool { return w.get("vm") == nil && len(w.alive("")) == 0 })
+	})
+}
+
+// TestChangesOfSecretsAreUrgent changes a Secret that an ECSInstance uses. It exists before the watch begins.
+func TestChangesOfSecretsAreUrgent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source := cachetesting.NewFakeControllerSource()
+		defer source.Shutdown()
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "keys"}}
+		source.Add(secret.DeepCopy())
+		var mu sync.Mutex
+		var causes []string
+		s := &secrets{
+			watches: map[cache.ObjectName]*secretWatch{}, used: map[cache.ObjectName][]cache.ObjectName{},
+			informer: func(string, string) cache.SharedIndexInformer {
+				return cache.NewSharedIndexInformer(source, &corev1.Secret{}, 0, cache.Indexers{})
+			},
+			add: func(user cache.ObjectName, cause trace.Cause) {
+				mu.Lock()
+				defer mu.Unlock()
+				causes = append(causes, fmt.Sprintf("%s %s, urgent: %t", user.Name, cause.Verb, cause.Urgent))
+			},
+		}
+		s.begin(t.Context())
+		must.Succeed(t, s.use(key("vm"), cache.MetaObjectToName(secret)))
+		for _, change := range []func(){
+			func() {},
+			func() { source.Modify(secret.DeepCopy()) },
+			func() { source.Delete(secret.DeepCopy()) },
+			func() { source.Add(secret.DeepCopy()) },
+		} {
+			change()
+			time.Sleep(time.Minute)
+		}
+		must.Succeed(t, s.use(key("vm")))
+		mu.Lock()
+		defer mu.Unlock()
+		want := []string{"vm Added, urgent: false", "vm Updated, urgent: true", "vm Deleted, urgent: true", "vm Added, urgent: true"}
+		if !slices.Equal(causes, want) {
+			t.Errorf("%q, want %q", causes, want)
+		}
+	})
 }

@@ -4,154 +4,76 @@
 package ecsinstance
 
 import (
+	"context"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/glassback/glassback/hack/ecssim"
 	v1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
 	"github.com/glassback/glassback/pkg/apis/glassback"
+	"github.com/glassback/glassback/pkg/cloud/aliyun"
 )
 
-// TestChanges: the operator applies changes of the spec, and reverts changes that another client made in the console.
+// TestChanges: the operator applies changes of the spec, and reverts changes that another client made in the console. It stops the instance
+// only for another type. TestRandomWorlds makes the same changes in any order.
 func TestChanges(t *testing.T) {
-	const large, xlarge = "ecs.g6.large", "ecs.g6.xlarge"
-	type spec = *v1alpha1.ECSInstanceSpec
-	for sentence, test := range map[string]struct {
-		before  func(spec)
-		edit    func(spec)
-		console func(*ecssim.Instance)
-		is      func(ecssim.Instance) bool
-		stops   int    // how often it is stopped
-		drift   string // a part of the message of Degraded
-	}{
-		"powerState Stopped stops it": {
-			edit: func(s spec) { s.PowerState = v1alpha1.PowerStopped },
-			is:   func(i ecssim.Instance) bool { return i.State == "Stopped" }, stops: 1,
-		},
-		"powerState Running starts it": {
-			before: func(s spec) { s.PowerState = v1alpha1.PowerStopped },
-			edit:   func(s spec) { s.PowerState = v1alpha1.PowerRunning },
-			is:     func(i ecssim.Instance) bool { return i.State == "Running" },
-		},
-		"one that was stopped in the console is started": {
-			console: func(i *ecssim.Instance) { i.State = "Stopping" },
-			is:      func(i ecssim.Instance) bool { return i.State == "Running" },
-		},
-		"one that was started in the console is stopped": {
-			before:  func(s spec) { s.PowerState = v1alpha1.PowerStopped },
-			console: func(i *ecssim.Instance) { i.State = "Starting" },
-			is:      func(i ecssim.Instance) bool { return i.State == "Stopped" }, stops: 1,
-		},
-		"with Never, another type is only reported": {
-			before: func(s spec) { s.InstanceTypeChangePolicy = v1alpha1.TypeChangeNever },
-			edit:   func(s spec) { s.InstanceType = xlarge },
-			is:     func(i ecssim.Instance) bool { return i.Type == large && i.State == "Running" }, drift: "instanceTypeChangePolicy is Never",
-		},
-		"with WhenStopped, another type is only reported while the instance runs": {
-			edit: func(s spec) { s.InstanceType = xlarge },
-			is:   func(i ecssim.Instance) bool { return i.Type == large && i.State == "Running" }, drift: "when powerState is Stopped",
-		},
-		"another type comes with WhenStopped when it is stopped": {
-			edit: func(s spec) { s.InstanceType, s.PowerState = xlarge, v1alpha1.PowerStopped },
-			is:   func(i ecssim.Instance) bool { return i.Type == xlarge && i.State == "Stopped" }, stops: 1,
-		},
-		"another type comes at once with Restart": {
-			before: func(s spec) { s.InstanceTypeChangePolicy = v1alpha1.TypeChangeRestart },
-			edit:   func(s spec) { s.InstanceType = xlarge },
-			is:     func(i ecssim.Instance) bool { return i.Type == xlarge && i.State == "Running" }, stops: 1,
-		},
-		"another type of a PrePaid instance is only reported": {
-			before: func(s spec) {
-				s.InstanceTypeChangePolicy, s.InstanceChargeType, s.Period = v1alpha1.TypeChangeRestart, v1alpha1.PrePaid, ptr.To(int32(1))
-			},
-			edit: func(s spec) { s.InstanceType = xlarge },
-			is:   func(i ecssim.Instance) bool { return i.Type == large && i.State == "Running" }, drift: "PrePaid",
-		},
-		"a type that was changed in the console is changed back with Restart": {
-			before:  func(s spec) { s.InstanceTypeChangePolicy = v1alpha1.TypeChangeRestart },
-			console: func(i *ecssim.Instance) { i.Type = xlarge },
-			is:      func(i ecssim.Instance) bool { return i.Type == large && i.State == "Running" }, stops: 1,
-		},
-		"a name that was changed in the console is changed back": {
-			console: func(i *ecssim.Instance) { i.Name = "other" },
-			is:      func(i ecssim.Instance) bool { return i.Name == "ins-0702" },
-		},
-		"a name that the spec does not give is left alone": {
-			before:  func(s spec) { s.InstanceName = "" },
-			console: func(i *ecssim.Instance) { i.Name = "other" },
-			is:      func(i ecssim.Instance) bool { return i.Name == "other" },
-		},
-		"security groups are all those of the spec": {
-			before:  func(s spec) { s.SecurityGroupIDs = []string{"sg-b", "sg-a"} },
-			console: func(i *ecssim.Instance) { i.SecurityGroupIDs = []string{"sg-other"} },
-			is:      func(i ecssim.Instance) bool { return slices.Equal(i.SecurityGroupIDs, []string{"sg-a", "sg-b"}) },
-		},
-		"security groups that the spec does not give are left alone": {
-			console: func(i *ecssim.Instance) { i.SecurityGroupIDs = []string{"sg-other"} },
-			is:      func(i ecssim.Instance) bool { return slices.Equal(i.SecurityGroupIDs, []string{"sg-other"}) },
-		},
-		"tags of the spec are repaired, and others left alone": {
-			before: func(s spec) { s.Tags = map[string]string{"team": "a", "stage": "test"} },
-			console: func(i *ecssim.Instance) {
-				delete(i.Tags, "stage")
-				i.Tags["team"], i.Tags["foreign"] = "b", "yes"
-			},
-			is: func(i ecssim.Instance) bool {
-				return i.Tags["team"] == "a" && i.Tags["stage"] == "test" && i.Tags["foreign"] == "yes" && len(i.Tags) == 5
-			},
-		},
-		"a tag that leaves the spec leaves the instance": {
-			before: func(s spec) { s.Tags = map[string]string{"team": "a", "stage": "test"} },
-			edit:   func(s spec) { s.Tags = map[string]string{"team": "c"} },
-			is:     func(i ecssim.Instance) bool { return i.Tags["team"] == "c" && len(i.Tags) == 3 },
-		},
-		"the tag that is for people is no matter": {
-			console: func(i *ecssim.Instance) { delete(i.Tags, v1alpha1.TagObject) },
-			is:      func(i ecssim.Instance) bool { return len(i.Tags) == 1 },
-		},
-		"what only another instance could repair is reported": {
-			console: func(i *ecssim.Instance) { i.ImageID = "other.vhd" },
-			is:      func(i ecssim.Instance) bool { return i.ImageID == "other.vhd" }, drift: `imageID is "other.vhd"`,
-		},
-	} {
-		t.Run(sentence, func(t *testing.T) {
-			inWorld(t, func(w *world) {
-				w.apply("vm", func(e *v1alpha1.ECSInstance) {
-					if test.before != nil {
-						test.before(&e.Spec)
-					}
-				})
-				id := w.ready("vm").Status.InstanceID
-				time.Sleep(time.Minute)
-				stops := w.count("stop")
-				if test.edit != nil {
-					w.edit("vm", func(e *v1alpha1.ECSInstance) { test.edit(&e.Spec) })
-				} else {
-					w.cloud.Update(id, test.console)
-				}
-				time.Sleep(5 * time.Minute)
-				w.readySoon("vm")
-				if i := w.onlyInstance(); i.ID != id || !test.is(i) {
-					t.Errorf("it is %+v\n%s", i, w.describe())
-				}
-				if n := w.count("stop") - stops; n != test.stops {
-					t.Errorf("it was stopped %d times", n)
-				}
-				degraded := w.condition("vm", glassback.ConditionDegraded)
-				if is := degraded.Status == metav1.ConditionTrue; is != (test.drift != "") || !strings.Contains(degraded.Message, test.drift) {
-					t.Errorf("Degraded is %s: %s", degraded.Status, degraded.Message)
-				}
-				w.cloud.Forget()
-				w.limitHour(67, 0)
-				w.noChanges()
-			})
+	inWorld(t, func(w *world) {
+		w.apply("vm", func(e *v1alpha1.ECSInstance) {
+			e.Spec.Tags = map[string]string{"team": "a", "stage": "test"}
+			e.Spec.InstanceTypeChangePolicy, e.Spec.SecurityGroupIDs = v1alpha1.TypeChangeRestart, []string{"sg-b", "sg-a"}
 		})
-	}
+		id := w.ready("vm").Status.InstanceID
+		for stops, change := range []func(){ // The first takes no stop, and the second one.
+			func() {
+				w.cloud.Update(id, func(i *ecssim.Instance) {
+					i.State, i.Name, i.SecurityGroupIDs = "Stopped", "other", []string{"sg-other"}
+					i.Tags = map[string]string{"team": "b", "foreign": "yes", v1alpha1.TagUID: i.Tags[v1alpha1.TagUID]}
+				})
+			},
+			func() {
+				w.edit("vm", func(e *v1alpha1.ECSInstance) {
+					e.Spec.InstanceType, e.Spec.InstanceName, e.Spec.SecurityGroupIDs = "ecs.g6.xlarge", "renamed", []string{"sg-c"}
+					e.Spec.Tags = map[string]string{"team": "c"}
+				})
+			},
+		} {
+			time.Sleep(settleAfter)
+			change()
+			time.Sleep(5 * time.Minute)
+			w.readySoon("vm")
+			i, spec := w.onlyInstance(), w.get("vm").Spec
+			if i.ID != id || i.State != "Running" || i.Type != spec.InstanceType || i.Name != spec.InstanceName ||
+				!slices.Equal(i.SecurityGroupIDs, slices.Sorted(slices.Values(spec.SecurityGroupIDs))) ||
+				i.Tags["team"] != spec.Tags["team"] || i.Tags["stage"] != spec.Tags["stage"] || i.Tags["foreign"] != "yes" {
+				t.Errorf("it is %+v\n%s", i, w.describe())
+			}
+			if n := w.count("stop"); n != stops {
+				t.Errorf("it was stopped %d times, want %d", n, stops)
+			}
+			w.cloud.Forget()
+			w.limitHour(67, 0)
+			w.noChanges()
+		}
+	})
+}
+
+// TestDriftIsReported: what only another instance could repair is left alone.
+func TestDriftIsReported(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.apply("vm")
+		w.cloud.Update(w.ready("vm").Status.InstanceID, func(i *ecssim.Instance) { i.ImageID = "other.vhd" })
+		time.Sleep(5 * time.Minute)
+		w.readySoon("vm")
+		is := w.condition("vm", glassback.ConditionDegraded)
+		if is.Status != metav1.ConditionTrue || !strings.Contains(is.Message, `imageID is "other.vhd"`) {
+			t.Errorf("Degraded is %s: %s", is.Status, is.Message)
+		}
+	})
 }
 
 // TestChangeWithoutEffect: if ECS accepts a change without an effect, the operator requests it again at longer and longer intervals, and
@@ -171,26 +93,6 @@ func TestChangeWithoutEffect(t *testing.T) {
 		}
 		w.cloud.SetFault(nil)
 		w.within(6*time.Minute, "it to be Ready", func() bool { return w.isReady("vm") })
-	})
-}
-
-// TestInstanceThatIsLocked: nothing is tried that ECS would refuse, or it says why.
-func TestInstanceThatIsLocked(t *testing.T) {
-	inWorld(t, func(w *world) {
-		w.apply("vm", func(e *v1alpha1.ECSInstance) { e.Spec.PowerState = v1alpha1.PowerStopped })
-		id := w.ready("vm").Status.InstanceID
-		w.cloud.Update(id, func(i *ecssim.Instance) { i.Locks = []string{"financial"} })
-		time.Sleep(2 * time.Minute)
-		w.cloud.Forget()
-		w.edit("vm", func(e *v1alpha1.ECSInstance) { e.Spec.PowerState = v1alpha1.PowerRunning })
-		w.waitForAdvice("vm", reasonInstanceLocked, true, "locked", "financial", "console")
-		w.limitHour(67, 0)
-		w.noChanges()
-		w.cloud.Update(id, func(i *ecssim.Instance) { i.Locks = nil })
-		w.ready("vm")
-		if state := w.onlyInstance().State; state != "Running" {
-			t.Errorf("it is %s", state)
-		}
 	})
 }
 
@@ -256,6 +158,143 @@ func TestPaused(t *testing.T) {
 		w.gone("vm")
 		if alive := w.alive(""); len(alive) > 0 {
 			t.Errorf("there still is %+v", alive)
+		}
+	})
+}
+
+func TestSettledInstanceCostsNothingButLooks(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.apply("settled", func(e *v1alpha1.ECSInstance) { e.Spec.Tags = map[string]string{"team": "a"} })
+		if s := w.ready("settled").Status; s.InstanceID != w.onlyInstance().ID || s.IP == "" || s.ZoneID == "" ||
+			s.InstanceType != "ecs.g6.large" ||
+			s.CreationTime == nil {
+			t.Errorf("status is %+v", s)
+		}
+		time.Sleep(time.Minute)
+		calls, writes := w.measureHour()
+		if writes != 0 || calls < 55 || calls > 66 {
+			t.Errorf("in an hour, there were %d writes and %d calls", writes, calls)
+		}
+		for _, c := range w.cloud.Calls() {
+			if c.Action != "DescribeInstances" {
+				t.Errorf("ECS was asked to %s", c.Action)
+			}
+		}
+	})
+}
+
+// TestTagsThatLeaveTheSpec: they are taken off, and once more if a call to set them comes late. After that, they are another owner's.
+func TestTagsThatLeaveTheSpec(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.apply("vm", func(e *v1alpha1.ECSInstance) { e.Spec.Tags = map[string]string{"team": "a"} })
+		id := w.ready("vm").Status.InstanceID
+		team := func() string { return w.alive("")[0].Tags["team"] }
+		set := func() { w.cloud.Update(id, func(i *ecssim.Instance) { i.Tags["team"] = "late" }) }
+
+		w.edit("vm", func(e *v1alpha1.ECSInstance) { e.Spec.Tags = nil })
+		w.within(time.Minute, "the tag to be taken off", func() bool { return team() == "" })
+		time.Sleep(settleAfter / 2)
+		set()
+		w.within(2*pollEvery, "the tag to be taken off again", func() bool { return team() == "" })
+		w.within(settleAfter+4*pollEvery, "it to be forgotten", func() bool { return len(w.get("vm").Status.TagKeys) == 0 })
+		set()
+		time.Sleep(time.Hour)
+		if team() == "" {
+			t.Error("a tag of another owner was taken off")
+		}
+	})
+}
+
+// answered is a call that ECS answers with an error, without an effect.
+func answered(status int, code string) ecssim.Fault {
+	return ecssim.Fault{Before: ecssim.Error(status, code, "something")}
+}
+
+// runningWithRestart makes an instance that runs, and may be stopped for another type.
+func runningWithRestart(w *world) {
+	w.apply("vm", func(e *v1alpha1.ECSInstance) { e.Spec.InstanceTypeChangePolicy = v1alpha1.TypeChangeRestart })
+	w.ready("vm")
+}
+
+// TestPassingErrorRefusesNoType: an error that is not about the type stops the change of the type only while the error lasts. In the first
+// row, ECS does not accept the time of the request, also after a second signature.
+func TestPassingErrorRefusesNoType(t *testing.T) {
+	const setsType = "ModifyInstanceSpec"
+	for sentence, fault := range map[string]func(*world){
+		"the time of the request is not accepted, twice": func(w *world) {
+			w.once(setsType, ecssim.Fault{Skew: time.Hour}, ecssim.Fault{Skew: time.Hour})
+		},
+		"ECS changes the type, and the answer is lost": func(w *world) { w.once(setsType, ecssim.Fault{LoseAnswer: true}) },
+		"a second operator has started the instance": func(w *world) {
+			var once sync.Once
+			w.cloud.SetFault(func(call ecssim.Call) ecssim.Fault {
+				if call.Action == setsType {
+					once.Do(func() { w.cloud.Update(call.InstanceID, func(i *ecssim.Instance) { i.State = "Starting" }) })
+				}
+				return ecssim.Fault{}
+			})
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				runningWithRestart(w)
+				fault(w)
+				w.edit("vm", setType("ecs.g6.xlarge"))
+				w.within(15*time.Minute, "the new type", func() bool {
+					i := w.onlyInstance()
+					return i.Type == "ecs.g6.xlarge" && i.State == "Running" && w.isReady("vm")
+				})
+				if n := w.countEvents("Warning TypeChangeRefused"); n != 0 || w.get("vm").Status.RefusedInstanceType != "" {
+					t.Errorf("the type was refused %d times\n%s", n, w.describe())
+				}
+			})
+		})
+	}
+}
+
+// TestRefusesType has every class, so that a new one is put on one side or the other.
+func TestRefusesType(t *testing.T) {
+	for class, want := range map[aliyun.Class]bool{
+		aliyun.Throttled: false, aliyun.Transient: false, aliyun.InFlight: false, aliyun.TokenDead: false,
+		aliyun.WaitForState: false, aliyun.Gone: false,
+		aliyun.Capacity: true, aliyun.Quota: true, aliyun.Unauthorized: true, aliyun.Rejected: true, aliyun.DeleteBlocked: true,
+		aliyun.BadCredentials: false, aliyun.NoCredentials: false, aliyun.Clock: false,
+	} {
+		if got := refusesType(&aliyun.Error{Action: "ModifyInstanceSpec", Class: class, RequestID: "x"}); got != want {
+			t.Errorf("%s: %t, want %t", class, got, want)
+		}
+		if refusesType(&aliyun.Error{Action: "ModifyInstanceSpec", Class: class}) {
+			t.Errorf("%s: an error that is not of ECS refuses the type", class)
+		}
+	}
+	if refusesType(context.Canceled) {
+		t.Error("a call that was cancelled refuses the type")
+	}
+}
+
+// TestTypeThatECSRefuses: ECS has read the request, and says no to the type. The instance has been
+// stopped for it, once, and runs again as it was, until the spec says otherwise.
+func TestTypeThatECSRefuses(t *testing.T) {
+	const refused = "ecs.nostock.large"
+	inWorld(t, func(w *world) {
+		runningWithRestart(w)
+		w.edit("vm", setType(refused))
+		w.within(5*time.Minute, "the refusal", func() bool { return w.countEvents("Warning TypeChangeRefused") == 1 })
+		time.Sleep(2 * time.Hour)
+		w.readySoon("vm")
+		if i := w.onlyInstance(); i.Type != "ecs.g6.large" || i.State != "Running" || w.count("stop") != 1 {
+			t.Errorf("it was stopped %d times, and is %+v", w.count("stop"), i)
+		}
+		if got := w.get("vm").Status.RefusedInstanceType; got != refused {
+			t.Errorf("refusedInstanceType is %q", got)
+		}
+		if n := w.cloud.Count("ModifyInstanceSpec"); n != 1 {
+			t.Errorf("ECS was asked %d times", n)
+		}
+		w.edit("vm", setType("ecs.g6.xlarge"))
+		w.within(5*time.Minute, "the new type", func() bool { return w.onlyInstance().Type == "ecs.g6.xlarge" && w.isReady("vm") })
+		if got := w.get("vm").Status.RefusedInstanceType; got != "" {
+			t.Errorf("refusedInstanceType still is %q", got)
 		}
 	})
 }

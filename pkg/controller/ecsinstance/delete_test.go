@@ -17,7 +17,7 @@ import (
 )
 
 // TestWhatKeepsAnInstanceFromBeingDeleted: the object stays and reports the reason, and the operator retries. The object disappears after
-// the reason is fixed, in ECS or with deletionPolicy: Retain.
+// the reason is fixed.
 func TestWhatKeepsAnInstanceFromBeingDeleted(t *testing.T) {
 	for sentence, test := range map[string]struct {
 		spec   func(*v1alpha1.ECSInstance)
@@ -44,44 +44,32 @@ func TestWhatKeepsAnInstanceFromBeingDeleted(t *testing.T) {
 			fix: func(i *ecssim.Instance) { i.Locks = nil },
 		},
 	} {
-		for _, retain := range []bool{false, true} {
-			name := sentence
-			if retain {
-				name += ", and is retained then"
-			}
-			t.Run(name, func(t *testing.T) {
-				inWorld(t, func(w *world) {
-					w.apply("vm", func(e *v1alpha1.ECSInstance) {
-						if test.spec != nil {
-							test.spec(e)
-						}
-					})
-					id := w.ready("vm").Status.InstanceID
-					if test.before != nil {
-						w.cloud.Update(id, test.before)
-					}
-					w.delete("vm")
-					w.waitForAdvice("vm", test.reason, true, test.says...)
-					time.Sleep(time.Minute)
-					// Each time it is asked to delete it, and looked at it.
-					w.limitHour(23+23+67, 0)
-					if w.onlyInstance().State != "Running" {
-						t.Errorf("the instance is %s", w.onlyInstance().State)
-					}
-					if retain {
-						w.edit("vm", func(e *v1alpha1.ECSInstance) { e.Spec.DeletionPolicy = v1alpha1.DeletionRetain })
-						w.within(time.Minute, "it to be released", func() bool { return w.get("vm") == nil })
-						w.released(w.onlyInstance())
-						return
-					}
-					w.cloud.Update(id, test.fix)
-					w.within(5*time.Minute, "it to be gone", func() bool { return w.get("vm") == nil })
-					if alive := w.alive(""); len(alive) > 0 {
-						t.Errorf("there still are %+v", alive)
+		t.Run(sentence, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.apply("vm", func(e *v1alpha1.ECSInstance) {
+					if test.spec != nil {
+						test.spec(e)
 					}
 				})
+				id := w.ready("vm").Status.InstanceID
+				if test.before != nil {
+					w.cloud.Update(id, test.before)
+				}
+				w.delete("vm")
+				w.waitForAdvice("vm", test.reason, true, test.says...)
+				time.Sleep(time.Minute)
+				// Each time it is asked to delete it, and looked at it.
+				w.limitHour(23+23+67, 0)
+				if w.onlyInstance().State != "Running" {
+					t.Errorf("the instance is %s", w.onlyInstance().State)
+				}
+				w.cloud.Update(id, test.fix)
+				w.within(5*time.Minute, "it to be gone", func() bool { return w.get("vm") == nil })
+				if alive := w.alive(""); len(alive) > 0 {
+					t.Errorf("there still are %+v", alive)
+				}
 			})
-		}
+		})
 	}
 }
 
@@ -98,20 +86,6 @@ func TestDeletionPolicyRetain(t *testing.T) {
 		if w.released(i); i.State != "Running" || i.Tags["team"] != "a" {
 			t.Errorf("it is %+v", i)
 		}
-	})
-}
-
-// TestObjectThatIsTornAway: another client takes the finalizer off. What no object refers to any more is neither looked at nor touched.
-func TestObjectThatIsTornAway(t *testing.T) {
-	inWorld(t, func(w *world) {
-		w.apply("vm")
-		w.ready("vm")
-		w.edit("vm", func(e *v1alpha1.ECSInstance) {
-			e.Finalizers, e.DeletionTimestamp = nil, ptr.To(metav1.Now())
-		})
-		time.Sleep(time.Minute)
-		w.limitHour(0, 0)
-		w.onlyInstance()
 	})
 }
 
@@ -133,32 +107,8 @@ func TestDeletionWithAnotherFinalizer(t *testing.T) {
 	})
 }
 
-// TestDeletedBeforeAnythingWasMade: nothing is, and ECS is not even asked.
-func TestDeletedBeforeAnythingWasMade(t *testing.T) {
-	inWorld(t, func(w *world) {
-		w.secret("aliyun", testID, otherSecret)
-		w.apply("vm")
-		w.waitForReason("vm", reasonRefused)
-		w.cloud.Forget()
-		w.delete("vm")
-		w.within(10*time.Second, "it to be gone", func() bool { return w.get("vm") == nil })
-		if n := len(w.cloud.Calls()); n > 1 {
-			t.Errorf("it took %d calls", n)
-		}
-	})
-}
-
-// TestDeletedAfterAClearNo: ECS has answered that it created nothing, so the deletion does not wait.
-func TestDeletedAfterAClearNo(t *testing.T) {
-	inWorld(t, func(w *world) {
-		w.apply("vm", setType("ecs.nostock.large"))
-		w.waitForReason("vm", reasonOutOfStock)
-		w.delete("vm")
-		w.within(10*time.Second, "it to be gone", func() bool { return w.get("vm") == nil })
-	})
-}
-
-// TestSameNameAgain: the next object of a name has nothing to do with the one before.
+// TestSameNameAgain: the next object of a name has nothing to do with the one before, whose finalizer another client took off. What no
+// object refers to any more is neither looked at nor touched.
 func TestSameNameAgain(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.apply("vm")
@@ -166,6 +116,8 @@ func TestSameNameAgain(t *testing.T) {
 		w.edit("vm", func(e *v1alpha1.ECSInstance) {
 			e.Finalizers, e.DeletionTimestamp = nil, ptr.To(metav1.Now())
 		})
+		time.Sleep(time.Minute)
+		w.limitHour(0, 0)
 		w.apply("vm")
 		second := w.ready("vm")
 		if first.UID == second.UID || first.Status.InstanceID == second.Status.InstanceID {
@@ -228,30 +180,6 @@ func TestTagThatChangesBeforeADeletion(t *testing.T) {
 	}
 }
 
-// TestDeletionTakesOneMorePoll: a deletion takes few calls, whenever the last poll was.
-func TestDeletionTakesOneMorePoll(t *testing.T) {
-	for _, ago := range []time.Duration{0, 10 * time.Second, 50 * time.Second} {
-		inWorld(t, func(w *world) {
-			w.apply("vm")
-			w.ready("vm")
-			time.Sleep(ago)
-			w.cloud.Forget()
-			w.delete("vm")
-			w.within(30*time.Second, "it to be gone", func() bool { return w.get("vm") == nil })
-			polls := 0
-			for _, c := range w.cloud.Calls() {
-				if c.Params.Get("InstanceIds") != "" {
-					polls++
-				}
-			}
-			// One before the deletion, one that still shows the instance, and those of goneAfter that do not.
-			if n := w.cloud.Count("DeleteInstance"); n != 1 || polls > 6 {
-				t.Errorf("%s after the poll, it took %d polls and %d deletions\n%s", ago, polls, n, w.describe())
-			}
-		})
-	}
-}
-
 // TestManyDeletions: the polls before the deletions are for many instances at once, and every deletion ends.
 func TestManyDeletions(t *testing.T) {
 	t.Parallel()
@@ -265,13 +193,10 @@ func TestManyDeletions(t *testing.T) {
 			return !slices.ContainsFunc(w.all(), func(e *v1alpha1.ECSInstance) bool { return !w.isReady(e.Name) })
 		})
 		w.cloud.Forget()
-		began := time.Now()
 		for n := range many {
 			w.delete(name(n))
 		}
 		w.within(15*time.Minute, "all to be gone", func() bool { return len(w.all()) == 0 })
-		t.Logf("%d were deleted within %s, with %d deletes and %d describes", many, time.Since(began),
-			w.cloud.Count("DeleteInstance"), w.cloud.Count("DescribeInstances"))
 		if n := len(w.alive("")); n > 0 || w.cloud.Count("DeleteInstance") != many || w.cloud.Count("DescribeInstances") > 3*many {
 			t.Errorf("%d are left, after %d deletes and %d describes", n, w.cloud.Count("DeleteInstance"), w.cloud.Count("DescribeInstances"))
 		}

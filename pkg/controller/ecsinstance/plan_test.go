@@ -21,6 +21,7 @@ import (
 	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/pipeline"
 	"github.com/glassback/glassback/pkg/preview"
+	"github.com/glassback/glassback/pkg/recording/recordtest"
 )
 
 // plan returns the plan for an object by a Controller that does not run.
@@ -81,6 +82,7 @@ func TestPlan(t *testing.T) {
 			change: func(w *world, id string) { w.cloud.Update(id, func(i *ecssim.Instance) { i.Tags["team"] = "b" }) },
 			want:   []string{"changeTags: Setting tags of instance ID", "ECS cn-beijing: tag ID team=a"},
 		},
+		"gone: no plan": {change: func(w *world, _ string) { w.api.Remove("ecsinstances", key("vm")) }},
 		"a new object: the finalizer": {
 			change:  func(w *world, _ string) { w.edit("vm", func(e *v1alpha1.ECSInstance) { e.Finalizers = nil }) },
 			offline: true, want: []string{"patch ECSInstance vm"}, incomplete: "ECS was not asked",
@@ -104,7 +106,6 @@ func TestPlan(t *testing.T) {
 			},
 			incomplete: "ECS did not answer",
 		},
-		"gone: no plan": {change: func(w *world, _ string) { w.api.Remove("ecsinstances", key("vm")) }},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			inWorld(t, func(w *world) {
@@ -149,4 +150,26 @@ func TestPlan(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestAllFieldsAreRecorded(t *testing.T) {
+	recordtest.Covers(t, observed{}, recordedObserved{}, "ecs")
+	recordtest.Covers(t, memory{}, recordedMemory{})
+	recordtest.Covers(t, problem{}, recordedProblem{})
+	recordtest.Covers(t, backoff{}, recordedBackoff{})
+	recordtest.Covers(t, trial{}, recordedTrial{})
+	recordtest.Covers(t, plan{}, recordedPlan{})
+}
+
+func TestObservedIsPlain(t *testing.T) {
+	recordtest.Plain(t, []any{aliyun.AccessKey{}, corev1.Secret{}, session{}}, observed{}, plan{}, outcome{})
+}
+
+func TestPoliciesHaveTheNamesOfTheirFunctions(t *testing.T) {
+	recordtest.Named(t, slices.Concat(policies, deletionPolicies))
+}
+
+// TestTheCorpusHasEveryPolicy keeps make decisions complete: it shows what a change of a policy changes.
+func TestTheCorpusHasEveryPolicy(t *testing.T) {
+	recordtest.InCorpus(t, "../../replay/testdata", Decisions, slices.Concat(policies, deletionPolicies))
 }

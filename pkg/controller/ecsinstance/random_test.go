@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,8 +30,7 @@ import (
 // controller: a fault that needs a rare sequence appears in one world of thousands.
 //
 // Two runs of a world can still differ. Goroutines that wake at the same nanosecond of the bubble's clock run in any order. Three workers
-// take more than three keys in any order. The order of maps is random, and select takes any case that is ready. TestWorldsRepeat compares
-// runs: it shows whether a world depends on such an order.
+// take more than three keys in any order. The order of maps is random, and select takes any case that is ready.
 func TestRandomWorlds(t *testing.T) {
 	for seed := range fakeapi.Seeds(t, 60, 10) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -78,49 +79,21 @@ func (m *faultyWorld) fault(call ecssim.Call) ecssim.Fault {
 	if random.Float64() >= trouble {
 		return ecssim.Fault{}
 	}
-	create := call.Action == "CreateInstance"
-	switch random.IntN(16) {
-	case 0:
-		return ecssim.Fault{LoseRequest: true}
-	case 1, 2:
-		return ecssim.Fault{LoseAnswer: true}
-	case 3:
-		return ecssim.Fault{Hang: true}
-	case 4:
-		return ecssim.Fault{Before: ecssim.Throttled400()}
-	case 5:
-		return ecssim.Fault{Before: ecssim.Throttled429()}
-	case 6:
-		return ecssim.Fault{Before: ecssim.BadGateway()}
-	case 7:
-		return ecssim.Fault{After: ecssim.BadGateway()}
-	case 8:
-		return ecssim.Fault{Before: ecssim.EmptyOK()}
-	case 9:
-		return ecssim.Fault{After: ecssim.EmptyOK()}
-	case 10:
-		return ecssim.Fault{After: ecssim.NumericCode()}
-	case 11:
-		return ecssim.Fault{Skew: time.Hour}
-	case 12:
-		if create {
-			return ecssim.Fault{PoisonToken: true}
-		}
-		return ecssim.Fault{Before: ecssim.Error(500, "InternalError", "something")}
-	case 13:
-		if create {
-			return ecssim.Fault{Vanish: time.Minute}
-		}
-		return ecssim.Fault{After: ecssim.Error(503, "ServiceUnavailable", "something")}
-	case 14:
-		if create {
-			return ecssim.Fault{Before: ecssim.Error(403, "OperationDenied.NoStock", "no stock")}
-		}
+	faults := []ecssim.Fault{
+		{LoseRequest: true}, {LoseAnswer: true}, {LoseAnswer: true}, {Hang: true},
+		{Before: ecssim.Throttled400()}, {Before: ecssim.Throttled429()},
+		{Before: ecssim.BadGateway()}, {After: ecssim.BadGateway()}, {Before: ecssim.EmptyOK()}, {After: ecssim.EmptyOK()},
+		{After: ecssim.NumericCode()}, {Skew: time.Hour}, answered(500, "InternalError"),
+		{After: ecssim.Error(503, "ServiceUnavailable", "something")}, {LoseAnswer: true}, {LoseAnswer: true},
 	}
-	if create {
-		return ecssim.Fault{Invisible: time.Duration(random.IntN(60)) * time.Second, LoseAnswer: random.IntN(2) == 0}
+	n := random.IntN(len(faults))
+	if call.Action == "CreateInstance" {
+		copy(faults[12:], []ecssim.Fault{
+			{PoisonToken: true}, {Vanish: time.Minute}, answered(403, "OperationDenied.NoStock"),
+			{Invisible: time.Duration(random.IntN(60)) * time.Second, LoseAnswer: random.IntN(2) == 0},
+		})
 	}
-	return ecssim.Fault{LoseAnswer: true}
+	return faults[n]
 }
 
 // run injects faults for a while, ends them, and checks that all objects and instances become correct.
@@ -379,15 +352,7 @@ func (m *faultyWorld) check() {
 	if n := m.countEvents("Warning TypeChangeRefused"); n > 0 {
 		m.t.Errorf("ECS refuses no instance type in this test, but %d events report a refusal\n%s", n, m.describe())
 	}
-	all := m.cloud.Instances()
-	for n, a := range all {
-		for _, b := range all[:n] {
-			uid := a.Tags[v1alpha1.TagUID]
-			if uid != "" && uid == b.Tags[v1alpha1.TagUID] && (b.Released.IsZero() || b.Released.After(a.Created)) {
-				m.t.Errorf("%s and %s of the object %s existed at the same time\n%s", b.ID, a.ID, uid, m.describe())
-			}
-		}
-	}
+	m.neverTwo()
 	for _, c := range m.cloud.Calls() {
 		allowed := map[string][]string{
 			"StartInstance": {"Stopped"}, "StopInstance": {"Running"}, "DeleteInstance": {"Stopped", "Running"}, "ModifyInstanceSpec": {"Stopped"},
@@ -397,4 +362,78 @@ func (m *faultyWorld) check() {
 			m.t.Errorf("the operator called %s for %s in the state %s\n%s", c.Action, c.InstanceID, c.State, m.describe())
 		}
 	}
+}
+
+// TestDeathAfterEveryStep: the operator dies of each of its writes and calls in turn, whose
+// answer it never gets, while it makes an instance and while it deletes it.
+func TestDeathAfterEveryStep(t *testing.T) {
+	for n := range 30 {
+		t.Run(strconv.Itoa(n+1), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, 1)
+				defer w.finish()
+				live := func(until string, done func() bool) {
+					l := w.start()
+					l.die(n + 1)
+					time.Sleep(time.Minute)
+					l.end()
+					w.start()
+					w.within(15*time.Minute, until, done)
+				}
+				w.apply("vm", func(e *v1alpha1.ECSInstance) {
+					e.Spec.Tags, e.Spec.SecurityGroupIDs = map[string]string{"team": "a"}, []string{"sg-a", "sg-b"}
+				})
+				live("it to be Ready", func() bool { return w.isReady("vm") })
+				w.onlyInstance()
+				if all := w.cloud.Instances(); len(all) > 1 {
+					t.Errorf("%d instances were made", len(all))
+				}
+				for _, l := range w.operators {
+					l.end()
+				}
+				w.delete("vm")
+				live("it to be gone", func() bool { return w.get("vm") == nil })
+				if alive := w.alive(""); len(alive) > 0 {
+					t.Errorf("there still is %+v", alive)
+				}
+			})
+		})
+	}
+}
+
+// TestCacheThatIsBehind: a write of another owner that the cache does not show yet keeps the
+// operator from asking for an instance that no object wants any more.
+func TestCacheThatIsBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		defer w.finish()
+		var late atomic.Bool
+		w.api.Lag = func(string) time.Duration {
+			if late.Load() {
+				return 2 * time.Minute
+			}
+			return 0
+		}
+		w.start()
+		w.deleteSecret("aliyun")
+		w.apply("vm")
+		w.waitForReason("vm", reasonSecretMissing)
+		time.Sleep(time.Minute)
+		late.Store(true)
+		w.edit("vm", setType("ecs.g6.xlarge"))
+		time.Sleep(time.Second)
+		late.Store(false)
+		w.secret("aliyun", testID, testSecret)
+		time.Sleep(100 * time.Second)
+		if w.count("find") == 0 || w.count("update status") < 2 {
+			t.Errorf("it did not even try\n%s", w.describe())
+		}
+		if n := w.count("create"); n > 0 {
+			t.Errorf("by an older version of the object, an instance was made")
+		}
+		w.ready("vm")
+		if i := w.onlyInstance(); i.Type != "ecs.g6.xlarge" || w.count("create") != 1 {
+			t.Errorf("it is %+v, after %d calls", i, w.count("create"))
+		}
+	})
 }
