@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/glassback/glassback/pkg/must"
@@ -96,27 +97,6 @@ func within(inGo, inSchema string) bool {
 	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
 }
 
-func TestWithin(t *testing.T) {
-	for name, test := range map[string]struct {
-		inGo, inSchema string
-		want           bool
-	}{
-		"the same field":                     {"spec.env", "spec.env", true},
-		"an entry of the list":               {"spec.env[3].name", "spec.env", true},
-		"a field of the object":              {"metadata.name", "metadata", true},
-		"a field of a subresource":           {"spec.replicas", ".spec.replicas", true},
-		"a field with a longer name is not":  {"spec.envFrom", "spec.env", false},
-		"the whole is not one of its parts":  {"spec.env", "spec.env[3]", false},
-		"another field of the object is not": {"spec.port", "spec.env", false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := within(test.inGo, test.inSchema); got != test.want {
-				t.Errorf("got %t, want %t", got, test.want)
-			}
-		})
-	}
-}
-
 // agreeOnAll takes many generated objects of a kind to the schema and to the Go
 // code.
 func agreeOnAll(t *testing.T, kind string, generate func(g generator) map[string]any) {
@@ -139,70 +119,102 @@ func agreeOnAll(t *testing.T, kind string, generate func(g generator) map[string
 	}
 }
 
+// agreeOnChanges takes many generated changes of valid objects to the schema and to the
+// Go code.
+func agreeOnChanges(t *testing.T, generate func(g generator) (old, obj map[string]any)) {
+	t.Helper()
+	g := generator{rand.New(rand.NewPCG(1, 2))}
+	accepted, refused := 0, 0
+	for accepted+refused < 1000 && !t.Failed() {
+		old, obj := generate(g)
+		server := servers(t)[obj["kind"].(string)]
+		if _, errs := server.judge(t, old, nil); len(errs) > 0 {
+			continue
+		}
+		if server.agreeOnUpdate(t, obj, old) {
+			accepted++
+		} else {
+			refused++
+		}
+	}
+	if accepted < 200 || refused < 200 {
+		t.Errorf("%d were accepted, %d refused: the generator should give some of both", accepted, refused)
+	}
+}
+
 // agreeOnEach takes each of many values of one field to the schema and to the Go
 // code, which must accept those that are true.
-func agreeOnEach[T comparable](t *testing.T, kind string, accepted map[T]bool, with func(value T) map[string]any) {
+func agreeOnEach[T comparable](t *testing.T, kind, field string, accepted map[T]bool, with func(value T) map[string]any) {
 	t.Helper()
-	server := servers(t)[kind]
-	for value, want := range accepted {
-		if got := server.agree(t, with(value)); got != want {
-			t.Errorf("%#v: accepted: %t, want %t", value, got, want)
+	t.Run(field, func(t *testing.T) {
+		for value, want := range accepted {
+			if got := servers(t)[kind].agree(t, with(value)); got != want {
+				t.Errorf("%#v: accepted: %t, want %t", value, got, want)
+			}
+		}
+	})
+}
+
+// TestSchemaAndValidateAgreeOnRequestsAndLimits compares quantities in all of their forms, as a rule and as Go do.
+func TestSchemaAndValidateAgreeOnRequestsAndLimits(t *testing.T) {
+	ascending := []any{
+		"-1", int64(0), "1n", "100m", ".5", int64(1), "2.", "1e1", "1k", "1Ki", "+64Mi", "1Gi", int64(1<<30 + 1), "1Ei", "1e99",
+	}
+	for kind, with := range map[string]func(map[string]any) map[string]any{"Application": application, "RedisCluster": redisCluster} {
+		for _, resource := range []string{"cpu", "memory", "nvidia.com/gpu"} {
+			for i, request := range ascending {
+				for j, limit := range ascending {
+					obj := with(map[string]any{"resources": map[string]any{
+						"requests": map[string]any{resource: request}, "limits": map[string]any{resource: limit, "hugepages-2Mi": int64(0)}}})
+					if got, want := servers(t)[kind].agree(t, obj), i <= j || resource == "nvidia.com/gpu"; got != want {
+						t.Errorf("%s: %s: a request of %v with a limit of %v: accepted: %t, want %t", kind, resource, request, limit, got, want)
+					}
+				}
+			}
 		}
 	}
 }
 
-// generator makes objects most of whose fields are valid, or nearly.
-type generator struct{ *rand.Rand }
-
-func pick[T any](g generator, values ...T) T { return values[g.IntN(len(values))] }
-
-func (g generator) oneIn(n int) bool { return g.IntN(n) == 0 }
-
-// number sets a field to a number that is in its range, or just outside, or to
-// nothing.
-func (g generator) number(spec map[string]any, name string, low, high int64) {
-	switch g.IntN(20) {
-	case 0:
-		spec[name] = pick(g, low-1, high+1, -1<<31, 1<<31-1, 1<<40)
-	case 1, 2, 3:
-		spec[name] = pick(g, low, high)
-	case 4, 5, 6, 7, 8:
-		spec[name] = low + g.Int64N(high-low+1)
-	case 9:
-		spec[name] = nil
-	}
-}
-
-// choice sets a field to one of the values, or to another, or to nothing. Not to
-// "": to Go that is nothing.
-func (g generator) choice(spec map[string]any, name string, values ...string) {
-	switch g.IntN(40) {
-	case 0:
-		spec[name] = strings.ToLower(pick(g, values...))
-	case 1:
-		spec[name] = nil
-	default:
-		if g.oneIn(2) {
-			spec[name] = pick(g, values...)
+// Clients cannot parse 1e1.5, or a port of more than 32 bits, and parse 1e-99999999 for minutes. One object with such a value
+// would stop the informers of all objects of its kind. It must not stop the API server either: a rule compares quantities.
+func TestTheSchemaRejectsNumbersThatClientsCannotParse(t *testing.T) {
+	try := func(value any, accepted bool, obj map[string]any) {
+		t.Helper()
+		if _, errs := servers(t)[obj["kind"].(string)].judge(t, obj, nil); (len(errs) == 0) != accepted {
+			t.Errorf("%.50q in %s: accepted: %t, want %t: %v", value, obj["kind"], len(errs) == 0, accepted, errs)
 		}
 	}
-}
-
-// mutate changes one character of one text in eight.
-func (g generator) mutate(text, alphabet string) string {
-	if !g.oneIn(8) {
-		return text
+	inContainer := func(field string, value any) map[string]any {
+		obj := myCronJob(nil)
+		containers, _, err := unstructured.NestedSlice(obj, "spec", "jobTemplate", "spec", "template", "spec", "containers")
+		must.Succeed(t, err)
+		containers[0].(map[string]any)[field] = value
+		must.Succeed(t, unstructured.SetNestedSlice(obj, containers, "spec", "jobTemplate", "spec", "template", "spec", "containers"))
+		return obj
 	}
-	runes := []rune(text)
-	at := g.IntN(len(runes))
-	char := pick(g, []rune(alphabet)...)
-	switch g.IntN(3) {
-	case 0:
-		runes[at] = char
-	case 1:
-		runes = slices.Delete(runes, at, at+1)
-	default:
-		runes = slices.Insert(runes, at, char)
+	for quantity, accepted := range map[string]bool{
+		"1e1.5": false, "1e-99999999": false, "1e+99999999": false, "1E99999999999": false, "1e-009": false, "64MB": false, "": false,
+		"1e3": true, "250m": true, "1.5Gi": true, "1e-9": true, "1E+99": true, strings.Repeat("9", 1000): true,
+	} {
+		for _, resource := range []string{"cpu", "memory", "nvidia.com/gpu"} {
+			quantities := map[string]any{resource: quantity}
+			resources := map[string]any{"limits": quantities, "requests": quantities}
+			try(quantity, accepted, application(map[string]any{"resources": resources}))
+			try(quantity, accepted, redisCluster(map[string]any{"resources": resources}))
+			try(quantity, accepted, inContainer("resources", resources))
+		}
+		try(quantity, accepted, application(map[string]any{"env": []any{map[string]any{"name": "A", "valueFrom": map[string]any{
+			"resourceFieldRef": map[string]any{"resource": "limits.cpu", "divisor": quantity}}}}}))
 	}
-	return string(runes)
+	for port, accepted := range map[any]bool{
+		int64(1<<31 - 1): true, int64(1 << 31): false, int64(-1 << 31): true, int64(-1<<31 - 1): false, "80": true,
+	} {
+		for _, handler := range []string{"httpGet", "tcpSocket"} {
+			probe := map[string]any{handler: map[string]any{"port": port}}
+			for _, name := range []string{"liveness", "readiness", "startup"} {
+				try(port, accepted, application(map[string]any{"probes": map[string]any{name: probe}}))
+			}
+			try(port, accepted, inContainer("livenessProbe", probe))
+		}
+	}
 }

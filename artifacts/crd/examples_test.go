@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -28,7 +27,6 @@ import (
 	ecsv1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
 	appv1 "github.com/glassback/glassback/pkg/apis/app/v1"
 	batchv1 "github.com/glassback/glassback/pkg/apis/batch/v1"
-	"github.com/glassback/glassback/pkg/apis/glassback"
 	groupav1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
 	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 	"github.com/glassback/glassback/pkg/must"
@@ -60,29 +58,15 @@ func parse(t *testing.T, manifest []byte) map[string]any {
 	return obj
 }
 
-// warnings holds the expected warnings of every example.
+// warnings holds the expected warnings of the examples that have some.
 var warnings = map[string][]string{
-	"apiexamplea-jimmy.yaml":      nil,
-	"apiexamplea.yaml":            nil,
-	"application-autoscaled.yaml": nil,
-	"application-nodeport.yaml":   nil,
-	"application-tls.yaml":        nil,
-	"application-worker.yaml":     nil,
-	"application.yaml":            nil,
-	"ecsinstance-full.yaml":       nil,
-	"ecsinstance-stopped.yaml":    nil,
 	"ecsinstance.yaml": {
 		"spec.vSwitchID: without a vSwitch, the operator requests the classic network, which ECS rejects for most accounts",
 	},
-	"mycronjob-forbid.yaml":      nil,
-	"mycronjob-jitter.yaml":      nil,
-	"mycronjob-labels.yaml":      nil,
-	"mycronjob-schedule.yaml":    nil,
-	"mycronjob.yaml":             nil,
 	"rediscluster-access.yaml":   {"spec.access.external: without authSecretRef and users, clients need no password"},
 	"rediscluster-exporter.yaml": {"spec.storage: without it a Pod's data is gone with the Pod"},
-	"rediscluster-storage.yaml":  nil,
 	"rediscluster-backup.yaml":   {"spec.storage: without it a Pod's data is gone with the Pod"},
+	"rediscluster-tls.yaml":      {"spec.storage: without it a Pod's data is gone with the Pod"},
 	"rediscluster-users.yaml":    {"spec.storage: without it a Pod's data is gone with the Pod"},
 	"rediscluster.yaml":          {"spec.storage: without it a Pod's data is gone with the Pod"},
 }
@@ -91,8 +75,14 @@ func TestTheSchemaAcceptsTheExamples(t *testing.T) {
 	servers := servers(t)
 	seen := map[string]string{}
 	files := read(t, "*.yaml")
-	if got, want := slices.Sorted(maps.Keys(files)), slices.Sorted(maps.Keys(warnings)); !slices.Equal(got, want) {
-		t.Errorf("got the examples %v, want %v", got, want)
+	// The example for cert-manager is not among the others: its Secret does not exist without cert-manager.
+	for name, manifest := range read(t, "cert-manager/*.yaml") {
+		files[name], _, _ = bytes.Cut(manifest, []byte("---\n"))
+	}
+	for name := range warnings {
+		if files[name] == nil {
+			t.Errorf("there is no example %s", name)
+		}
 	}
 	for name, manifest := range files {
 		t.Run(name, func(t *testing.T) {
@@ -121,18 +111,6 @@ func TestTheSchemaAcceptsTheExamples(t *testing.T) {
 			}
 		})
 	}
-}
-
-// The example for cert-manager is not among the others: its Secret does not exist without cert-manager.
-func TestTheSchemaAcceptsTheExampleWithTLS(t *testing.T) {
-	first, _, _ := bytes.Cut(read(t, "cert-manager/*.yaml")["rediscluster-tls.yaml"], []byte("---\n"))
-	server := servers(t)["RedisCluster"]
-	admitted, err := server.decode(first)
-	must.Succeed(t, err)
-	if errs := server.create(admitted); len(errs) > 0 {
-		t.Errorf("create: %v", errs.ToAggregate())
-	}
-	wantSameDefaults(t, "RedisCluster", parse(t, first), admitted)
 }
 
 // defaultsOnlyInGo applies the defaults that Default sets and a schema cannot set, by kind: a raised number, and a default
@@ -206,68 +184,53 @@ func lost(from, to any, path string) string {
 	return ""
 }
 
+// fill sets a field of every type that a status has, and all fields of a struct. Its values are those that the rules of the schemas take.
+func fill(v reflect.Value) {
+	switch field := v.Addr().Interface().(type) {
+	case *metav1.Time:
+		*field = metav1.Now().Rfc3339Copy()
+		return
+	case *metav1.Condition:
+		*field = metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, LastTransitionTime: metav1.Now().Rfc3339Copy(), Reason: "Because"}
+		return
+	case *redisv1.Role:
+		*field = redisv1.RoleMaster
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		for _, field := range v.Fields() {
+			fill(field)
+		}
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem())
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		fill(v.Index(0))
+	case reflect.String:
+		v.SetString("a")
+	case reflect.Bool:
+		v.SetBool(true)
+	default:
+		v.SetInt(1)
+	}
+}
+
 // TestTheSchemaAcceptsEveryStatusField: an update with all fields succeeds, and prunes none of them.
 func TestTheSchemaAcceptsEveryStatusField(t *testing.T) {
-	now := metav1.Now().Rfc3339Copy()
-	conditions := func(types ...string) (all []metav1.Condition) {
-		for _, kind := range append(types, glassback.ConditionReady, glassback.ConditionProgressing, glassback.ConditionDegraded) {
-			all = append(all, metav1.Condition{
-				Type: kind, Status: metav1.ConditionTrue, ObservedGeneration: 2, LastTransitionTime: now, Reason: "Because", Message: "It is."})
-		}
-		return all
-	}
 	for kind, test := range map[string]struct {
 		status any // a pointer
 		valid  map[string]any
 	}{
-		"ApiExampleA": {&groupav1.ApiExampleAStatus{
-			ObservedGeneration: 2, Conditions: conditions(), Status: groupav1.StateRunning, Greeting: "Greetings to bar",
-		}, apiExampleA(nil)},
-		"Application": {&appv1.ApplicationStatus{
-			ObservedGeneration: 2, Conditions: conditions(appv1.ConditionAvailable, appv1.ConditionConflict),
-			Replicas: 4, UpdatedReplicas: 3, ReadyReplicas: 2, AvailableReplicas: 1, Selector: "app=a", URL: "http://example.foo.com/",
-			Resources: []appv1.ResourceReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: "sample"}},
-		}, application(nil)},
-		"ECSInstance": {&ecsv1alpha1.ECSInstanceStatus{
-			ObservedGeneration: 2, Conditions: conditions(ecsv1alpha1.ConditionStalled),
-			Create: &ecsv1alpha1.Create{
-				Attempt: 2, Token: "3c9a4c0e-5f0e-4f6f-8a58-1d2b7a0f9d11-2", RegionID: "cn-beijing", Parameters: "07c37df", RequestedTime: now},
-			AccountID: "1234567890123456", InstanceID: "i-2zeh8k2m5q1d4w7p9x3c", Adopted: true, State: "Running",
-			InstanceType: "ecs.g6.large", RefusedInstanceType: "ecs.g7.large",
-			ZoneID: "cn-beijing-h", IP: "39.96.0.1", PrivateIPs: []string{"172.16.0.1"}, PublicIPs: []string{"39.96.0.1"}, CreationTime: &now,
-			TagKeys: []string{"team"},
-		}, ecsInstance(nil)},
-		"MyCronJob": {&batchv1.MyCronJobStatus{
-			ObservedGeneration: 2, Conditions: conditions(), Schedule: "every 5s", Active: 1, MissedTotal: 3, SkewMillis: ptr.To[int64](7),
-			Suspended: true, LastRunNow: "once", LastRunNowNumber: 1, LastScheduleTime: &now, LastSuccessfulTime: &now,
-			NextScheduleTime: &now, AccountedTime: &now,
-		}, myCronJob(nil)},
-		"RedisCluster": {&redisv1.RedisClusterStatus{
-			ObservedGeneration: 2, Conditions: conditions(redisv1.ConditionClusterFormed, redisv1.ConditionSlotsCovered, redisv1.ConditionDataLoss,
-				redisv1.ConditionBackedUp),
-			Size: 6, Masters: 3, SlotsAssigned: 16384, Selector: "app=a", Endpoint: "192.168.1.10:6379",
-			Shards: []redisv1.Shard{{Master: "sample-0", Slots: "0-5460,6000", Replicas: []string{"sample-3"}}, {Master: "sample-1"}},
-			Nodes: []redisv1.Node{{Pod: "sample-0", ID: "07c37df", IP: "10.0.0.1", Role: redisv1.RoleMaster},
-				{Pod: "sample-3", Role: redisv1.RoleReplica, Master: "sample-0", Link: "up"}, {Pod: "sample-4"}},
-			TLS: &redisv1.TLSStatus{
-				Clients: redisv1.ProtocolBoth, Nodes: redisv1.ProtocolTLS, Fingerprint: strings.Repeat("a", 64), NotAfter: &now},
-			Backup: &redisv1.BackupStatus{
-				Schedule: "@daily", ScheduledSince: &now, LastScheduleTime: &now, LastBackupNow: "1",
-				Running: "20260301T000000Z", LastSuccessfulTime: &now,
-				Last:        &redisv1.BackupResult{ID: "20260228T000000Z", Keys: 30, Bytes: 900, Warning: "no right to delete"},
-				LastFailure: &redisv1.BackupFailure{ID: "20260227T000000Z", Time: &now, Message: "no disk"},
-			},
-			Restore: &redisv1.RestoreStatus{
-				StartedAt: &now, ID: "20260228T000000Z", Keys: 30, Skipped: 1, Expired: 2, Warning: "a library was kept", CompletedAt: &now},
-			Operation: &redisv1.Operation{Type: "ScaleOut", Step: "1365 of 4096 slots moved", StartedAt: &now},
-		}, redisCluster(nil)},
+		"ApiExampleA":  {&groupav1.ApiExampleAStatus{}, apiExampleA(map[string]any{})},
+		"Application":  {&appv1.ApplicationStatus{}, application(nil)},
+		"ECSInstance":  {&ecsv1alpha1.ECSInstanceStatus{}, ecsInstance(nil)},
+		"MyCronJob":    {&batchv1.MyCronJobStatus{}, myCronJob(nil)},
+		"RedisCluster": {&redisv1.RedisClusterStatus{}, redisCluster(nil)},
 	} {
 		t.Run(kind, func(t *testing.T) {
-			for field, value := range reflect.ValueOf(test.status).Elem().Fields() {
-				if value.IsZero() {
-					t.Errorf("status.%s is not in this test", field.Name)
-				}
-			}
+			fill(reflect.ValueOf(test.status).Elem())
 			server := servers(t)[kind]
 			old, err := server.admit(test.valid)
 			must.Succeed(t, err)

@@ -4,14 +4,11 @@
 package crd_test
 
 import (
-	"fmt"
 	"maps"
 	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime"
-
-	"github.com/glassback/glassback/pkg/must"
 )
 
 func myCronJob(spec map[string]any) map[string]any {
@@ -27,7 +24,7 @@ func myCronJob(spec map[string]any) map[string]any {
 }
 
 func TestSchemaAndValidateAgreeOnSchedules(t *testing.T) {
-	agreeOnEach(t, "MyCronJob", map[string]bool{
+	agreeOnEach(t, "MyCronJob", "schedule", map[string]bool{
 		"* * * * *": true, "*/5 * * * *": true, "0 30 6 * * mon-fri": true, "? ? ? ? ?": true, "0 0 1 JAN Sun": true,
 		"0,15,30-45/5 8-18/2 1-7,31 */2 0-6": true, "59 59 23 31 12 6": true, "00 00 01 01 *": true, "5/15 * * * *": true,
 		"0  0   1 1 *": true, "* * * 1-mar mon-5": true, "0-0 * * * *": true, "*/99 * * * *": true, "0 0 29 2 *": true,
@@ -51,7 +48,7 @@ func TestSchemaAndValidateAgreeOnSchedules(t *testing.T) {
 }
 
 func TestSchemaAndValidateAgreeOnTimeZones(t *testing.T) {
-	agreeOnEach(t, "MyCronJob", map[string]bool{
+	agreeOnEach(t, "MyCronJob", "timeZone", map[string]bool{
 		"UTC": true, "Europe/Berlin": true, "America/Argentina/ComodRivadavia": true, "America/Port-au-Prince": true, "Etc/GMT+12": true,
 		"Etc/GMT-0": true, "Australia/Lord_Howe": true, "GB-Eire": true, "EST5EDT": true, "Zulu": true,
 
@@ -68,128 +65,4 @@ func TestSchemaAndValidateAgreeOnTimeZones(t *testing.T) {
 
 func TestSchemaAndValidateAgreeOnEveryMyCronJob(t *testing.T) {
 	agreeOnAll(t, "MyCronJob", generator.myCronJob)
-}
-
-func (g generator) myCronJob() map[string]any {
-	spec := map[string]any{}
-	if g.oneIn(2) {
-		spec["schedule"] = g.schedule()
-		if g.oneIn(2) {
-			spec["timeZone"] = g.timeZone()
-		}
-	}
-	if _, has := spec["schedule"]; !has || g.oneIn(20) {
-		g.number(spec, "intervalSeconds", 1, 31536000)
-	}
-	if _, has := spec["schedule"]; !has && g.oneIn(20) {
-		spec["timeZone"] = g.timeZone()
-	}
-	g.number(spec, "startingDeadlineSeconds", 1, 31536000)
-	g.number(spec, "successfulJobsHistoryLimit", 0, 10000)
-	g.number(spec, "failedJobsHistoryLimit", 0, 10000)
-	if g.oneIn(3) {
-		g.number(spec, "jitterSeconds", 0, pick[int64](g, 4, 5, 3599, 86400))
-	}
-	g.choice(spec, "concurrencyPolicy", "Allow", "Forbid", "Replace")
-	g.choice(spec, "missedRunPolicy", "Latest", "Skip", "All")
-	if g.oneIn(3) {
-		spec["suspend"] = pick[any](g, true, false, nil)
-	}
-	obj := myCronJob(spec)
-	if g.oneIn(20) {
-		obj["metadata"].(map[string]any)["name"] = strings.Repeat("x", pick(g, 1, 51, 52, 53, 200))
-	}
-	if g.oneIn(20) {
-		job := obj["spec"].(map[string]any)["jobTemplate"].(map[string]any)["spec"].(map[string]any)
-		pod := job["template"].(map[string]any)["spec"].(map[string]any)
-		switch g.IntN(3) {
-		case 0:
-			pod["containers"] = []any{}
-		case 1:
-			pod["restartPolicy"] = pick[any](g, "OnFailure", "Always", "", "never")
-		default:
-			delete(pod, "restartPolicy")
-		}
-	}
-	return obj
-}
-
-func (g generator) timeZone() string {
-	return g.mutate(pick(g, "UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Etc/GMT+3", "Africa/Cairo", "Australia/Lord_Howe",
-		"America/Indiana/Tell_City", "EST", "GMT0", "Pacific/Apia"), "eE/_+-:. 0lAü")
-}
-
-func (g generator) schedule() string {
-	if g.oneIn(10) {
-		return g.mutate(pick(g, "@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly", "@every 1m"), "@ ydE")
-	}
-	fields := []string{g.list(0, 59), g.list(0, 23), g.list(1, 31),
-		g.list(1, 12, "jan", "Feb", "MAR", "dec"), g.list(0, 6, "sun", "MON", "tHu", "sat")}
-	if g.oneIn(3) {
-		fields = append([]string{g.list(0, 59)}, fields...)
-	}
-	if g.oneIn(40) {
-		fields = fields[g.IntN(3):]
-	}
-	return g.mutate(strings.Join(fields, pick(g, " ", " ", " ", "  ")), "0123456789*?/-,, LW#aJ@=TZ\t\n日")
-}
-
-// list makes one field of a schedule.
-func (g generator) list(low, high int, names ...string) string {
-	items := make([]string, 0, 3)
-	for range pick(g, 1, 1, 1, 2, 3) {
-		item := pick(g, "*", "*", "?", g.value(low, high, names))
-		if item[0] != '*' && g.oneIn(3) {
-			from := low + g.IntN(high-low+1)
-			to := from + g.IntN(high-from+1)
-			if g.oneIn(20) {
-				from, to = to, from
-			}
-			item = fmt.Sprintf("%d-%d", from, to)
-			if len(names) > 0 && g.oneIn(2) {
-				item = pick(g, names...) + "-" + pick(g, names...)
-			}
-		}
-		if g.oneIn(5) {
-			item += fmt.Sprintf("/%d", pick(g, 1, 2, 5, 15, 99))
-		}
-		items = append(items, item)
-	}
-	return strings.Join(items, ",")
-}
-
-func (g generator) value(low, high int, names []string) string {
-	if len(names) > 0 && g.oneIn(2) {
-		return pick(g, names...)
-	}
-	if g.oneIn(60) {
-		return fmt.Sprint(pick(g, low-1, high+1))
-	}
-	return fmt.Sprintf(pick(g, "%d", "%d", "%02d"), low+g.IntN(high-low+1))
-}
-
-// No client can read these, or not in time: an object that has one would stop the informers of all.
-func TestTheSchemaRefusesNumbersThatClientsCannotRead(t *testing.T) {
-	server := servers(t)["MyCronJob"]
-	for _, test := range []struct {
-		cpu, port any
-		accepted  bool
-	}{
-		{"1e1.5", 80, false}, {"1e-99999999", 80, false}, {"1", 1 << 40, false}, {"1", -1 << 40, false},
-		{"1e3", 80, true}, {"250m", "http", true}, {"1.5Gi", 1<<31 - 1, true},
-	} {
-		obj := myCronJob(nil)
-		template := obj["spec"].(map[string]any)["jobTemplate"].(map[string]any)["spec"].(map[string]any)["template"].(map[string]any)
-		container := template["spec"].(map[string]any)["containers"].([]any)[0].(map[string]any)
-		container["resources"] = map[string]any{"limits": map[string]any{"cpu": test.cpu}}
-		if port, number := test.port.(int); number {
-			test.port = int64(port)
-		}
-		container["livenessProbe"] = map[string]any{"httpGet": map[string]any{"port": test.port}}
-		admitted, err := server.admit(obj)
-		must.Succeed(t, err)
-		if errs := server.create(admitted); (len(errs) == 0) != test.accepted {
-			t.Errorf("cpu %v, port %v: accepted: %t, want %t: %v", test.cpu, test.port, len(errs) == 0, test.accepted, errs)
-		}
-	}
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -26,6 +27,7 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -244,9 +246,18 @@ func verdictOf[T any, P object[T]](obj, old map[string]any) (verdict, error) {
 	}
 	defaulted := P(P(decoded).DeepCopy())
 	defaulted.Default()
+	was, replacedWas := P(defaulted.DeepCopy()), P(replaced).DeepCopy()
 	v := verdict{decoded: P(decoded), defaulted: defaulted, errs: defaulted.Validate(replaced)}
 	if len(v.errs) == 0 {
 		v.warnings = defaulted.Warnings()
+	}
+	defaulted.Default() // Defaults get no more defaults.
+	namesNoField := slices.ContainsFunc(v.errs, func(err *field.Error) bool { return err.Field == "" }) ||
+		slices.ContainsFunc(v.warnings, func(text string) bool { return !strings.HasPrefix(text, "spec.") })
+	if again := defaulted.Validate(replaced); namesNoField || !reflect.DeepEqual(v.errs, again) ||
+		!equality.Semantic.DeepEqual(was, defaulted) || !equality.Semantic.DeepEqual(replacedWas, replaced) {
+		panic(fmt.Sprintf("Default or Validate changes an object, names no field, or says something else the second time: %v, %v, %v",
+			v.errs, again, v.warnings))
 	}
 	return v, nil
 }

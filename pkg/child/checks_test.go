@@ -5,6 +5,7 @@ package child
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -13,11 +14,15 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apiresource "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
@@ -61,6 +66,19 @@ func restore(f *fixture) {
 	f.shown = f.server.Cache("configmaps", f.cache, fakeapi.WithOwnFields)
 }
 
+// shown is a change that the cache shows.
+func shown(change func(*server)) func(*fixture) {
+	return func(f *fixture) {
+		change(f.server)
+		f.shown.CatchUp()
+	}
+}
+
+// unnoticed is a change that the cache shows, and the managedFields do not.
+func unnoticed(change func(*corev1.ConfigMap)) func(*fixture) {
+	return shown(func(s *server) { next(s, change) })
+}
+
 func TestAChildIsExtractedOnlyToChangeIt(t *testing.T) {
 	entry := func(c *corev1.ConfigMap) *metav1.ManagedFieldsEntry {
 		for i := range c.ManagedFields {
@@ -76,56 +94,33 @@ func TestAChildIsExtractedOnlyToChangeIt(t *testing.T) {
 		extractions int
 		verb        Verb
 	}{
-		"nothing changed: no extraction": {change: func(*fixture) {}},
-		"the cache holds the same version in another object: no extraction": {
-			change: func(f *fixture) { f.shown.CatchUp() },
+		"nothing changed: no extraction":                                    {change: func(*fixture) {}},
+		"the cache holds the same version in another object: no extraction": {change: func(f *fixture) { f.shown.CatchUp() }},
+		"a new version with the same content: no extraction":                {change: unnoticed(func(c *corev1.ConfigMap) { c.Generation++ })},
+		"another client adds a field: nothing to change": {
+			change: shown(edited(func(c *corev1.ConfigMap) { c.Data["theirs"] = "1" })),
 		},
-		"a new version with the same content: no extraction": {change: func(f *fixture) {
-			next(f.server, func(c *corev1.ConfigMap) { c.Generation++ })
-			f.shown.CatchUp()
-		}},
-		"another client adds a field: nothing to change": {change: func(f *fixture) {
-			edit(f.server, func(c *corev1.ConfigMap) { c.Data["theirs"] = "1" })
-			f.shown.CatchUp()
-		}},
-		"another client changes a field: repaired": {extractions: 1, verb: Update, change: func(f *fixture) {
-			edit(f.server, func(c *corev1.ConfigMap) { c.Data["a"] = "theirs" })
-			f.shown.CatchUp()
-		}},
-		"another client removes a field: repaired": {extractions: 1, verb: Update, change: func(f *fixture) {
-			edit(f.server, func(c *corev1.ConfigMap) { delete(c.Data, "a") })
-			f.shown.CatchUp()
-		}},
-		"another value with the same managedFields, as within one second: repaired": {extractions: 1, verb: Update, change: func(f *fixture) {
-			next(f.server, func(c *corev1.ConfigMap) { c.Data["a"] = "theirs" })
-			f.shown.CatchUp()
-		}},
-		"another value with the same resourceVersion, as after a restored backup: repaired": {extractions: 1, verb: Update,
-			change: restore},
-		"the same values without the operator's entry: applied": {extractions: 1, verb: Update, change: func(f *fixture) {
-			next(f.server, func(c *corev1.ConfigMap) { c.ManagedFields = nil })
-			f.shown.CatchUp()
-		}},
-		"the same values, and the entry names fewer fields: applied": {extractions: 1, verb: Update, change: func(f *fixture) {
-			next(f.server, func(c *corev1.ConfigMap) { entry(c).FieldsV1 = metav1.NewFieldsV1(`{"f:data":{"f:b":{}}}`) })
-			f.shown.CatchUp()
-		}},
-		"the same values, and the entry becomes unreadable: nothing": {extractions: 1, change: func(f *fixture) {
-			garble(f.server)
-			f.shown.CatchUp()
-		}},
-		"another value is desired: applied": {extractions: 1, verb: Update, change: func(*fixture) {}, desired: Exactly(greeting("a", "2"))},
-		"one more field is desired: applied": {
-			extractions: 1, verb: Update, change: func(*fixture) {}, desired: Exactly(greeting("a", "1", "b", "1")),
+		"another client changes a field: repaired": {
+			change: shown(edited(func(c *corev1.ConfigMap) { c.Data["a"] = "theirs" })), extractions: 1, verb: Update,
 		},
-		"the child was deleted: created": {verb: Create, change: func(f *fixture) {
-			remove(f.server)
-			f.shown.CatchUp()
-		}},
-		"the child was deleted and created again with the same content: nothing to change": {change: func(f *fixture) {
-			recreate(f.server, "another")
-			f.shown.CatchUp()
-		}},
+		"another value with the same managedFields, as within one second: repaired": {
+			change: unnoticed(func(c *corev1.ConfigMap) { c.Data["a"] = "theirs" }), extractions: 1, verb: Update,
+		},
+		"another value with the same resourceVersion, as after a restored backup: repaired": {change: restore, extractions: 1, verb: Update},
+		"the same values without the operator's entry: applied": {
+			change: unnoticed(func(c *corev1.ConfigMap) { c.ManagedFields = nil }), extractions: 1, verb: Update,
+		},
+		"the same values, and the entry names fewer fields: applied": {
+			change:      unnoticed(func(c *corev1.ConfigMap) { entry(c).FieldsV1 = metav1.NewFieldsV1(`{"f:data":{"f:b":{}}}`) }),
+			extractions: 1, verb: Update,
+		},
+		"the same values, and the entry becomes unreadable: nothing": {change: shown(garble), extractions: 1},
+		"another value is desired: applied": {
+			change: func(*fixture) {}, desired: Exactly(greeting("a", "2")), extractions: 1, verb: Update,
+		},
+		"the child was deleted and created again with the same content: nothing to change": {
+			change: shown(func(s *server) { recreate(s, "another") }),
+		},
 		"the cache is stale: its content decides": {change: func(f *fixture) {
 			edit(f.server, func(c *corev1.ConfigMap) { c.Data["a"] = "theirs" })
 		}},
@@ -198,9 +193,6 @@ func TestWhatTheOperatorAppliedIsNotExtracted(t *testing.T) {
 			change:      func(f *fixture) { edit(f.server, func(c *corev1.ConfigMap) { c.Data["a"] = "theirs" }) },
 			extractions: 1, verb: Update,
 		},
-		"another client added a value since: no extraction": {
-			change: func(f *fixture) { edit(f.server, func(c *corev1.ConfigMap) { c.Data["theirs"] = "1" }) },
-		},
 		"another value is desired: applied": {desired: greeting("a", "2"), extractions: 1, verb: Update},
 	} {
 		for how, data := range map[string][]string{"created": nil, "updated": {"a", "0"}} {
@@ -239,38 +231,23 @@ func TestSameFields(t *testing.T) {
 		fields, a, b string
 		want         bool
 	}{
-		"the same value":                {`{"f:x":{}}`, `{"x":1}`, `{"x":1,"y":2}`, true},
-		"another value":                 {`{"f:x":{}}`, `{"x":1}`, `{"x":2}`, false},
-		"no value":                      {`{"f:x":{}}`, `{"x":1}`, `{}`, false},
-		"a default in a struct":         {`{"f:x":{"f:y":{}}}`, `{"x":{"y":1}}`, `{"x":{"y":1,"z":2}}`, true},
-		"one more key in an atomic map": {`{"f:selector":{}}`, `{"selector":{"a":"1"}}`, `{"selector":{"a":"1","b":"2"}}`, false},
-		"a default in an atomic list":   {`{"f:rules":{}}`, `{"rules":[{"host":"a"}]}`, `{"rules":[{"host":"a","http":{}}]}`, false},
-		"an empty atomic map":           {`{"f:x":{}}`, `{"x":{}}`, `{}`, false},
+		"the same value":              {`{"f:x":{}}`, `{"x":1}`, `{"x":1,"y":2}`, true},
+		"another value":               {`{"f:x":{}}`, `{"x":1}`, `{"x":2}`, false},
+		"an atomic list of structs":   {`{"f:rules":{}}`, `{"rules":[{"a":[{"b":1}]}]}`, `{"rules":[{"a":[{"b":1}]}]}`, true},
+		"a default in an atomic list": {`{"f:rules":{}}`, `{"rules":[{"host":"a"}]}`, `{"rules":[{"host":"a","http":{}}]}`, false},
+		"an empty atomic map":         {`{"f:x":{}}`, `{"x":{}}`, `{}`, false},
 		"an element, found by its keys": {
 			`{"f:ports":{"k:{\"port\":80,\"protocol\":\"TCP\"}":{".":{},"f:name":{},"f:port":{},"f:protocol":{}}}}`,
 			`{"ports":[{"port":80,"protocol":"TCP","name":"http"}]}`,
 			`{"ports":[{"port":81,"protocol":"TCP","name":"http"},{"port":80,"protocol":"TCP","name":"http","nodePort":1}]}`, true,
 		},
-		"an element that is not there": {
-			`{"f:ports":{"k:{\"port\":80}":{".":{},"f:name":{}}}}`, `{"ports":[{"port":80,"name":"a"}]}`,
-			`{"ports":[{"port":81,"name":"a"}]}`, false,
-		},
-		"an element with another value": {
-			`{"f:ports":{"k:{\"port\":80}":{".":{},"f:name":{}}}}`, `{"ports":[{"port":80,"name":"a"}]}`,
-			`{"ports":[{"port":80,"name":"b"}]}`, false,
-		},
-		"a value of a set":                 {`{"f:finalizers":{"v:\"a\"":{}}}`, `{"finalizers":["a"]}`, `{"finalizers":["b","a"]}`, true},
-		"a value that a set does not have": {`{"f:finalizers":{"v:\"a\"":{}}}`, `{"finalizers":["a"]}`, `{"finalizers":["b"]}`, false},
 		"two elements with the same keys":  {`{"f:x":{"v:1":{}}}`, `{"x":[1]}`, `{"x":[1,1]}`, false},
 		"two elements in another order":    {`{"f:x":{"v:1":{},"v:2":{}}}`, `{"x":[1,2]}`, `{"x":[2,1]}`, false},
 		"theirs between two of ours":       {`{"f:x":{"v:1":{},"v:2":{}}}`, `{"x":[1,2]}`, `{"x":[1,3,2]}`, true},
 		"a struct that was applied empty":  {`{"f:x":{}}`, `{"x":{"y":1}}`, `{"x":{"y":1}}`, false},
-		"an empty struct":                  {`{"f:x":{}}`, `{"x":{}}`, `{"x":{}}`, true},
-		"an atomic list of structs":        {`{"f:rules":{}}`, `{"rules":[{"a":[{"b":1}]}]}`, `{"rules":[{"a":[{"b":1}]}]}`, true},
 		"a field that is not owned yet":    {`{"f:x":{}}`, `{"x":1,"y":2}`, `{"x":1,"y":2}`, false},
 		"an element that is not owned yet": {`{"f:x":{"v:1":{}}}`, `{"x":[1,2]}`, `{"x":[1,2]}`, false},
 		"a field that is not desired":      {`{"f:x":{},"f:y":{}}`, `{"x":1}`, `{"x":1,"y":2}`, false},
-		"an index":                         {`{"f:x":{"i:0":{}}}`, `{"x":[1]}`, `{"x":[1]}`, false},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			var fields fieldpath.Set
@@ -302,23 +279,6 @@ func TestAnAtomicValueIsComparedAsAWhole(t *testing.T) {
 	shown.CatchUp()
 	if verb := reconcile().Verb; verb != Update {
 		t.Errorf("the verb is %q, want %q: the Service selects no Pod", verb, Update)
-	}
-}
-
-func TestADesiredThatReadsTheFieldsGetsThemFromMemory(t *testing.T) {
-	f, count := counted()
-	f.withOwned = true
-	kept(f.server)
-	f.shown.CatchUp()
-	for range 3 {
-		if verb, _, _ := f.reconcile(t, false, keeping); verb != Nothing {
-			t.Fatalf("the verb is %q, want nothing to change", verb)
-		}
-		next(f.server, func(c *corev1.ConfigMap) { c.Generation++ })
-		f.shown.CatchUp()
-	}
-	if *count != 1 {
-		t.Errorf("%d extractions, want 1", *count)
 	}
 }
 
@@ -513,4 +473,88 @@ func TestOwnersShareTheMemory(t *testing.T) {
 		})
 	}
 	workers.Wait()
+}
+
+// TestIsExactlyOfDeployments takes random steps with lists whose order counts, and with structs that may be empty. If isExactly returns
+// true, the extraction must return the configuration, and an apply must change nothing.
+func TestIsExactlyOfDeployments(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 6))
+	s := fakeapi.New()
+	client := s.Kube().AppsV1().Deployments(owner.Namespace)
+	exact := 0
+	for n := range 4000 {
+		some := func() *appsv1ac.DeploymentApplyConfiguration {
+			container := corev1ac.Container().WithName("app").WithImage("app:" + strconv.Itoa(random.IntN(2)))
+			for _, i := range random.Perm(3)[:1+random.IntN(3)] {
+				container.WithEnv(corev1ac.EnvVar().WithName("V" + strconv.Itoa(i)).WithValue("1"))
+			}
+			switch random.IntN(3) {
+			case 0:
+				container.WithResources(corev1ac.ResourceRequirements())
+			case 1:
+				container.WithResources(corev1ac.ResourceRequirements().WithLimits(corev1.ResourceList{"cpu": apiresource.MustParse("1")}))
+			}
+			labels := map[string]string{"a": "1"}
+			return appsv1ac.Deployment(name, owner.Namespace).WithOwnerReferences(Reference(owner, greeter)).WithSpec(appsv1ac.DeploymentSpec().
+				WithSelector(metav1ac.LabelSelector().WithMatchLabels(labels)).WithTemplate(corev1ac.PodTemplateSpec().WithLabels(labels).
+				WithSpec(corev1ac.PodSpec().WithContainers(container))))
+		}
+		theirs := func(change func(*corev1.Container)) {
+			fakeapi.Edit(s, childKey, "other-client", func(d *appsv1.Deployment) { change(&d.Spec.Template.Spec.Containers[0]) })
+		}
+		switch step := random.IntN(4); {
+		case n == 0 || step == 0:
+			if _, err := client.Apply(t.Context(), some(), applyOptions); err != nil {
+				t.Fatal(err)
+			}
+		case step == 1:
+			theirs(func(c *corev1.Container) { c.Resources.Limits = corev1.ResourceList{"cpu": apiresource.MustParse("1")} })
+		case step == 2:
+			theirs(func(c *corev1.Container) { c.Resources = corev1.ResourceRequirements{} })
+		default:
+			theirs(func(c *corev1.Container) {
+				random.Shuffle(len(c.Env), func(i, j int) { c.Env[i], c.Env[j] = c.Env[j], c.Env[i] })
+			})
+		}
+		desired, object := some(), fakeapi.Get[*appsv1.Deployment](s, childKey)
+		if !isExactly(object, desired) {
+			continue
+		}
+		exact++
+		if owned, err := appsv1ac.ExtractDeployment(object, glassback.Name); err != nil || !equality.Semantic.DeepEqual(owned, desired) {
+			t.Fatalf("step %d: isExactly returns true, and the extraction differs (error %v): %+v", n, err, object.Spec.Template.Spec)
+		}
+		applied, err := client.Apply(t.Context(), desired, applyOptions)
+		if err != nil || applied.ResourceVersion != object.ResourceVersion {
+			t.Fatalf("step %d: isExactly returns true, and an apply changes the object (error %v): %+v", n, err, object.Spec.Template.Spec)
+		}
+	}
+	if exact < 20 {
+		t.Errorf("the Deployment was as desired %d times, want at least 20", exact)
+	}
+}
+
+// TestOwnFieldsShareMemory reads more different fields than recent can keep, each twice.
+func TestOwnFieldsShareMemory(t *testing.T) {
+	for n := range 10 * len(recent) {
+		read := func() *metav1.FieldsV1 {
+			own := OwnFields([]metav1.ManagedFieldsEntry{
+				{Manager: "other", Operation: metav1.ManagedFieldsOperationUpdate, FieldsV1: metav1.NewFieldsV1(`{"f:status":{}}`)},
+				{Manager: glassback.Name, Operation: metav1.ManagedFieldsOperationApply,
+					FieldsV1: metav1.NewFieldsV1(fmt.Sprintf(`{"f:data":{"f:key-%d":{}}}`, n))},
+			})
+			if len(own) != 1 {
+				t.Fatalf("%d entries, want 1", len(own))
+			}
+			return own[0].FieldsV1
+		}
+		first, second := read(), read()
+		if first != second {
+			t.Fatalf("%s is twice in memory", first.GetRawString())
+		}
+		want := fieldpath.NewSet(fieldpath.MakePathOrDie("data", fmt.Sprintf("key-%d", n)))
+		if set, err := share(first).set(); err != nil || !set.Equals(want) {
+			t.Fatalf("%s is %v, %v, want %v", first.GetRawString(), set, err, want)
+		}
+	}
 }

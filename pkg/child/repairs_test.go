@@ -24,14 +24,10 @@ var (
 
 	// undone are the ways to undo what was wanted.
 	undone = map[string]func(*server){
-		"a value is changed back": func(s *server) {
-			edit(s, func(c *corev1.ConfigMap) { c.Data["a"] = "theirs" })
-		},
-		"a field is taken away": func(s *server) {
-			edit(s, func(c *corev1.ConfigMap) { c.Data = nil })
-		},
+		"a value is changed back":                                 edited(func(c *corev1.ConfigMap) { c.Data["a"] = "theirs" }),
+		"a field is taken away":                                   edited(func(c *corev1.ConfigMap) { c.Data = nil }),
 		"the label is taken away, and the cache does not show it": unlabelled,
-		"it is deleted": remove,
+		"it is deleted":                                           remove,
 	}
 )
 
@@ -90,21 +86,6 @@ func TestAFightGetsSlower(t *testing.T) {
 	}
 }
 
-func TestTheFirstChangesAreRepairedAtOnce(t *testing.T) {
-	for sentence, undo := range undone {
-		t.Run(sentence, func(t *testing.T) {
-			f := newFixture()
-			for n := range freeRepairs { // The first makes it.
-				f.catchUp()
-				if _, out, err := f.reconcile(t, false, exactly(greeting("a", "1"))); !out.Wrote || out.Problem != nil || err != nil {
-					t.Fatalf("write %d: outcome %+v, error %v; want it written at once", n, out, err)
-				}
-				undo(f.server)
-			}
-		})
-	}
-}
-
 // TestAnOwnerThatWantsSomethingElseIsNoFight has the desired object change often, while the owner stays at one generation.
 func TestAnOwnerThatWantsSomethingElseIsNoFight(t *testing.T) {
 	f := newFixture()
@@ -156,7 +137,9 @@ func TestAFightIsForgiven(t *testing.T) {
 		"at once, once the owner was gone": {
 			hour, func(f *fixture) { f.owners.Forget(cache.MetaObjectToName(f.owner)) }, freeRepairs,
 		},
-		"not once another owner is gone": {hour, func(f *fixture) { f.owners.Forget(cache.NewObjectName("default", "other")) }, 1},
+		"not once another owner is gone": {
+			hour, func(f *fixture) { f.owners.Forget(cache.NewObjectName("default", "other")) }, 1,
+		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			f := newFixture()

@@ -4,12 +4,16 @@
 package report
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +23,7 @@ import (
 
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	v1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
+	"github.com/glassback/glassback/pkg/fakeapi"
 	"github.com/glassback/glassback/pkg/loop"
 )
 
@@ -106,19 +111,13 @@ func TestWrite(t *testing.T) {
 			e.Status, f.err = test.before, test.err
 			was := e.DeepCopy()
 			stored, err := f.Write(t.Context(), e, ready("Done", "hello"))
-			if text := ""; err != nil || test.text != "" {
-				if err != nil {
-					text = err.Error()
-				}
-				if text != test.text || !errors.Is(err, test.err) {
-					t.Errorf("error %q, want %q", text, test.text)
-				}
+			if text := fmt.Sprint(err); text != cmp.Or(test.text, "<nil>") || !errors.Is(err, test.err) {
+				t.Errorf("error %q, want %q", text, test.text)
 			}
 			if len(f.requests) != test.requests {
 				t.Errorf("%d requests, want %d", len(f.requests), test.requests)
 			}
-			close(f.events.Events)
-			if events := slices.Collect(f.sent()); !slices.Equal(events, test.events) {
+			if events := fakeapi.RecordedEvents(f.events); !slices.Equal(events, test.events) {
 				t.Errorf("events %q, want %q", events, test.events)
 			}
 			if !equality.Semantic.DeepEqual(e, was) {
@@ -196,16 +195,6 @@ func TestAFieldThatTheAPIServerPrunesIsWrittenOnce(t *testing.T) {
 	}
 }
 
-func (f *fixture) sent() func(func(string) bool) {
-	return func(yield func(string) bool) {
-		for event := range f.events.Events {
-			if !yield(event) {
-				return
-			}
-		}
-	}
-}
-
 func TestReportDelaysMinorChanges(t *testing.T) {
 	f, e := newFixture(), object()
 	other := object()
@@ -250,19 +239,117 @@ func TestReportDelaysMinorChanges(t *testing.T) {
 	if wait, _ := f.Report(t.Context(), e, ready("Broken", "4")); wait != 0 {
 		t.Errorf("it waits %s after a write that failed", wait)
 	}
-}
-
-func TestForget(t *testing.T) {
-	f, e := newFixture(), object()
-	if _, err := f.Report(t.Context(), e, ready("Done", "1")); err != nil {
-		t.Fatal(err)
-	}
-	e.Status = ready("Done", "1")
-	if wait, _ := f.Report(t.Context(), e, ready("Done", "2")); wait != f.MinorEvery {
-		t.Errorf("it waits %s, want %s", wait, f.MinorEvery)
+	f.clock.SetTime(t0.Add(13 * time.Second))
+	if wait, _ := f.Report(t.Context(), e, ready("Broken", "4")); wait != 9*time.Second {
+		t.Errorf("it waits %s, want 9s", wait)
 	}
 	f.Forget(cache.MetaObjectToName(e))
-	if wait, _ := f.Report(t.Context(), e, ready("Done", "2")); wait != 0 || len(f.requests) != 2 {
+	if wait, _ := f.Report(t.Context(), e, ready("Broken", "4")); wait != 0 {
 		t.Errorf("it waits %s for an object that it has forgotten", wait)
+	}
+}
+
+var t0 = time.Date(2022, 1, 9, 13, 50, 0, 0, time.UTC)
+
+func TestConditionsSet(t *testing.T) {
+	before := metav1.Condition{
+		Type: glassback.ConditionReady, Status: metav1.ConditionFalse, Reason: "Waiting", Message: "It waits",
+		ObservedGeneration: 1, LastTransitionTime: metav1.NewTime(t0),
+	}
+	for sentence, test := range map[string]struct {
+		list            []metav1.Condition
+		is              bool
+		reason, message string
+		want            metav1.Condition
+	}{
+		"a new one gets the time, in whole seconds": {
+			is: true, reason: "Done", message: "It is done",
+			want: metav1.Condition{
+				Status: metav1.ConditionTrue, Reason: "Done", Message: "It is done", LastTransitionTime: metav1.NewTime(t0.Add(time.Minute)),
+			},
+		},
+		"another status gets the time": {
+			list: []metav1.Condition{before}, is: true, reason: "Done", message: "It is done",
+			want: metav1.Condition{
+				Status: metav1.ConditionTrue, Reason: "Done", Message: "It is done", LastTransitionTime: metav1.NewTime(t0.Add(time.Minute)),
+			},
+		},
+		"another reason keeps the time": {
+			list: []metav1.Condition{before}, reason: "Broken", message: "It is broken",
+			want: metav1.Condition{Status: metav1.ConditionFalse, Reason: "Broken", Message: "It is broken", LastTransitionTime: metav1.NewTime(t0)},
+		},
+		"a longer message is cut, between two characters": {
+			is: true, reason: "Done", message: "-" + strings.Repeat("ß", maxMessage),
+			want: metav1.Condition{
+				Status: metav1.ConditionTrue, Reason: "Done", Message: "-" + strings.Repeat("ß", maxMessage/2-1) + "…",
+				LastTransitionTime: metav1.NewTime(t0.Add(time.Minute)),
+			},
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			list := slices.Clone(test.list)
+			Conditions{List: &list, Generation: 7, Now: t0.Add(time.Minute + 300*time.Millisecond)}.
+				Set(glassback.ConditionReady, test.is, test.reason, test.message)
+			test.want.Type, test.want.ObservedGeneration = glassback.ConditionReady, 7
+			if !slices.Equal(list, []metav1.Condition{test.want}) {
+				t.Errorf("conditions %+v, want %+v alone", list, test.want)
+			}
+		})
+	}
+}
+
+func TestTransitions(t *testing.T) {
+	ready := func(is metav1.ConditionStatus, reason string) metav1.Condition {
+		return metav1.Condition{Type: glassback.ConditionReady, Status: is, Reason: reason, Message: "about Ready"}
+	}
+	degraded := func(is metav1.ConditionStatus, reason string) metav1.Condition {
+		return metav1.Condition{Type: glassback.ConditionDegraded, Status: is, Reason: reason, Message: "about Degraded"}
+	}
+	fine := degraded(metav1.ConditionFalse, ReasonAsExpected)
+	type conditions = []metav1.Condition
+	for sentence, test := range map[string]struct {
+		was, now conditions
+		calm     []string
+		want     []string
+	}{
+		"nothing changes: no event": {
+			was: conditions{ready(metav1.ConditionTrue, "Done"), fine}, now: conditions{ready(metav1.ConditionTrue, "Done"), fine},
+		},
+		"the first report of a good state: one event, and none that all is as expected": {
+			now: conditions{ready(metav1.ConditionTrue, "Done"), fine}, want: []string{"Normal Done about Ready"},
+		},
+		"the first report, of what is nothing bad: no event": {
+			now: conditions{ready(metav1.ConditionFalse, "Waiting"), fine}, calm: []string{"Waiting"},
+		},
+		"not ready: a warning": {
+			was: conditions{ready(metav1.ConditionTrue, "Done"), fine}, now: conditions{ready(metav1.ConditionFalse, "Waiting"), fine},
+			want: []string{"Warning Waiting about Ready"},
+		},
+		"not ready, for a reason that is nothing bad: no warning": {
+			was: conditions{ready(metav1.ConditionTrue, "Done"), fine}, now: conditions{ready(metav1.ConditionFalse, "Waiting"), fine},
+			calm: []string{"Other", "Waiting"}, want: []string{"Normal Waiting about Ready"},
+		},
+		"not ready and degraded for two reasons: two events": {
+			now:  conditions{ready(metav1.ConditionFalse, "Waiting"), degraded(metav1.ConditionTrue, "Broken")},
+			want: []string{"Warning Waiting about Ready", "Warning Broken about Degraded"},
+		},
+		"degraded for another reason than before: a warning again": {
+			was:  conditions{ready(metav1.ConditionTrue, "Done"), degraded(metav1.ConditionTrue, "Broken")},
+			now:  conditions{ready(metav1.ConditionTrue, "Done"), degraded(metav1.ConditionTrue, "Lost")},
+			want: []string{"Warning Lost about Degraded"},
+		},
+		"corrected: both send an event, and none is a warning": {
+			was:  conditions{ready(metav1.ConditionFalse, "Broken"), degraded(metav1.ConditionTrue, "Broken")},
+			now:  conditions{ready(metav1.ConditionTrue, "Done"), fine},
+			want: []string{"Normal Done about Ready", "Normal AsExpected about Degraded"},
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			recorder := record.NewFakeRecorder(10)
+			transitions(recorder, &corev1.ConfigMap{}, test.was, test.now, test.calm...)
+			if events := fakeapi.RecordedEvents(recorder); !slices.Equal(events, test.want) {
+				t.Errorf("events %q, want %q", events, test.want)
+			}
+		})
 	}
 }

@@ -4,7 +4,6 @@
 package application
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -17,15 +16,13 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	autoscalingv2ac "k8s.io/client-go/applyconfigurations/autoscaling/v2"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	networkingv1ac "k8s.io/client-go/applyconfigurations/networking/v1"
 	policyv1ac "k8s.io/client-go/applyconfigurations/policy/v1"
-	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
@@ -57,7 +54,7 @@ func extract(t testing.TB, child object) any {
 	t.Helper()
 	var owned any
 	var err error
-	switch child := child.(type) {
+	switch child := fakeapi.WithOwnFields(child).(type) {
 	case *appsv1.Deployment:
 		owned, err = appsv1ac.ExtractDeployment(child, glassback.Name)
 	case *corev1.Service:
@@ -71,6 +68,33 @@ func extract(t testing.TB, child object) any {
 	}
 	must.Succeed(t, err)
 	return owned
+}
+
+// expectChildren compares the children with the spec.
+func (s *server) expectChildren(t testing.TB) {
+	t.Helper()
+	wanted := desired(t, s.app())
+	for _, resource := range resourceNames {
+		configuration, is := wanted[resource]
+		child := s.child(resource)
+		if (child != nil) != is {
+			t.Errorf("%s is %v, want one: %t", resource, child, is)
+			continue
+		}
+		if child == nil {
+			continue
+		}
+		if owned := extract(t, child); !equality.Semantic.DeepEqual(owned, configuration) {
+			t.Errorf("what is owned of %s is\n%s\nwanted is\n%s", resource, text(t, owned), text(t, configuration))
+		}
+	}
+}
+
+func text(t testing.TB, v any) string {
+	t.Helper()
+	data, err := yaml.Marshal(v)
+	must.Succeed(t, err)
+	return string(data)
 }
 
 func load(t *testing.T, name string) *v1.Application {
@@ -109,172 +133,238 @@ func TestTheFullestSpecHasEveryField(t *testing.T) {
 	walk("spec", reflect.ValueOf(load(t, "full").Spec))
 }
 
-// TestDesiredSurvivesTheRoundTrip is what makes "nothing has changed" mean no request: what is applied is what is owned afterwards.
-func TestDesiredSurvivesTheRoundTrip(t *testing.T) {
-	for sentence, app := range map[string]*v1.Application{
-		"nothing but an image": load(t, "minimal"),
-		"every field is set":   load(t, "full"),
-		"a budget of the default size": application(func(a *v1.Application) {
-			a.Spec.PDB = &v1.DisruptionBudget{}
-		}),
-		"a budget by number": application(func(a *v1.Application) {
-			a.Spec.PDB = &v1.DisruptionBudget{MaxUnavailable: ptr.To(intstr.FromInt32(0))}
-		}),
-		"an autoscaler by CPU, which is the default": application(func(a *v1.Application) {
-			a.Spec.Autoscaling = &v1.Autoscaling{MinReplicas: ptr.To[int32](1), MaxReplicas: 3}
-		}),
-		"no replicas": application(func(a *v1.Application) { a.Spec.Replicas = ptr.To[int32](0) }),
-		"fields that are there, but empty": application(func(a *v1.Application) {
+// TestOnceAndNoMore lets each change be acted on and seen, and then wants the children as they are desired, and nothing to be left to do:
+// what is applied must be what is owned afterwards.
+func TestOnceAndNoMore(t *testing.T) {
+	for sentence, test := range map[string]struct {
+		app    *v1.Application // nil for one with all five children
+		change func(*server)   // nil for none
+	}{
+		"nothing but an image":                      {app: load(t, "minimal")},
+		"every field is set":                        {app: load(t, "full")},
+		"an autoscaler by CPU, a budget of one Pod": {},
+		"fields that are there, but empty": {app: application(func(a *v1.Application) {
 			a.Spec.Command, a.Spec.Env, a.Spec.EnvFrom = []string{}, []v1.EnvVar{}, []corev1.EnvFromSource{}
 			a.Spec.Service.Annotations, a.Spec.Ingress.Annotations = map[string]string{}, map[string]string{}
 			a.Spec.Resources, a.Spec.Probes = &corev1.ResourceRequirements{}, &v1.Probes{}
-		}),
-		"empty limits": application(func(a *v1.Application) {
-			a.Spec.Resources = &corev1.ResourceRequirements{Limits: corev1.ResourceList{}}
-		}),
-		"quantities in other words": application(func(a *v1.Application) {
+		})},
+		"quantities in other words, a probe by gRPC, a field without what the API server adds": {app: application(func(a *v1.Application) {
 			a.Spec.Resources = &corev1.ResourceRequirements{Requests: corev1.ResourceList{
 				"cpu": resource.MustParse("0.10"), "memory": resource.MustParse("1024Ki"), "ephemeral-storage": resource.MustParse("1e3"),
 			}}
-		}),
-		"a field of the Pod, without what the API server adds": application(func(a *v1.Application) {
+			grpc := &corev1.GRPCAction{Port: 9000, Service: ptr.To("")}
+			a.Spec.Probes = &v1.Probes{Readiness: &v1.Probe{ProbeHandler: corev1.ProbeHandler{GRPC: grpc}}}
 			name := &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}
 			a.Spec.Env = []v1.EnvVar{{Name: "NAME", ValueFrom: name}}
-		}),
-		"a probe by gRPC": application(func(a *v1.Application) {
-			a.Spec.Probes = &v1.Probes{Readiness: &v1.Probe{ProbeHandler: corev1.ProbeHandler{GRPC: &corev1.GRPCAction{Port: 9000}}}}
-		}),
+		})},
+		"another order, and a variable of another client between": {app: load(t, "full"), change: func(s *server) {
+			alter(s, "deployments", "other-client", func(d *appsv1.Deployment) {
+				c := &d.Spec.Template.Spec.Containers[0]
+				c.Env = slices.Insert(c.Env, 1, corev1.EnvVar{Name: "THEIRS", Value: "1"})
+			})
+			s.edit(func(a *v1.Application) {
+				slices.Reverse(a.Spec.Env)
+				slices.Reverse(a.Spec.ImagePullSecrets)
+			})
+		}},
+		"fewer of everything": {change: func(s *server) {
+			s.edit(func(a *v1.Application) { onlyDeployment(a); a.Spec.Autoscaling, a.Spec.PDB = nil, nil })
+		}},
+		"an autoscaler that has scaled, and goes": {change: func(s *server) {
+			scaled(5)(s)
+			s.edit(func(a *v1.Application) { a.Spec.Autoscaling = nil })
+		}},
+		"drift of all children": {change: func(s *server) {
+			for _, resource := range resourceNames {
+				alter(s, resource, "other-client", func(child object) {
+					labels := child.GetLabels()
+					labels["app.kubernetes.io/name"] = "theirs"
+					child.SetLabels(labels)
+				})
+			}
+		}},
+		"all children are gone": {change: func(s *server) {
+			for _, resource := range resourceNames {
+				s.remove(resource)
+			}
+		}},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			s := newServer(app)
-			for resource, configuration := range desired(t, app) {
-				apply(t, s, resource, app.Name, configuration)
-				if owned := extract(t, fakeapi.WithOwnFields(s.child(resource))); !equality.Semantic.DeepEqual(owned, configuration) {
-					t.Errorf("%s: what is owned is\n%s\nwanted is\n%s", resource, text(t, owned), text(t, configuration))
+			if test.app == nil {
+				test.app = application(full)
+			}
+			s := newServer(test.app).settle(t)
+			if test.change != nil {
+				test.change(s)
+				s.settle(t)
+			}
+			s.expectChildren(t)
+		})
+	}
+}
+
+// TestReplicas has a spec of 3 replicas, or another number, and an autoscaler of 2 to 5.
+func TestReplicas(t *testing.T) {
+	const others, none = -1, -2 // Another client owns the number; there is none.
+	for _, test := range []struct {
+		says        string
+		autoscaling bool  // in the spec
+		spec        int32 // 0 for 3
+		hpa         int32 // for how many an autoscaler asks that exists; none if it does not exist
+		owned       int32 // the number that the operator owns; none if there is no Deployment
+		want        int32 // others: it is left to them
+	}{
+		{says: "no autoscaler and nothing there: the spec's", hpa: none, owned: none, want: 3},
+		{says: "no autoscaler any more: the spec's, whoever had the field", hpa: none, owned: others, want: 3},
+		{says: "no autoscaler, and another number owned: the spec's", hpa: none, owned: 7, want: 3},
+		{says: "an autoscaler and nothing there: the spec's", autoscaling: true, hpa: none, owned: none, want: 3},
+		{says: "an autoscaler and nothing there, too few: the least", autoscaling: true, spec: 1, hpa: none, owned: none, want: 2},
+		{says: "an autoscaler, and owned within its bounds: kept as it is", autoscaling: true, hpa: none, owned: 4, want: 4},
+		{says: "an autoscaler, and owned at 0, where it would stay: the least", autoscaling: true, hpa: none, owned: 0, want: 2},
+		{says: "an autoscaler, and owned above its bounds: the most", autoscaling: true, hpa: none, owned: 9, want: 5},
+		{says: "an autoscaler that has the field: it is left to it", autoscaling: true, hpa: none, owned: others, want: others},
+		{says: "an autoscaler that is there, and owned: kept, whatever it asks for", autoscaling: true, hpa: 5, owned: 4, want: 4},
+		{says: "the Deployment is gone: as many as the autoscaler has asked for", autoscaling: true, hpa: 4, owned: none, want: 4},
+		{says: "the Deployment is gone, and the autoscaler has not asked: the spec's", autoscaling: true, hpa: 0, owned: none, want: 3},
+		{says: "the Deployment is gone, and the autoscaler asked for too many: the most", autoscaling: true, hpa: 9, owned: none, want: 5},
+		{says: "an autoscaler that goes, and owned: kept, whatever its bounds are", hpa: 5, owned: 9, want: 9},
+		{says: "an autoscaler that goes, and has the field: it is left to it", hpa: 5, owned: others, want: others},
+		{says: "an autoscaler that goes, and the Deployment is gone: as many as it has asked for", hpa: 5, owned: none, want: 5},
+	} {
+		t.Run(test.says, func(t *testing.T) {
+			app := application(func(a *v1.Application) {
+				a.Spec.Replicas = ptr.To[int32](3)
+				if test.spec > 0 {
+					a.Spec.Replicas = &test.spec
+				}
+				if test.autoscaling {
+					a.Spec.Autoscaling = &v1.Autoscaling{MinReplicas: ptr.To[int32](2), MaxReplicas: 5}
+				}
+			})
+			var hpa *autoscalingv2.HorizontalPodAutoscaler
+			if test.hpa != none {
+				hpa = &autoscalingv2.HorizontalPodAutoscaler{Status: autoscalingv2.HorizontalPodAutoscalerStatus{DesiredReplicas: test.hpa}}
+			}
+			var owned *appsv1ac.DeploymentApplyConfiguration
+			if test.owned != none {
+				owned = appsv1ac.Deployment("sample", "default").WithSpec(appsv1ac.DeploymentSpec())
+			}
+			if test.owned >= 0 {
+				owned.Spec.WithReplicas(test.owned)
+			}
+			if got := ptr.Deref(replicas(app, owned, hpa), others); got != test.want {
+				t.Errorf("replicas %d, want %d", got, test.want)
+			}
+		})
+	}
+}
+
+func replicasOf(s *server) int32 {
+	if d, ok := s.child("deployments").(*appsv1.Deployment); ok {
+		return *d.Spec.Replicas
+	}
+	return 0
+}
+
+// TestReplicasAreHandedOver is about the way of the field to the autoscaler and
+// back: there is no moment at which no field manager sets the number.
+func TestReplicasAreHandedOver(t *testing.T) {
+	s := newServer(application(func(a *v1.Application) { a.Spec.Replicas = ptr.To[int32](3) })).settle(t)
+	expect := func(when string, want int32) {
+		t.Helper()
+		s.settle(t)
+		for _, d := range s.deployments(0) {
+			if *d.Spec.Replicas == 1 {
+				t.Fatalf("%s: at version %s there was 1 replica, which no spec asked for", when, d.ResourceVersion)
+			}
+		}
+		if got := replicasOf(s); got != want {
+			t.Errorf("%s: %d replicas, want %d", when, got, want)
+		}
+	}
+	s.edit(func(a *v1.Application) {
+		a.Spec.Autoscaling = &v1.Autoscaling{MinReplicas: ptr.To[int32](2), MaxReplicas: 10}
+	})
+	expect("an autoscaler is wanted", 3)
+	s.edit(func(a *v1.Application) { a.Spec.Image = "nginx:1.30" })
+	expect("an update before the autoscaler's first word", 3)
+	scaled(7)(s)
+	expect("the autoscaler has scaled", 7)
+	s.edit(func(a *v1.Application) { a.Spec.Image, a.Spec.Replicas = "nginx:1.31", ptr.To[int32](4) })
+	expect("an update after that, and another number in the spec", 7)
+	s.edit(func(a *v1.Application) { a.Spec.Autoscaling = nil })
+	expect("no autoscaler is wanted any more", 4)
+}
+
+// TestTheAutoscalersNumberIsKept is about what may happen to a Deployment that its autoscaler has scaled to 4, where the spec says 3.
+func TestTheAutoscalersNumberIsKept(t *testing.T) {
+	const autoscalers = "horizontalpodautoscalers"
+	removed := func(resource string) func(*server) { return func(s *server) { s.remove(resource) } }
+	held := func(s *server) { s.addFinalizer(autoscalers) }
+	unwanted := func(s *server) { s.edit(func(a *v1.Application) { a.Spec.Autoscaling = nil }) }
+	image := func(s *server) { s.edit(func(a *v1.Application) { a.Spec.Image = "nginx:1.30" }) }
+	for sentence, test := range map[string]struct {
+		given []func(*server)
+		want  int32
+	}{
+		"it loses its label":                    {[]func(*server){unlabel("deployments")}, 4},
+		"it and the autoscaler lose theirs":     {[]func(*server){unlabel("deployments"), unlabel(autoscalers)}, 4},
+		"another client deletes it":             {[]func(*server){removed("deployments")}, 4},
+		"another client deletes the autoscaler": {[]func(*server){removed(autoscalers)}, 4},
+
+		"the autoscaler is not wanted any more":                                  {[]func(*server){unwanted}, 3},
+		"the autoscaler is not wanted and stays, and another image is":           {[]func(*server){held, unwanted, image}, 4},
+		"the autoscaler is not wanted and stays, and the Deployment is deleted":  {[]func(*server){held, unwanted, removed("deployments")}, 4},
+		"the autoscaler is not wanted and stays, and the Deployment loses label": {[]func(*server){held, unwanted, unlabel("deployments")}, 4},
+		"the autoscaler is not wanted and stays, and scales once more":           {[]func(*server){held, unwanted, scaled(5)}, 5},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			s := newServer(application(full)).settle(t)
+			scaled(4)(s)
+			was := len(s.settle(t).Events())
+			for _, change := range test.given {
+				change(s)
+			}
+			s.settle(t)
+			for _, d := range s.deployments(was) {
+				if n := *d.Spec.Replicas; n == 1 || n == 3 && test.want != 3 {
+					t.Fatalf("at version %s there are %d replicas", d.ResourceVersion, n)
 				}
 			}
+			if got := replicasOf(s); got != test.want {
+				t.Errorf("%d replicas, want %d", got, test.want)
+			}
+			hpa := s.child(autoscalers)
+			if hpa == nil || hpa.GetDeletionTimestamp() == nil {
+				return
+			}
+			s.removeFinalizers(autoscalers)
+			if got := replicasOf(s.settle(t)); got != 3 || len(s.app().Status.Resources) != 4 {
+				t.Errorf("%d replicas and %v once the autoscaler is gone, want the 3 of the spec", got, s.app().Status.Resources)
+			}
 		})
 	}
 }
 
-// TestAChangedOrderIsAppliedOnce is about lists whose elements have names: an apply brings them into its own order.
-func TestAChangedOrderIsAppliedOnce(t *testing.T) {
-	app := load(t, "full")
-	s := newServer(app)
-	apply(t, s, "deployments", app.Name, desired(t, app)["deployments"])
-	alter(s, "deployments", "other-client", func(d *appsv1.Deployment) {
-		c := &d.Spec.Template.Spec.Containers[0]
-		c.Env = slices.Insert(c.Env, 1, corev1.EnvVar{Name: "THEIRS", Value: "1"})
-	})
-	slices.Reverse(app.Spec.Env)
-	slices.Reverse(app.Spec.ImagePullSecrets)
-	wanted := desired(t, app)["deployments"]
-	apply(t, s, "deployments", app.Name, wanted)
-	if owned := extract(t, fakeapi.WithOwnFields(s.child("deployments"))); !equality.Semantic.DeepEqual(owned, wanted) {
-		t.Errorf("what is owned is\n%s\nwanted is\n%s", text(t, owned), text(t, wanted))
-	}
-}
-
-// apply applies a configuration as the operator does.
-func apply(t *testing.T, s *server, resource, name string, configuration any) {
-	t.Helper()
-	data, err := json.Marshal(configuration)
-	must.Succeed(t, err)
-	gvr := kinds[resource].GroupVersion().WithResource(resource)
-	action := clienttesting.NewPatchActionWithOptions(gvr, s.key.Namespace, name, "application/apply-patch+yaml", data,
-		metav1.PatchOptions{FieldManager: glassback.Name, Force: ptr.To(true)})
-	if _, err := s.Kube().Invokes(action, nil); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func text(t *testing.T, v any) string {
-	t.Helper()
-	data, err := yaml.Marshal(v)
-	must.Succeed(t, err)
-	return string(data)
-}
-
-func TestReplicas(t *testing.T) {
-	n := ptr.To[int32]
-	autoscaling := &v1.Autoscaling{MinReplicas: n(2), MaxReplicas: 5}
-	owns := func(n *int32) *appsv1ac.DeploymentApplyConfiguration {
-		return &appsv1ac.DeploymentApplyConfiguration{Spec: &appsv1ac.DeploymentSpecApplyConfiguration{Replicas: n}}
-	}
-	desires := func(n int32) *autoscalingv2.HorizontalPodAutoscaler {
-		return &autoscalingv2.HorizontalPodAutoscaler{Status: autoscalingv2.HorizontalPodAutoscalerStatus{DesiredReplicas: n}}
-	}
+// TestAStaleCacheDoesNotUndoTheAutoscaler has another image desired, while the cache does not show what has happened to the Deployment.
+func TestAStaleCacheDoesNotUndoTheAutoscaler(t *testing.T) {
 	for sentence, test := range map[string]struct {
-		autoscaling *v1.Autoscaling
-		hpa         *autoscalingv2.HorizontalPodAutoscaler // nil: there is none
-		spec        int32
-		owned       *appsv1ac.DeploymentApplyConfiguration // nil: there is no Deployment
-		want        *int32                                 // nil: another client sets it
+		since func(*server)
+		want  int32
 	}{
-		"no autoscaler and nothing there: the spec's":                   {spec: 3, want: n(3)},
-		"no autoscaler, and 0 in the spec: 0":                           {spec: 0, want: n(0)},
-		"no autoscaler any more: the spec's, whoever had the field":     {spec: 3, owned: owns(nil), want: n(3)},
-		"no autoscaler, and another number owned: the spec's":           {spec: 3, owned: owns(n(7)), want: n(3)},
-		"an autoscaler and nothing there: the spec's":                   {autoscaling: autoscaling, spec: 3, want: n(3)},
-		"an autoscaler and nothing there, too few: the least":           {autoscaling: autoscaling, spec: 1, want: n(2)},
-		"an autoscaler and nothing there, too many: the most":           {autoscaling: autoscaling, spec: 9, want: n(5)},
-		"an autoscaler, and owned within its bounds: kept as it is":     {autoscaling: autoscaling, spec: 3, owned: owns(n(4)), want: n(4)},
-		"an autoscaler, and owned at its bounds: kept as it is":         {autoscaling: autoscaling, spec: 3, owned: owns(n(5)), want: n(5)},
-		"an autoscaler, and owned below its bounds: the least":          {autoscaling: autoscaling, spec: 3, owned: owns(n(1)), want: n(2)},
-		"an autoscaler, and owned at 0, where it would stay: the least": {autoscaling: autoscaling, spec: 0, owned: owns(n(0)), want: n(2)},
-		"an autoscaler, and owned above its bounds: the most":           {autoscaling: autoscaling, spec: 3, owned: owns(n(9)), want: n(5)},
-		"an autoscaler that has the field: it is left to it":            {autoscaling: autoscaling, spec: 3, owned: owns(nil)},
-		"nothing is owned of the Deployment any more: it is left alone": {autoscaling: autoscaling, spec: 3,
-			owned: &appsv1ac.DeploymentApplyConfiguration{}},
-
-		"the Deployment is gone: as many as the autoscaler has asked for":      {autoscaling: autoscaling, hpa: desires(4), spec: 3, want: n(4)},
-		"the Deployment is gone, and the autoscaler has not said anything":     {autoscaling: autoscaling, hpa: desires(0), spec: 3, want: n(3)},
-		"the Deployment is gone, and the autoscaler has asked for fewer":       {autoscaling: autoscaling, hpa: desires(2), spec: 3, want: n(2)},
-		"the Deployment is gone, and the autoscaler has not asked: the spec's": {autoscaling: autoscaling, hpa: desires(0), spec: 3, want: n(3)},
-		"the Deployment is gone, and the autoscaler has asked for more than it may": {
-			autoscaling: autoscaling, hpa: desires(9), spec: 3, want: n(5),
-		},
-		"an autoscaler that is there and has the field: it is left to it": {autoscaling: autoscaling, hpa: desires(4), spec: 3, owned: owns(nil)},
-		"an autoscaler that is there, and owned: kept, whatever it asks for": {
-			autoscaling: autoscaling, hpa: desires(5), spec: 3, owned: owns(n(4)), want: n(4),
-		},
-		"an autoscaler that goes, and owned: kept, whatever its bounds are": {hpa: desires(5), spec: 3, owned: owns(n(9)), want: n(9)},
-		"an autoscaler that goes, and has the field: it is left to it":      {hpa: desires(5), spec: 3, owned: owns(nil)},
-		"an autoscaler that goes, and nothing is owned any more": {
-			hpa: desires(5), spec: 3, owned: &appsv1ac.DeploymentApplyConfiguration{},
-		},
-		"an autoscaler that goes, and the Deployment is gone": {hpa: desires(5), spec: 3, want: n(5)},
+		"it was scaled":                       {scaled(5), 5},
+		"it was deleted: it is not made anew": {func(s *server) { s.remove("deployments") }, 0},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			app := application(func(a *v1.Application) { a.Spec.Replicas, a.Spec.Autoscaling = &test.spec, test.autoscaling })
-			got := replicas(app, test.owned, test.hpa)
-			if !ptr.Equal(got, test.want) {
-				t.Errorf("replicas %s, want %s", number(got), number(test.want))
-			}
-			if got == app.Spec.Replicas || got != nil && test.owned != nil && test.owned.Spec != nil && got == test.owned.Spec.Replicas {
-				t.Error("the number is shared")
+			s := newServer(application(full)).settle(t)
+			scaled(4)(s)
+			s.edit(func(a *v1.Application) { a.Spec.Image = "nginx:1.30" })
+			o := s.connect()
+			test.since(s)
+			requests, _, err := o.sync(t)
+			if !apierrors.IsConflict(err) || !slices.Equal(requests, []string{"apply deployments"}) || replicasOf(s) != test.want {
+				t.Errorf("requests %q, error %v, %d replicas; want one apply that meets a conflict, and %d", requests, err, replicasOf(s), test.want)
 			}
 		})
-	}
-}
-
-func number(n *int32) string {
-	if n == nil {
-		return "nil"
-	}
-	return resource.NewQuantity(int64(*n), resource.DecimalSI).String()
-}
-
-func TestTheBuildersLeaveTheApplicationAlone(t *testing.T) {
-	app := load(t, "full")
-	was := app.DeepCopy()
-	all := desired(t, app)
-	all["services"].(*corev1ac.ServiceApplyConfiguration).Annotations["new"] = "1"
-	all["ingresses"].(*networkingv1ac.IngressApplyConfiguration).Annotations["new"] = "1"
-	container := &all["deployments"].(*appsv1ac.DeploymentApplyConfiguration).Spec.Template.Spec.Containers[0]
-	container.Command[0], *container.Env[0].Name = "changed", "changed"
-	(*container.Resources.Limits)["cpu"] = resource.MustParse("9")
-	if !equality.Semantic.DeepEqual(app, was) {
-		t.Error("a change of what was built changes the Application")
 	}
 }

@@ -159,7 +159,7 @@ func (h *history) sync(i int) {
 		return fakeapi.NoFault
 	}, func() {
 		requests, after, err := o.sync(h.T)
-		h.note("operator %d synced at %v: %q after %s, error %v", i, o.at(), requests, after, err)
+		h.note("operator %d synced: %q after %s, error %v", i, requests, after, err)
 	})
 	h.leftOthersAlone(was)
 	h.keptTheNumber(was, sees)
@@ -353,7 +353,7 @@ func (h *history) account() {
 			continue
 		}
 		resources = append(resources, kinds[resource].Kind)
-		owned := extract(h.T, fakeapi.WithOwnFields(child))
+		owned := extract(h.T, child)
 		if resource == "deployments" {
 			configuration = h.deployment(child.(*appsv1.Deployment), owned)
 		}

@@ -4,6 +4,7 @@
 package application
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	kubeinformers "k8s.io/client-go/informers"
@@ -24,6 +26,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	v1 "github.com/glassback/glassback/pkg/apis/app/v1"
+	"github.com/glassback/glassback/pkg/apis/glassback"
 	"github.com/glassback/glassback/pkg/fakeapi"
 	"github.com/glassback/glassback/pkg/generated/informers/externalversions"
 	"github.com/glassback/glassback/pkg/must"
@@ -44,6 +47,97 @@ var (
 	}
 	resourceNames = slices.Sorted(maps.Keys(kinds))
 )
+
+const (
+	statusRequest = "update applications/status"
+	toSee         = 5 * time.Second // how long a write is waited for at most
+
+	takenMessage = "Service sample exists already and has no controller: rename or delete one of the two"
+)
+
+// full has all five children.
+func full(a *v1.Application) {
+	a.Spec.Replicas = ptr.To[int32](3)
+	a.Spec.Autoscaling = &v1.Autoscaling{MinReplicas: ptr.To[int32](2), MaxReplicas: 5}
+	a.Spec.PDB = &v1.DisruptionBudget{}
+}
+
+// onlyDeployment has neither Service nor Ingress.
+func onlyDeployment(a *v1.Application) {
+	a.Spec.Service.Enabled, a.Spec.Ingress.Enabled = ptr.To(false), ptr.To(false)
+}
+
+func noIngress(a *v1.Application) { a.Spec.Ingress.Enabled = ptr.To(false) }
+
+func negative(a *v1.Application) { a.Spec.Replicas = ptr.To[int32](-1) }
+
+func paused(a *v1.Application) {
+	a.Annotations = map[string]string{glassback.AnnotationPaused: "true"}
+}
+
+func deleted(s *server) {
+	s.edit(func(a *v1.Application) {
+		a.DeletionTimestamp, a.Finalizers = ptr.To(metav1.NewTime(t0)), []string{"example.com/held"}
+	})
+}
+
+// taken puts an object of another owner where a child is, or is to be.
+func taken(resource string, labelled bool, controller *metav1.OwnerReference) func(*server) {
+	return func(s *server) {
+		s.Put(foreign(resource, labelled, controller))
+	}
+}
+
+// terminate is what a delete does to a child that has a finalizer.
+func terminate(resource string) func(*server) {
+	return func(s *server) {
+		s.addFinalizer(resource)
+		s.delete(resource)
+	}
+}
+
+// twice gives the Deployment two variables of one name, as a client may that does not apply.
+func twice(s *server) {
+	alter(s, "deployments", "other-client", func(d *appsv1.Deployment) {
+		c := &d.Spec.Template.Spec.Containers[0]
+		c.Env = append(c.Env, corev1.EnvVar{Name: "TWICE", Value: "1"}, corev1.EnvVar{Name: "TWICE", Value: "2"})
+	})
+	s.rollOut()
+}
+
+// scaled is what the autoscaler does, if there is one.
+func scaled(n int32) func(*server) {
+	return func(s *server) {
+		if s.child("horizontalpodautoscalers") != nil {
+			alter(s, "horizontalpodautoscalers", "kube-controller-manager", func(h *autoscalingv2.HorizontalPodAutoscaler) {
+				h.Status.DesiredReplicas = n
+			})
+		}
+		alter(s, "deployments", "kube-controller-manager", func(d *appsv1.Deployment) { d.Spec.Replicas = &n })
+	}
+}
+
+func reasonOf(app *v1.Application, kind string) string {
+	if condition := meta.FindStatusCondition(app.Status.Conditions, kind); condition != nil {
+		return condition.Reason
+	}
+	return ""
+}
+
+// unlabel has another client take the labels away, and so the child from the caches.
+func unlabel(resource string) func(*server) {
+	return func(s *server) {
+		alter(s, resource, "other-client", func(child object) { child.SetLabels(nil) })
+	}
+}
+
+// syncedOnce is a sync of another operator.
+func syncedOnce(s *server) {
+	if _, err := s.connect().Sync(context.Background(), key); err != nil {
+		panic(err)
+	}
+	s.Forget()
+}
 
 // object is a child, of whatever kind.
 type object = fakeapi.Object
@@ -238,24 +332,20 @@ type operator struct {
 
 // connect returns an operator whose caches show the current state.
 func (s *server) connect() *operator {
-	config := s.config()
-	o := s.operator(newController(config), map[string]cache.Store{
-		"applications":             config.Applications.Informer().GetStore(),
-		"deployments":              config.Deployments.Informer().GetStore(),
-		"services":                 config.Services.Informer().GetStore(),
-		"ingresses":                config.Ingresses.Informer().GetStore(),
-		"horizontalpodautoscalers": config.Autoscalers.Informer().GetStore(),
-		"poddisruptionbudgets":     config.Budgets.Informer().GetStore(),
-	})
-	o.events = config.Recorder.(*record.FakeRecorder)
-	return o
-}
-
-// operator returns the operator of a controller with these stores, by resource.
-func (s *server) operator(c *Controller, stores map[string]cache.Store) *operator {
-	o := &operator{Controller: c, server: s, stores: stores, caches: map[string]*fakeapi.Cache{}}
+	config, _ := s.config()
+	o := &operator{
+		Controller: newController(config), server: s, events: config.Recorder.(*record.FakeRecorder), caches: map[string]*fakeapi.Cache{},
+		stores: map[string]cache.Store{
+			"applications":             config.Applications.Informer().GetStore(),
+			"deployments":              config.Deployments.Informer().GetStore(),
+			"services":                 config.Services.Informer().GetStore(),
+			"ingresses":                config.Ingresses.Informer().GetStore(),
+			"horizontalpodautoscalers": config.Autoscalers.Informer().GetStore(),
+			"poddisruptionbudgets":     config.Budgets.Informer().GetStore(),
+		},
+	}
 	labelled := fakeapi.Labelled(v1.LabelApplication)
-	for resource, store := range stores {
+	for resource, store := range o.stores {
 		o.caches[resource] = s.Cache(resource, store, func(obj object) object {
 			switch resource {
 			case "applications":
@@ -269,13 +359,16 @@ func (s *server) operator(c *Controller, stores map[string]cache.Store) *operato
 	return o
 }
 
-// config returns a Config. Its informers are never started. prepare may replace informers: it gets the factories first.
-func (s *server) config(prepare ...func(kubeinformers.SharedInformerFactory, externalversions.SharedInformerFactory)) Config {
+// informerFactory starts informers of a Config.
+type informerFactory interface {
+	StartWithContext(ctx context.Context)
+	Shutdown()
+}
+
+// config returns a Config, and its informers, which are not started.
+func (s *server) config() (Config, []informerFactory) {
 	kube, client := s.Kube(), s.Glassback()
 	kubeFactory, factory := kubeinformers.NewSharedInformerFactory(kube, 0), externalversions.NewSharedInformerFactory(client, 0)
-	for _, f := range prepare {
-		f(kubeFactory, factory)
-	}
 	return Config{
 		Kube: kube, Client: client,
 		Applications: factory.App().V1().Applications(),
@@ -286,7 +379,7 @@ func (s *server) config(prepare ...func(kubeinformers.SharedInformerFactory, ext
 		Budgets:      kubeFactory.Policy().V1().PodDisruptionBudgets(),
 		Recorder:     record.NewFakeRecorder(10_000),
 		Clock:        s.clock,
-	}
+	}, []informerFactory{kubeFactory, factory}
 }
 
 // catchUp makes all caches show the current state.
@@ -296,20 +389,11 @@ func (o *operator) catchUp() {
 	}
 }
 
-// at returns which versions of the server the caches show.
-func (o *operator) at() map[string]int64 {
-	at := map[string]int64{}
-	for resource, c := range o.caches {
-		at[resource] = c.At()
-	}
-	return at
-}
-
 // sync runs Sync once and returns the requests that it made.
 func (o *operator) sync(t testing.TB) ([]string, time.Duration, error) {
 	t.Helper()
 	made := len(o.server.Requests())
-	after, err := o.Sync(recordtest.Context(t.Context(), t, Decisions), key)
+	after, err := o.Sync(recordtest.Context(t.Context(), t, Decisions), o.server.key)
 	return o.server.requests(made), after, err
 }
 
@@ -362,13 +446,10 @@ func failing(prefix string, err error) func(fakeapi.Request) error {
 	}
 }
 
-// hide returns a change of a server: another client removes the label from children of this resource after each write, so that no
-// cache has them.
-func hide(resource string) func(*server) {
-	return func(s *server) {
-		s.hidden = resource
-		alter(s, resource, "", withoutLabel)
-	}
+// hide has another client remove the label from the Service after each write, so that no cache has it.
+func hide(s *server) {
+	s.hidden = "services"
+	alter(s, s.hidden, "", withoutLabel)
 }
 
 func withoutLabel(child object) {

@@ -4,7 +4,9 @@
 package mycronjob
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -19,6 +21,7 @@ import (
 	v1 "github.com/glassback/glassback/pkg/apis/batch/v1"
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	"github.com/glassback/glassback/pkg/fakeapi"
+	"github.com/glassback/glassback/pkg/recording/recordtest"
 	"github.com/glassback/glassback/pkg/report"
 )
 
@@ -67,20 +70,7 @@ func TestSync(t *testing.T) {
 			},
 		},
 		"settled: nothing is written": {
-			mcj:  settled(),
-			want: want{after: 5 * time.Second, ready: reasonScheduled, degraded: report.ReasonAsExpected},
-		},
-		"settled with a finished Job: nothing is written": {
-			mcj: func() *v1.MyCronJob {
-				s := newServer(settled(), jobAt(cronjob(), 5, complete))
-				s.clock.SetTime(t0.time().Add(6 * time.Second))
-				if _, _, err := s.connect().sync(t); err != nil {
-					t.Fatal(err)
-				}
-				return s.cron()
-			}(),
-			jobs: []*batchv1.Job{jobAt(cronjob(), 5, complete)}, now: 7 * time.Second,
-			want: want{after: 3 * time.Second, ready: reasonScheduled, degraded: report.ReasonAsExpected},
+			mcj: settled(), want: want{after: 5 * time.Second, ready: reasonScheduled, degraded: report.ReasonAsExpected},
 		},
 		"a slot that is due gets its Job, and no other write is made": {
 			mcj: settled(), now: 5 * time.Second,
@@ -201,13 +191,8 @@ func TestSync(t *testing.T) {
 			if after != test.want.after {
 				t.Errorf("after %s, want %s", after, test.want.after)
 			}
-			if text := ""; err != nil || test.want.err != "" {
-				if err != nil {
-					text = err.Error()
-				}
-				if text != test.want.err {
-					t.Errorf("error %q, want %q", text, test.want.err)
-				}
+			if text := fmt.Sprint(err); text != cmp.Or(test.want.err, "<nil>") {
+				t.Errorf("error %q, want %q", text, test.want.err)
 			}
 			if events := c.sent(); !slices.Equal(events, test.want.events) {
 				t.Errorf("events %q, want %q", events, test.want.events)
@@ -371,4 +356,49 @@ func TestSlotJob(t *testing.T) {
 	if name := manualJob(m, strings.Repeat("x", 300)).Name; len(name) != len(job.Name) {
 		t.Errorf("%s has %d characters, want as many as a slot's Job", name, len(name))
 	}
+}
+
+func TestPlan(t *testing.T) {
+	slower := func(m *v1.MyCronJob) { m.Spec.IntervalSeconds = ptr.To[int32](7200) }
+	for sentence, test := range map[string]struct {
+		change func(*server)
+		want   []string // the lines of the plan without fields; nil for no plan
+	}{
+		"settled: nothing to do":   {func(*server) {}, []string{"nothing to do"}},
+		"a due slot: its Job":      {func(s *server) { s.clock.Step(time.Hour) }, []string{"create Job sample-1641736800"}},
+		"run now: its Job":         {func(s *server) { s.setRunNow("A") }, []string{"create Job " + runA}},
+		"another schedule: status": {func(s *server) { s.edit(slower) }, []string{"update MyCronJob sample"}},
+		"paused: no plan": {func(s *server) {
+			s.edit(func(m *v1.MyCronJob) { m.Annotations = map[string]string{glassback.AnnotationPaused: "true"} })
+		}, nil},
+		"no object: no plan": {func(s *server) { s.Remove("mycronjobs", key) }, nil},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			s := newServer(cronjob(hourly))
+			s.rest(t)
+			test.change(s)
+			c := s.connect()
+			s.Forget()
+			plan, err := c.Plan(t.Context(), key, false)
+			if err != nil || (plan == nil) != (test.want == nil) {
+				t.Fatalf("plan %v, error %v", plan, err)
+			}
+			if requests := s.Requests(); len(requests) > 0 {
+				t.Errorf("it made the requests %v", requests)
+			}
+			if plan == nil {
+				return
+			}
+			lines := slices.DeleteFunc(plan.Lines(0), func(line string) bool { return strings.HasPrefix(line, " ") })
+			if !slices.Equal(lines, test.want) || plan.Settled() != (test.want[0] == "nothing to do") {
+				t.Errorf("got\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(test.want, "\n"))
+			}
+		})
+	}
+}
+
+func TestRecord(t *testing.T) {
+	recordtest.Covers(t, observed{}, recordedObserved{}, "mcj")
+	recordtest.Covers(t, plan{}, recordedPlan{}, "table")
+	recordtest.Plain(t, nil, observed{})
 }

@@ -142,26 +142,6 @@ func TestAnUpgradeRunsNothingAgain(t *testing.T) {
 	}
 }
 
-// TestRunNowOfAStaleOperator has a second operator whose caches are behind: it makes nothing.
-func TestRunNowOfAStaleOperator(t *testing.T) {
-	s := newServer(cronjob(hourly, func(m *v1.MyCronJob) { m.Spec.SuccessfulJobsHistoryLimit = ptr.To[int32](0) }))
-	s.setRunNow("A")
-	s.rest(t)
-	s.setRunNow("B")
-	behind := s.connect()
-	s.rest(t) // The other one makes the Job, records it and cleans it up.
-	if _, _, err := behind.sync(t); err == nil {
-		t.Error("it has not noticed that it is behind")
-	}
-	behind.catchUp()
-	if _, _, err := behind.sync(t); err != nil {
-		t.Error(err)
-	}
-	if want := []string{runA, "sample-run2"}; !slices.Equal(s.runs(), want) || s.created()["sample-run2"] != 1 {
-		t.Errorf("Jobs %v, want %q", s.created(), want)
-	}
-}
-
 // TestRunNowOfAMyCronJobThatIsCreatedAgain deletes a MyCronJob, and creates it again with the same annotation before its Job is
 // garbage-collected.
 func TestRunNowOfAMyCronJobThatIsCreatedAgain(t *testing.T) {

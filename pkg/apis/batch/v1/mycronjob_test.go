@@ -1,0 +1,148 @@
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1
+
+import (
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+)
+
+func TestDefault(t *testing.T) {
+	defaults := MyCronJobSpec{
+		Suspend:                    ptr.To(false),
+		ConcurrencyPolicy:          AllowConcurrent,
+		MissedRunPolicy:            LatestMissed,
+		SuccessfulJobsHistoryLimit: ptr.To[int32](3),
+		FailedJobsHistoryLimit:     ptr.To[int32](1),
+	}
+	set := MyCronJobSpec{
+		IntervalSeconds:            ptr.To[int32](7),
+		Suspend:                    ptr.To(true),
+		StartingDeadlineSeconds:    ptr.To[int64](8),
+		ConcurrencyPolicy:          ForbidConcurrent,
+		MissedRunPolicy:            AllMissed,
+		SuccessfulJobsHistoryLimit: ptr.To[int32](0),
+		FailedJobsHistoryLimit:     ptr.To[int32](0),
+		JitterSeconds:              ptr.To[int32](0),
+	}
+	withSchedule := defaults
+	withSchedule.Schedule = ptr.To("@daily")
+	for name, test := range map[string]struct {
+		spec, want MyCronJobSpec
+		interval   int32
+	}{
+		"an empty spec gets what the schema defaults, and the seed's interval": {MyCronJobSpec{}, defaults, 5},
+		"what is set stays, zero too":                                          {set, set, 7},
+		"a schedule gets no interval and no time zone":                         {MyCronJobSpec{Schedule: ptr.To("@daily")}, withSchedule, 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := &MyCronJob{Spec: *test.spec.DeepCopy()}
+			m.Default()
+			if !reflect.DeepEqual(m.Spec, test.want) || m.Spec.Interval() != test.interval {
+				t.Errorf("got %+v, and an interval of %d, want %+v and %d", m.Spec, m.Spec.Interval(), test.want, test.interval)
+			}
+		})
+	}
+}
+
+func TestLocation(t *testing.T) {
+	for name, test := range map[string]struct {
+		zone *string
+		want string // "" for an error
+	}{
+		"not set, it is UTC":                       {nil, "UTC"},
+		"a name of the IANA database is one":       {ptr.To("Europe/Berlin"), "Europe/Berlin"},
+		"the machine's own is none, however cased": {ptr.To("lOCAL"), ""},
+		"the machine's own file is none":           {ptr.To("localtime"), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			location, err := (&MyCronJobSpec{TimeZone: test.zone}).Location()
+			switch {
+			case test.want == "" && err == nil:
+				t.Errorf("got %s, want an error", location)
+			case test.want != "" && (err != nil || location.String() != test.want):
+				t.Errorf("got %v, %v, want %s", location, err, test.want)
+			}
+		})
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	const all = "spec.missedRunPolicy: All without startingDeadlineSeconds runs up to 100 slots after an outage, however old"
+	for name, test := range map[string]struct {
+		mutate func(s *MyCronJobSpec)
+		want   []string
+	}{
+		"Jobs every second, without a history, get none": {func(s *MyCronJobSpec) {
+			s.IntervalSeconds = ptr.To[int32](1)
+			s.SuccessfulJobsHistoryLimit, s.FailedJobsHistoryLimit = ptr.To[int32](0), ptr.To[int32](0)
+		}, nil},
+		"the missed slots of a long outage, however old": {func(s *MyCronJobSpec) { s.MissedRunPolicy = AllMissed }, []string{all}},
+		"the missed slots of the last hour get none": {func(s *MyCronJobSpec) {
+			s.MissedRunPolicy, s.StartingDeadlineSeconds = AllMissed, ptr.To[int64](3600)
+		}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := &MyCronJob{ObjectMeta: metav1.ObjectMeta{Name: "sample"}}
+			m.Spec.JobTemplate.Spec.Template.Spec = corev1.PodSpec{
+				Containers:    []corev1.Container{{Name: "hello", Image: "busybox"}},
+				RestartPolicy: corev1.RestartPolicyNever,
+			}
+			test.mutate(&m.Spec)
+			m.Default()
+			if errs := m.Validate(nil); len(errs) > 0 {
+				t.Fatal(errs.ToAggregate())
+			}
+			if got := m.Warnings(); !slices.Equal(got, test.want) {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// FuzzValidate reads objects as clients send them.
+func FuzzValidate(f *testing.F) {
+	for _, seed := range []string{
+		`{}`,
+		`{"metadata":{"name":"sample"},"spec":{"jobTemplate":{"spec":{"template":{"spec":{"containers":[{"name":"a"}],` +
+			`"restartPolicy":"Never"}}}}}}`,
+		`{"spec":{"schedule":"0 30 6 * * mon-fri","timeZone":"Europe/Berlin","suspend":true,"jitterSeconds":3}}`,
+		`{"spec":{"schedule":"0 0 30 2 *","timeZone":"Local","intervalSeconds":0}}`,
+		`{"spec":{"intervalSeconds":-2147483648,"jitterSeconds":2147483647,"startingDeadlineSeconds":-9223372036854775808}}`,
+		`{"spec":{"concurrencyPolicy":"Replace","missedRunPolicy":"All","successfulJobsHistoryLimit":-1,"failedJobsHistoryLimit":10001}}`,
+		`{"metadata":{"name":"` + strings.Repeat("x", 53) + `"},"spec":{"intervalSeconds":60,"jitterSeconds":60,"schedule":"@daily",` +
+			`"concurrencyPolicy":"Queue","jobTemplate":{"spec":{"template":{"spec":{"restartPolicy":"Always"}}}}}}`,
+		`{"spec":{"intervalSeconds":60,"jitterSeconds":60,"timeZone":"UTC","missedRunPolicy":"Some"}}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		m := &MyCronJob{}
+		if json.Unmarshal(data, m) != nil {
+			return
+		}
+		m.Default()
+		again := m.DeepCopy()
+		again.Default()
+		errs := again.Validate(nil)
+		if !reflect.DeepEqual(m, again) {
+			t.Errorf("Default or Validate changed an object with defaults: %+v became %+v", m, again)
+		}
+		for _, err := range errs {
+			if err.Field == "" {
+				t.Errorf("names no field: %v", err)
+			}
+		}
+		if len(errs) == 0 {
+			m.Warnings() // It must not panic.
+		}
+	})
+}
