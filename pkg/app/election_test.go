@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 
@@ -85,28 +86,26 @@ func (s *leaseServer) answer(method string, body []byte) (*coordinationv1.Lease,
 
 // watch sends the Lease, a bookmark that ends the initial events, and then each change. Of changes in quick succession it sends the last.
 func (s *leaseServer) watch(w *io.PipeWriter, closed <-chan struct{}) {
-	send := func(kind string, object any) {
-		text, _ := json.Marshal(map[string]any{"type": kind, "object": object}) // A Lease can be encoded.
-		_, _ = w.Write(text)                                                    // The client may be gone.
+	send := func(kind string, lease *coordinationv1.Lease) {
+		text, _ := json.Marshal(map[string]any{"type": kind, "object": lease}) // A Lease can be encoded.
+		_, _ = w.Write(text)                                                   // The client may be gone.
 	}
 	sent := ""
-	for bookmarked := false; ; {
+	for first := true; ; first = false {
 		s.mu.Lock()
 		lease, version, changed := s.lease.DeepCopy(), s.version, s.changed
 		s.mu.Unlock()
 		if lease != nil && lease.ResourceVersion != sent {
-			kind := "MODIFIED"
-			if sent == "" {
-				kind = "ADDED"
-			}
+			send(map[bool]string{true: "ADDED", false: "MODIFIED"}[sent == ""], lease)
 			sent = lease.ResourceVersion
-			send(kind, lease)
 		}
-		if !bookmarked {
-			bookmarked = true
-			bookmark := coordinationv1.Lease{TypeMeta: metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"}}
-			bookmark.ResourceVersion, bookmark.Annotations = strconv.Itoa(version), map[string]string{metav1.InitialEventsAnnotationKey: "true"}
-			send("BOOKMARK", bookmark)
+		if first {
+			send("BOOKMARK", &coordinationv1.Lease{
+				TypeMeta: metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"},
+				ObjectMeta: metav1.ObjectMeta{
+					ResourceVersion: strconv.Itoa(version), Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"},
+				},
+			})
 		}
 		select {
 		case <-changed:
@@ -295,13 +294,11 @@ func TestTwoNeverLead(t *testing.T) {
 // TestALeaderThatEndsReleasesItsLease tests a leader that is asked to end, and a leader that no longer gets answers.
 func TestALeaderThatEndsReleasesItsLease(t *testing.T) {
 	const shutdown = 500 * time.Millisecond
-	for sentence, test := range map[string]struct {
-		end func(*contender)
-	}{
-		"it is asked to end": {func(c *contender) { go c.end() }},
-		"the server stores its renewals, but it gets no answer until it gives up": {func(c *contender) {
+	for sentence, end := range map[string]func(*contender){
+		"it is asked to end": func(c *contender) { go c.end() },
+		"the server stores its renewals, but it gets no answer until it gives up": func(c *contender) {
 			c.setDelay(func(string) (toServer, toClient time.Duration) { return 0, never })
-		}},
+		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -314,7 +311,7 @@ func TestALeaderThatEndsReleasesItsLease(t *testing.T) {
 				second := server.startContender(t, 0, nil)
 				defer second.end()
 				time.Sleep(time.Second)
-				test.end(first)
+				end(first)
 				for server.holder() == firstIdentity {
 					time.Sleep(100 * time.Millisecond)
 				}
@@ -434,5 +431,121 @@ func TestAfterALostLeaseTheProcessEndsOnlyIfControllersDoNot(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+const ownIdentity, otherIdentity = "own", "other"
+
+// stored is a lock whose record is in memory.
+type stored struct {
+	resourcelock.LeaseLock
+
+	record resourcelock.LeaderElectionRecord
+}
+
+func (s *stored) Identity() string { return ownIdentity }
+
+func (s *stored) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	record := s.record
+	return &record, nil, nil
+}
+
+func leaseOf(holder string, renewed time.Time) *coordinationv1.Lease {
+	return &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{
+		HolderIdentity: &holder, LeaseDurationSeconds: ptr.To[int32](15), RenewTime: &metav1.MicroTime{Time: renewed},
+	}}
+}
+
+func TestALeaseIsTakenOver(t *testing.T) {
+	for sentence, test := range map[string]struct {
+		seen   *coordinationv1.Lease // nil: none
+		later  time.Duration
+		isFree bool
+	}{
+		"if there is none":                           {isFree: true},
+		"if it was released":                         {seen: leaseOf("", time.Now()), isFree: true},
+		"but not while it is renewed":                {seen: leaseOf(otherIdentity, time.Now()), later: 15*time.Second - 1},
+		"once it was not renewed for long":           {seen: leaseOf(otherIdentity, time.Now()), later: 15 * time.Second, isFree: true},
+		"but not because the leader's clock is slow": {seen: leaseOf(otherIdentity, time.Unix(0, 0)), later: 14 * time.Second},
+		"even if the leader's clock is fast": {
+			seen: leaseOf(otherIdentity, time.Now().AddDate(1, 0, 0)), later: 16 * time.Second, isFree: true,
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := &leadership{Lease: options.Lease{Duration: 15 * time.Second}, lock: &stored{}, changed: make(chan struct{})}
+				if test.seen != nil {
+					l.record(test.seen)
+				}
+				time.Sleep(test.later)
+				free, wait, _ := l.free()
+				if free != test.isFree {
+					t.Errorf("free: %t", free)
+				}
+				if !free && wait != 15*time.Second-test.later {
+					t.Errorf("it waits for %s", wait)
+				}
+			})
+		})
+	}
+}
+
+func TestALeaseThatIsLabelledIsNotRenewed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &leadership{lock: &stored{}, changed: make(chan struct{})}
+		lease := leaseOf(otherIdentity, time.Now())
+		for range 3 {
+			l.record(lease)
+			time.Sleep(5 * time.Second)
+			lease = lease.DeepCopy()
+			lease.ResourceVersion += "1"
+		}
+		if free, wait, _ := l.free(); !free {
+			t.Errorf("it waits for another %s", wait)
+		}
+	})
+}
+
+func TestTheElectorSeesALeaseAsTheWatchHas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		renewed := time.Now()
+		lock := &stored{record: resourcelock.LeaderElectionRecord{HolderIdentity: otherIdentity, RenewTime: metav1.NewTime(renewed)}}
+		l := &leadership{Lease: options.Lease{Deadline: 10 * time.Second}, lock: lock, changed: make(chan struct{})}
+		holder := func() string {
+			record, _, err := watchedLock{lock, l}.Get(t.Context())
+			must.Succeed(t, err)
+			return record.HolderIdentity
+		}
+		l.record(leaseOf(otherIdentity, renewed))
+		if holder() != otherIdentity {
+			t.Error("it is free at once")
+		}
+		time.Sleep(15 * time.Second)
+		if holder() != "" {
+			t.Error("it is not free when it has run out")
+		}
+		lock.record.RenewTime = metav1.NewTime(renewed.Add(14 * time.Second))
+		if holder() != otherIdentity {
+			t.Error("it is free although it has been renewed, which the watch has not shown yet")
+		}
+		l.record(leaseOf(ownIdentity, renewed))
+		lock.record = resourcelock.LeaderElectionRecord{HolderIdentity: ownIdentity, RenewTime: metav1.NewTime(renewed)}
+		if holder() != ownIdentity {
+			t.Error("a leader is told that it does not lead")
+		}
+	})
+}
+
+func TestIdentity(t *testing.T) {
+	t.Setenv("POD_NAME", "")
+	a, err1 := identity()
+	b, err2 := identity()
+	if err1 != nil || err2 != nil || a == b {
+		t.Errorf("two processes are called %q and %q: %v, %v", a, b, err1, err2)
+	}
+	t.Setenv("POD_NAME", "glassback-manager-x")
+	t.Setenv("POD_UID", "u")
+	if a, _ := identity(); a != "glassback-manager-x_u" {
+		t.Errorf("a Pod is called %q", a)
 	}
 }

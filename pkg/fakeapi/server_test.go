@@ -5,7 +5,7 @@ package fakeapi
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -79,7 +79,6 @@ func TestApply(t *testing.T) {
 		want  map[string]string
 		err   func(error) bool
 	}{
-		"an apply creates an object": {last: step{wanted("a", "1"), own}, want: map[string]string{"a": "1"}},
 		"an apply removes a field that its manager does not want any more": {
 			given: []step{{wanted("a", "1", "b", "1"), own}}, last: step{wanted("a", "1"), own}, want: map[string]string{"a": "1"},
 		},
@@ -97,9 +96,6 @@ func TestApply(t *testing.T) {
 			given: []step{{wanted("a", "1", "b", "1"), own}},
 			since: func(s *Server) { Edit(s, key, "editor", func(c *corev1.ConfigMap) { c.Data["b"] = "2" }) },
 			last:  step{wanted("a", "1"), own}, want: map[string]string{"a": "1", "b": "2"},
-		},
-		"an apply for the current version succeeds": {
-			given: []step{{wanted("a", "1"), own}}, last: step{wanted("a", "2").WithResourceVersion("101"), own}, want: map[string]string{"a": "2"},
 		},
 		"an apply for an earlier version gets a conflict": {
 			given: []step{{wanted("a", "1"), own}, {wanted("a", "2"), own}}, last: step{wanted("a", "3").WithResourceVersion("101"), own},
@@ -154,57 +150,6 @@ func TestWriteThatChangesNothingMakesNoVersion(t *testing.T) {
 	}
 }
 
-func TestUpdate(t *testing.T) {
-	for sentence, test := range map[string]struct {
-		status bool // whether it is an update of the status
-		change func(*groupav1.ApiExampleA)
-		err    func(error) bool
-		want   string // the first name and the greeting in the status
-		now    int64  // the generation
-	}{
-		"an update changes the spec, raises the generation and leaves the status": {want: "Ada/", now: 2},
-		"an update of the status changes the status alone":                        {status: true, want: "Jimmy/Hello", now: 1},
-		"an update of any version is invalid": {
-			change: func(e *groupav1.ApiExampleA) { e.ResourceVersion = "" }, err: apierrors.IsInvalid, want: "Jimmy/", now: 1,
-		},
-		"an update of the status of any version is invalid": {
-			status: true, change: func(e *groupav1.ApiExampleA) { e.ResourceVersion = "" }, err: apierrors.IsInvalid, want: "Jimmy/", now: 1,
-		},
-		"an update of an earlier version gets a conflict": {
-			change: func(e *groupav1.ApiExampleA) { e.ResourceVersion = "99" }, err: apierrors.IsConflict, want: "Jimmy/", now: 1,
-		},
-		"an update of the status of an earlier version gets a conflict": {
-			status: true, change: func(e *groupav1.ApiExampleA) { e.ResourceVersion = "99" }, err: apierrors.IsConflict, want: "Jimmy/", now: 1,
-		},
-		"an update of another UID gets a conflict": {
-			status: true, change: func(e *groupav1.ApiExampleA) { e.UID = "other" }, err: apierrors.IsConflict, want: "Jimmy/", now: 1,
-		},
-	} {
-		t.Run(sentence, func(t *testing.T) {
-			s := New()
-			s.Put(example())
-			sent := Get[*groupav1.ApiExampleA](s, key).DeepCopy()
-			sent.Spec.FirstName, sent.Status.Greeting = "Ada", "Hello"
-			if test.change != nil {
-				test.change(sent)
-			}
-			client := s.Glassback().GroupaV1().ApiExampleAs(key.Namespace)
-			update := client.Update
-			if test.status {
-				update = client.UpdateStatus
-			}
-			_, err := update(t.Context(), sent, metav1.UpdateOptions{})
-			if test.err == nil && err != nil || test.err != nil && !test.err(err) {
-				t.Errorf("error %v", err)
-			}
-			e := Get[*groupav1.ApiExampleA](s, key)
-			if got := e.Spec.FirstName + "/" + e.Status.Greeting; got != test.want || e.Generation != test.now {
-				t.Errorf("%s of generation %d, want %s of generation %d", got, e.Generation, test.want, test.now)
-			}
-		})
-	}
-}
-
 func TestAnnotationsOfDeploymentsRaiseTheGeneration(t *testing.T) {
 	s := New()
 	s.Put(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}, example())
@@ -236,48 +181,6 @@ func TestMergePatch(t *testing.T) {
 	}
 }
 
-func TestAnUpdateOfAConfigMapNeedsNoVersion(t *testing.T) {
-	s := New()
-	s.Put(configMap())
-	changed := configMap(func(c *corev1.ConfigMap) { c.Data["a"] = "2" })
-	if _, err := s.Kube().CoreV1().ConfigMaps(key.Namespace).Update(t.Context(), changed, metav1.UpdateOptions{}); err != nil {
-		t.Error(err)
-	}
-	if c := Get[*corev1.ConfigMap](s, key); c.Data["a"] != "2" {
-		t.Errorf("data %v", c.Data)
-	}
-}
-
-func TestWritesOfAnObjectThatDoesNotExist(t *testing.T) {
-	s := New()
-	maps, pods, ctx := s.Kube().CoreV1().ConfigMaps(key.Namespace), s.Kube().CoreV1().Pods(key.Namespace), t.Context()
-	for verb, do := range map[string]func() error{
-		"get": func() error {
-			_, err := maps.Get(ctx, key.Name, metav1.GetOptions{})
-			return err
-		},
-		"update": func() error {
-			_, err := maps.Update(ctx, configMap(), metav1.UpdateOptions{})
-			return err
-		},
-		"patch": func() error {
-			_, err := maps.Patch(ctx, key.Name, types.MergePatchType, []byte(`{"data":{"a":"2"}}`), metav1.PatchOptions{})
-			return err
-		},
-		"delete": func() error { return maps.Delete(ctx, key.Name, metav1.DeleteOptions{}) },
-		"evict": func() error {
-			return pods.EvictV1(ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}})
-		},
-	} {
-		if err := do(); !apierrors.IsNotFound(err) {
-			t.Errorf("%s: error %v, want NotFound", verb, err)
-		}
-	}
-	if all := s.All(); len(all) > 0 {
-		t.Errorf("objects %v, want none", all)
-	}
-}
-
 func TestCreate(t *testing.T) {
 	s, clock := New(), clocktesting.NewFakePassiveClock(time.Unix(1641736200, 0))
 	s.Clock = clock
@@ -299,58 +202,6 @@ func TestCreate(t *testing.T) {
 	must.Succeed(t, client.Delete(t.Context(), key.Name, metav1.DeleteOptions{}))
 	if again, err := client.Create(t.Context(), configMap(), metav1.CreateOptions{}); err != nil || again.UID != "uid-of-configmaps-sample-2" {
 		t.Errorf("made again with UID %s, error %v; want another UID", again.UID, err)
-	}
-}
-
-func TestDelete(t *testing.T) {
-	only := func(uid types.UID, version string) metav1.DeleteOptions {
-		return metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version}}
-	}
-	const uid = "uid-of-configmaps-sample-1"
-	for sentence, test := range map[string]struct {
-		given   []func(Object)
-		options metav1.DeleteOptions
-		err     func(error) bool
-		want    string
-	}{
-		"a delete removes an object":                        {want: "gone"},
-		"a delete of the current version removes an object": {options: only(uid, "101"), want: "gone"},
-		"a delete of another version gets a conflict":       {options: only(uid, "100"), err: apierrors.IsConflict, want: "there"},
-		"a delete of another UID gets a conflict":           {options: only("other", "101"), err: apierrors.IsConflict, want: "there"},
-		"an object with a finalizer stays":                  {given: []func(Object){held}, want: "being deleted"},
-	} {
-		t.Run(sentence, func(t *testing.T) {
-			s := New()
-			s.Put(configMap())
-			for _, change := range test.given {
-				s.Edit("configmaps", key, "editor", change)
-			}
-			err := s.Kube().CoreV1().ConfigMaps(key.Namespace).Delete(t.Context(), key.Name, test.options)
-			if test.err == nil && err != nil || test.err != nil && !test.err(err) {
-				t.Errorf("error %v", err)
-			}
-			got := "there"
-			switch obj := s.Get("configmaps", key); {
-			case obj == nil:
-				got = "gone"
-			case obj.GetDeletionTimestamp() != nil:
-				got = "being deleted"
-			}
-			if got != test.want {
-				t.Errorf("the object is %s, want %s", got, test.want)
-			}
-		})
-	}
-}
-
-func TestRemovingTheLastFinalizerDeletes(t *testing.T) {
-	s := New()
-	s.Put(configMap())
-	s.Edit("configmaps", key, "editor", held)
-	s.Delete("configmaps", key)
-	s.Edit("configmaps", key, "editor", released)
-	if obj := s.Get("configmaps", key); obj != nil {
-		t.Errorf("there still is %v", obj)
 	}
 }
 
@@ -404,43 +255,6 @@ func TestCollectGarbageDeletesObjectsWithoutTheirController(t *testing.T) {
 	}
 }
 
-// TestFaults gives a fault to an apply: right before it, or right after it.
-func TestFaults(t *testing.T) {
-	refused := errors.New("refused")
-	for sentence, test := range map[string]struct {
-		fault func(*Server)
-		want  bool // whether the object exists then
-	}{
-		"an error before a write: the write has no effect": {func(s *Server) { s.Before = func(Request) error { return refused } }, false},
-		"an error after a write: the answer is lost":       {func(s *Server) { s.After = func(Request) error { return refused } }, true},
-		"a crash before a write":                           {func(s *Server) { s.Before = func(Request) error { panic(refused) } }, false},
-		"a crash after a write":                            {func(s *Server) { s.After = func(Request) error { panic(refused) } }, true},
-	} {
-		t.Run(sentence, func(t *testing.T) {
-			s := New()
-			test.fault(s)
-			err := func() (err error) {
-				defer func() {
-					if r := recover(); r != nil {
-						err = r.(error)
-					}
-				}()
-				return apply(s, wanted("a", "1"), own)
-			}()
-			if !errors.Is(err, refused) {
-				t.Errorf("error %v, want %v", err, refused)
-			}
-			if exists := s.Get("configmaps", key) != nil; exists != test.want {
-				t.Errorf("the object exists: %t, want %t", exists, test.want)
-			}
-			s.Before, s.After = nil, nil
-			if err := apply(s, wanted("a", "2"), own); err != nil {
-				t.Errorf("error %v after the fault", err)
-			}
-		})
-	}
-}
-
 func TestRequests(t *testing.T) {
 	s := New()
 	client := s.Kube().CoreV1().ConfigMaps(key.Namespace)
@@ -481,16 +295,6 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-func TestEventsNameTheRequest(t *testing.T) {
-	s := New()
-	s.Put(example())
-	must.Succeed(t, apply(s, wanted("a", "1"), own))
-	events := s.Events()
-	if len(events) != 2 || events[0].Request != nil || events[1].Request == nil || events[1].Request.Verb != "apply" || events[1].Was != nil {
-		t.Errorf("events %+v, want one of the test and one of the apply", events)
-	}
-}
-
 // TestCacheShowsAnyState moves a cache back and forth.
 func TestCacheShowsAnyState(t *testing.T) {
 	s := New()
@@ -523,5 +327,124 @@ func TestCacheShowsAnyState(t *testing.T) {
 		if !maps.Equal(got, step.want) || c.At() != step.version {
 			t.Errorf("version %d shows %v, want %v", step.version, got, step.want)
 		}
+	}
+}
+
+// TestUpdate updates the spec and the status of an object. want has the first name, the greeting in the status, and the generation.
+func TestUpdate(t *testing.T) {
+	for sentence, test := range map[string]struct {
+		status bool // whether it is an update of the status
+		change func(*groupav1.ApiExampleA)
+		err    func(error) bool
+		want   string
+	}{
+		"an update changes the spec, raises the generation and leaves the status": {want: "Ada//2"},
+		"an update of the status changes the status alone":                        {status: true, want: "Jimmy/Hello/1"},
+		"an update of any version is invalid": {
+			status: true, change: func(e *groupav1.ApiExampleA) { e.ResourceVersion = "" }, err: apierrors.IsInvalid, want: "Jimmy//1",
+		},
+		"an update of an earlier version gets a conflict": {
+			change: func(e *groupav1.ApiExampleA) { e.ResourceVersion = "99" }, err: apierrors.IsConflict, want: "Jimmy//1",
+		},
+		"an update of another UID gets a conflict": {
+			status: true, change: func(e *groupav1.ApiExampleA) { e.UID = "other" }, err: apierrors.IsConflict, want: "Jimmy//1",
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			s := New()
+			s.Put(example())
+			sent := Get[*groupav1.ApiExampleA](s, key).DeepCopy()
+			sent.Spec.FirstName, sent.Status.Greeting = "Ada", "Hello"
+			if test.change != nil {
+				test.change(sent)
+			}
+			client := s.Glassback().GroupaV1().ApiExampleAs(key.Namespace)
+			update := client.Update
+			if test.status {
+				update = client.UpdateStatus
+			}
+			_, err := update(t.Context(), sent, metav1.UpdateOptions{})
+			if test.err == nil && err != nil || test.err != nil && !test.err(err) {
+				t.Errorf("error %v", err)
+			}
+			e := Get[*groupav1.ApiExampleA](s, key)
+			if got := fmt.Sprintf("%s/%s/%d", e.Spec.FirstName, e.Status.Greeting, e.Generation); got != test.want {
+				t.Errorf("%s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestDelete(t *testing.T) {
+	s := New()
+	client := s.Kube().CoreV1().ConfigMaps(key.Namespace)
+	s.Put(configMap())
+	for _, other := range []metav1.Preconditions{
+		{UID: ptr.To[types.UID]("other"), ResourceVersion: ptr.To("101")}, {ResourceVersion: ptr.To("100")},
+	} {
+		if err := client.Delete(t.Context(), key.Name, metav1.DeleteOptions{Preconditions: &other}); !apierrors.IsConflict(err) {
+			t.Errorf("error %v, want a conflict", err)
+		}
+	}
+	must.Succeed(t, client.Delete(t.Context(), key.Name, metav1.DeleteOptions{}))
+	if obj := s.Get("configmaps", key); obj != nil {
+		t.Errorf("there still is %v", obj)
+	}
+	if err := client.Delete(t.Context(), key.Name, metav1.DeleteOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("error %v, want NotFound", err)
+	}
+
+	s.Put(configMap())
+	s.Edit("configmaps", key, "editor", held)
+	s.Delete("configmaps", key)
+	if obj := s.Get("configmaps", key); obj == nil || obj.GetDeletionTimestamp() == nil {
+		t.Errorf("with a finalizer, there is %v", obj)
+	}
+	s.Edit("configmaps", key, "editor", released)
+	if obj := s.Get("configmaps", key); obj != nil {
+		t.Errorf("without its last finalizer, there still is %v", obj)
+	}
+}
+
+// TestInterrupt gives a fault to the second of three writes.
+func TestInterrupt(t *testing.T) {
+	for sentence, test := range map[string]struct {
+		fault   Fault
+		want    string // the data of the versions, in their order
+		failed  bool   // whether the second write returns an error
+		crashed bool
+	}{
+		"no fault: all writes have an effect":         {NoFault, "123", false, false},
+		"a refused write has no effect":               {Refused, "13", true, false},
+		"a lost answer: the write has its effect":     {AnswerLost, "123", true, false},
+		"a crash: nothing is written after the write": {Crash, "12", false, true},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			s := New()
+			var failed []int
+			crashed := s.Interrupt(func(write int) Fault {
+				if write == 1 {
+					return test.fault
+				}
+				return NoFault
+			}, func() {
+				for n := range 3 {
+					if err := apply(s, wanted("a", fmt.Sprint(n+1)), own); err != nil {
+						failed = append(failed, n)
+					}
+				}
+			})
+			got := ""
+			for _, event := range s.Events() {
+				got += event.Now.(*corev1.ConfigMap).Data["a"]
+			}
+			if got != test.want || crashed != test.crashed || slices.Equal(failed, []int{1}) != test.failed {
+				t.Errorf("versions %s, failed %v, crashed %t; want %s, failed: %t, crashed %t", got, failed, crashed, test.want, test.failed,
+					test.crashed)
+			}
+			if s.Before != nil || s.After != nil {
+				t.Error("the faults are still set")
+			}
+		})
 	}
 }

@@ -4,7 +4,6 @@
 package fakeapi
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -150,38 +149,4 @@ func TestBreakAndCompact(t *testing.T) {
 		}
 		compare(t, "from the compacted version", received(watching(t, source(s), since("102"))))
 	})
-}
-
-func TestListsAndWatchesMeetFaultsToo(t *testing.T) {
-	s, refused := New(), errors.New("refused")
-	s.Before = func(r Request) error {
-		if !r.Writes() {
-			return refused
-		}
-		return nil
-	}
-	if _, err := source(s).List(metav1.ListOptions{}); !errors.Is(err, refused) {
-		t.Errorf("LIST: error %v", err)
-	}
-	if _, err := source(s).Watch(since("100")); !errors.Is(err, refused) {
-		t.Errorf("WATCH: error %v", err)
-	}
-}
-
-func TestAListIsSortedAndPicksObjects(t *testing.T) {
-	s := New()
-	for _, name := range []string{"c", "a", "b"} {
-		s.Put(configMap(func(c *corev1.ConfigMap) { c.Name = name }))
-	}
-	picky := source(s)
-	picky.Match = func(obj Object) bool { return obj.GetName() != "b" }
-	list, err := picky.List(metav1.ListOptions{})
-	must.Succeed(t, err)
-	var names []string
-	for _, c := range list.(*corev1.ConfigMapList).Items {
-		names = append(names, c.Name)
-	}
-	if version := list.(*corev1.ConfigMapList).ResourceVersion; !slices.Equal(names, []string{"a", "c"}) || version != "103" {
-		t.Errorf("names %q of version %s, want a and c of version 103", names, version)
-	}
 }

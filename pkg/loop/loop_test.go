@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -87,8 +88,6 @@ func TestWhatASyncReturnsDecidesWhenItRunsAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
 				start := time.Now()
 				var calls []time.Duration
 				l := newLoop(func(context.Context, cache.ObjectName) (time.Duration, error) {
@@ -102,12 +101,10 @@ func TestWhatASyncReturnsDecidesWhenItRunsAgain(t *testing.T) {
 					}
 					return o.after, o.err
 				})
-				done := make(chan struct{})
-				go func() { l.Run(ctx, context.WithoutCancel(ctx), 2); close(done) }()
+				stop := run(t, l, 2)
 				l.Add(key, trace.Cause{Verb: "Added"})
 				time.Sleep(90 * time.Second) // time of the bubble
-				cancel()
-				<-done
+				stop()
 				// The queue can round a delay up to its heartbeat: compare tenths of a second.
 				for i := range calls {
 					calls[i] = calls[i].Round(100 * time.Millisecond)
@@ -129,25 +126,26 @@ func TestWhatASyncReturnsDecidesWhenItRunsAgain(t *testing.T) {
 	}
 }
 
-// run runs l with one worker until the end of the test.
-func run(t *testing.T, l *Loop) {
+// run starts l. stop ends it and waits, as the end of the test does.
+func run(t *testing.T, l *Loop, workers int) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		l.Run(ctx, context.WithoutCancel(ctx), 1)
+		l.Run(ctx, context.WithoutCancel(ctx), workers)
 	}()
-	t.Cleanup(func() {
+	stop = func() {
 		cancel()
 		<-ended
-	})
+	}
+	t.Cleanup(stop)
+	return stop
 }
 
 // TestOneWorkerSyncsAKeyAtATime adds a key again while a worker syncs it. The next sync begins after this one has ended.
 func TestOneWorkerSyncsAKeyAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
 		var running, ended atomic.Int32
 		l := newLoop(func(context.Context, cache.ObjectName) (time.Duration, error) {
 			if n := running.Add(1); n > 1 {
@@ -158,14 +156,11 @@ func TestOneWorkerSyncsAKeyAtATime(t *testing.T) {
 			ended.Add(1)
 			return 0, nil
 		})
-		done := make(chan struct{})
-		go func() { l.Run(ctx, context.WithoutCancel(ctx), 2); close(done) }()
+		run(t, l, 2)
 		l.Add(key, trace.Cause{})
 		time.Sleep(time.Second)
 		l.Add(key, trace.Cause{})
 		time.Sleep(time.Minute)
-		cancel()
-		<-done
 		if ended.Load() != 2 {
 			t.Errorf("%d syncs, want 2", ended.Load())
 		}
@@ -183,7 +178,7 @@ func TestARetryAfterASuccessIsARetry(t *testing.T) {
 			return time.Hour, nil
 		})
 		l.Add(key, trace.Cause{Verb: "Added"})
-		run(t, l)
+		run(t, l, 1)
 		time.Sleep(7*time.Second + time.Millisecond) // the first three delays are 1, 2 and 4 seconds; the next one is 8
 		l.Add(key, trace.Cause{Verb: "Updated"})
 		time.Sleep(10 * time.Second)
@@ -197,7 +192,8 @@ func TestARetryAfterASuccessIsARetry(t *testing.T) {
 	})
 }
 
-func TestOnlyConflictsAreQuiet(t *testing.T) {
+// TestWhatIsLogged: the loop logs the error of a sync, unless the error consists of conflicts only.
+func TestWhatIsLogged(t *testing.T) {
 	conflict := apierrors.NewConflict(batchv1.Resource("jobs"), "j", errors.New("another resourceVersion"))
 	update, refused := fmt.Errorf("update Job j: %w", conflict), errors.New("refused")
 	for sentence, test := range map[string]struct {
@@ -205,35 +201,12 @@ func TestOnlyConflictsAreQuiet(t *testing.T) {
 		want bool
 	}{
 		"no error":                        {nil, false},
-		"another error":                   {refused, false},
-		"a conflict":                      {conflict, true},
-		"a wrapped conflict":              {update, true},
-		"a conflict joined with nil":      {errors.Join(nil, update), true},
-		"two conflicts":                   {errors.Join(update, conflict), true},
-		"a conflict before another error": {errors.Join(update, refused), false},
-		"a conflict after another error":  {errors.Join(refused, update), false},
-		"conflicts in two levels of Join": {errors.Join(errors.Join(update, conflict), update), true},
-		"a conflict and another error in two levels of Join": {errors.Join(update, errors.Join(conflict, refused)), false},
-	} {
-		t.Run(sentence, func(t *testing.T) {
-			if got := isConflict(test.err); got != test.want {
-				t.Errorf("quiet is %t, want %t", got, test.want)
-			}
-		})
-	}
-}
-
-// TestWhatIsLogged: the loop logs the error of a sync, unless the error consists of conflicts only.
-func TestWhatIsLogged(t *testing.T) {
-	conflict := apierrors.NewConflict(batchv1.Resource("jobs"), "j", errors.New("another resourceVersion"))
-	for sentence, test := range map[string]struct {
-		err  error
-		want bool
-	}{
-		"no error":                        {nil, false},
-		"a conflict":                      {errors.Join(conflict, nil), false},
-		"an error":                        {errors.New("refused"), true},
-		"an error joined with a conflict": {errors.Join(conflict, errors.New("refused")), true},
+		"an error":                        {refused, true},
+		"a wrapped conflict":              {errors.Join(nil, update), false},
+		"a conflict before another error": {errors.Join(update, refused), true},
+		"a conflict after another error":  {errors.Join(refused, update), true},
+		"conflicts in two levels of Join": {errors.Join(errors.Join(update, conflict), update), false},
+		"a conflict and another error in two levels of Join": {errors.Join(update, errors.Join(conflict, refused)), true},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			l := newLoop(func(context.Context, cache.ObjectName) (time.Duration, error) { return 0, test.err })
@@ -255,7 +228,6 @@ func TestWhatIsLogged(t *testing.T) {
 
 func TestStopping(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
 		var finished, started atomic.Int32
 		l := newLoop(func(ctx context.Context, _ cache.ObjectName) (time.Duration, error) {
 			started.Add(1)
@@ -269,11 +241,9 @@ func TestStopping(t *testing.T) {
 		for _, name := range []string{"a", "b", "c"} {
 			l.Add(cache.NewObjectName("default", name), trace.Cause{})
 		}
-		done := make(chan struct{})
-		go func() { l.Run(ctx, context.WithoutCancel(ctx), 2); close(done) }()
+		stop := run(t, l, 2)
 		synctest.Wait()
-		cancel()
-		<-done
+		stop()
 		if started.Load() != 2 || finished.Load() != 2 {
 			t.Errorf("%d syncs started and %d finished, want 2: those that ran before the stop", started.Load(), finished.Load())
 		}
@@ -443,17 +413,91 @@ func TestWritten(t *testing.T) {
 }
 
 func TestSoonest(t *testing.T) {
-	for sentence, test := range map[string]struct{ a, b, want time.Duration }{
-		"neither":     {0, 0, 0},
-		"one":         {3, 0, 3},
-		"the other":   {0, 3, 3},
-		"both":        {3, 2, 2},
-		"equal times": {3, 3, 3},
+	for _, test := range [][3]time.Duration{{0, 0, 0}, {3, 0, 3}, {0, 3, 3}, {3, 2, 2}} {
+		if got := Soonest(test[0], test[1]); got != test[2] {
+			t.Errorf("the soonest of %d and %d is %d", test[0], test[1], got)
+		}
+	}
+}
+
+// callRecorder is a Metrics that records its calls.
+type callRecorder struct {
+	mu    sync.Mutex
+	names []string
+	calls []string
+}
+
+func (m *callRecorder) ForController(name string) Metrics {
+	m.names = append(m.names, name)
+	return m
+}
+
+func (m *callRecorder) record(format string, args ...any) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.calls = append(m.calls, fmt.Sprintf(format, args...))
+}
+
+func (m *callRecorder) Workers(n int) { m.record("%+d workers", n) }
+func (m *callRecorder) Started(causes []trace.Cause) {
+	m.record("started: %s", Pending{Causes: causes})
+}
+func (m *callRecorder) Finished(result Result, took time.Duration) {
+	m.record("finished: %d in %s", result, took)
+}
+func (m *callRecorder) Panicked() { m.record("panicked") }
+
+func TestCallsOfMetrics(t *testing.T) {
+	finished := func(r Result) string { return fmt.Sprintf("finished: %d in 1s", r) }
+	conflict := apierrors.NewConflict(batchv1.Resource("jobs"), "j", errors.New("another resourceVersion"))
+	for sentence, test := range map[string]struct {
+		outcome
+		want []string
+	}{
+		"a success":                {outcome{}, []string{finished(Success)}},
+		"an error":                 {outcome{err: errors.New("no")}, []string{finished(Error)}},
+		"only a conflict":          {outcome{err: errors.Join(conflict, nil)}, []string{finished(Requeue)}},
+		"a time for the next sync": {outcome{after: time.Hour}, []string{finished(RequeueAfter)}},
+		"a panic":                  {outcome{panic: "oh"}, []string{"panicked", finished(Error)}},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			if got := Soonest(test.a, test.b); got != test.want {
-				t.Errorf("soonest is %d, want %d", got, test.want)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				metrics := &callRecorder{}
+				SetMetricsProvider(metrics)
+				defer provider.Store(nil)
+				ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
+				l := newLoop(func(context.Context, cache.ObjectName) (time.Duration, error) {
+					time.Sleep(time.Second)
+					defer cancel()
+					if test.panic != nil {
+						panic(test.panic)
+					}
+					return test.after, test.err
+				})
+				l.Add(key, trace.Cause{Verb: "Added", Object: trace.Object{Kind: "Job", Name: "j"}})
+				l.Run(ctx, context.WithoutCancel(ctx), 2)
+				want := slices.Concat([]string{"+2 workers", "started: Added Job j"}, test.want, []string{"-2 workers"})
+				if !slices.Equal(metrics.calls, want) {
+					t.Errorf("the calls are %q, want %q", metrics.calls, want)
+				}
+				if !slices.Equal(metrics.names, []string{"test"}) {
+					t.Errorf("ForController was called for %q", metrics.names)
+				}
+			})
 		})
+	}
+}
+
+func TestWithoutMetricsNothingIsAllocated(t *testing.T) {
+	l := newLoop(nil)
+	defer l.Queue.ShutDown()
+	causes := []trace.Cause{{Verb: "Added"}}
+	if got := testing.AllocsPerRun(1000, func() {
+		l.metrics.Workers(1)
+		l.metrics.Started(causes)
+		l.metrics.Panicked()
+		l.metrics.Finished(Error, time.Second)
+	}); got != 0 {
+		t.Errorf("%v allocations, want 0", got)
 	}
 }

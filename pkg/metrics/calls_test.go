@@ -12,21 +12,26 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/client-go/util/cert"
 
 	"github.com/glassback/glassback/pkg/cloud/aliyun"
+	glassbackfake "github.com/glassback/glassback/pkg/generated/clientset/versioned/fake"
 	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/redisnode"
+	"github.com/glassback/glassback/pkg/webhook"
+	"github.com/glassback/glassback/pkg/webhook/certificate"
 )
 
 // carrier answers requests in place of the network.
@@ -84,69 +89,45 @@ func TestRegionsAreBounded(t *testing.T) {
 	}
 }
 
-// redisServer answers every command alike, and returns its port.
-func redisServer(t *testing.T, answer string) int {
+// redisServer accepts one connection. It calls answer when its client sends CLUSTER MEET, and sends the result, unless it is empty.
+func redisServer(t *testing.T, answer func() string) (port int) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must.Succeed(t, err)
 	t.Cleanup(func() { listener.Close() })
 	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		for words := bufio.NewScanner(conn); words.Scan(); {
+			switch strings.ToLower(words.Text()) {
+			case "hello":
+				fmt.Fprint(conn, "-ERR unknown command\r\n")
+			case "meet":
+				fmt.Fprint(conn, answer())
 			}
-			go func() {
-				defer conn.Close()
-				commands := bufio.NewReader(conn)
-				for command, err := readCommand(commands); err == nil; command, err = readCommand(commands) {
-					if strings.EqualFold(command, "hello") {
-						fmt.Fprint(conn, "-ERR unknown command\r\n")
-					} else if answer != "" {
-						fmt.Fprintf(conn, "%s\r\n", answer)
-					}
-				}
-			}()
 		}
 	}()
 	return listener.Addr().(*net.TCPAddr).Port
 }
 
-// readCommand reads an array of bulk strings, and returns the first:
-// https://redis.io/docs/latest/develop/reference/protocol-spec/
-func readCommand(from *bufio.Reader) (string, error) {
-	line, err := from.ReadString('\n')
-	if err != nil {
-		return "", err
-	}
-	words, err := strconv.Atoi(strings.Trim(line, "*\r\n"))
-	name := ""
-	for n := range 2 * words {
-		if line, err = from.ReadString('\n'); err != nil {
-			return "", err
-		}
-		if n == 1 {
-			name = strings.TrimSpace(line)
-		}
-	}
-	return name, err
-}
-
-// feedRedis asks nodes that do as they are told, refuse, want a password, are not there, and do not answer in time.
+// feedRedis asks nodes that do as they are told, refuse, want a password, are not there, and do not answer before the caller gives up.
 func feedRedis(t *testing.T) {
 	t.Helper()
 	gone, err := net.Listen("tcp", "127.0.0.1:0")
 	must.Succeed(t, err)
 	gone.Close()
+	ctx, giveUp := context.WithCancel(t.Context())
+	says := func(answer string) int { return redisServer(t, func() string { return answer + "\r\n" }) }
 	for _, port := range []int{
-		redisServer(t, "+OK"), redisServer(t, "-ERR no"), redisServer(t, "-NOAUTH Authentication required."), gone.Addr().(*net.TCPAddr).Port,
-		redisServer(t, ""),
+		says("+OK"), says("-ERR no"), says("-NOAUTH Authentication required."), gone.Addr().(*net.TCPAddr).Port,
+		redisServer(t, func() string { giveUp(); return "" }),
 	} {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		node := redisnode.Dial("127.0.0.1", port, redisnode.Login{})
 		_ = node.Meet(ctx, "127.0.0.2", 6379, 16379)
 		node.Close()
-		cancel()
 	}
 }
 
@@ -165,49 +146,132 @@ func TestRedis(t *testing.T) {
 // feedClient asks an API server for a Pod.
 func feedClient(t *testing.T) {
 	t.Helper()
-	server := httptest.NewServer(http.NotFoundHandler())
-	defer server.Close()
-	client := kubernetes.NewForConfigOrDie(&rest.Config{Host: server.URL})
+	client := kubernetes.NewForConfigOrDie(&rest.Config{Host: "http://server", Transport: carrier(func(*http.Request) (*http.Response, error) {
+		return reply(http.StatusNotFound, ""), nil
+	})})
 	if _, err := client.CoreV1().Pods("default").Get(t.Context(), "a", metav1.GetOptions{}); err == nil {
 		t.Error("there is a Pod where nothing is")
 	}
-}
-
-func TestClient(t *testing.T) {
-	feedClient(t)
-	for _, m := range scrape(t)["rest_client_requests_total"].GetMetric() {
-		labels := map[string]string{}
-		for _, l := range m.GetLabel() {
-			labels[l.GetName()] = l.GetValue()
-		}
-		if labels["code"] == "404" && labels["method"] == http.MethodGet && strings.HasPrefix(labels["host"], "127.0.0.1:") {
-			return
-		}
+	if scrape(t).series("rest_client_requests_total", "code=404", "host=server", "method=GET") == nil {
+		t.Error("the request was not counted")
 	}
-	t.Error("the request was not counted")
 }
 
-// feedElection leads for a moment.
+// feedElection takes part in an election.
 func feedElection(t *testing.T) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+	_, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Name: "glassback", LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
-		Lock: &resourcelock.LeaseLock{
-			LeaseMeta: metav1.ObjectMeta{Namespace: "glassback-system", Name: "glassback"}, Client: fake.NewClientset().CoordinationV1(),
-			LockConfig: resourcelock.ResourceLockConfig{Identity: "me"},
-		},
-		Callbacks: leaderelection.LeaderCallbacks{
-			OnStartedLeading: func(context.Context) {
-				scrape(t).expect(t, 1, "leader_election_master_status", "name=glassback")
-				cancel()
-			},
-			OnStoppedLeading: func() {},
-		},
+		Lock:      &resourcelock.LeaseLock{LockConfig: resourcelock.ResourceLockConfig{Identity: "me"}},
+		Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) {}, OnStoppedLeading: func() {}},
 	})
 	must.Succeed(t, err)
 	scrape(t).expect(t, 0, "leader_election_master_status", "name=glassback")
-	elector.Run(ctx)
 }
 
-func TestElection(t *testing.T) { feedElection(t) }
+var webhookPath = webhook.Path("validate", schema.GroupVersionKind{Group: "groupa.k8s.zhuang.com", Version: "v1", Kind: "ApiExampleA"})
+
+const review = `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"1","operation":"CREATE",` +
+	`"resource":{"group":"groupa.k8s.zhuang.com","version":"v1","resource":"apiexampleas"},"namespace":"default","name":"a",` +
+	`"object":{"apiVersion":"groupa.k8s.zhuang.com/v1","kind":"ApiExampleA","metadata":{"name":"a","namespace":"default"},"spec":%s}}}`
+
+// feedWebhooks sends a request that is allowed, one that is refused, and two that are none.
+func feedWebhooks(t *testing.T) {
+	t.Helper()
+	handler := webhook.NewHandler(glassbackfake.NewClientset())
+	for body, want := range map[string]int{
+		strings.ReplaceAll(review, "%s", `{"foo":"a","first_name":"Jimmy","last_name":"Song"}`): http.StatusOK,
+		strings.ReplaceAll(review, "%s", `{"foo":1}`):                                           http.StatusOK,
+		"":     http.StatusBadRequest,
+		"null": http.StatusBadRequest,
+	} {
+		r := httptest.NewRequest(http.MethodPost, webhookPath, strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		if handler.ServeHTTP(w, r); w.Code != want {
+			t.Errorf("%s: status %d, want %d: %s", body, w.Code, want, w.Body)
+		}
+	}
+}
+
+func TestWebhooks(t *testing.T) {
+	before := scrape(t).series("controller_runtime_webhook_requests_total", "webhook="+webhookPath, "code=200").GetCounter().GetValue()
+	feedWebhooks(t)
+	s := scrape(t)
+	s.expect(t, before+2, "controller_runtime_webhook_requests_total", "webhook="+webhookPath, "code=200")
+	s.expect(t, before+2, "controller_runtime_webhook_requests_total", "webhook="+webhookPath, "code=400")
+	for _, code := range []string{"429", "500", "507"} {
+		s.expect(t, 0, "controller_runtime_webhook_requests_total", "webhook="+webhookPath, "code="+code)
+	}
+	s.expect(t, 2*(before+2), "controller_runtime_webhook_latency_seconds", "webhook="+webhookPath)
+	s.expect(t, 0, "controller_runtime_webhook_requests_in_flight", "webhook="+webhookPath)
+}
+
+// feedCertificates reads certificates that are there, and some that are not. It returns until when they are valid.
+func feedCertificates(t *testing.T) time.Time {
+	t.Helper()
+	dir := t.TempDir()
+	if _, err := certificate.OpenFiles(dir); err == nil {
+		t.Error("there is a certificate in an empty directory")
+	}
+	certPEM, keyPEM, err := cert.GenerateSelfSignedCertKey("glassback", nil, nil)
+	must.Succeed(t, err)
+	for name, text := range map[string][]byte{certificate.CertFile: certPEM, certificate.KeyFile: keyPEM} {
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))
+	}
+	if _, err := certificate.OpenFiles(dir); err != nil {
+		t.Error(err)
+	}
+	parsed, err := cert.ParseCertsPEM(certPEM)
+	must.Succeed(t, err)
+	return parsed[0].NotAfter
+}
+
+func TestCertificates(t *testing.T) {
+	before := scrape(t)
+	until := feedCertificates(t)
+	s := scrape(t)
+	s.expect(t, float64(until.Unix()), "glassback_webhook_certificate_expiry_timestamp_seconds")
+	s.expect(t, before.series("certwatcher_read_certificate_total").GetCounter().GetValue()+2, "certwatcher_read_certificate_total")
+	s.expect(t, before.series("certwatcher_read_certificate_errors_total").GetCounter().GetValue()+1,
+		"certwatcher_read_certificate_errors_total")
+}
+
+// crowd is a listener to which so many connect at once, all of one address.
+type crowd struct {
+	net.Listener
+	n int
+}
+
+func (c *crowd) Accept() (net.Conn, error) {
+	if c.n--; c.n < 0 {
+		return nil, net.ErrClosed
+	}
+	conn, _ := net.Pipe()
+	return conn, nil
+}
+
+// feedConnections has a listener refuse two connections.
+func feedConnections(t *testing.T) {
+	t.Helper()
+	const admitted = 128
+	listener := webhook.Bounded(&crowd{n: admitted + 2}, "webhooks")
+	for n := 0; ; n++ {
+		conn, err := listener.Accept()
+		if err != nil {
+			if n != admitted {
+				t.Errorf("%d connections were admitted, want %d", n, admitted)
+			}
+			return
+		}
+		defer conn.Close()
+	}
+}
+
+func TestRefusedConnections(t *testing.T) {
+	const name, labels = "glassback_connections_refused_total", "server=webhooks"
+	feedConnections(t)
+	before := scrape(t).series(name, labels).GetCounter().GetValue()
+	feedConnections(t)
+	scrape(t).expect(t, before+2, name, labels)
+}

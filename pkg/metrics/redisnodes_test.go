@@ -39,7 +39,6 @@ func TestRedisNodes(t *testing.T) {
 		rediscluster.NodeMetrics{Pod: "demo-2", Answers: true, Offset: 500, Lag: -1},
 		rediscluster.NodeMetrics{Pod: "demo-3"},
 	)
-	const absent = -1
 	s := scrape(t)
 	for name, want := range map[string][4]float64{
 		"up":                          {1, 1, 1, 0},
@@ -57,12 +56,7 @@ func TestRedisNodes(t *testing.T) {
 		"last_save_timestamp_seconds": {1763900000, float64(time.Time{}.Unix()), float64(time.Time{}.Unix()), absent},
 	} {
 		for i, value := range want {
-			of := []string{"namespace=default", "rediscluster=demo", fmt.Sprintf("node=demo-%d", i)}
-			if value != absent {
-				s.expect(t, value, "glassback_redis_node_"+name, of...)
-			} else if found := s.series("glassback_redis_node_"+name, of...); found != nil {
-				t.Errorf("node %d has the metric %s: %v", i, name, found)
-			}
+			s.expectOrAbsent(t, value, "glassback_redis_node_"+name, "namespace=default", "rediscluster=demo", fmt.Sprintf("node=demo-%d", i))
 		}
 	}
 	s.expect(t, 0, "glassback_redis_nodes_omitted")
@@ -85,4 +79,54 @@ func TestRedisNodesAreLimited(t *testing.T) {
 	}
 	s.expect(t, 2, "glassback_redis_nodes_omitted")
 	s.expect(t, 0, "glassback_redis_node_up", "namespace=default", "rediscluster=large", "node="+nodes[maxRedisNodes+1].Pod)
+}
+
+// backUp has the backups of a RedisCluster shown until the test ends.
+func backUp(t *testing.T, name string, backups rediscluster.BackupMetrics) {
+	t.Helper()
+	cluster := cache.NewObjectName("default", name)
+	backedUp.observe(cluster, &backups)
+	t.Cleanup(func() { backedUp.observe(cluster, nil) })
+}
+
+func feedRedisBackups(t *testing.T) {
+	t.Helper()
+	backUp(t, "promised", rediscluster.BackupMetrics{Succeeded: time.Unix(1763900000, 0), Interval: time.Hour})
+}
+
+func TestRedisBackups(t *testing.T) {
+	backUp(t, "good", rediscluster.BackupMetrics{
+		Since: time.Unix(1763700000, 0), Succeeded: time.Unix(1763900000, 0), Keys: 7, Bytes: 900, Interval: time.Hour,
+	})
+	backUp(t, "bad", rediscluster.BackupMetrics{Failed: true, Since: time.Unix(1763800000, 0), Interval: 24 * time.Hour})
+	backUp(t, "requested", rediscluster.BackupMetrics{Succeeded: time.Unix(1763900000, 0), Keys: 8, Bytes: 950})
+	s := scrape(t)
+	for name, want := range map[string]map[string]float64{
+		"failed":                         {"good": 0, "bad": 1, "requested": 0},
+		"interval_seconds":               {"good": 3600, "bad": 86400, "requested": absent},
+		"since_timestamp_seconds":        {"good": 1763700000, "bad": 1763800000, "requested": absent},
+		"last_success_timestamp_seconds": {"good": 1763900000, "bad": absent, "requested": 1763900000},
+		"last_keys":                      {"good": 7, "bad": absent, "requested": 8},
+		"last_bytes":                     {"good": 900, "bad": absent, "requested": 950},
+	} {
+		for cluster, value := range want {
+			s.expectOrAbsent(t, value, "glassback_rediscluster_backup_"+name, "namespace=default", "rediscluster="+cluster)
+		}
+	}
+	backedUp.observe(cache.NewObjectName("default", "bad"), nil)
+	if found := scrape(t).series("glassback_rediscluster_backup_failed", "namespace=default", "rediscluster=bad"); found != nil {
+		t.Errorf("there is still %v", found)
+	}
+}
+
+func TestRedisBackupsAreLimited(t *testing.T) {
+	for i := range maxBackups {
+		backUp(t, fmt.Sprintf("a-%d", i), rediscluster.BackupMetrics{})
+	}
+	backUp(t, "z", rediscluster.BackupMetrics{Failed: true})
+	s := scrape(t)
+	shown := len(s["glassback_rediscluster_backup_failed"].GetMetric())
+	if z := s.series("glassback_rediscluster_backup_failed", "namespace=default", "rediscluster=z"); z == nil || shown != maxBackups {
+		t.Errorf("%d RedisClusters are shown, and the failed one is %v", shown, z)
+	}
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,42 +29,14 @@ type bench struct {
 	wire     breakpoint.Wire
 	queue    breakpoint.Queue
 	store    *reflectorStore // leads to the breakpoint and the queue
-	calls    *lines          // calls of the handler
+	calls    *journal        // calls of the handler
 	recorder *trace.Recorder
-}
-
-// lines is a handler that records its calls in their order.
-type lines struct {
-	mu  sync.Mutex
-	all []string
-}
-
-func (l *lines) note(method string, obj any) {
-	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		obj = gone.Obj
-	}
-	key, _ := cache.MetaNamespaceKeyFunc(obj)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.all = append(l.all, method+" "+key+" "+versionOf(obj))
-}
-
-func (l *lines) OnAdd(obj any, _ bool) { l.note("add", obj) }
-func (l *lines) OnUpdate(_, obj any)   { l.note("update", obj) }
-func (l *lines) OnDelete(obj any)      { l.note("delete", obj) }
-
-func (l *lines) take() []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	all := l.all
-	l.all = nil
-	return all
 }
 
 // newBench starts an informer on an API server that has objects with these keys.
 func newBench(t *testing.T, queue Queue, keys ...string) *bench {
 	t.Helper()
-	b := &bench{T: t, api: newFakeAPI(keys...), calls: &lines{}, recorder: trace.NewRecorder(1000)}
+	b := &bench{T: t, api: newFakeAPI(keys...), calls: &journal{}, recorder: trace.NewRecorder(1000)}
 	b.informer = New(Config{
 		ListerWatcher: b.api.newClient(true), Object: &corev1.ConfigMap{}, Resource: "configmaps", Queue: queue, Trace: b.recorder,
 		Backoff: &wait.Backoff{Duration: time.Second, Factor: 1, Steps: 1},
@@ -79,21 +50,6 @@ func newBench(t *testing.T, queue Queue, keys ...string) *bench {
 	run(t, b.informer)
 	synctest.Wait()
 	return b
-}
-
-// expect compares the calls of the handler since the last expect or take.
-func (b *bench) expect(when string, want ...string) {
-	b.Helper()
-	synctest.Wait()
-	if got, want := strings.Join(b.calls.take(), "; "), strings.Join(want, "; "); got != want {
-		b.Errorf("%s:\n got  %s\n want %s", when, got, want)
-	}
-}
-
-// take returns the calls of the handler since the last expect or take.
-func (b *bench) take() []string {
-	synctest.Wait()
-	return b.calls.take()
 }
 
 // kept returns the number of deltas that wait at the breakpoint before the queue, and the first of them.
@@ -114,13 +70,13 @@ func TestAHeldQueueFillsAndDrains(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
 		b := newBench(t, queue)
 		b.api.put("a/1") // 2
-		b.expect("before", "add a/1 2")
+		expect(t, "before", b.calls, "a/1: add 2 (initial false)")
 		b.queue.Hold()
 		b.queue.Hold()      // A second Hold has no further effect.
 		b.api.put("a/1")    // 3
 		b.api.put("a/2")    // 4
 		b.api.remove("a/1") // 5
-		b.expect("held")
+		expect(t, "held", b.calls)
 		if got, want := b.kept(2), "3; Updated a/1 3; Added a/2 4"; got != want {
 			t.Errorf("the kept deltas are %s, want %s", got, want)
 		}
@@ -129,64 +85,37 @@ func TestAHeldQueueFillsAndDrains(t *testing.T) {
 		}
 		b.queue.Release()
 		b.queue.Release()
-		synctest.Wait()
-		got := b.calls.take()
-		if queue == DeltaFIFO { // A DeltaFIFO keeps the order only within an object.
-			slices.SortStableFunc(got, func(a, b string) int { return strings.Compare(strings.Fields(a)[1], strings.Fields(b)[1]) })
-		}
-		want := map[Queue]string{DeltaFIFO: "update a/1 3; delete a/1 5; add a/2 4", RealFIFO: "update a/1 3; add a/2 4; delete a/1 5"}[queue]
-		if got := strings.Join(got, "; "); got != want {
-			t.Errorf("after the release, the calls are %s, want %s", got, want)
-		}
+		expect(t, "released", b.calls, "a/1: update 2 → 3, delete 5 (tombstone false)", "a/2: add 4 (initial false)")
 		if got := b.kept(2); got != "not held" || b.informer.Stats().Queued != 0 {
 			t.Errorf("after the release, the kept deltas are %s, and %d are queued", got, b.informer.Stats().Queued)
 		}
-		b.api.put("a/3") // 6
-		b.expect("after", "add a/3 6")
-	})
-}
-
-func TestAHeldQueueReleasesItself(t *testing.T) {
-	eachQueue(t, func(t *testing.T, queue Queue) {
-		b := newBench(t, queue)
 		b.queue.Hold()
-		b.api.put("a/1") // 2
+		b.api.put("a/3") // 6
 		time.Sleep(breakpoint.Limit - time.Second)
-		b.expect("held")
+		expect(t, "held again", b.calls)
 		time.Sleep(time.Second)
-		b.expect("released", "add a/1 2")
-	})
-}
-
-func TestAHeldQueueDoesNotDelayTheEnd(t *testing.T) {
-	eachQueue(t, func(t *testing.T, queue Queue) {
-		b := newBench(t, queue)
+		expect(t, "released by itself", b.calls, "a/3: add 6 (initial false)")
 		b.queue.Hold()
 		b.api.put("a/1")
-		synctest.Wait() // The end of the test ends the informer.
+		synctest.Wait() // The end of the test ends the informer, although the queue is held.
 	})
 }
 
 func TestAHeldWireCatchesUp(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
-		b := newBench(t, queue)
-		b.api.put("a/1") // 2
-		b.expect("before", "add a/1 2")
+		b := newBench(t, queue, "a/1") // 2
 		b.wire.Hold()
-		synctest.Wait()
+		expect(t, "before", b.calls, "a/1: add 2 (initial true)")
 		b.api.put("a/2")    // 3
 		b.api.remove("a/1") // 4
 		time.Sleep(time.Minute)
-		b.expect("held")
-		if health := b.informer.Health(); health.Watching || fmt.Sprint(health.Err) != "the wire is held by hand" || b.wire.Held() == nil {
+		expect(t, "held", b.calls)
+		if health := b.informer.Health(); health.Watching || health.Err == nil || b.wire.Held() == nil {
 			t.Errorf("health is %+v", health)
 		}
 		b.wire.Release()
 		time.Sleep(5 * time.Second)
-		synctest.Wait()
-		if got := strings.Join(b.calls.take(), "; "); !strings.Contains(got, "add a/2 3") || !strings.Contains(got, "delete a/1") {
-			t.Errorf("after the release, the calls are %s", got)
-		}
+		expect(t, "released", b.calls, "a/1: delete 2 (tombstone true)", "a/2: add 3 (initial false)") // after a relist
 		if health := b.informer.Health(); !health.Watching || b.wire.Held() != nil {
 			t.Errorf("health is %+v", health)
 		}
@@ -205,24 +134,19 @@ func TestADroppedWatchMissesNothing(t *testing.T) {
 		end    func(b *bench)
 		relist bool // whether the reflector relists
 	}{
-		"dropped as soon as it is open":       {0, false, drop, false},
-		"dropped after an event":              {0, true, drop, false},
-		"dropped later":                       {time.Minute, false, drop, false},
-		"expired as soon as it is open":       {0, false, expire, true},
-		"expired after an event":              {0, true, expire, true},
-		"ended by the server, very short":     {time.Second - 1, false, server, true},
-		"ended by the server after a second":  {time.Second, false, server, false},
-		"ended by the server after an event":  {time.Second - 1, true, server, false},
-		"ended by the server after some time": {time.Minute, true, server, false},
+		"dropped as soon as it is open":      {0, false, drop, false},
+		"expired as soon as it is open":      {0, false, expire, true},
+		"expired after an event":             {0, true, expire, true},
+		"ended by the server after an event": {time.Second - 1, true, server, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			eachQueue(t, func(t *testing.T, queue Queue) {
 				b := newBench(t, queue, "a/1") // 2
 				time.Sleep(test.age)
-				b.expect("the list", "add a/1 2")
+				expect(t, "the list", b.calls, "a/1: add 2 (initial true)")
 				if test.event {
 					b.api.put("a/1") // 3
-					b.expect("an event", "update a/1 3")
+					expect(t, "an event", b.calls, "a/1: update 2 → 3")
 				}
 				opened := b.api.clients[0].watches[0]
 				test.end(b)
@@ -235,33 +159,17 @@ func TestADroppedWatchMissesNothing(t *testing.T) {
 				if (relisted == 1) != test.relist || relisted > 1 {
 					t.Errorf("the reflector relisted %d times, want a relist: %t", relisted, test.relist)
 				}
-				if got := b.take(); !test.relist && len(got) > 0 {
-					t.Errorf("the calls are %q, although no object has changed", got)
+				if got := b.calls.take(); !test.relist && len(got) > 0 {
+					t.Errorf("the calls are %v, although no object has changed", got)
 				}
 				b.api.remove("a/1")
-				if got := strings.Join(b.take(), "; "); !strings.HasPrefix(got, "delete a/1") {
-					t.Errorf("the calls are %q, want a deletion", got)
+				synctest.Wait()
+				if got := b.calls.take()["a/1"]; len(got) != 1 || got[0].method != "delete" {
+					t.Errorf("the calls are %v, want a deletion", got)
 				}
 			})
 		})
 	}
-}
-
-// TestAnExpiredWatchMissesNothing: objects change between two watches. The handler gets the changes after the second watch is open.
-func TestAnExpiredWatchMissesNothing(t *testing.T) {
-	eachQueue(t, func(t *testing.T, queue Queue) {
-		b := newBench(t, queue, "a/1") // 2
-		b.expect("the list", "add a/1 2")
-		b.wire.Expire()
-		synctest.Wait()     // No watch is open until the backoff ends.
-		b.api.remove("a/1") // 3
-		b.api.put("a/2")    // 4
-		time.Sleep(5 * time.Second)
-		got := strings.Join(b.take(), "; ")
-		if !strings.Contains(got, "add a/2 4") || !strings.Contains(got, "delete a/1") {
-			t.Errorf("the calls are %s", got)
-		}
-	})
 }
 
 // TestABookmarkWaitsForWhatIsKept: the index has the resourceVersion of a bookmark only after all deltas before the bookmark are applied.
@@ -269,7 +177,7 @@ func TestABookmarkWaitsForWhatIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, RealFIFO)
 		b.api.put("a/1") // 2
-		b.expect("before", "add a/1 2")
+		expect(t, "before", b.calls, "a/1: add 2 (initial false)")
 		b.queue.Hold()
 		b.api.put("a/1") // 3
 		synctest.Wait()
@@ -282,30 +190,6 @@ func TestABookmarkWaitsForWhatIsKept(t *testing.T) {
 		synctest.Wait()
 		if got := b.informer.GetStore().LastStoreSyncResourceVersion(); got != "9" {
 			t.Errorf("after the release, the index has the resourceVersion %s", got)
-		}
-	})
-}
-
-// TestAHeldQueueThatIsFullReleasesItself: a held queue keeps at most maxKept calls of the reflector. Then it releases itself before its
-// time is over.
-func TestAHeldQueueThatIsFullReleasesItself(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, DeltaFIFO)
-		b.queue.Hold()
-		update := func(times int) {
-			for range times {
-				must.Succeed(t, b.store.Update(configMap("a/1", "7")))
-			}
-		}
-		const maxKept = 100_000
-		update(maxKept - 1)
-		if hold := b.queue.Held(); hold == nil || hold.Kept != maxKept-1 {
-			t.Fatalf("before the limit, the hold is %+v", hold)
-		}
-		update(1)
-		synctest.Wait()
-		if hold := b.queue.Held(); hold != nil || b.informer.Stats().Queued != 0 {
-			t.Errorf("at the limit, the hold is %+v, and %d deltas are queued", hold, b.informer.Stats().Queued)
 		}
 	})
 }

@@ -128,7 +128,7 @@ func stepwise(t *testing.T, seed uint64) {
 		api.put(randomKey(random))
 	}
 	if resync == 0 && random.IntN(4) == 0 {
-		api.fail([]error{transient(random.IntN(4))}, []error{transient(random.IntN(4))})
+		api.fail([]error{transient[random.IntN(4)]}, []error{transient[random.IntN(4)]})
 	}
 	for range 1 + random.IntN(2) {
 		period := time.Duration(random.IntN(3)) * 15 * time.Second
@@ -166,10 +166,10 @@ func stepwise(t *testing.T, seed uint64) {
 	}
 }
 
-// randomKey picks one of a few keys, so that the same objects are created and deleted many times.
-func randomKey(random *rand.Rand) string {
-	return []string{"a/1", "a/2", "a/3", "b/1", "b/2", "c"}[random.IntN(6)]
-}
+// keys are few, so that the same objects are created and deleted many times. The last one only keeps watches alive.
+var keys = []string{"a/1", "a/2", "a/3", "b/1", "b/2", "c", "keep-alive"}
+
+func randomKey(random *rand.Rand) string { return keys[random.IntN(len(keys)-1)] }
 
 func change(random *rand.Rand, api *fakeAPI) string {
 	key := randomKey(random)
@@ -214,14 +214,14 @@ func disruption(random *rand.Rand, api *fakeAPI) string {
 		api.offline(false)
 		return "away"
 	case 4:
-		api.fail([]error{transient(random.IntN(4)), transient(random.IntN(4))}, []error{transient(random.IntN(4))})
+		api.fail([]error{transient[random.IntN(4)], transient[random.IntN(4)]}, []error{transient[random.IntN(4)]})
 		api.offline(true)
 		changes()
 		api.compact()
 		api.offline(false)
 		return "offline, 410 afterwards, and errors"
 	default:
-		api.fail(nil, []error{transient(random.IntN(4)), transient(random.IntN(4))})
+		api.fail(nil, []error{transient[random.IntN(4)], transient[random.IntN(4)]})
 		api.closeWatches()
 		return "watch closed, and errors"
 	}
@@ -256,13 +256,24 @@ func settle(t *testing.T, api *fakeAPI, subjects []*subject, step string) {
 		if held := versions(s.informer.GetStore()); !maps.Equal(held, contents) {
 			t.Errorf("%s: %s: the index has %v, the server %v", step, s.name, held, contents)
 		}
-		compareIndexer(t, s, step)
+		for _, color := range []string{"red", "green", "blue"} {
+			want := []string{}
+			for _, obj := range s.informer.GetStore().List() {
+				if object := obj.(*corev1.ConfigMap); object.Data["color"] == color {
+					want = append(want, cache.MetaObjectToName(object).String())
+				}
+			}
+			slices.Sort(want)
+			if got, err := s.informer.GetIndexer().IndexKeys("color", color); err != nil || !slices.Equal(got, want) {
+				t.Errorf("%s: %s: indexed as %s: %v, %v; want %v", step, s.name, color, got, err, want)
+			}
+		}
 		if s == stock {
 			continue
 		}
 		for n, j := range s.journals {
 			got := j.take()
-			for _, key := range slices.Sorted(maps.Keys(merged(expected[n], got))) {
+			for _, key := range keys {
 				if !reflect.DeepEqual(got[key], expected[n][key]) {
 					t.Errorf("%s: %s, handler %d, object %s:\n got   %v\n stock %v", step, s.name, n, key, got[key], expected[n][key])
 				}
@@ -288,35 +299,6 @@ func settle(t *testing.T, api *fakeAPI, subjects []*subject, step string) {
 			t.Errorf("%s: %s: all goroutines are idle, but %d events are queued", step, s.name, queued)
 		}
 	}
-}
-
-func compareIndexer(t *testing.T, s *subject, step string) {
-	t.Helper()
-	for _, color := range []string{"red", "green", "blue"} {
-		var want []string
-		for _, obj := range s.informer.GetStore().List() {
-			if obj.(*corev1.ConfigMap).Data["color"] == color {
-				key, _ := cache.MetaNamespaceKeyFunc(obj)
-				want = append(want, key)
-			}
-		}
-		slices.Sort(want)
-		got, err := s.informer.GetIndexer().IndexKeys("color", color)
-		if err != nil || !slices.Equal(got, want) {
-			t.Errorf("%s: %s: indexed as %s: %v, %v; want %v", step, s.name, color, got, err, want)
-		}
-	}
-}
-
-func merged(a, b map[string][]call) map[string]bool {
-	keys := map[string]bool{}
-	for key := range a {
-		keys[key] = true
-	}
-	for key := range b {
-		keys[key] = true
-	}
-	return keys
 }
 
 // TestFreeRunningLikeStock does not wait between the changes, so that the queues fill with deltas. As long as no informer relists, each of
@@ -379,7 +361,7 @@ func freeRunning(t *testing.T, seed uint64, relists bool) {
 		if held := versions(s.informer.GetStore()); !maps.Equal(held, contents) {
 			t.Errorf("%s: the index has %v, the server %v", s.name, held, contents)
 		}
-		for key := range merged(expected, calls) {
+		for _, key := range keys {
 			checkHistory(t, s.name, key, calls[key], contents[key])
 			if !relists && !slices.EqualFunc(calls[key], expected[key], sameButInitial) {
 				t.Errorf("%s, object %s:\n got   %v\n stock %v", s.name, key, calls[key], expected[key])

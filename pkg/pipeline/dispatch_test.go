@@ -6,12 +6,11 @@ package pipeline
 import (
 	"bytes"
 	"context"
+	"reflect"
+	"regexp"
 	"strconv"
-	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
@@ -20,82 +19,6 @@ import (
 
 	"github.com/glassback/glassback/pkg/must"
 )
-
-// TestPanicCostsOneNotification: a handler that panics loses only this notification. It gets the following ones, and syncs. The other
-// handlers are not affected.
-func TestPanicCostsOneNotification(t *testing.T) {
-	eachQueue(t, func(t *testing.T, queue Queue) {
-		api := newFakeAPI("a/1", "a/2") // versions 2, 3
-		informer := newTestInformer(api, queue, 0)
-		var log syncBuffer
-		logger := klog.LoggerWithName(textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&log))), "the-handler")
-		panicking, other := &journal{}, &journal{}
-		handle, err := informer.AddEventHandlerWithOptions(cache.ResourceEventHandlerDetailedFuncs{
-			AddFunc: func(obj any, initial bool) {
-				panicking.OnAdd(obj, initial)
-				panic("fake panic")
-			},
-			UpdateFunc: func(old, obj any) {
-				panicking.OnUpdate(old, obj)
-				var missing map[string]string
-				missing[""] = ""
-			},
-			DeleteFunc: func(obj any) { panicking.OnDelete(obj) },
-		}, cache.HandlerOptions{Logger: &logger})
-		must.Succeed(t, err)
-		mustAdd(t, informer, other)
-		run(t, informer)
-		synctest.Wait()
-		if !handle.HasSynced() {
-			t.Error("the handler is not synced after its last notification")
-		}
-		api.put("a/1")    // 4
-		api.remove("a/1") // 5
-		want := []string{"a/1: add 2 (initial true), update 2 → 4, delete 5 (tombstone false)", "a/2: add 3 (initial true)"}
-		expect(t, "the handler that panics", panicking, want...)
-		expect(t, "the other handler", other, want...)
-		for message, times := range map[string]int{
-			`"Observed a panic" logger="the-handler"`: 3,
-			`panic="fake panic"`:                      2,
-			"assignment to entry in nil map":          2, // the text and the Go value
-			"dispatch_test.go":                        3, // the stack
-		} {
-			if got := strings.Count(log.String(), message); got < times {
-				t.Errorf("the log has %d times: %s; want %d", got, message, times)
-			}
-		}
-	})
-}
-
-// TestPanicHandlersAreCalled: the registered PanicHandlers, such as those of metrics, get the panics of handlers, whatever ReallyCrash is.
-func TestPanicHandlersAreCalled(t *testing.T) {
-	heard := 0
-	usual := utilruntime.PanicHandlers
-	utilruntime.PanicHandlers = append(usual[:len(usual):len(usual)], func(context.Context, any) { heard++ })
-	defer func() { utilruntime.PanicHandlers = usual }()
-	l := newListener(cache.ResourceEventHandlerFuncs{DeleteFunc: func(any) { panic("fake panic") }}, klog.Background(), "")
-	l.deliver(&notification{old: configMap("a/1", "1")})
-	if !utilruntime.ReallyCrash || heard != 1 {
-		t.Errorf("the PanicHandler got %d panics, want 1", heard)
-	}
-}
-
-type syncBuffer struct {
-	mu     sync.Mutex
-	buffer bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buffer.Write(p)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buffer.String()
-}
 
 // TestStuckHandlerDelaysNothing: a stuck handler delays neither the index nor another handler. After it continues, it gets all
 // notifications in order.
@@ -123,8 +46,12 @@ func TestStuckHandlerDelaysNothing(t *testing.T) {
 		if quick != changes {
 			t.Errorf("the quick handler has got %d notifications, want %d", quick, changes)
 		}
-		if got := informer.Stats().Handlers[0].Pending; got != changes {
-			t.Errorf("%d pending, want %d", got, changes)
+		want := Stats{Arrived: changes, Applied: changes, Handlers: []HandlerStats{
+			{Handler: "cache.ResourceEventHandlerDetailedFuncs", Pending: changes, Synced: true},
+			{Handler: "cache.ResourceEventHandlerFuncs", Synced: true},
+		}}
+		if got := informer.Stats(); !reflect.DeepEqual(got, want) {
+			t.Errorf("%+v, want %+v", got, want)
 		}
 		close(gate)
 		synctest.Wait()
@@ -163,68 +90,63 @@ func TestBacklogKeepsOrder(t *testing.T) {
 	}
 }
 
-// TestBacklogDoesNotAllocate: as long as the backlog does not grow, it allocates no memory.
-func TestBacklogDoesNotAllocate(t *testing.T) {
-	b := newBacklog()
-	note := &notification{new: configMap("a/1", "1")}
-	if got := testing.AllocsPerRun(1000, func() {
-		b.put(note)
-		b.take()
-	}); got != 0 {
-		t.Errorf("%v allocations per notification, want 0", got)
-	}
-}
-
-// TestBacklogRaces puts, takes and closes in three goroutines, for the race detector.
-func TestBacklogRaces(t *testing.T) {
-	for range 50 {
-		b := newBacklog()
-		var all sync.WaitGroup
-		half := make(chan struct{})
-		all.Go(func() {
-			for n := range 1000 {
-				if n == 500 {
-					close(half)
-				}
-				b.put(&notification{new: n})
-			}
-		})
-		all.Go(func() {
-			for next := 0; ; next++ {
-				note, ok := b.take()
-				if !ok {
-					return
-				}
-				if note.new != next {
-					t.Errorf("took %v, want %d", note.new, next)
-				}
-			}
-		})
-		all.Go(func() {
-			<-half
-			b.close()
-		})
-		all.Wait()
-	}
-}
-
-// TestResyncOfOneHandler: a resync that is due for one handler goes to no other handler, even if another one is added in between.
-func TestResyncOfOneHandler(t *testing.T) {
+// TestPanicCostsOneNotification: a handler that panics loses only this notification. It gets the following ones, and syncs. The other
+// handlers are not affected. The log and the registered PanicHandlers, such as those of metrics, get the panic, whatever ReallyCrash is.
+func TestPanicCostsOneNotification(t *testing.T) {
+	heard := 0
+	usual := utilruntime.PanicHandlers
+	utilruntime.PanicHandlers = append(usual[:len(usual):len(usual)], func(context.Context, any) { heard++ })
+	defer func() { utilruntime.PanicHandlers = usual }()
 	eachQueue(t, func(t *testing.T, queue Queue) {
-		api := newFakeAPI("a/1") // version 2
-		informer := newTestInformer(api, queue, 10*time.Second)
-		early, late := &journal{}, &journal{}
-		mustAdd(t, informer, early)
+		api := newFakeAPI("a/1", "a/2") // versions 2, 3
+		informer := newTestInformer(api, queue, 0)
+		var log bytes.Buffer // Only the goroutine of this handler writes to it.
+		logger := klog.LoggerWithName(textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&log))), "the-handler")
+		panicking, other := &journal{}, &journal{}
+		handle, err := informer.AddEventHandlerWithOptions(cache.ResourceEventHandlerDetailedFuncs{
+			AddFunc: func(obj any, initial bool) {
+				panicking.OnAdd(obj, initial)
+				panic("fake panic")
+			},
+			UpdateFunc: func(old, obj any) {
+				panicking.OnUpdate(old, obj)
+				var missing map[string]string
+				missing[""] = ""
+			},
+			DeleteFunc: panicking.OnDelete,
+		}, cache.HandlerOptions{Logger: &logger})
+		must.Succeed(t, err)
+		mustAdd(t, informer, other)
 		run(t, informer)
-		expect(t, "start", early, "a/1: add 2 (initial true)")
-		time.Sleep(5 * time.Second)
-		mustAdd(t, informer, late)
-		expect(t, "added", late, "a/1: add 2 (initial true)")
-		time.Sleep(5 * time.Second)
-		expect(t, "after 10 s", early, "a/1: update 2 → 2")
-		expect(t, "after 5 s", late) // The handler is due after 10 s. The checks are every 10 s.
-		time.Sleep(10 * time.Second)
-		expect(t, "after 20 s", early, "a/1: update 2 → 2")
-		expect(t, "after 15 s", late, "a/1: update 2 → 2")
+		synctest.Wait()
+		if !handle.HasSynced() {
+			t.Error("the handler is not synced after its last notification")
+		}
+		heard = 0
+		api.put("a/1")    // 4
+		api.remove("a/1") // 5
+		want := []string{"a/1: add 2 (initial true), update 2 → 4, delete 5 (tombstone false)", "a/2: add 3 (initial true)"}
+		expect(t, "the handler that panics", panicking, want...)
+		expect(t, "the other handler", other, want...)
+		if heard != 1 {
+			t.Errorf("the PanicHandler got %d panics of the update, want 1", heard)
+		}
+		// The log has the place of each panic, also of one of the runtime.
+		observed := regexp.MustCompile(`dispatch_test\.go:\d+\] "Observed a panic" logger="the-handler"`)
+		if got := len(observed.FindAllString(log.String(), -1)); got != 3 {
+			t.Errorf("the log has %d panics, want 3:\n%s", got, &log)
+		}
 	})
+}
+
+func TestAQueueIsAFlag(t *testing.T) {
+	var queue Queue
+	for _, name := range []string{"RealFIFO", "DeltaFIFO"} {
+		if err := queue.Set(name); err != nil || queue.String() != name || queue.Type() != "queue" {
+			t.Errorf("%s: the flag has the value %s and the type %s, error %v", name, queue, queue.Type(), err)
+		}
+	}
+	if err := queue.Set("FIFO"); err == nil || queue != DeltaFIFO {
+		t.Errorf("after an unknown name, the value is %s, error %v", queue, err)
+	}
 }

@@ -4,7 +4,6 @@
 package pipeline
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -44,14 +43,9 @@ type fakeAPI struct {
 	version   int
 	compacted int // the history has no events up to this version
 	objects   map[string]*corev1.ConfigMap
-	history   []fakeEvent
+	history   []watch.Event
 	clients   []*fakeClient
 	managed   []metav1.ManagedFieldsEntry // of the next objects that are put
-}
-
-type fakeEvent struct {
-	version int
-	watch.Event
 }
 
 // fakeClient is one client's ListerWatcher.
@@ -125,23 +119,18 @@ func (a *fakeAPI) remove(key string) {
 }
 
 func (a *fakeAPI) send(kind watch.EventType, object *corev1.ConfigMap) {
-	a.history = append(a.history, fakeEvent{a.version, watch.Event{Type: kind, Object: object}})
-	for w := range a.open() {
+	a.history = append(a.history, watch.Event{Type: kind, Object: object})
+	for _, w := range a.open() {
 		w.send(kind, object)
 	}
 }
 
-// open yields all open watches. The caller holds a.mu.
-func (a *fakeAPI) open() func(func(*fakeWatch) bool) {
-	return func(yield func(*fakeWatch) bool) {
-		for _, c := range a.clients {
-			for _, w := range slices.Clone(c.watches) {
-				if !yield(w) {
-					return
-				}
-			}
-		}
+// open returns all open watches. The caller holds a.mu.
+func (a *fakeAPI) open() (watches []*fakeWatch) {
+	for _, c := range a.clients {
+		watches = append(watches, c.watches...)
 	}
+	return watches
 }
 
 // bookmark sends a bookmark to all watches. It increases the version, as a write to an object of another kind does.
@@ -149,7 +138,7 @@ func (a *fakeAPI) bookmark() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.version++
-	for w := range a.open() {
+	for _, w := range a.open() {
 		w.bookmark(a.version, false)
 	}
 }
@@ -158,7 +147,7 @@ func (a *fakeAPI) bookmark() {
 func (a *fakeAPI) closeWatches() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for w := range a.open() {
+	for _, w := range a.open() {
 		w.end()
 	}
 }
@@ -167,7 +156,7 @@ func (a *fakeAPI) closeWatches() {
 func (a *fakeAPI) expireWatches() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for w := range a.open() {
+	for _, w := range a.open() {
 		status := apierrors.NewResourceExpired("too old").Status()
 		w.events <- watch.Event{Type: watch.Error, Object: &status}
 		w.end()
@@ -190,7 +179,7 @@ func (a *fakeAPI) offline(refuse bool) {
 		c.refuse = refuse
 	}
 	if refuse {
-		for w := range a.open() {
+		for _, w := range a.open() {
 			w.end()
 		}
 	}
@@ -219,15 +208,7 @@ func (a *fakeAPI) contents() map[string]string {
 
 func (c *fakeClient) IsWatchListSemanticsUnSupported() bool { return false }
 
-func (c *fakeClient) List(options metav1.ListOptions) (runtime.Object, error) {
-	return c.ListWithContext(context.Background(), options)
-}
-
-func (c *fakeClient) Watch(options metav1.ListOptions) (watch.Interface, error) {
-	return c.WatchWithContext(context.Background(), options)
-}
-
-func (c *fakeClient) ListWithContext(_ context.Context, _ metav1.ListOptions) (runtime.Object, error) {
+func (c *fakeClient) List(metav1.ListOptions) (runtime.Object, error) {
 	c.api.mu.Lock()
 	defer c.api.mu.Unlock()
 	if err := c.failure(&c.failLists); err != nil {
@@ -241,7 +222,7 @@ func (c *fakeClient) ListWithContext(_ context.Context, _ metav1.ListOptions) (r
 	return list, nil
 }
 
-func (c *fakeClient) WatchWithContext(_ context.Context, options metav1.ListOptions) (watch.Interface, error) {
+func (c *fakeClient) Watch(options metav1.ListOptions) (watch.Interface, error) {
 	c.api.mu.Lock()
 	defer c.api.mu.Unlock()
 	initial := options.SendInitialEvents != nil && *options.SendInitialEvents
@@ -266,8 +247,9 @@ func (c *fakeClient) WatchWithContext(_ context.Context, options metav1.ListOpti
 		return w, nil
 	}
 	for _, event := range c.api.history {
-		if event.version > from {
-			w.send(event.Type, event.Object.(*corev1.ConfigMap))
+		object := event.Object.(*corev1.ConfigMap)
+		if version, _ := strconv.Atoi(object.ResourceVersion); version > from {
+			w.send(event.Type, object)
 		}
 	}
 	return w, nil
@@ -316,17 +298,11 @@ func (w *fakeWatch) Stop() {
 	w.end()
 }
 
-// transient returns one of the errors of a busy API server.
-func transient(n int) error {
-	switch n % 4 {
-	case 0:
-		return apierrors.NewInternalError(errors.New("leader changed"))
-	case 1:
-		return apierrors.NewTooManyRequests("later", 1)
-	case 2:
-		return apierrors.NewServiceUnavailable("starting")
-	}
-	return apierrors.NewGenericServerResponse(http.StatusGatewayTimeout, "list", schema.GroupResource{}, "", "slow", 0, true)
+// transient are the errors of a busy API server.
+var transient = []error{
+	apierrors.NewInternalError(errors.New("leader changed")), apierrors.NewTooManyRequests("later", 1),
+	apierrors.NewServiceUnavailable("starting"),
+	apierrors.NewGenericServerResponse(http.StatusGatewayTimeout, "list", schema.GroupResource{}, "", "slow", 0, true),
 }
 
 // journal records the calls of a handler, object by object.

@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/util/watchlist"
 
 	"github.com/glassback/glassback/pkg/must"
 )
@@ -79,20 +78,13 @@ func TestHealthFollowsTheAPIServer(t *testing.T) {
 		api.offline(true)
 		time.Sleep(time.Hour)
 		expectHealth(t, "the server is down again", informer, true, false, time.Hour, syscall.ECONNREFUSED)
-		stop()
-		expectHealth(t, "stopped", informer, true, false, time.Hour, syscall.ECONNREFUSED)
-	})
-}
-
-func TestHealthAfterStop(t *testing.T) {
-	eachQueue(t, func(t *testing.T, queue Queue) {
-		informer := newTestInformer(newFakeAPI(), queue, 0)
-		stop := run(t, informer)
-		expectHealth(t, "runs", informer, true, true, 0, nil)
+		api.offline(false)
+		time.Sleep(time.Minute)
+		failures := informer.Health().Failures
 		stop()
 		expectHealth(t, "stopped", informer, true, false, 0, nil)
-		if n := informer.Health().Failures; n != 0 {
-			t.Errorf("%d failures, want none: the end of the context is not a failure", n)
+		if n := informer.Health().Failures; n != failures {
+			t.Error("the end of the context has counted as a failure")
 		}
 	})
 }
@@ -107,7 +99,6 @@ func TestHealthOfRequestsThatFail(t *testing.T) {
 		want           error
 	}{
 		"a server that streams the first list":               {streaming: true, synced: true},
-		"a server that does not stream lists: no failure":    {synced: true},
 		"no permission to watch: only the list succeeds":     {watches: many, synced: true, want: forbidden},
 		"no permission to watch: a streamed list fails, too": {streaming: true, watches: many, synced: true, want: forbidden},
 		"no permission to list: nothing succeeds":            {lists: many, want: forbidden},
@@ -130,41 +121,28 @@ func TestHealthOfRequestsThatFail(t *testing.T) {
 }
 
 // TestHealthOfAListThatCannotBeStored: the Transform returns an error for an object of the list. Only the error of ListAndWatch shows this.
+// With a DeltaFIFO, the objects before it reach the index. A RealFIFO applies the whole list at once, as client-go's informer does.
 func TestHealthOfAListThatCannotBeStored(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		api := newFakeAPI("a/1")
-		refused := errors.New("refused")
+	eachQueue(t, func(t *testing.T, queue Queue) {
+		api := newFakeAPI("a/1", "a/2", "a/3")
 		informer := New(Config{
-			ListerWatcher: api.newClient(false), Object: &corev1.ConfigMap{}, Queue: RealFIFO,
-			Transform: func(any) (any, error) { return nil, refused },
+			ListerWatcher: api.newClient(false), Object: &corev1.ConfigMap{}, Queue: queue,
+			Transform: func(obj any) (any, error) {
+				if obj.(*corev1.ConfigMap).Name == "2" {
+					return nil, errors.New("refused")
+				}
+				return obj, nil
+			},
 		})
 		run(t, informer)
 		synctest.Wait()
 		if got := informer.Health(); got.Err == nil || got.Synced || got.Watching {
 			t.Errorf("health %+v, want the failure of the transform", got)
 		}
+		if got, want := len(informer.GetStore().List()), map[Queue]int{DeltaFIFO: 1, RealFIFO: 0}[queue]; got != want {
+			t.Errorf("the index has %d objects, want %d", got, want)
+		}
 	})
-}
-
-// TestSourceKeepsOptionalMethods: the Reflector checks for optional methods of its ListerWatcher. The wrapper of a source gives the same
-// answers as the ListerWatcher.
-func TestSourceKeepsOptionalMethods(t *testing.T) {
-	plain := &cache.ListWatch{}
-	for name, lw := range map[string]cache.ListerWatcher{
-		"one that does not say":        plain,
-		"one that can stream its list": cache.ToListWatcherWithWatchListSemantics(plain, nil),
-		"one that cannot stream it":    cache.ToListWatcherWithWatchListSemantics(plain, cannotStream{}),
-		"one of fakeAPI":               newFakeAPI().newClient(true),
-		"one without contexts":         struct{ cache.ListerWatcher }{newFakeAPI().newClient(true)},
-		"the source of an informer":    new(source).observe(cache.ToListWatcherWithWatchListSemantics(plain, cannotStream{})),
-	} {
-		t.Run(name, func(t *testing.T) {
-			want := watchlist.DoesClientNotSupportWatchListSemantics(lw)
-			if got := watchlist.DoesClientNotSupportWatchListSemantics(new(source).observe(lw)); got != want {
-				t.Errorf("cannot stream: %t, want %t", got, want)
-			}
-		})
-	}
 }
 
 func TestSourceSeesTheEndOfItsWatch(t *testing.T) {
@@ -188,7 +166,3 @@ func TestSourceSeesTheEndOfItsWatch(t *testing.T) {
 		t.Error("a stopped watch counts as open")
 	}
 }
-
-type cannotStream struct{}
-
-func (cannotStream) IsWatchListSemanticsUnSupported() bool { return true }

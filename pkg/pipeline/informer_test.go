@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -92,85 +93,6 @@ func expect(t *testing.T, when string, j *journal, want ...string) {
 	}
 }
 
-func TestHandlersGetAllChanges(t *testing.T) {
-	eachQueue(t, func(t *testing.T, queue Queue) {
-		api := newFakeAPI("a/1") // version 2
-		informer := newTestInformer(api, queue, 0)
-		j := addJournal(t, informer)
-		run(t, informer)
-		expect(t, "start", j, "a/1: add 2 (initial true)")
-		api.put("a/2")
-		expect(t, "created", j, "a/2: add 3 (initial false)")
-		api.put("a/2")
-		expect(t, "updated", j, "a/2: update 3 → 4")
-		api.remove("a/2")
-		expect(t, "deleted", j, "a/2: delete 5 (tombstone false)")
-		if got, want := informer.LastSyncResourceVersion(), "5"; got != want {
-			t.Errorf("the reflector has the resourceVersion %q, want %q", got, want)
-		}
-		if got, want := informer.GetStore().LastStoreSyncResourceVersion(), map[Queue]string{DeltaFIFO: "", RealFIFO: "5"}[queue]; got != want {
-			t.Errorf("the index has the resourceVersion %q, want %q", got, want)
-		}
-	})
-}
-
-// TestAMissedDeletionIsATombstone: the watch ends, and the API server compacts its history. The informer finds the deletions of this time
-// by comparison with the new list. It does not know the last state of a deleted object.
-func TestAMissedDeletionIsATombstone(t *testing.T) {
-	eachQueue(t, func(t *testing.T, queue Queue) {
-		api := newFakeAPI("a/1", "a/2", "a/3") // versions 2, 3, 4
-		informer := newTestInformer(api, queue, 0)
-		j := addJournal(t, informer)
-		run(t, informer)
-		expect(t, "start", j, "a/1: add 2 (initial true)", "a/2: add 3 (initial true)", "a/3: add 4 (initial true)")
-		api.offline(true)
-		api.remove("a/1")
-		api.remove("a/2")
-		api.put("a/2") // 7: another object of the same name
-		api.put("a/4") // 8
-		api.compact()
-		api.offline(false)
-		time.Sleep(5 * time.Minute)
-		expect(t, "relisted", j, "a/1: delete 2 (tombstone true)", "a/2: update 3 → 7", "a/3: update 4 → 4", "a/4: add 8 (initial false)")
-	})
-}
-
-func TestIndexersCanBeAddedUntilTheEnd(t *testing.T) {
-	eachQueue(t, func(t *testing.T, queue Queue) {
-		api := newFakeAPI("a/1")
-		indexers := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
-		informer := New(Config{ListerWatcher: api.newClient(true), Object: &corev1.ConfigMap{}, Queue: queue, Indexers: indexers})
-		lookup := func(index, value string, want ...string) {
-			t.Helper()
-			synctest.Wait()
-			if got, err := informer.GetIndexer().IndexKeys(index, value); err != nil || !slices.Equal(got, want) {
-				t.Errorf("%s=%s: %v, %v; want %v", index, value, got, err, want)
-			}
-		}
-		byName := func(obj any) ([]string, error) { return []string{obj.(*corev1.ConfigMap).Name}, nil }
-		must.Succeed(t, informer.AddIndexers(cache.Indexers{"name": byName}))
-		stop := run(t, informer)
-		lookup("name", "1", "a/1")
-		lookup(cache.NamespaceIndex, "a", "a/1")
-		api.put("a/2")
-		lookup(cache.NamespaceIndex, "a", "a/1", "a/2")
-		if err := informer.AddIndexers(cache.Indexers{"late": byName}); err != nil {
-			t.Error(err)
-		}
-		lookup("late", "2", "a/2")
-		if err := informer.AddIndexers(cache.Indexers{"name": byName}); err == nil {
-			t.Error("an indexer could be added twice")
-		}
-		if len(indexers) != 1 {
-			t.Error("the informer changed the caller's Indexers")
-		}
-		stop()
-		if err := informer.AddIndexers(cache.Indexers{"later": byName}); !errors.Is(err, errStopped) {
-			t.Errorf("after the end: error %v", err)
-		}
-	})
-}
-
 func TestResyncsGoToThoseWhoAsked(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
 		api := newFakeAPI("a/1") // version 2
@@ -179,9 +101,8 @@ func TestResyncsGoToThoseWhoAsked(t *testing.T) {
 		journals := make([]*journal, len(periods))
 		for n, period := range periods {
 			journals[n] = &journal{}
-			if _, err := informer.AddEventHandlerWithResyncPeriod(journals[n], period); err != nil {
-				t.Fatal(err)
-			}
+			_, err := informer.AddEventHandlerWithResyncPeriod(journals[n], period)
+			must.Succeed(t, err)
 		}
 		run(t, informer)
 		for _, j := range journals {
@@ -201,94 +122,14 @@ func TestResyncsGoToThoseWhoAsked(t *testing.T) {
 	})
 }
 
-func TestHandlerSetsThePaceOfResyncs(t *testing.T) {
-	eachQueue(t, func(t *testing.T, queue Queue) {
-		api := newFakeAPI("a/1") // version 2
-		informer := newTestInformer(api, queue, 12*time.Hour)
-		hurried := &journal{}
-		if _, err := informer.AddEventHandlerWithResyncPeriod(hurried, 5*time.Second); err != nil {
-			t.Fatal(err)
-		}
-		run(t, informer)
-		expect(t, "start", hurried, "a/1: add 2 (initial true)")
-		for range 3 {
-			time.Sleep(5 * time.Second)
-			expect(t, "five seconds later", hurried, "a/1: update 2 → 2")
-		}
-	})
-}
-
-func TestResyncPeriods(t *testing.T) {
-	type handler struct{ asks, gets time.Duration }
-	for name, test := range map[string]struct {
-		informer  time.Duration
-		before    []handler // gets: the period after all have been added
-		check     time.Duration
-		afterward []handler
-	}{
-		"the shortest period before the start sets the check period": {
-			informer: 12 * time.Hour,
-			before:   []handler{{0, 0}, {time.Minute, time.Minute}, {55 * time.Second, 55 * time.Second}, {5 * time.Second, 5 * time.Second}},
-			check:    5 * time.Second,
-		},
-		"no handler resyncs faster than the minimum": {
-			informer:  time.Hour,
-			before:    []handler{{time.Millisecond, minimumResyncPeriod}},
-			check:     minimumResyncPeriod,
-			afterward: []handler{{time.Millisecond, minimumResyncPeriod}},
-		},
-		"after the start, the check period is fixed": {
-			informer:  time.Minute,
-			before:    []handler{{2 * time.Minute, 2 * time.Minute}},
-			check:     time.Minute,
-			afterward: []handler{{time.Second, time.Minute}, {90 * time.Second, 90 * time.Second}, {0, 0}},
-		},
-		"an informer without a resync period has no resyncs": {
-			before:    []handler{{time.Minute, 0}},
-			afterward: []handler{{time.Minute, 0}},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			eachQueue(t, func(t *testing.T, queue Queue) {
-				informer := newTestInformer(newFakeAPI(), queue, test.informer)
-				add := func(handlers []handler) (added []*listener) {
-					for _, h := range handlers {
-						handle, err := informer.AddEventHandlerWithResyncPeriod(&journal{}, h.asks)
-						must.Succeed(t, err)
-						added = append(added, handle.(*listener))
-					}
-					return added
-				}
-				check := func(handlers []handler, added []*listener) {
-					t.Helper()
-					for n, h := range handlers {
-						if got := added[n].resyncPeriod; got != h.gets {
-							t.Errorf("a handler that asks for %s gets %s, want %s", h.asks, got, h.gets)
-						}
-					}
-				}
-				check(test.before, add(test.before))
-				if informer.resyncCheckPeriod != test.check {
-					t.Errorf("the check period is %s, want %s", informer.resyncCheckPeriod, test.check)
-				}
-				stop := run(t, informer)
-				synctest.Wait()
-				check(test.afterward, add(test.afterward))
-				stop()
-			})
-		})
-	}
-}
-
 // TestRelistIsAResyncForWhatHasNotChanged: after a relist, unchanged objects count as resyncs. Only handlers with a resync period get them.
 func TestRelistIsAResyncForWhatHasNotChanged(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
 		api := newFakeAPI("a/1", "a/2") // versions 2, 3
 		informer := newTestInformer(api, queue, time.Hour)
 		never, hourly := &journal{}, &journal{}
-		if _, err := informer.AddEventHandlerWithResyncPeriod(never, 0); err != nil {
-			t.Fatal(err)
-		}
+		_, err := informer.AddEventHandlerWithResyncPeriod(never, 0)
+		must.Succeed(t, err)
 		mustAdd(t, informer, hourly)
 		run(t, informer)
 		expect(t, "start", never, "a/1: add 2 (initial true)", "a/2: add 3 (initial true)")
@@ -304,91 +145,6 @@ func TestRelistIsAResyncForWhatHasNotChanged(t *testing.T) {
 		expect(t, "relisted", never, "a/2: update 3 → 4", "a/3: add 5 (initial false)")
 		expect(t, "relisted", hourly, "a/1: update 2 → 2", "a/2: update 3 → 4", "a/3: add 5 (initial false)")
 	})
-}
-
-func TestWatchErrorHandlerIsCalled(t *testing.T) {
-	eachQueue(t, func(t *testing.T, queue Queue) {
-		api := newFakeAPI()
-		denied := errors.New("access denied")
-		informer := newTestInformer(api, queue, 0)
-		api.fail([]error{denied}, []error{denied})
-		type key struct{}
-		var got error
-		must.Succeed(t, informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, _ *cache.Reflector, err error) {
-			if ctx.Value(key{}) != "run" {
-				t.Error("the handler gets another context than Run's")
-			}
-			got = err
-		}))
-		ctx, cancel := context.WithCancel(context.WithValue(context.Background(), key{}, "run"))
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			informer.RunWithContext(ctx)
-		}()
-		synctest.Wait()
-		if !errors.Is(got, denied) {
-			t.Errorf("got %v, want %v", got, denied)
-		}
-		if informer.HasSynced() {
-			t.Error("HasSynced is true without a list")
-		}
-		time.Sleep(5 * time.Minute)
-		synctest.Wait()
-		if !informer.HasSynced() {
-			t.Error("HasSynced is false although the API server has recovered")
-		}
-		cancel()
-		<-ended
-	})
-}
-
-func TestSettingsAreFixedFromTheStart(t *testing.T) {
-	eachQueue(t, func(t *testing.T, queue Queue) {
-		informer := newTestInformer(newFakeAPI(), queue, 0)
-		for _, when := range []error{nil, errStarted, errStarted} {
-			if err := informer.SetTransform(func(obj any) (any, error) { return obj, nil }); !errors.Is(err, when) {
-				t.Errorf("SetTransform: %v, want %v", err, when)
-			}
-			if err := informer.SetWatchErrorHandler(func(*cache.Reflector, error) {}); !errors.Is(err, when) {
-				t.Errorf("SetWatchErrorHandler: %v, want %v", err, when)
-			}
-			if when == nil {
-				run(t, informer)
-				synctest.Wait()
-			}
-		}
-	})
-}
-
-// TestStartRaces calls all methods that are allowed around the start, for the race detector.
-func TestStartRaces(t *testing.T) {
-	for _, queue := range []Queue{DeltaFIFO, RealFIFO} {
-		api := newFakeAPI("a/1")
-		informer := newTestInformer(api, queue, time.Second)
-		var others sync.WaitGroup
-		for _, call := range []func(){
-			func() { _ = informer.SetTransform(func(obj any) (any, error) { return obj, nil }) },
-			func() { _ = informer.SetWatchErrorHandler(func(*cache.Reflector, error) {}) },
-			func() { _, _ = informer.AddEventHandler(&journal{}) },
-			func() { informer.LastSyncResourceVersion() },
-			func() { informer.GetStore().LastStoreSyncResourceVersion() },
-			func() { informer.Stats() },
-			func() { informer.HasSynced() },
-			func() { informer.IsStopped() },
-			func() { _ = informer.AddIndexers(cache.Indexers{}) },
-		} {
-			others.Go(func() {
-				for range 100 {
-					call()
-				}
-			})
-		}
-		stop := run(t, informer)
-		others.Wait()
-		<-informer.HasSyncedChecker().Done()
-		stop()
-	}
 }
 
 func TestTransformTrimsEverything(t *testing.T) {
@@ -424,19 +180,6 @@ func TestTransformTrimsEverything(t *testing.T) {
 			"a/1: add 2 (initial true), update 2 → 3", "a/2: add 4 (initial false), delete 6 (tombstone false)")
 		if stats := informer.Stats(); stats.Queued != 0 {
 			t.Errorf("events are still queued: %+v", stats)
-		}
-	})
-}
-
-func TestOtherTypesAreDropped(t *testing.T) {
-	eachQueue(t, func(t *testing.T, queue Queue) {
-		api := newFakeAPI()
-		informer := New(Config{ListerWatcher: api.newClient(true), Object: &corev1.Secret{}, Queue: queue})
-		run(t, informer)
-		api.put("a/1")
-		synctest.Wait()
-		if held := informer.GetStore().List(); len(held) != 0 {
-			t.Errorf("the index of Secrets has a ConfigMap: %v", held)
 		}
 	})
 }
@@ -479,17 +222,6 @@ func TestHandlerSyncsOnceItHasBeenTold(t *testing.T) {
 	})
 }
 
-// TestHandlerOfAnEmptyListSyncs: a handler is synced although it gets no notification.
-func TestHandlerOfAnEmptyListSyncs(t *testing.T) {
-	eachQueue(t, func(t *testing.T, queue Queue) {
-		informer := newTestInformer(newFakeAPI(), queue, 0)
-		early := mustAdd(t, informer, &journal{})
-		run(t, informer)
-		<-early.HasSyncedChecker().Done()
-		<-mustAdd(t, informer, &journal{}).HasSyncedChecker().Done()
-	})
-}
-
 // TestSyncedMeansApplied: the index must have the last object of the first list before HasSynced returns true. The test's indexer blocks
 // the goroutine that pops at this point.
 func TestSyncedMeansApplied(t *testing.T) {
@@ -511,162 +243,12 @@ func TestSyncedMeansApplied(t *testing.T) {
 			if informer.HasSynced() {
 				t.Fatal("HasSynced is true before the last object is in the index")
 			}
-			yield()
+			runtime.Gosched()
 		}
 		close(proceed)
 		<-informer.HasSyncedChecker().Done()
 		if _, held, _ := informer.GetStore().GetByKey("a/1"); !held {
 			t.Error("HasSynced is true, but the index lacks the object")
-		}
-	})
-}
-
-func TestLateHandlerCatchesUp(t *testing.T) {
-	eachQueue(t, func(t *testing.T, queue Queue) {
-		api := newFakeAPI("a/1") // version 2
-		informer := newTestInformer(api, queue, 0)
-		run(t, informer)
-		synctest.Wait()
-		api.put("a/2") // 3
-		api.put("a/1") // 4
-		synctest.Wait()
-		j := addJournal(t, informer)
-		expect(t, "added", j, "a/1: add 4 (initial true)", "a/2: add 3 (initial true)")
-		api.put("a/2")
-		api.put("a/3")
-		expect(t, "after that", j, "a/2: update 3 → 5", "a/3: add 6 (initial false)")
-	})
-}
-
-func TestRemovedHandlerGetsNoNotifications(t *testing.T) {
-	eachQueue(t, func(t *testing.T, queue Queue) {
-		api := newFakeAPI()
-		informer, other := newTestInformer(api, queue, 0), newTestInformer(api, queue, 0)
-		leaves, stays := &journal{}, &journal{}
-		leaving, staying, again := mustAdd(t, informer, leaves), mustAdd(t, informer, stays), mustAdd(t, informer, leaves)
-		run(t, informer)
-		synctest.Wait()
-		api.put("a/1")
-		expect(t, "one handler, registered twice", leaves, "a/1: add 2 (initial false), add 2 (initial false)")
-		expect(t, "the other handler", stays, "a/1: add 2 (initial false)")
-
-		remove := func(informer *Informer, handle cache.ResourceEventHandlerRegistration, left int) {
-			t.Helper()
-			if err := informer.RemoveEventHandler(handle); err != nil {
-				t.Error(err)
-			}
-			if got := len(informer.Stats().Handlers); got != left {
-				t.Errorf("%d handlers left, want %d", got, left)
-			}
-		}
-		remove(informer, leaving, 2)
-		remove(informer, leaving, 2)
-		remove(other, staying, 0)
-		api.put("a/1")
-		expect(t, "after one of its registrations was removed", leaves, "a/1: update 2 → 3")
-		remove(informer, again, 1)
-		api.put("a/1")
-		expect(t, "after both were removed", leaves)
-		expect(t, "the other handler still", stays, "a/1: update 2 → 3, update 3 → 4")
-
-		stock := cache.NewSharedIndexInformer(api.newClient(true), &corev1.ConfigMap{}, 0, nil)
-		foreign, _ := stock.AddEventHandler(&journal{})
-		if err := informer.RemoveEventHandler(foreign); err == nil {
-			t.Error("RemoveEventHandler accepted a registration of a stock informer")
-		}
-		if err := informer.RemoveEventHandler(nil); err == nil {
-			t.Error("RemoveEventHandler accepted nil")
-		}
-	})
-}
-
-// TestRemoveDuringACall: RemoveEventHandler does not wait for a running call of the handler. It drops the handler's backlog.
-func TestRemoveDuringACall(t *testing.T) {
-	eachQueue(t, func(t *testing.T, queue Queue) {
-		api := newFakeAPI("a/1", "a/2")
-		informer := newTestInformer(api, queue, 0)
-		calls, gate := 0, make(chan struct{})
-		handle := mustAdd(t, informer, cache.ResourceEventHandlerFuncs{AddFunc: func(any) { calls++; <-gate }})
-		run(t, informer)
-		synctest.Wait()
-		must.Succeed(t, informer.RemoveEventHandler(handle))
-		down := make(chan struct{})
-		go func() {
-			defer close(down)
-			if err := cache.ShutDownEventHandler(informer, handle); err != nil {
-				t.Error(err)
-			}
-		}()
-		synctest.Wait()
-		select {
-		case <-down:
-			t.Error("the handler is shut down although a call still runs")
-		default:
-		}
-		close(gate)
-		<-down
-		if calls != 1 {
-			t.Errorf("%d calls, want 1", calls)
-		}
-	})
-}
-
-func TestShutDownEventHandler(t *testing.T) {
-	eachQueue(t, func(t *testing.T, queue Queue) {
-		informer := newTestInformer(newFakeAPI(), queue, 0)
-		shutDown := func(handle cache.ResourceEventHandlerRegistration) {
-			t.Helper()
-			if err := cache.ShutDownEventHandler(informer, handle); err != nil {
-				t.Error(err)
-			}
-		}
-		shutDown(mustAdd(t, informer, &journal{})) // never started
-		early, remains := mustAdd(t, informer, &journal{}), mustAdd(t, informer, &journal{})
-		stop := run(t, informer)
-		<-informer.HasSyncedChecker().Done()
-		shutDown(early)
-		shutDown(early)
-		shutDown(mustAdd(t, informer, &journal{}))
-		stop()
-		shutDown(remains)
-	})
-}
-
-func TestAStoppedInformerStaysStopped(t *testing.T) {
-	eachQueue(t, func(t *testing.T, queue Queue) {
-		api := newFakeAPI("a/1")
-		informer := newTestInformer(api, queue, 0)
-		handle := mustAdd(t, informer, &journal{})
-		if informer.IsStopped() || informer.HasSynced() || informer.LastSyncResourceVersion() != "" {
-			t.Error("before the start, the informer reports work")
-		}
-		stopCh, ended := make(chan struct{}), make(chan struct{})
-		go func() {
-			defer close(ended)
-			informer.Run(stopCh)
-		}()
-		synctest.Wait()
-		if informer.IsStopped() {
-			t.Error("IsStopped is true while the informer runs")
-		}
-		informer.Run(nil) // This returns at once, since the informer runs already.
-		if !informer.HasSynced() || informer.IsStopped() {
-			t.Error("a second Run has stopped the informer")
-		}
-		close(stopCh)
-		<-ended
-		if !informer.IsStopped() {
-			t.Error("IsStopped is false after the end")
-		}
-		if _, err := informer.AddEventHandler(&journal{}); !errors.Is(err, errStopped) {
-			t.Errorf("AddEventHandler after the end: error %v", err)
-		}
-		if err := informer.RemoveEventHandler(handle); err != nil {
-			t.Errorf("RemoveEventHandler after the end: error %v", err)
-		}
-		informer.Run(nil)
-		if _, held, _ := informer.GetStore().GetByKey("a/1"); !held {
-			t.Error("the index is empty after the end")
 		}
 	})
 }
@@ -691,10 +273,8 @@ func TestRunReturnsAfterTheHandlers(t *testing.T) {
 			stop()
 		}()
 		synctest.Wait()
-		select {
-		case <-ended:
+		if isClosed(ended) {
 			t.Error("Run has returned while handlers still run")
-		default:
 		}
 		if !informer.IsStopped() {
 			t.Error("IsStopped is false, but the informer accepts no handlers")
@@ -707,58 +287,57 @@ func TestRunReturnsAfterTheHandlers(t *testing.T) {
 	})
 }
 
-func TestStoppedBeforeTheFirstList(t *testing.T) {
-	eachQueue(t, func(t *testing.T, queue Queue) {
-		api := newFakeAPI()
-		informer := newTestInformer(api, queue, 0)
-		api.offline(true)
-		handle := mustAdd(t, informer, &journal{})
-		stop := run(t, informer)
-		time.Sleep(time.Minute)
-		stop()
-		if informer.HasSynced() || handle.HasSynced() {
-			t.Error("HasSynced is true without a list")
-		}
-	})
-}
-
-// TestHandlersRace adds and removes handlers in many goroutines and inside of handlers, while objects change. The informer stops in the
-// middle. The test is for the race detector.
-func TestHandlersRace(t *testing.T) {
+// TestRaces calls all methods that are allowed at any time in many goroutines, and adds and removes handlers inside of handlers, while
+// objects change. The informer starts and stops meanwhile. The test is for the race detector.
+func TestRaces(t *testing.T) {
 	for _, queue := range []Queue{DeltaFIFO, RealFIFO} {
 		t.Run(queue.String(), func(t *testing.T) {
-			api := newFakeAPI()
+			api := newFakeAPI("a/1")
 			informer := newTestInformer(api, queue, time.Second)
-			stop := run(t, informer)
-			ctx, cancel := context.WithCancel(context.Background())
+			addAndRemove := func(handler cache.ResourceEventHandler) {
+				handle, err := informer.AddEventHandler(handler)
+				if err == nil {
+					err = informer.RemoveEventHandler(handle)
+				}
+				if err != nil && !errors.Is(err, errStopped) {
+					t.Errorf("AddEventHandler or RemoveEventHandler: %v", err)
+				}
+			}
+			reentrant := cache.ResourceEventHandlerFuncs{UpdateFunc: func(any, any) { addAndRemove(&journal{}) }}
 			var workers sync.WaitGroup
-			for range 16 {
+			ctx, cancel := context.WithCancel(context.Background())
+			for _, call := range []func(){
+				func() { addAndRemove(reentrant) },
+				func() { addAndRemove(reentrant) },
+				func() { addAndRemove(reentrant) },
+				func() { _ = informer.SetTransform(func(obj any) (any, error) { return obj, nil }) },
+				func() { _ = informer.SetWatchErrorHandler(func(*cache.Reflector, error) {}) },
+				func() { informer.LastSyncResourceVersion() },
+				func() { informer.GetStore().LastStoreSyncResourceVersion() },
+				func() { informer.Stats() },
+				func() { informer.HasSynced() },
+				func() { informer.IsStopped() },
+				func() { informer.GetController().HasSynced() },
+				func() { _ = informer.AddIndexers(cache.Indexers{}) },
+			} {
 				workers.Go(func() {
 					for ctx.Err() == nil {
-						reentrant := cache.ResourceEventHandlerFuncs{UpdateFunc: func(any, any) {
-							if handle, err := informer.AddEventHandler(&journal{}); err == nil {
-								_ = informer.RemoveEventHandler(handle)
-							}
-						}}
-						handle, err := informer.AddEventHandler(reentrant)
-						if errors.Is(err, errStopped) {
-							return
-						}
-						if err != nil || informer.RemoveEventHandler(handle) != nil {
-							t.Error("AddEventHandler or RemoveEventHandler failed")
-						}
+						call()
+						runtime.Gosched()
 					}
 				})
 			}
+			stop := run(t, informer)
 			for n := range 1000 {
 				api.put(fmt.Sprintf("a/%d", n%7))
 				if n%5 == 0 {
 					api.remove(fmt.Sprintf("a/%d", n%3))
 				}
 			}
+			<-informer.HasSyncedChecker().Done()
 			stop()
-			workers.Wait()
 			cancel()
+			workers.Wait()
 			if got := informer.Stats().Handlers; len(got) != 0 {
 				t.Errorf("the informer still has handlers: %v", got)
 			}
@@ -766,84 +345,167 @@ func TestHandlersRace(t *testing.T) {
 	}
 }
 
-func TestGetController(t *testing.T) {
-	eachQueue(t, func(t *testing.T, queue Queue) {
-		informer := newTestInformer(newFakeAPI(), queue, 0)
-		c := informer.GetController()
-		c.Run(nil)
-		c.RunWithContext(t.Context())
-		if c.HasSynced() || informer.IsStopped() {
-			t.Error("the method Run of the controller did something")
-		}
-		run(t, informer)
-		<-c.HasSyncedChecker().Done()
-		synctest.Wait() // The reflector stores the resourceVersion after the queue has the object.
-		if got := c.LastSyncResourceVersion(); got != "1" {
-			t.Errorf("LastSyncResourceVersion %q, want 1", got)
-		}
-	})
-}
-
-func TestStats(t *testing.T) {
+func TestIndexersCanBeAddedUntilTheEnd(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
 		api := newFakeAPI("a/1")
-		informer := newTestInformer(api, queue, 0)
-		gate := make(chan struct{})
-		mustAdd(t, informer, &journal{})
-		mustAdd(t, informer, cache.ResourceEventHandlerFuncs{
-			AddFunc: func(any) { <-gate }, UpdateFunc: func(any, any) { <-gate },
-		})
-		run(t, informer)
+		given := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
+		informer := New(Config{ListerWatcher: api.newClient(true), Object: &corev1.ConfigMap{}, Queue: queue, Indexers: given})
+		byName := func(obj any) ([]string, error) { return []string{obj.(*corev1.ConfigMap).Name}, nil }
+		must.Succeed(t, informer.AddIndexers(cache.Indexers{"early": byName}))
+		stop := run(t, informer)
 		synctest.Wait()
-		for range 9 {
-			api.put("a/1")
-		}
-		check := func(when string, pending int, synced bool) {
-			t.Helper()
-			synctest.Wait()
-			want := Stats{Arrived: 10, Applied: 10, Handlers: []HandlerStats{
-				{Handler: "*pipeline.journal", Synced: true},
-				{Handler: "cache.ResourceEventHandlerFuncs", Pending: pending, Synced: synced},
-			}}
-			if got := informer.Stats(); !reflect.DeepEqual(got, want) {
-				t.Errorf("%s: %+v, want %+v", when, got, want)
+		must.Succeed(t, informer.AddIndexers(cache.Indexers{"late": byName}))
+		for index, value := range map[string]string{cache.NamespaceIndex: "a", "early": "1", "late": "1"} {
+			if got, err := informer.GetIndexer().IndexKeys(index, value); err != nil || !slices.Equal(got, []string{"a/1"}) {
+				t.Errorf("%s=%s: %v, %v", index, value, got, err)
 			}
 		}
-		check("nothing delivered", 10, false)
-		gate <- struct{}{}
-		check("one delivered", 9, true)
-		close(gate)
-		check("all delivered", 0, true)
+		if len(given) != 1 {
+			t.Error("the informer changed the caller's Indexers")
+		}
+		stop()
+		if err := informer.AddIndexers(cache.Indexers{"later": byName}); !errors.Is(err, errStopped) {
+			t.Errorf("after the end: error %v", err)
+		}
 	})
 }
 
-// TestStatsCountsTheQueue: Stats counts the queued objects while the queue cannot update the index.
-func TestStatsCountsTheQueue(t *testing.T) {
+// TestNoHandlerResyncsFasterThanTheMinimum: TestStepwiseLikeStock has the other periods.
+func TestNoHandlerResyncsFasterThanTheMinimum(t *testing.T) {
+	informer := newTestInformer(newFakeAPI(), DeltaFIFO, time.Hour)
+	handle, err := informer.AddEventHandlerWithResyncPeriod(&journal{}, time.Millisecond)
+	must.Succeed(t, err)
+	if got := handle.(*listener).resyncPeriod; got != minimumResyncPeriod || informer.resyncCheckPeriod != minimumResyncPeriod {
+		t.Errorf("the handler gets %s, and the check period is %s, want %s", got, informer.resyncCheckPeriod, minimumResyncPeriod)
+	}
+}
+
+// TestSettingsAreFixedFromTheStart: the error handler that was set before the start gets the errors, with the context of Run.
+func TestSettingsAreFixedFromTheStart(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
-		informer := newTestInformer(newFakeAPI(), queue, 0)
-		q, err := informer.start(logger())
-		must.Succeed(t, err)
-		store := &reflectorStore{queue: q, arrived: &informer.arrived, tracer: &informer.tracer}
-		panicOn(store.Replace([]any{configMap("a/1", "1"), configMap("a/2", "2")}, "2"))
-		panicOn(store.Add(configMap("a/3", "3")))
-		panicOn(store.Update(configMap("a/3", "4")))
-		panicOn(store.Delete(configMap("a/1", "5")))
-		panicOn(store.Bookmark("6"))
-		panicOn(store.Resync())
-		if store.Add("no object") == nil {
-			t.Error("the queue accepted a string")
+		api := newFakeAPI()
+		denied := errors.New("access denied")
+		informer := newTestInformer(api, queue, 0)
+		api.fail([]error{denied}, []error{denied})
+		type key struct{}
+		var got error
+		set := func() error {
+			return errors.Join(
+				informer.SetTransform(func(obj any) (any, error) { return obj, nil }),
+				informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, _ *cache.Reflector, err error) {
+					if ctx.Value(key{}) != "run" {
+						t.Error("the handler gets another context than Run's")
+					}
+					got = err
+				}))
 		}
-		if got := informer.Stats().Queued; got != 5 {
-			t.Errorf("%d queued, want 5", got)
+		must.Succeed(t, set())
+		ctx, cancel := context.WithCancel(context.WithValue(context.Background(), key{}, "run"))
+		var running sync.WaitGroup
+		running.Go(func() { informer.RunWithContext(ctx) })
+		synctest.Wait()
+		if !errors.Is(got, denied) || informer.HasSynced() {
+			t.Errorf("got %v, want %v; synced without a list: %t", got, denied, informer.HasSynced())
 		}
-		q.Close()
-		informer.pop(t.Context(), q)
-		if got := informer.Stats().Queued; got != 0 {
-			t.Errorf("%d queued, want 0", got)
+		if err := set(); !errors.Is(err, errStarted) {
+			t.Errorf("after the start, the settings change with the error %v", err)
 		}
-		if got, want := versions(informer.GetStore()), map[string]string{"a/2": "2", "a/3": "4"}; !maps.Equal(got, want) {
-			t.Errorf("the index has %v, want %v", got, want)
+		cancel()
+		running.Wait()
+	})
+}
+
+func TestAHandlerThatIsRegisteredTwiceIsRemovedOnce(t *testing.T) {
+	eachQueue(t, func(t *testing.T, queue Queue) {
+		api := newFakeAPI("a/1") // version 2
+		informer, other := newTestInformer(api, queue, 0), newTestInformer(api, queue, 0)
+		leaves := &journal{}
+		leaving, again := mustAdd(t, informer, leaves), mustAdd(t, informer, leaves)
+		run(t, informer)
+		expect(t, "registered twice", leaves, "a/1: add 2 (initial true), add 2 (initial true)")
+		for range 2 { // The second time, the registration is removed already.
+			must.Succeed(t, informer.RemoveEventHandler(leaving))
 		}
-		informer.handlers.stop()
+		must.Succeed(t, other.RemoveEventHandler(again))
+		api.put("a/1")
+		expect(t, "after one of its registrations was removed", leaves, "a/1: update 2 → 3")
+		must.Succeed(t, informer.RemoveEventHandler(again))
+		api.put("a/1")
+		expect(t, "after both were removed", leaves)
+		for _, foreign := range []cache.ResourceEventHandlerRegistration{nil, struct {
+			cache.ResourceEventHandlerRegistration
+		}{}} {
+			if err := informer.RemoveEventHandler(foreign); err == nil {
+				t.Errorf("RemoveEventHandler accepted %#v", foreign)
+			}
+		}
+	})
+}
+
+// TestRemoveDuringACall: RemoveEventHandler does not wait for a running call of the handler, and drops its backlog. ShutDownEventHandler
+// waits.
+func TestRemoveDuringACall(t *testing.T) {
+	eachQueue(t, func(t *testing.T, queue Queue) {
+		informer := newTestInformer(newFakeAPI("a/1", "a/2"), queue, 0)
+		must.Succeed(t, cache.ShutDownEventHandler(informer, mustAdd(t, informer, &journal{}))) // before the start
+		calls, gate := 0, make(chan struct{})
+		handle := mustAdd(t, informer, cache.ResourceEventHandlerFuncs{AddFunc: func(any) { calls++; <-gate }})
+		remains := mustAdd(t, informer, &journal{})
+		stop := run(t, informer)
+		synctest.Wait()
+		must.Succeed(t, informer.RemoveEventHandler(handle))
+		down := make(chan struct{})
+		go func() {
+			defer close(down)
+			if err := cache.ShutDownEventHandler(informer, handle); err != nil {
+				t.Error(err)
+			}
+		}()
+		synctest.Wait()
+		if isClosed(down) {
+			t.Error("the handler is shut down although a call still runs")
+		}
+		close(gate)
+		<-down
+		if calls != 1 {
+			t.Errorf("%d calls, want 1", calls)
+		}
+		stop()
+		must.Succeed(t, cache.ShutDownEventHandler(informer, remains))
+	})
+}
+
+func isClosed(done chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	default:
+		return false
+	}
+}
+
+func TestAStoppedInformerStaysStopped(t *testing.T) {
+	eachQueue(t, func(t *testing.T, queue Queue) {
+		informer := newTestInformer(newFakeAPI("a/1"), queue, 0)
+		if informer.IsStopped() || informer.HasSynced() || informer.LastSyncResourceVersion() != "" {
+			t.Error("before the start, the informer reports work")
+		}
+		stop := run(t, informer)
+		synctest.Wait()
+		informer.Run(nil) // This returns at once, since the informer runs already.
+		if !informer.HasSynced() || informer.IsStopped() {
+			t.Error("a second Run has stopped the informer")
+		}
+		stop()
+		if !informer.IsStopped() {
+			t.Error("IsStopped is false after the end")
+		}
+		if _, err := informer.AddEventHandler(&journal{}); !errors.Is(err, errStopped) {
+			t.Errorf("AddEventHandler after the end: error %v", err)
+		}
+		informer.Run(nil)
+		if _, held, _ := informer.GetStore().GetByKey("a/1"); !held {
+			t.Error("the index is empty after the end")
+		}
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/glassback/glassback/pkg/trace"
@@ -73,42 +74,10 @@ func TestEveryStageReports(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		wire := []string{"wire Replaced cluster-wide 9", "queue Replaced cluster-wide 9"}
 		added := []string{"index Replaced cluster-wide 9", "dispatch Replaced cluster-wide 9"}
-		gone := []string{"index Deleted a/1 2", "dispatch Deleted a/1 2"}
-		if queue == DeltaFIFO {
-			check("relist", slices.Concat(wire, added, gone)...)
-		} else {
-			check("relist", slices.Concat(wire, gone, added)...)
-		}
+		gone := []string{"index Deleted a/1 2", "dispatch Deleted a/1 2"} // a tombstone
+		applied := map[Queue][]string{DeltaFIFO: slices.Concat(added, gone), RealFIFO: slices.Concat(gone, added)}
+		check("relist", slices.Concat(wire, applied[queue])...)
 	})
-}
-
-func TestNoDispatchWithoutHandlers(t *testing.T) {
-	recorder := trace.NewRecorder(10)
-	informer := New(Config{Object: &corev1.ConfigMap{}, Trace: recorder})
-	panicOn(informer.applyDeltas(cache.Deltas{{Type: cache.Added, Object: configMap("a/1", "1")}}, false))
-	if got := recorder.Events(); len(got) != 1 || got[0].Stage != trace.Index {
-		t.Errorf("the events are %v, want only that of the index", got)
-	}
-}
-
-func TestTombstonesAreNamed(t *testing.T) {
-	for _, test := range []struct {
-		obj  any
-		want string
-	}{
-		{cache.DeletedFinalStateUnknown{Key: "a/1"}, "index Deleted a/1"},
-		{cache.DeletedFinalStateUnknown{Key: "node-1"}, "index Deleted node-1"},
-		{cache.DeletedFinalStateUnknown{Key: "a/1", Obj: configMap("a/1", "7")}, "index Deleted a/1 7"},
-		{"no object", "index Deleted"},
-		{nil, "index Deleted"},
-	} {
-		recorder := trace.NewRecorder(1)
-		traced := tracer{recorder: recorder}
-		traced.apply(cache.Deleted, &notification{old: test.obj}, unwanted)
-		if got := line(recorder.Events()[0]); got != test.want {
-			t.Errorf("%v: %q, want %q", test.obj, got, test.want)
-		}
-	}
 }
 
 // TestReportsDoNotAllocate: without a recorder, a report only compares a pointer and does not read the object. With a recorder, it reads
@@ -122,9 +91,8 @@ func TestReportsDoNotAllocate(t *testing.T) {
 				traced.arrive(cache.Updated, note.new)
 				traced.apply(cache.Updated, note, unwanted)
 			}
-			for range 1000 { // This fills the buffer for the events of the object.
-				report()
-			}
+			// The first 1000 calls fill the buffer for the events of the object.
+			testing.AllocsPerRun(1000, report)
 			if got := testing.AllocsPerRun(1000, report); got != 0 {
 				t.Errorf("%s, %s: %v allocations, want 0", name, when, got)
 			}
@@ -139,42 +107,6 @@ func unwanted(*notification) bool { return false }
 
 // untouchable panics when its metadata is read.
 type untouchable struct{ corev1.ConfigMap }
-
-// TestReflectorStoreHasOptionalMethods: the Reflector checks whether its store has these methods.
-func TestReflectorStoreHasOptionalMethods(t *testing.T) {
-	trim := func(obj any) (any, error) { return obj, nil }
-	for _, queue := range []Queue{DeltaFIFO, RealFIFO} {
-		informer := New(Config{Object: &corev1.ConfigMap{}, Queue: queue})
-		q := informer.newQueue(logger())
-		if (&reflectorStore{queue: q}).Transformer() != nil {
-			t.Errorf("%s: the store returns a transform although none is set", queue)
-		}
-		panicOn(informer.SetTransform(trim))
-		q = &observedQueue{Queue: informer.newQueue(logger())}
-		if (&reflectorStore{queue: q}).Transformer() != nil {
-			t.Errorf("%s: the store returns a transform although its queue has no method for it", queue)
-		}
-		if (&reflectorStore{queue: q.(*observedQueue).Queue}).Transformer() == nil {
-			t.Errorf("%s: the store does not return the transform", queue)
-		}
-		store := &reflectorStore{queue: q}
-		panicOn(store.Bookmark("7"))
-		if got := q.(*observedQueue).versions; !slices.Equal(got, []string{"7"}) {
-			t.Errorf("%s: the queue got the bookmarks %v", queue, got)
-		}
-		panicOn((&reflectorStore{queue: struct{ cache.Queue }{q}}).Bookmark("9"))
-	}
-}
-
-type observedQueue struct {
-	cache.Queue
-	versions []string
-}
-
-func (q *observedQueue) Bookmark(version string) error {
-	q.versions = append(q.versions, version)
-	return nil
-}
 
 // TestListOrStream: the Reflector also checks whether its ListerWatcher has an optional method.
 func TestListOrStream(t *testing.T) {
@@ -206,3 +138,107 @@ type outdated struct {
 }
 
 func (o outdated) IsWatchListSemanticsUnSupported() bool { return o.unsupported }
+
+var noon = time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
+
+// wroteAt returns an entry of managedFields with a time after noon.
+func wroteAt(manager string, seconds int) metav1.ManagedFieldsEntry {
+	at := metav1.NewTime(noon.Add(time.Duration(seconds) * time.Second))
+	return metav1.ManagedFieldsEntry{Manager: manager, Time: &at}
+}
+
+func TestLastWriter(t *testing.T) {
+	for name, test := range map[string]struct {
+		entries []metav1.ManagedFieldsEntry
+		want    string
+	}{
+		"no entries":                  {nil, ""},
+		"an entry without a time":     {[]metav1.ManagedFieldsEntry{{Manager: "a"}}, ""},
+		"the newest, first":           {[]metav1.ManagedFieldsEntry{wroteAt("a", 2), wroteAt("b", 1)}, "a"},
+		"the newest, last":            {[]metav1.ManagedFieldsEntry{wroteAt("a", 1), wroteAt("b", 2)}, "b"},
+		"two entries of one client":   {[]metav1.ManagedFieldsEntry{wroteAt("a", 1), wroteAt("a", 1)}, "a"},
+		"two clients in one second":   {[]metav1.ManagedFieldsEntry{wroteAt("a", 1), wroteAt("b", 1)}, ""},
+		"and a third one after them":  {[]metav1.ManagedFieldsEntry{wroteAt("a", 1), wroteAt("b", 1), wroteAt("c", 2)}, "c"},
+		"and a third one before them": {[]metav1.ManagedFieldsEntry{wroteAt("c", 0), wroteAt("a", 1), wroteAt("b", 1)}, ""},
+	} {
+		got := ""
+		if writer := lastWriter(test.entries); writer != nil {
+			got = writer.Manager
+		}
+		if got != test.want {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
+	}
+}
+
+// TestTheIndexNamesTheLastWriter has a transform that keeps the managedFields of one client only, and later none.
+func TestTheIndexNamesTheLastWriter(t *testing.T) {
+	for name, streaming := range map[string]bool{"a stream": true, "a LIST": false} {
+		t.Run(name, func(t *testing.T) {
+			eachQueue(t, func(t *testing.T, queue Queue) {
+				api := newFakeAPI()
+				api.managed = []metav1.ManagedFieldsEntry{wroteAt("glassback", 1), wroteAt("kubectl", 2)}
+				api.put("a/1") // 2
+				recorder := trace.NewRecorder(1000)
+				informer := New(Config{
+					ListerWatcher: api.newClient(streaming), Object: &corev1.ConfigMap{}, Resource: "configmaps", Queue: queue, Trace: recorder,
+					Transform: func(obj any) (any, error) {
+						object := obj.(metav1.Object)
+						object.SetManagedFields(slices.DeleteFunc(object.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
+							return entry.Manager != "glassback"
+						}))
+						return obj, nil
+					},
+				})
+				mustAdd(t, informer, &journal{})
+				run(t, informer)
+				synctest.Wait()
+				api.managed = []metav1.ManagedFieldsEntry{wroteAt("kubectl", 2), wroteAt("glassback", 3)}
+				api.put("a/1") // 3
+				synctest.Wait()
+				api.managed = nil
+				api.put("a/1")    // 4
+				api.remove("a/1") // 5
+				synctest.Wait()
+				got := map[string]trace.Writer{}
+				for _, e := range recorder.Events() {
+					if e.Writer != nil && e.Stage != trace.Index {
+						t.Errorf("the event %s has a writer", line(e))
+					}
+					if e.Writer != nil {
+						got[e.ResourceVersion] = *e.Writer
+					}
+				}
+				kubectl := trace.Writer{Manager: "kubectl", Time: noon.Add(2 * time.Second)}
+				operator := trace.Writer{Manager: "glassback", Time: noon.Add(3 * time.Second)}
+				if len(got) != 2 || got["2"] != kubectl || got["3"] != operator {
+					t.Errorf("the writers are %v", got)
+				}
+				if kept := len(informer.tracer.writers.last); kept != 0 {
+					t.Errorf("%d writers are kept", kept)
+				}
+			})
+		})
+	}
+}
+
+// TestALaterVersionKeepsItsWriter applies a version while the next one is on its way.
+func TestALaterVersionKeepsItsWriter(t *testing.T) {
+	recorder := trace.NewRecorder(10)
+	traced := tracer{recorder: recorder}
+	transform := traced.withWriters(nil)
+	first, second := configMap("a/1", "1"), configMap("a/1", "2")
+	first.ManagedFields, second.ManagedFields = []metav1.ManagedFieldsEntry{wroteAt("a", 1)}, []metav1.ManagedFieldsEntry{wroteAt("b", 2)}
+	for _, object := range []*corev1.ConfigMap{first, second} {
+		if _, err := transform(object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, object := range []*corev1.ConfigMap{first, second} {
+		traced.apply(cache.Updated, &notification{new: object}, unwanted)
+	}
+	events := recorder.Events()
+	if events[0].Writer != nil || events[1].Writer == nil || events[1].Writer.Manager != "b" {
+		t.Errorf("the writers are %v and %v", events[0].Writer, events[1].Writer)
+	}
+}

@@ -15,9 +15,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -118,7 +116,7 @@ func body(t testing.TB, asked *admissionv1.AdmissionRequest) []byte {
 	return text
 }
 
-func post(h http.Handler, path, contentType string, body io.Reader) *httptest.ResponseRecorder {
+func send(h http.Handler, path, contentType string, body io.Reader) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodPost, path, body)
 	if contentType != "" {
 		r.Header.Set("Content-Type", contentType)
@@ -153,7 +151,7 @@ func understood(t testing.TB, w *httptest.ResponseRecorder, uid string, mutating
 // review sends a request to the path of a kind, and returns the answer.
 func review(t testing.TB, h http.Handler, verb, name string, asked *admissionv1.AdmissionRequest) *request.AdmissionResponse {
 	t.Helper()
-	w := post(h, Path(verb, kindOf(t, name).GroupVersionKind), "application/json", bytes.NewReader(body(t, asked)))
+	w := send(h, Path(verb, kindOf(t, name).GroupVersionKind), "application/json", bytes.NewReader(body(t, asked)))
 	return understood(t, w, uid, verb == "mutate")
 }
 
@@ -187,206 +185,95 @@ func TestHandlerAcceptsOnlyAdmissionReviews(t *testing.T) {
 		return strings.Replace(good, old, with, 1)
 	}
 	padded := func(size int) string { return good + strings.Repeat(" ", size-len(good)) }
-	const review, plain = "application/json", "text/plain"
+	const review = "application/json"
 	long := `"` + strings.Repeat("<", maxText+1) + `"`
+	manyPath, many := flooding(t, "containers", 100<<10)
 	type row struct {
-		method, path, contentType, body string
-		status                          int
-		says                            string
+		path, contentType, body string
+		status                  int
+		says                    string
 	}
 	posted := func(body string, status int, says string) row {
-		return row{http.MethodPost, path, review, body, status, says}
+		return row{path, review, body, status, says}
 	}
 	for name, test := range map[string]row{
-		"a review":                    posted(good, http.StatusOK, `"allowed":true`),
-		"a review, with a time limit": {http.MethodPost, path + "?timeout=5s", review, good, http.StatusOK, `"allowed":true`},
-		"a review in UTF-8":           {http.MethodPost, path, "application/json; charset=utf-8", good, http.StatusOK, `"allowed":true`},
-		"a content type in capitals":  {http.MethodPost, path, "Application/JSON", good, http.StatusOK, `"allowed":true`},
+		"a review": posted(good, http.StatusOK, `"allowed":true`),
 		"no content type": {
-			http.MethodPost, path, "", good, http.StatusUnsupportedMediaType, `the Content-Type must be application/json, not ""`,
+			path, "", good, http.StatusUnsupportedMediaType, `the Content-Type must be application/json, not ""`,
 		},
-		"plain text": {
-			http.MethodPost, path, plain, good, http.StatusUnsupportedMediaType, `the Content-Type must be application/json, not "text/plain"`,
-		},
-		"a malformed content type": {
-			http.MethodPost, path, "application/json; charset", good, http.StatusUnsupportedMediaType, "the Content-Type must be application/json",
-		},
-		"a JSON patch": {
-			http.MethodPost, path, "application/json-patch+json", good, http.StatusUnsupportedMediaType, "the Content-Type must be application/json",
-		},
-		"GET":                        {http.MethodGet, path, review, "", http.StatusMethodNotAllowed, ""},
-		"PUT":                        {http.MethodPut, path, review, good, http.StatusMethodNotAllowed, ""},
-		"the root":                   {http.MethodPost, "/", review, good, http.StatusNotFound, ""},
-		"an unknown path":            {http.MethodPost, "/validate-rediscluster", review, good, http.StatusNotFound, ""},
-		"a path below a known one":   {http.MethodPost, path + "/x", review, good, http.StatusNotFound, ""},
-		"no body":                    posted("", http.StatusBadRequest, "the body is no AdmissionReview"),
 		"a body of the maximal size": posted(padded(maxBody), http.StatusOK, `"allowed":true`),
 		"a body of one byte more": posted(padded(maxBody+1), http.StatusInsufficientStorage,
 			"the AdmissionReview has 3407873 bytes, and may have 3407872: two objects of 1572864 bytes each, and the fields around them"),
-		"half a review": posted(good[:len(good)/2], http.StatusBadRequest, "the body is no AdmissionReview: unexpected end of JSON input"),
-		"two reviews":   posted(good+good, http.StatusBadRequest, "the body is no AdmissionReview"),
-		"no JSON":       posted("kind: AdmissionReview", http.StatusBadRequest, "the body is no AdmissionReview"),
-		"a list":        posted("[]", http.StatusBadRequest, "the body is no AdmissionReview"),
-		"null":          posted("null", http.StatusBadRequest, `must be an AdmissionReview of admission.k8s.io/v1, not "" of ""`),
+		"too many elements": {manyPath, review, many, http.StatusInsufficientStorage, "they have too many list elements or map entries"},
+		"half a review":     posted(good[:len(good)/2], http.StatusBadRequest, "the body is no AdmissionReview: unexpected end of JSON input"),
 		"another kind": posted(altered(`"AdmissionReview"`, `"ConversionReview"`), http.StatusBadRequest,
 			`not "ConversionReview" of "admission.k8s.io/v1"`),
-		"another version": posted(altered(`"admission.k8s.io/v1"`, `"admission.k8s.io/v1beta1"`), http.StatusBadRequest,
-			`not "AdmissionReview" of "admission.k8s.io/v1beta1"`),
-		"a kind in another case": posted(altered(`"kind":"AdmissionReview"`, `"Kind":"AdmissionReview"`), http.StatusBadRequest, `not "" of`),
 		"no request": posted(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1"}`, http.StatusBadRequest,
 			"has no request, or its request has no uid"),
-		"a request that is null": posted(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":null}`, http.StatusBadRequest,
-			"has no request, or its request has no uid"),
 		"a request without a UID": posted(altered(uid, ""), http.StatusBadRequest, "has no request, or its request has no uid"),
-		"a request of another type": posted(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":"x"}`, http.StatusBadRequest,
-			"the body is no AdmissionReview"),
 		"a UID that is too long": posted(altered(uid, strings.Repeat("<", maxText+1)), http.StatusBadRequest,
 			"the uid of the request, its operation, its resource or the name of its object has more than 1024 bytes"),
-		"an operation that is too long": posted(altered(`"CREATE"`, long), http.StatusBadRequest, "has more than 1024 bytes"),
 		"a name that is too long": posted(altered(`"name":"rediscluster-sample","namespace":"default","operation"`,
 			`"name":`+long+`,"operation"`), http.StatusBadRequest, "has more than 1024 bytes"),
-		"a kind that is too long": posted(altered(`"AdmissionReview"`, long), http.StatusBadRequest, `not "<<<<<`),
 		"a byte that is not UTF-8": posted(altered("1.2.3.4", "\xff"), http.StatusBadRequest,
 			"the body is no AdmissionReview: it is not UTF-8"),
 		"an object with the same key twice": posted(altered(`"object":{`, `"object":{},"object":{`), http.StatusBadRequest,
 			`"object" is there twice`),
-		"a second spec": posted(altered(`"spec":{`, `"spec":null,"spec":{`), http.StatusBadRequest, `"spec" is there twice`),
 		"a second spec, whose key has an escape": posted(altered(`"spec":{`, `"\u0073pec":null,"spec":{`), http.StatusBadRequest,
 			`"spec" is there twice`),
-		"the same unknown field twice": posted(altered(`"spec":{`, `"Spec":1,"Spec":2,"spec":{`), http.StatusOK, `"allowed":true`),
 		"a key that is too long": posted(altered(`"spec":{`, `"spec":{"config":{`+long+`:""},`), http.StatusBadRequest,
 			"a key has more than 1024 bytes"),
 		"an unknown field of a long name": posted(altered(`"spec":{`, `"spec":{`+long+`:"",`), http.StatusOK, `"allowed":true`),
 		"a time that is too long": posted(altered(`"metadata":{`, `"metadata":{"creationTimestamp":`+long+`,`),
 			http.StatusBadRequest, "a time, or a number that may be a string, has more than 1024 bytes"),
-		"another resource is denied": posted(altered(`"resource":"redisclusters"`, `"resource":"pods"`), http.StatusOK, `"code":400`),
-		"another group is denied": posted(altered(`"resource":{"group":"bytewang123-redis.wzj.kubebuilder.io"`,
-			`"resource":{"group":""`), http.StatusOK, `"code":400`),
+		"another resource is denied": posted(altered(`"resource":"redisclusters"`, `"resource":"pods"`), http.StatusOK,
+			"this path is for redisclusters of bytewang123-redis.wzj.kubebuilder.io/v1, but the request is for pods of "),
 		"an object that is a list is denied": posted(altered(`"object":{`, `"object":[],"x":{`), http.StatusOK, `"code":400`),
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := NewHandler(fake.NewClientset())
-			r := httptest.NewRequest(test.method, test.path, strings.NewReader(test.body))
-			if test.contentType != "" {
-				r.Header.Set("Content-Type", test.contentType)
-			}
-			w := httptest.NewRecorder()
-			h.ServeHTTP(w, r)
+			w := send(NewHandler(fake.NewClientset()), test.path, test.contentType, strings.NewReader(test.body))
 			if w.Code != test.status || !strings.Contains(w.Body.String(), test.says) {
 				t.Errorf("status %d with %q, want %d with %q", w.Code, w.Body, test.status, test.says)
 			}
 			if w.Code == http.StatusOK {
 				understood(t, w, uid, false)
 			}
-			if panicked(w) {
+			if strings.Contains(w.Body.String(), "the review panicked") {
 				t.Error("the review panicked")
 			}
 		})
 	}
-	t.Run("a body that ends too early", func(t *testing.T) {
-		broken := io.MultiReader(strings.NewReader(good[:100]), iotest.ErrReader(io.ErrUnexpectedEOF))
-		if w := post(NewHandler(fake.NewClientset()), path, review, broken); w.Code != http.StatusBadRequest ||
-			!strings.Contains(w.Body.String(), "read the body: unexpected EOF") {
-			t.Errorf("status %d with %q", w.Code, w.Body)
-		}
-	})
 	t.Run("a UID of the maximal length", func(t *testing.T) {
 		long := strings.Repeat("<", maxText)
-		understood(t, post(NewHandler(fake.NewClientset()), path, review, strings.NewReader(altered(uid, long))), long, false)
+		understood(t, send(NewHandler(fake.NewClientset()), path, review, strings.NewReader(altered(uid, long))), long, false)
 	})
-	t.Run("an answer to a closed connection", func(t *testing.T) {
-		r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(good))
-		r.Header.Set("Content-Type", review)
-		w := httptest.NewRecorder()
-		if NewHandler(fake.NewClientset()).ServeHTTP(gone{w}, r); w.Body.Len() == 0 || panicked(w) {
-			t.Errorf("the handler wrote %q", w.Body)
-		}
-	})
-}
-
-func TestEveryKindHasItsPaths(t *testing.T) {
-	h := NewHandler(fake.NewClientset())
-	for _, k := range kinds {
-		for _, verb := range []string{"mutate", "validate"} {
-			path := Path(verb, k.GroupVersionKind)
-			for method, status := range map[string]int{
-				http.MethodPost: http.StatusUnsupportedMediaType,
-				http.MethodGet:  http.StatusMethodNotAllowed, http.MethodDelete: http.StatusMethodNotAllowed,
-			} {
-				w := httptest.NewRecorder()
-				if h.ServeHTTP(w, httptest.NewRequest(method, path, http.NoBody)); w.Code != status {
-					t.Errorf("%s %s: status %d, want %d", method, path, w.Code, status)
-				}
-			}
-		}
-	}
-}
-
-// gone is a client that has closed its connection.
-type gone struct{ *httptest.ResponseRecorder }
-
-func (g gone) Write(p []byte) (int, error) {
-	_, _ = g.ResponseRecorder.Write(p)
-	return 0, errors.New("broken pipe")
-}
-
-// panicked reports whether an answer says that the review panicked.
-func panicked(w *httptest.ResponseRecorder) bool {
-	return strings.Contains(w.Body.String(), "the review panicked")
 }
 
 // TestAnswersAreShort: an answer is short, even if an object has many errors. It has the first errors. After these are corrected, the next
 // answer has the others.
 func TestAnswersAreShort(t *testing.T) {
 	quoted := strings.Repeat("\x7f", 1000) // Go quotes each character as four bytes, and JSON quotes these as five bytes.
-	spec := func(directives ...int) string {
-		config := make([]string, len(directives))
-		for i, n := range directives {
-			config[i] = fmt.Sprintf(`"%s%02d":"%s"`, quoted, n, quoted)
+	spec := func(directives int) string {
+		config := make([]string, directives)
+		for i := range config {
+			config[i] = fmt.Sprintf(`"%s%02d":"%s"`, quoted, i, quoted)
 		}
 		return sample(t, "RedisCluster", `{"addr":"1.2.3.4:1","config":{`+strings.Join(config, ",")+`}}`)
 	}
-	numbers := make([]int, 64)
-	for i := range numbers {
-		numbers[i] = i
-	}
-	for name, test := range map[string]struct {
-		object, old string
-		causes      int
-	}{
-		"a new object":                            {spec(numbers...), "", 1},
-		"an answer has at least one error":        {spec(3), "", 1},
-		"an update without new errors":            {spec(numbers...), spec(numbers...), 0},
-		"an update with an error in the last one": {spec(numbers...), spec(numbers[:63]...), 1},
-		"short errors":                            {sample(t, "RedisCluster", `{"size":1000,"replicasPerMaster":9,"image":" "}`), "", 4},
-		"an update with an error that quotes it":  {sample(t, "RedisCluster", `{"addr":"b"}`), sample(t, "RedisCluster", `{"addr":"a"}`), 1},
+	for name, test := range map[string]struct{ object, old string }{
+		"a new object":                            {spec(64), ""},
+		"an answer has at least one error":        {spec(1), ""},
+		"an update with an error in the last one": {spec(64), spec(63)},
+		"an update with an error that quotes it":  {sample(t, "RedisCluster", `{"addr":"b"}`), sample(t, "RedisCluster", `{"addr":"a"}`)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			asked := ask(t, "RedisCluster", test.object, test.old)
-			w := post(NewHandler(fake.NewClientset()), Path("validate", kindOf(t, "RedisCluster").GroupVersionKind), "application/json",
-				bytes.NewReader(body(t, asked)))
-			got := understood(t, w, uid, false)
-			causes := 0
-			if !got.Allowed {
-				causes = len(got.Result.Details.Causes)
-			}
-			if causes != test.causes || w.Body.Len() > 4*maxErrors {
-				t.Errorf("%d causes in %d bytes, want %d: %.300s", causes, w.Body.Len(), test.causes, w.Body)
+			asked := body(t, ask(t, "RedisCluster", test.object, test.old))
+			w := send(NewHandler(fake.NewClientset()), Path("validate", kindOf(t, "RedisCluster").GroupVersionKind), "application/json",
+				bytes.NewReader(asked))
+			if got := understood(t, w, uid, false); got.Allowed || len(got.Result.Details.Causes) != 1 || w.Body.Len() > 4*maxErrors {
+				t.Errorf("%d bytes, want an error: %.300s", w.Body.Len(), w.Body)
 			}
 		})
-	}
-}
-
-// TestARequestOnTheWrongPathIsRefused: each kind has its path, and a request must be about the kind of its path.
-func TestARequestOnTheWrongPathIsRefused(t *testing.T) {
-	asked := ask(t, "Application", sample(t, "Application", `{"image":"nginx"}`), "")
-	for _, verb := range []string{"mutate", "validate"} {
-		got := review(t, NewHandler(fake.NewClientset()), verb, "RedisCluster", asked)
-		const want = `Error from server (BadRequest): admission webhook "webhook" denied the request: this path is for redisclusters of ` +
-			"bytewang123-redis.wzj.kubebuilder.io/v1, but the request is for applications of app.aiops.org/v1: correct the webhook configuration"
-		if text := kubectl(got); text != want || got.Result.Code != http.StatusBadRequest {
-			t.Errorf("code %d, %s, want %s", got.Result.Code, text, want)
-		}
 	}
 }
 
@@ -404,12 +291,11 @@ func TestValidate(t *testing.T) {
 		want            string // output of kubectl; "" if the request is allowed
 		warnings        []string
 	}
-	rows := map[string]row{
+	h := NewHandler(fake.NewClientset())
+	for name, test := range map[string]row{
 		"a RedisCluster": {"RedisCluster", `{"addr":"192.168.1.10:6379","storage":{"size":"1Gi"}}`, "", "", nil},
 		"a RedisCluster without storage: a warning": {"RedisCluster", `{"addr":"192.168.1.10:6379"}`, "", "", []string{storage}},
-		"an address of IPv6":                        {"RedisCluster", `{"addr":"[::1]:6379","storage":{"size":"1Gi"}}`, "", "", nil},
-		"no address":                                {"RedisCluster", `{}`, "", fmt.Sprintf(badAddr, ""), nil},
-		"no spec":                                   {"RedisCluster", `null`, "", fmt.Sprintf(badAddr, ""), nil},
+		"no address": {"RedisCluster", `{}`, "", fmt.Sprintf(badAddr, ""), nil},
 		"two mistakes": {"RedisCluster", `{"size":501,"replicasPerMaster":6,"addr":"1.2.3.4:1"}`, "",
 			"The RedisCluster \"rediscluster-sample\" is invalid: \n* spec.size: Invalid value: 501: must be from 18 to 500\n" +
 				"* spec.replicasPerMaster: Invalid value: 6: must be from 0 to 5", nil},
@@ -420,10 +306,8 @@ func TestValidate(t *testing.T) {
 			`Error from server (BadRequest): admission webhook "webhook" denied the request: the RedisCluster cannot be read: ` +
 				`a number is too large, or a quantity has more than 100 digits or an exponent of more than two`, nil},
 
-		"an update that corrects":          {"RedisCluster", `{"addr":"1.2.3.4:1"}`, `{}`, "", nil},
-		"an update that breaks":            {"RedisCluster", `{}`, `{"addr":"1.2.3.4:1"}`, fmt.Sprintf(badAddr, ""), nil},
-		"an old error may stay":            {"RedisCluster", `{"addr":"foo:bar","size":9}`, `{"addr":"foo:bar"}`, "", nil},
-		"a missing field may stay missing": {"RedisCluster", `{"size":9}`, `{}`, "", nil},
+		"an update that breaks": {"RedisCluster", `{}`, `{"addr":"1.2.3.4:1"}`, fmt.Sprintf(badAddr, ""), nil},
+		"an old error may stay": {"RedisCluster", `{"addr":"foo:bar","size":9}`, `{"addr":"foo:bar"}`, "", nil},
 		"a field with an old error must not get another error": {
 			"RedisCluster", `{"addr":"foo:baz"}`, `{"addr":"foo:bar"}`, fmt.Sprintf(badAddr, "foo:baz"), nil,
 		},
@@ -432,58 +316,16 @@ func TestValidate(t *testing.T) {
 		"storage cannot be removed": {"RedisCluster", `{"addr":"1.2.3.4:1"}`, `{"addr":"1.2.3.4:1","storage":{"size":"1Gi"}}`,
 			`The RedisCluster "rediscluster-sample" is invalid: spec.storage: Forbidden: cannot be added to a cluster or taken from it: ` +
 				`its nodes would lose what they hold`, nil},
-		"storage cannot be removed from an invalid object": {"RedisCluster", `{}`, `{"storage":{"size":"1Gi"}}`,
-			`The RedisCluster "rediscluster-sample" is invalid: spec.storage: Forbidden: cannot be added to a cluster or taken from it: ` +
-				`its nodes would lose what they hold`, nil},
-		"storage cannot shrink": {
-			"RedisCluster", `{"addr":"1.2.3.4:1","storage":{"size":"1Gi"}}`, `{"addr":"1.2.3.4:1","storage":{"size":"2Gi"}}`,
-			`The RedisCluster "rediscluster-sample" is invalid: spec.storage.size: Invalid value: "1Gi": cannot be less than it was: ` +
-				`volumes do not shrink`, nil,
-		},
 		"a valid object replaces an unreadable one":    {"RedisCluster", `{"addr":"1.2.3.4:1"}`, `{"addr":5}`, "", []string{storage}},
 		"no invalid object replaces an unreadable one": {"RedisCluster", `{}`, `{"addr":5}`, fmt.Sprintf(badAddr, ""), nil},
 		"an old warning is not repeated":               {"RedisCluster", `{"addr":"1.2.3.4:2"}`, `{"addr":"1.2.3.4:1"}`, "", nil},
-		"a new warning is given": {
-			"RedisCluster", `{"addr":"1.2.3.4:1","replicasPerMaster":0}`, `{"addr":"1.2.3.4:1"}`, "", []string{replicas},
-		},
 		"a new warning is given even if the object has an error": {
 			"RedisCluster", `{"addr":"x","replicasPerMaster":0}`, `{"addr":"x"}`, "", []string{replicas},
 		},
 
-		"an ApiExampleA": {"ApiExampleA", `{"foo":"bar"}`, "", "", nil},
-		"an ApiExampleA with two lines": {"ApiExampleA", `{"foo":"a\nb"}`, "",
-			`The ApiExampleA "apiexamplea-sample" is invalid: spec.foo: Invalid value: "a\nb": ` +
-				`must be one line of no more than 100 characters, without control characters`, nil},
-		"an Application": {"Application", `{"image":"nginx"}`, "", "", nil},
-		"an Application with a warning": {"Application", `{"image":"nginx","replicas":2}`, "", "",
-			[]string{"spec.image: without a tag, or with latest, two Pods may run different images"}},
 		"an update causes a warning": {"Application", `{"image":"nginx","replicas":2}`, `{"image":"nginx"}`, "",
 			[]string{"spec.image: without a tag, or with latest, two Pods may run different images"}},
-		"an Application with many replicas": {"Application", `{"image":"nginx","replicas":10001}`, "",
-			`The Application "application-sample" is invalid: spec.replicas: Invalid value: 10001: must be from 0 to 10000`, nil},
-		"an ECSInstance": {"ECSInstance", `{"regionID":"cn-beijing","instanceType":"ecs.g6.large","imageID":"a","vSwitchID":"b"}`, "", "", nil},
-		"an ECSInstance with a warning": {"ECSInstance", `{"regionID":"cn-beijing","instanceType":"ecs.g6.large","imageID":"a"}`, "", "",
-			[]string{"spec.vSwitchID: without a vSwitch, the operator requests the classic network, which ECS rejects for most accounts"}},
-		"an ECSInstance without an image": {"ECSInstance", `{"regionID":"cn-beijing","instanceType":"ecs.g6.large"}`, "",
-			`The ECSInstance "ecsinstance-sample" is invalid: spec.imageID: Required value: ` +
-				`say what the system disk is made from, like "aliyun_3_x64_20G_alibase_20240528.vhd"`, nil},
-		"a MyCronJob": {"MyCronJob", fmt.Sprintf(cronJob, "*/5 * * * *"), "", "", nil},
-		"a schedule without a time": {"MyCronJob", fmt.Sprintf(cronJob, "0 0 30 2 *"), "",
-			`The MyCronJob "mycronjob-sample" is invalid: spec.schedule: Invalid value: "0 0 30 2 *": never comes: ` +
-				`none of its months has such a day`, nil},
-		"seconds without a time": {"MyCronJob", fmt.Sprintf(cronJob, "0 0 0 31 2,4 *"), "", `The MyCronJob "mycronjob-sample" is ` +
-			`invalid: spec.schedule: Invalid value: "0 0 0 31 2,4 *": never comes: none of its months has such a day`, nil},
-		"an old schedule may stay":   {"MyCronJob", fmt.Sprintf(cronJob, "0 0 30 2 *"), fmt.Sprintf(cronJob, "0 0 30 2 *"), "", nil},
-		"a schedule with a rare day": {"MyCronJob", fmt.Sprintf(cronJob, "0 0 29 2 *"), "", "", nil},
-	}
-	for _, addr := range []string{
-		"foo:bar", "1.2.3.4", "1.2.3.4:", "1.2.3.4:0", "1.2.3.4:70000", "1.2.3.4:06379", "::1:6379", "[::1]", "[fe80::1%eth0]:1",
-		"redis.example.com:6379", " 1.2.3.4:1", "1.2.3.4:1\n",
 	} {
-		rows["the address "+addr] = row{"RedisCluster", print(t, map[string]any{"addr": addr}), "", fmt.Sprintf(badAddr, addr), nil}
-	}
-	h := NewHandler(fake.NewClientset())
-	for name, test := range rows {
 		t.Run(name, func(t *testing.T) {
 			old := test.old
 			if old != "" {
@@ -512,66 +354,30 @@ func TestValidate(t *testing.T) {
 	})
 }
 
-// TestAMissingAddrHasOneCause: the output of kubectl depends on the number of causes.
-func TestAMissingAddrHasOneCause(t *testing.T) {
-	for name, spec := range map[string]string{"empty": `{"addr":""}`, "missing": `{}`, "null": `{"addr":null}`} {
-		t.Run(name, func(t *testing.T) {
-			asked := ask(t, "RedisCluster", sample(t, "RedisCluster", spec), "")
-			got := review(t, NewHandler(fake.NewClientset()), "validate", "RedisCluster", asked).Result
-			const message = `Invalid value: "": invalid ip port, ip:port`
-			want := &metav1.Status{
-				Status: metav1.StatusFailure, Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid,
-				Message: `RedisCluster.bytewang123-redis.wzj.kubebuilder.io "rediscluster-sample" is invalid: spec.addr: ` + message,
-				Details: &metav1.StatusDetails{
-					Group: "bytewang123-redis.wzj.kubebuilder.io", Kind: "RedisCluster", Name: "rediscluster-sample",
-					Causes: []metav1.StatusCause{{Type: metav1.CauseTypeFieldValueInvalid, Field: "spec.addr", Message: message}},
-				},
-			}
-			if !reflect.DeepEqual(got, want) {
-				t.Errorf("got %+v, want %+v", got, want)
-			}
-		})
-	}
-}
-
 func TestDeletionProtection(t *testing.T) {
 	for _, k := range kinds {
-		for name, test := range map[string]struct {
-			protection string
-			refused    bool
-		}{
-			"without the annotation":  {"", false},
-			"with the annotation":     {"true", true},
-			"with the annotation off": {"false", false},
-			"with another value":      {"yes", false},
-		} {
-			t.Run(k.Kind+" "+name, func(t *testing.T) {
-				// The protection also works for invalid objects.
-				asked := ask(t, k.Kind, "", annotated(t, k.Kind, `"x"`, test.protection))
-				asked.Name = "" // A DELETE of a collection has no name.
-				got := review(t, NewHandler(fake.NewClientset()), "validate", k.Kind, asked)
-				want := ""
-				if test.refused {
-					want = fmt.Sprintf(`Error from server (Forbidden): admission webhook "webhook" denied the request: %s.%s "%s-sample" is forbidden: `+
-						"it is protected: remove the annotation glassback.dev/deletion-protection first", k.resource, k.Group, strings.ToLower(k.Kind))
-				}
-				if text := kubectl(got); text != want {
-					t.Errorf("got %s, want %s", text, want)
-				}
-				if test.refused && got.Result.Code != http.StatusForbidden {
-					t.Errorf("code %d", got.Result.Code)
-				}
-			})
+		for protection, refused := range map[string]bool{"": false, "true": true, "false": false, "yes": false} {
+			// The protection also works for invalid objects.
+			asked := ask(t, k.Kind, "", annotated(t, k.Kind, `"x"`, protection))
+			asked.Name = "" // A DELETE of a collection has no name.
+			got := review(t, NewHandler(fake.NewClientset()), "validate", k.Kind, asked)
+			want := ""
+			if refused {
+				want = fmt.Sprintf(`Error from server (Forbidden): admission webhook "webhook" denied the request: %s.%s "%s-sample" is forbidden: `+
+					"it is protected: remove the annotation glassback.dev/deletion-protection first", k.resource, k.Group, strings.ToLower(k.Kind))
+			}
+			if text := kubectl(got); text != want || refused && got.Result.Code != http.StatusForbidden {
+				t.Errorf("%s with the annotation %q: got %s, want %s", k.Kind, protection, text, want)
+			}
 		}
 	}
-	t.Run("a request without the old object, as from API servers before 1.15", func(t *testing.T) {
-		asked := ask(t, "RedisCluster", "", "{}")
-		asked.OldObject.Raw = nil
-		if got := review(t, NewHandler(fake.NewClientset()), "validate", "RedisCluster", asked); got.Allowed ||
-			got.Result.Code != http.StatusBadRequest {
-			t.Errorf("got %+v", got.Result)
-		}
-	})
+	// API servers before 1.15 sent no old object.
+	asked := ask(t, "RedisCluster", "", "{}")
+	asked.OldObject.Raw = nil
+	got := review(t, NewHandler(fake.NewClientset()), "validate", "RedisCluster", asked)
+	if got.Allowed || got.Result.Code != http.StatusBadRequest {
+		t.Errorf("without the old object: %+v", got.Result)
+	}
 }
 
 func TestMutate(t *testing.T) {
@@ -583,48 +389,14 @@ func TestMutate(t *testing.T) {
 	}{
 		"a small size is raised": {"RedisCluster", `{` + full + `,"size":3,"replicasPerMaster":1}`,
 			`[{"op":"replace","path":"/spec/size","value":6}]`, []string{"spec.size: 3 is stored as 6"}},
-		"a size that is too small for its replicas is raised": {"RedisCluster", `{` + full + `,"size":3,"replicasPerMaster":3}`,
-			`[{"op":"replace","path":"/spec/size","value":12}]`, []string{"spec.size: 3 is stored as 12"}},
-		"a size of zero is raised": {"RedisCluster", `{` + full + `,"size":0,"replicasPerMaster":1}`,
-			`[{"op":"replace","path":"/spec/size","value":6}]`, []string{"spec.size: 0 is stored as 6"}},
-		"a negative size is raised": {"RedisCluster", `{` + full + `,"size":-1,"replicasPerMaster":1}`,
-			`[{"op":"replace","path":"/spec/size","value":6}]`, []string{"spec.size: -1 is stored as 6"}},
 		"a missing size is added without a warning": {
 			"RedisCluster", `{` + full + `,"replicasPerMaster":1}`, `[{"op":"add","path":"/spec/size","value":6}]`, nil,
 		},
-		"a missing size with many replicas": {
-			"RedisCluster", `{` + full + `,"replicasPerMaster":5}`, `[{"op":"add","path":"/spec/size","value":18}]`, nil,
-		},
 		"an empty image is replaced": {"RedisCluster", `{"image":"","size":6,"replicasPerMaster":0}`,
 			`[{"op":"replace","path":"/spec/image","value":"redis:7"}]`, []string{`spec.image: "" is stored as "redis:7"`}},
-		"an empty spec is filled": {"RedisCluster", `{}`,
-			`[{"op":"add","path":"/spec/image","value":"redis:7"},{"op":"add","path":"/spec/replicasPerMaster","value":1},` +
-				`{"op":"add","path":"/spec/size","value":6}]`, nil},
-		"a spec that is null is replaced": {
-			"RedisCluster", `null`, `[{"op":"replace","path":"/spec","value":{"size":6,"replicasPerMaster":1,"image":"redis:7"}}]`, nil,
-		},
-		"a size that is large enough is left": {"RedisCluster", `{` + full + `,"size":7,"replicasPerMaster":1}`, "", nil},
-		"a size that is too large is left":    {"RedisCluster", `{` + full + `,"size":5000,"replicasPerMaster":1}`, "", nil},
-		"unknown fields are left": {
-			"RedisCluster", `{` + full + `,"size":6,"replicasPerMaster":1,"Size":3,"x":{"size":3}}`, "", nil,
-		},
+		"a size that is too large is left":       {"RedisCluster", `{` + full + `,"size":5000,"replicasPerMaster":1}`, "", nil},
 		"a size whose low 32 bits are 3 is left": {"RedisCluster", `{"size":4294967299}`, "", nil},
-		"a size beyond 64 bits is left":          {"RedisCluster", `{"size":1e300}`, "", nil},
-		"a size that is text is left":            {"RedisCluster", `{"size":"3"}`, "", nil},
-		"a size that is no integer is left":      {"RedisCluster", `{"size":3.5}`, "", nil},
-		"a spec that is a list is left":          {"RedisCluster", `[]`, "", nil},
 		"a spec that takes too long is left":     {"RedisCluster", `{"size":3,"storage":{"size":"1e-999999999"}}`, "", nil},
-		"an ApiExampleA has no defaults":         {"ApiExampleA", `{"foo":"bar"}`, "", nil},
-		"a complete Application": {"Application", `{"image":"a","replicas":1,"port":1,"service":{"enabled":true,"type":"NodePort"},` +
-			`"ingress":{"enabled":false,"className":"a","host":"b","path":"/"}}`, "", nil},
-		"an element of a list in an Application": {
-			"Application", `{"image":"a","replicas":1,"port":1,"service":{"enabled":true,"type":"NodePort"},` +
-				`"ingress":{"enabled":false,"className":"a","host":"b","path":"/"},` +
-				`"env":[{"name":"a"},{"name":"b","valueFrom":{"fileKeyRef":{"key":"c"}}}]}`,
-			`[{"op":"add","path":"/spec/env/1/valueFrom/fileKeyRef/optional","value":false}]`, nil,
-		},
-		"a MyCronJob": {"MyCronJob", `{"suspend":true,"concurrencyPolicy":"Forbid","successfulJobsHistoryLimit":0}`,
-			`[{"op":"add","path":"/spec/failedJobsHistoryLimit","value":1},{"op":"add","path":"/spec/missedRunPolicy","value":"Latest"}]`, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			object := sample(t, test.kind, test.spec)
@@ -647,18 +419,13 @@ func TestMutate(t *testing.T) {
 }
 
 func TestMutateScale(t *testing.T) {
-	parent := func(replicasPerMaster *int32) *redisv1.RedisCluster {
-		r := &redisv1.RedisCluster{ObjectMeta: metav1.ObjectMeta{Name: "rediscluster-sample", Namespace: "default"}}
-		r.Spec.Size, r.Spec.ReplicasPerMaster = ptr.To[int32](6), replicasPerMaster
-		return r
-	}
+	parent := &redisv1.RedisCluster{ObjectMeta: metav1.ObjectMeta{Name: "rediscluster-sample", Namespace: "default"}}
+	parent.Spec.Size = ptr.To[int32](6)
 	failing := func(err error) *fake.Clientset {
 		client := fake.NewClientset()
 		client.PrependReactor("get", "redisclusters", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, err })
 		return client
 	}
-	elsewhere := parent(nil)
-	elsewhere.Namespace = "elsewhere"
 	const three = `{"kind":"Scale","apiVersion":"autoscaling/v1","metadata":{"name":"rediscluster-sample"},"spec":{"replicas":3}}`
 	for name, test := range map[string]struct {
 		client   *fake.Clientset
@@ -667,15 +434,12 @@ func TestMutateScale(t *testing.T) {
 		warnings []string
 		err      string
 	}{
-		"too few replicas are raised": {fake.NewClientset(parent(nil)), three, `{"replicas":6}`, []string{"spec.replicas: 3 is stored as 6"}, ""},
-		"too few replicas for replicasPerMaster are raised": {fake.NewClientset(parent(ptr.To[int32](3))), three,
-			`{"replicas":12}`, []string{"spec.replicas: 3 is stored as 12"}, ""},
-		"0 replicas, which an API server leaves out, are raised": {fake.NewClientset(parent(nil)), strings.Replace(three, `"replicas":3`, "", 1),
+		"too few replicas are raised": {fake.NewClientset(parent), three, `{"replicas":6}`, []string{"spec.replicas: 3 is stored as 6"}, ""},
+		"0 replicas, which an API server leaves out, are raised": {fake.NewClientset(parent), strings.Replace(three, `"replicas":3`, "", 1),
 			`{"replicas":6}`, []string{"spec.replicas: 0 is stored as 6"}, ""},
-		"enough replicas are left": {fake.NewClientset(parent(nil)), strings.Replace(three, "3", "7", 1), `{"replicas":7}`, nil, ""},
+		"enough replicas are left": {fake.NewClientset(parent), strings.Replace(three, "3", "7", 1), `{"replicas":7}`, nil, ""},
 		"a deleted parent":         {fake.NewClientset(), three, `{"replicas":3}`, nil, ""},
-		"a parent elsewhere":       {fake.NewClientset(elsewhere), three, `{"replicas":3}`, nil, ""},
-		"an invalid Scale is left": {fake.NewClientset(parent(nil)), strings.Replace(three, "3", `"3"`, 1), `{"replicas":"3"}`, nil, ""},
+		"an invalid Scale is left": {fake.NewClientset(parent), strings.Replace(three, "3", `"3"`, 1), `{"replicas":"3"}`, nil, ""},
 		"an error of the GET of the parent": {failing(errors.New("connection refused")), three, "", nil,
 			`Error from server (InternalError): admission webhook "webhook" denied the request: Internal error occurred: ` +
 				`get RedisCluster rediscluster-sample: connection refused`},
@@ -697,7 +461,7 @@ func TestMutateScale(t *testing.T) {
 			if len(patch) == 0 {
 				patch = []byte("[]")
 			}
-			result, err := apply(parse(t, test.scale), patch)
+			result, err := apply([]byte(test.scale), patch)
 			must.Succeed(t, err)
 			if spec := print(t, result.(map[string]any)["spec"]); spec != test.result || !slices.Equal(got.Warnings, test.warnings) {
 				t.Errorf("the stored spec is %s, with warnings %q, want %s and %q", spec, got.Warnings, test.result, test.warnings)
@@ -781,84 +545,6 @@ func TestAReviewTakesNoLongerThanItsTimeout(t *testing.T) {
 			`context deadline exceeded`
 		if text := kubectl(got); text != want || time.Since(began) != reviewTimeout {
 			t.Errorf("after %s, the answer is %s, want %s", time.Since(began), text, want)
-		}
-	})
-}
-
-// TestReviewsAtOnce sends many reviews at once, for the race detector.
-func TestReviewsAtOnce(t *testing.T) {
-	h := NewHandler(fake.NewClientset())
-	var reviews sync.WaitGroup
-	for range 4 {
-		for _, k := range kinds {
-			for _, verb := range []string{"mutate", "validate"} {
-				asked := ask(t, k.Kind, sample(t, k.Kind, `{}`), "")
-				reviews.Go(func() { review(t, h, verb, k.Kind, asked) })
-			}
-		}
-	}
-	reviews.Wait()
-}
-
-func FuzzHandler(f *testing.F) {
-	client := fake.NewClientset(&redisv1.RedisCluster{ObjectMeta: metav1.ObjectMeta{Name: "rediscluster-sample", Namespace: "default"}})
-	h := NewHandler(client)
-	paths := []string{"/", "/healthz"}
-	for _, k := range kinds {
-		paths = append(paths, Path("mutate", k.GroupVersionKind), Path("validate", k.GroupVersionKind))
-	}
-	for i, path := range paths {
-		f.Add(byte(i), "text/plain", []byte(`{}`))
-		for _, k := range kinds {
-			for _, spec := range []string{
-				`{}`, `{"size":3,"addr":"foo:bar","image":""}`, `{"image":"nginx","env":[{"name":"a","valueFrom":{"fileKeyRef":{}}}]}`,
-				fmt.Sprintf(cronJob, "0 0 30 2 *"),
-			} {
-				object := sample(f, k.Kind, spec)
-				if !strings.HasSuffix(path, strings.ToLower(k.Kind)) {
-					continue
-				}
-				f.Add(byte(i), "", body(f, ask(f, k.Kind, object, "")))
-				f.Add(byte(i), "application/json; charset=utf-8", body(f, ask(f, k.Kind, object, sample(f, k.Kind, `{"storage":{"size":"1Gi"}}`))))
-				f.Add(byte(i), "", body(f, ask(f, k.Kind, "", annotated(f, k.Kind, spec, "true"))))
-			}
-		}
-		f.Add(byte(i), "", body(f, scale(f, `{"kind":"Scale","spec":{"replicas":3}}`)))
-		f.Add(byte(i), "", body(f, scale(f, `{"kind":"Scale","spec":{}}`)))
-	}
-	statuses := []int{
-		http.StatusOK, http.StatusBadRequest, http.StatusInsufficientStorage, http.StatusUnsupportedMediaType, http.StatusNotFound,
-	}
-	f.Fuzz(func(t *testing.T, path byte, contentType string, body []byte) {
-		if contentType == "" {
-			contentType = "application/json"
-		}
-		client.ClearActions()
-		url := paths[int(path)%len(paths)]
-		w := post(h, url, contentType, bytes.NewReader(body))
-		if panicked(w) || !slices.Contains(statuses, w.Code) {
-			t.Fatalf("status %d: %.200s", w.Code, w.Body)
-		}
-		if w.Code != http.StatusOK {
-			return
-		}
-		asked := &admissionv1.AdmissionReview{}
-		must.Succeed(t, json.Unmarshal(body, asked))
-		got := understood(t, w, string(asked.Request.UID), strings.HasPrefix(url, "/mutate"))
-		if !got.Allowed && got.Result.Code < 400 {
-			t.Errorf("refused with %+v", got.Result)
-		}
-		if len(got.Patch) == 0 {
-			return
-		}
-		var object any
-		must.Succeed(t, stdjson.Unmarshal(asked.Request.Object.Raw, &object))
-		scale, _ := object.(map[string]any)
-		if _, whole := scale["spec"].(map[string]any); asked.Request.SubResource == "scale" && !whole {
-			return // No API server sends such a Scale.
-		}
-		if _, err := apply(object, got.Patch); err != nil {
-			t.Errorf("%v, of the patch %s for %s", err, got.Patch, asked.Request.Object.Raw)
 		}
 	})
 }

@@ -5,14 +5,14 @@ package webhook
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
-	"regexp"
-	"runtime"
-	"runtime/debug"
-	"runtime/metrics"
+	"net/netip"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,8 +20,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/json"
-	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
@@ -38,36 +36,19 @@ func fill(length int, element string) string {
 // flood has bodies that need much more memory or time than others of their size, unless a limit stops them. Each has a kind, a review
 // with %s, and the element that is repeated in each place of %s.
 var flood = map[string]struct{ kind, review, element string }{
-	"objects in an unknown list": {"MyCronJob", `"object":{"spec":{"x":[%s]}}`, `{}`},
-	"maps in an unknown list":    {"RedisCluster", `"object":{"spec":{"size":3,"x":[%s]}}`, `{"":0}`},
-	"lists in an unknown list":   {"RedisCluster", `"object":{"spec":{"size":3,"x":[%s]}}`, `[[]]`},
-	"containers":                 {"MyCronJob", `"object":{"spec":{"jobTemplate":{"spec":{"template":{"spec":{"containers":[%s]}}}}}}`, `{}`},
+	"containers": {"MyCronJob", `"object":{"spec":{"jobTemplate":{"spec":{"template":{"spec":{"containers":[%s]}}}}}}`, `{}`},
 	"containers, stored before": {
 		"MyCronJob",
 		`"operation":"UPDATE","object":{},"oldObject":{"spec":{"jobTemplate":{"spec":{"template":{"spec":{"containers":[%s]}}}}}}`,
 		`{}`,
 	},
-	"arguments": {"MyCronJob", `"object":{"spec":{"jobTemplate":{"spec":{"template":{"spec":{"containers":[{"args":[%s]}]}}}}}}`, `""`},
-	"limits": {
-		"MyCronJob", `"object":{"spec":{"jobTemplate":{"spec":{"template":{"spec":{"containers":[%s]}}}}}}`, `{"resources":{"limits":{"":1}}}`,
-	},
 	"machines, and the same before": {
 		"RedisCluster", `"operation":"UPDATE","object":{"spec":{"access":{"external":{"hosts":[%s]}}}},` +
 			`"oldObject":{"spec":{"access":{"external":{"hosts":[%s]}}}}`, `{}`,
 	},
-	"clients, and the same before": {
-		"RedisCluster", `"operation":"UPDATE","object":{"spec":{"networkPolicy":{"from":[%s]}}},` +
-			`"oldObject":{"spec":{"networkPolicy":{"from":[%s]}}}`, `{}`,
-	},
 	"variables of the same name":   {"Application", `"object":{"spec":{"env":[%s]}}`, `{"name":"a"}`},
 	"variables that are filled in": {"Application", `"object":{"spec":{"env":[%s]}}`, `{"valueFrom":{"fileKeyRef":{}}}`},
-	"owners":                       {"RedisCluster", `"object":{"metadata":{"ownerReferences":[%s]},"spec":{"size":3}}`, `{}`},
-	"managers of fields": {
-		"RedisCluster", `"object":{"metadata":{"managedFields":[{"fieldsV1":{"a":[%s]}}]},"spec":{"size":3}}`, `{}`,
-	},
-	"an address that is too long": {"RedisCluster", `"object":{"spec":{"addr":"%s"}}`, `<<<<<`},
-	"groups of the user":          {"RedisCluster", `"userInfo":{"groups":[%s]},"object":{}`, `""`},
-	"options":                     {"RedisCluster", `"options":{"metadata":{"labels":{%s}}},"object":{}`, `"":""`},
+	"groups of the user":           {"RedisCluster", `"userInfo":{"groups":[%s]},"object":{}`, `""`},
 
 	// Each of these has one long text. The text needs more bytes when it is encoded again.
 	"a UID":                     {"RedisCluster", `"uid":"%s","object":{}`, `<<<<<`},
@@ -75,16 +56,12 @@ var flood = map[string]struct{ kind, review, element string }{
 	"a resource":                {"RedisCluster", `"requestResource":{},"resource":{"resource":"%s"},"object":{}`, del},
 	"a spec with a later null":  {"RedisCluster", `"object":{"spec":{"size":3,"addr":"%s"},"spec":null}`, `<<<<<`},
 	"bytes that are not UTF-8":  {"RedisCluster", `"object":{"spec":{"size":3,"addr":"%s"}}`, "\xff\xff\xff\xff\xff"},
-	"line separators":           {"RedisCluster", `"object":{"spec":{"size":3,"addr":"%s"}}`, "\u2028\u2029\u2028"},
 	"the name of a deleted one": {"RedisCluster", `"operation":"DELETE","oldObject":{"metadata":{"name":"%s",` + protected + `}}`, del},
 	"a time":                    {"RedisCluster", `"object":{"metadata":{"creationTimestamp":"2026-01-01T00:00:00Z%s"}}`, del},
 	"a port":                    {"Application", `"object":{"spec":{"pdb":{"minAvailable":"%s"}}}`, del},
 	"an address that is quoted": {"RedisCluster", `"object":{"spec":{"addr":"%s"}}`, del},
 	"a directive":               {"RedisCluster", `"object":{"spec":{"config":{"\n%s":"1"}}}`, del},
 	"a key that is unknown":     {"RedisCluster", `"object":{"\n%s":1}`, del},
-	"managers of fields of Jobs": {
-		"MyCronJob", `"object":{"spec":{"size":3,"jobTemplate":{"metadata":{"managedFields":[{"fieldsV1":[%s]}]}}}}`, `{}`,
-	},
 }
 
 const (
@@ -113,34 +90,14 @@ func flooding(tb testing.TB, name string, length int) (path, body string) {
 	return Path(verb, k.GroupVersionKind), body
 }
 
-// live samples the memory that the garbage collector finds in use. stop returns the maximum in bytes. Meanwhile, the collector runs as
-// often as in the product.
-func live() (stop func() uint64) {
-	percent := debug.SetGCPercent(100)
-	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	runtime.GC()
-	metrics.Read(sample)
-	before, most := sample[0].Value.Uint64(), uint64(0)
-	ended, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			metrics.Read(sample)
-			most = max(most, sample[0].Value.Uint64())
-			select {
-			case <-ended:
-				return
-			case <-time.After(20 * time.Millisecond):
-				runtime.GC() // Each collection measures the memory in use at its start.
-			}
-		}
-	}()
-	return func() uint64 {
-		close(ended)
-		<-done
-		debug.SetGCPercent(percent)
-		return most - min(before, most)
-	}
+// sendFrom sends a review from the address number n.
+func sendFrom(h *Handler, n byte, path string, length int64, body io.Reader) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodPost, path, body)
+	r.Header.Set("Content-Type", "application/json")
+	r.RemoteAddr, r.ContentLength = peer(n).String()+":1", length
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
 }
 
 // attack sends a number of requests at once from four addresses, and calls answered with the status of each answer. It fails the test if
@@ -152,11 +109,7 @@ func attack(t testing.TB, h *Handler, requests int, path, body string, answered 
 	var attack sync.WaitGroup
 	for n := range requests {
 		attack.Go(func() {
-			r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
-			r.Header.Set("Content-Type", "application/json")
-			r.RemoteAddr = peer(byte(n%4)).String() + ":1234"
-			w := httptest.NewRecorder()
-			h.ServeHTTP(w, r)
+			w := sendFrom(h, byte(n%4), path, int64(len(body)), strings.NewReader(body))
 			answered(w.Code)
 			mu.Lock()
 			defer mu.Unlock()
@@ -183,28 +136,6 @@ func TestRequestsGiveBackWhatTheyTook(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path, body := flooding(t, name, 100<<10)
 			attack(t, NewHandler(nil), 8, path, body, func(int) {})
-		})
-	}
-}
-
-// BenchmarkMemoryOfAllRequests measures the memory of all requests together: two fifths of the shipped limit at most, whatever they contain.
-func BenchmarkMemoryOfAllRequests(b *testing.B) {
-	for name := range flood {
-		length := maxBody
-		switch name {
-		case "containers", "containers, stored before", "arguments", "limits", "variables of the same name", "variables that are filled in",
-			"machines, and the same before", "clients, and the same before", "owners", "groups of the user", "options":
-			length = 100 << 10 // Larger objects have too many elements.
-		case "line separators":
-			length = maxBody / 2
-		}
-		b.Run(name, func(b *testing.B) {
-			path, body := flooding(b, name, length)
-			for b.Loop() {
-				stop := live()
-				attack(b, NewHandler(nil), 8, path, body, func(int) {})
-				b.ReportMetric(float64(stop())/(shippedMemory/5*2), "ofLimit")
-			}
 		})
 	}
 }
@@ -259,21 +190,14 @@ func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 // TestTheLargestUpdate: an update of an object of the maximal size in etcd is admitted, even if another address uses all of its memory
 // limit.
 func TestTheLargestUpdate(t *testing.T) {
-	object := func(replicas int) string {
-		text := sample(t, "MyCronJob", fmt.Sprintf(cronJob, fmt.Sprintf("*/%d * * * *", replicas)))
-		script := strings.Repeat(`echo "<&>"; `, maxObject)
-		var written []byte
-		for length := maxObject / 3; len(written) < maxObject-1000; length += (maxObject - len(written)) / 3 {
-			// An API server encodes "<" as six bytes.
-			with := strings.Replace(text, `"image":"b"`, `"image":"b","args":[`+print(t, script[:length])+`]`, 1)
-			var value any
-			must.Succeed(t, json.Unmarshal([]byte(with), &value))
-			written = []byte(print(t, value))
+	object := func(minutes int) string {
+		script := strings.Repeat(`\u003c`, (maxObject-1000)/6) // An API server encodes "<" as six bytes.
+		text := sample(t, "MyCronJob", fmt.Sprintf(cronJob, fmt.Sprintf("*/%d * * * *", minutes)))
+		text = strings.Replace(text, `"image":"b"`, `"image":"b","args":["`+script+`"]`, 1)
+		if len(text) > maxObject {
+			t.Fatalf("the object has %d bytes, which is more than etcd accepts", len(text))
 		}
-		if len(written) > maxObject {
-			t.Fatalf("the object has %d bytes, which is more than etcd accepts", len(written))
-		}
-		return string(written)
+		return text
 	}
 	h := NewHandler(fake.NewClientset())
 	attacker := h.limits.account("10.0.0.66:1")
@@ -283,8 +207,6 @@ func TestTheLargestUpdate(t *testing.T) {
 		}
 	}
 	asked := ask(t, "MyCronJob", object(5), object(7))
-	text := body(t, asked)
-	t.Logf("the review has %d bytes, the limit is %d", len(text), maxBody)
 	if got := review(t, h, "validate", "MyCronJob", asked); !got.Allowed {
 		t.Errorf("the update was refused: %s", kubectl(got))
 	}
@@ -296,21 +218,13 @@ func TestASlowAttackerDelaysNoOtherClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := NewHandler(fake.NewClientset())
 		path := Path("validate", kindOf(t, "RedisCluster").GroupVersionKind)
-		post := func(from byte, length int64, body io.Reader) *httptest.ResponseRecorder {
-			r := httptest.NewRequest(http.MethodPost, path, body)
-			r.Header.Set("Content-Type", "application/json")
-			r.RemoteAddr, r.ContentLength = peer(from).String()+":1", length
-			w := httptest.NewRecorder()
-			h.ServeHTTP(w, r)
-			return w
-		}
 		good := body(t, ask(t, "RedisCluster", sample(t, "RedisCluster", `{"addr":"1.2.3.4:1"}`), ""))
 		slow, never := io.Pipe()
 		var attack sync.WaitGroup
 		var refused atomic.Int64
 		for range 64 {
 			attack.Go(func() {
-				if w := post(66, maxBody, slow); w.Code == http.StatusTooManyRequests {
+				if w := sendFrom(h, 66, path, maxBody, slow); w.Code == http.StatusTooManyRequests {
 					refused.Add(1)
 					if w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(),
 						"the requests of 10.0.0.66 already use all the memory that they may") {
@@ -322,7 +236,7 @@ func TestASlowAttackerDelaysNoOtherClient(t *testing.T) {
 		synctest.Wait()
 		for n := range byte(10) {
 			began := time.Now()
-			if w := post(n, int64(len(good)), bytes.NewReader(good)); w.Code != http.StatusOK || time.Since(began) > 0 {
+			if w := sendFrom(h, n, path, int64(len(good)), bytes.NewReader(good)); w.Code != http.StatusOK || time.Since(began) > 0 {
 				t.Errorf("status %d after %s: %s", w.Code, time.Since(began), w.Body)
 			}
 		}
@@ -336,40 +250,126 @@ func TestASlowAttackerDelaysNoOtherClient(t *testing.T) {
 	})
 }
 
-// TestUsersSeeTheLimit: the handler refuses a large request with an HTTP error instead of a review. The API server reports this error to
-// users.
-func TestUsersSeeTheLimit(t *testing.T) {
-	for name, test := range map[string]struct {
-		length int
-		flood  string
-		full   bool // whether the limit has no memory left
-		want   string
-	}{
-		"a body that is too large": {maxBody + 100, "objects in an unknown list", false,
-			`an error on the server ("the AdmissionReview has 34079%d bytes, and may have 3407872: ` +
-				`two objects of 1572864 bytes each, and the fields around them") has prevented the request from succeeding`},
-		"an object with too many elements": {100 << 10, "containers", false,
-			`an error on the server ("the objects of the AdmissionReview take %d bytes of memory, strings not counted, and may take 2097152: ` +
-				`they have too many list elements or map entries") has prevented the request from succeeding`},
-		"too many requests": {1000, "objects in an unknown list", true,
-			"the server has received too many requests and has asked us to try again later"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			h := NewHandler(nil)
-			server := httptest.NewServer(h)
-			defer server.Close()
-			if test.full {
-				h.limits.bodies.left = 0
-			}
-			config := &rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{NegotiatedSerializer: scheme.Codecs}}
-			client, err := rest.UnversionedRESTClientFor(config)
-			must.Succeed(t, err)
-			path, body := flooding(t, test.flood, test.length)
-			err = client.Post().AbsPath(path).SetHeader("Content-Type", "application/json").Body([]byte(body)).MaxRetries(0).Do(t.Context()).Error()
-			want := regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(test.want), "%d", "[0-9]+") + "$")
-			if err == nil || !want.MatchString(err.Error()) {
-				t.Errorf("got %v, want %s", err, test.want)
-			}
-		})
+// peer returns the address number n.
+func peer(n byte) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, n}) }
+
+// takeAll takes units for an address one by one, until it gets no more. It returns their number.
+func takeAll(s *shares, from netip.Addr) int64 {
+	n := int64(0)
+	for s.take(from, 1) {
+		n++
 	}
+	return n
+}
+
+// TestAnAddressHoldsNoMoreThanIsLeft: an address can hold at most as much as the rest that is left.
+func TestAnAddressHoldsNoMoreThanIsLeft(t *testing.T) {
+	s := newShares(120)
+	if got := takeAll(s, peer(1)); got != 60 {
+		t.Errorf("the first address got %d of 120, want half", got)
+	}
+	if got := takeAll(s, peer(2)); got != 30 {
+		t.Errorf("the second address got %d, want half of the rest", got)
+	}
+	// The first address gives back one unit after the other. It gets a unit again only if its share allows this.
+	for range 60 {
+		s.release(peer(1), 1)
+		takeAll(s, peer(2))
+		takeAll(s, peer(1))
+	}
+	for what, n := range map[string]int64{"address 1 has": s.held[peer(1)], "address 2 has": s.held[peer(2)], "the rest is": s.left} {
+		if n < 39 || n > 41 { // The units are whole, so that a share can differ by one.
+			t.Errorf("%s %d, want a third of 120", what, n)
+		}
+	}
+	for n := range byte(100) {
+		if s.left > 0 && !s.take(peer(3+n), 1) {
+			t.Errorf("address %d gets nothing, although %d are left", 3+n, s.left)
+		}
+	}
+	for address, n := range s.held {
+		s.release(address, n)
+	}
+	if len(s.held) != 0 || s.left != 120 {
+		t.Errorf("after all was given back, %d addresses remain in the map, and %d of 120 are left", len(s.held), s.left)
+	}
+}
+
+func TestAcquireWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShares(100)
+		if !s.take(peer(1), 80) {
+			t.Fatal("Acquire failed although nothing is held")
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		got := make(chan error)
+		for _, from := range []byte{1, 2, 3} { // Address 1 already has its share, and the others need more than is left.
+			go func() { got <- s.acquire(ctx, peer(from), 40) }()
+			synctest.Wait()
+		}
+		s.release(peer(1), 30)
+		if err := <-got; err != nil || s.held[peer(2)] != 40 {
+			t.Errorf("error %v, and the second address has %d", err, s.held[peer(2)])
+		}
+		s.release(peer(1), 50)
+		if err := <-got; err != nil || s.held[peer(1)] != 40 {
+			t.Errorf("error %v, and the first address, which has waited longer, has %d", err, s.held[peer(1)])
+		}
+		began := time.Now()
+		cancel()
+		if err := <-got; !errors.Is(err, context.Canceled) || time.Since(began) > 0 || len(s.waiting) > 0 {
+			t.Errorf("error %v after %s, and %d requests wait", err, time.Since(began), len(s.waiting))
+		}
+		if s.left != 20 {
+			t.Errorf("%d are left, want 20", s.left)
+		}
+	})
+}
+
+// stranger is a connection from an address.
+type stranger struct {
+	net.Conn
+	from netip.Addr
+}
+
+func (s stranger) RemoteAddr() net.Addr {
+	return net.TCPAddrFromAddrPort(netip.AddrPortFrom(s.from, 1234))
+}
+
+func TestBoundedListener(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in := listen()
+		defer in.Close()
+		listener := Bounded(in, "test")
+		var accepted []net.Conn
+		go func() {
+			for conn, err := listener.Accept(); err == nil; conn, err = listener.Accept() {
+				accepted = append(accepted, conn)
+			}
+		}()
+		// admitted connects n times from an address, and returns how many of the connections are accepted.
+		admitted := func(from byte, n int) int {
+			before := len(accepted)
+			for range n {
+				_, server := net.Pipe()
+				in.accepted <- stranger{server, peer(from)}
+			}
+			synctest.Wait()
+			return len(accepted) - before
+		}
+		if got := admitted(1, 2*maxConnections); got != maxConnections/2 {
+			t.Errorf("one address has %d connections, want %d", got, maxConnections/2)
+		}
+		if got := admitted(2, 10); got != 10 {
+			t.Errorf("another address has %d connections, want 10", got)
+		}
+		for _, conn := range accepted {
+			conn.Close()
+			conn.Close() // A second Close gives nothing back.
+		}
+		if got := admitted(3, 2*maxConnections); got != maxConnections/2 {
+			t.Errorf("after all were closed, one address has %d connections, want %d", got, maxConnections/2)
+		}
+	})
 }

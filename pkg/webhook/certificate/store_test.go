@@ -9,7 +9,14 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,7 +25,9 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	listers "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/keyutil"
 	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
@@ -33,11 +42,10 @@ func TestSecretStore(t *testing.T) {
 	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
 	store := SecretStore{Secrets: listers.NewSecretLister(indexer).Secrets(namespace), Client: client.CoreV1().Secrets(namespace)}
 
-	if got, err := store.Get(); got != nil || err != nil {
-		t.Errorf("Get without a Secret: %v, %v", got, err)
-	}
-	if got, err := store.Live(ctx); got != nil || err != nil {
-		t.Errorf("Live without a Secret: %v, %v", got, err)
+	cachedSecret, err := store.Get()
+	liveSecret, liveErr := store.Live(ctx)
+	if cachedSecret != nil || liveSecret != nil || errors.Join(err, liveErr) != nil {
+		t.Errorf("without a Secret: %v and %v, errors %v and %v", cachedSecret, liveSecret, err, liveErr)
 	}
 	must.Succeed(t, store.Put(ctx, &corev1.Secret{Data: map[string][]byte{"a": []byte("1")}}))
 	live, err := store.Live(ctx)
@@ -78,26 +86,6 @@ func TestSecretStore(t *testing.T) {
 	}
 }
 
-// Out of a cluster a Keeper stores the Secret in memory: the second sync serves.
-func TestAKeeperInMemory(t *testing.T) {
-	k := New(Config{
-		Store: &MemoryStore{}, Names: []string{"127.0.0.1"}, Lifetimes: DefaultLifetimes, Now: time.Now, Clock: clock.RealClock{},
-	})
-	ctx := klog.NewContext(t.Context(), klog.Logger{})
-	for _, want := range []time.Duration{retryFirst, DefaultLifetimes.Settle, DefaultLifetimes.Settle} {
-		if after, err := k.Sync(ctx, key); err != nil || after != want {
-			t.Errorf("sync again after %s (%v), want %s", after, err, want)
-		}
-	}
-	var shown *tls.Certificate
-	if held := k.leaf.held.Load(); held != nil {
-		shown = held.cert
-	}
-	if shown == nil || !shown.Leaf.IPAddresses[0].IsLoopback() {
-		t.Fatalf("shows %v", shown)
-	}
-}
-
 // refusing is a store that cannot be written.
 type refusing struct{ secret *corev1.Secret }
 
@@ -131,21 +119,20 @@ func TestAKeeperThatMayNotWriteServesOn(t *testing.T) {
 	}
 }
 
-// CAs of processes that are gone do not pile up in a registration that outlived them.
-func TestAKeeperInMemoryTakesOverNoCA(t *testing.T) {
+// Out of a cluster a Keeper stores the Secret in memory: the second sync serves. CAs of processes that are gone do not pile up in a
+// registration that outlived them.
+func TestAKeeperInMemory(t *testing.T) {
 	r := &registration{bundle: formatBundle([]*x509.Certificate{authorityAt(t, time.Now()).cert, authorityAt(t, time.Now()).cert})}
 	k := New(Config{
 		Store: &MemoryStore{}, Registrations: []Registration{r}, Names: []string{"127.0.0.1"}, Lifetimes: DefaultLifetimes,
 		Now: time.Now, Clock: clock.RealClock{},
 	})
-	ctx := klog.NewContext(t.Context(), klog.Logger{})
 	for range 3 {
-		if _, err := k.Sync(ctx, key); err != nil {
-			t.Fatal(err)
-		}
+		_, err := k.Sync(klog.NewContext(t.Context(), klog.Logger{}), key)
+		must.Succeed(t, err)
 	}
 	held := k.leaf.held.Load()
-	if held == nil || string(r.bundle) != string(encode(held.ca.Raw)) {
+	if held == nil || !held.cert.Leaf.IPAddresses[0].IsLoopback() || string(r.bundle) != string(encode(held.ca.Raw)) {
 		t.Errorf("the caBundle has %d CAs, want that of what is served alone", len(parseBundle(r.bundle)))
 	}
 }
@@ -185,4 +172,180 @@ func (r *registration) Trust(_ context.Context, caBundle []byte) error {
 	r.bundle = caBundle
 	r.writes++
 	return nil
+}
+
+// pairOf returns a serving certificate and its key as files have them.
+func pairOf(t *testing.T, name string) (certPEM, keyPEM []byte) {
+	t.Helper()
+	leaf, err := authorityAt(t, start).leaf([]string{name}, start, DefaultLifetimes.Leaf)
+	must.Succeed(t, err)
+	keyPEM, err = keyutil.MarshalPrivateKeyToPEM(leaf.PrivateKey)
+	must.Succeed(t, err)
+	return encode(leaf.Certificate[0]), keyPEM
+}
+
+func put(t *testing.T, dir, name string, data []byte) {
+	t.Helper()
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, name), data, 0o600))
+}
+
+func TestFilesAreShownAsTheyAre(t *testing.T) {
+	dir := t.TempDir()
+	certPEM, keyPEM := pairOf(t, "first")
+	put(t, dir, CertFile, certPEM)
+	put(t, dir, KeyFile, keyPEM)
+	f, err := OpenFiles(dir)
+	must.Succeed(t, err)
+	var log bytes.Buffer
+	logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&log)))
+	hello := helloOf(t, klog.NewContext(t.Context(), logger))
+	shows := func(want string) {
+		t.Helper()
+		got, err := f.GetCertificate(hello)
+		if err != nil || got.Leaf.DNSNames[0] != want {
+			t.Fatalf("shows %v (%v), want %s", got.Leaf.DNSNames, err, want)
+		}
+	}
+	shows("first")
+
+	certPEM, keyPEM = pairOf(t, "second")
+	put(t, dir, CertFile, certPEM) // and not yet the key
+	shows("first")
+	shows("first")
+	if n := strings.Count(log.String(), "Serving the last certificate that could be read"); n != 1 {
+		t.Errorf("that the files do not belong together was logged %d times, want once:\n%s", n, &log)
+	}
+	put(t, dir, KeyFile, keyPEM)
+	shows("second")
+
+	must.Succeed(t, os.Remove(filepath.Join(dir, CertFile)))
+	shows("second")
+	put(t, dir, CertFile, []byte("garbage"))
+	shows("second")
+	certPEM, keyPEM = pairOf(t, "third")
+	put(t, dir, CertFile, certPEM)
+	put(t, dir, KeyFile, keyPEM)
+	shows("third")
+	if strings.Contains(log.String(), "PRIVATE") {
+		t.Error("the log shows the key")
+	}
+}
+
+// helloOf returns the beginning of a handshake in a context: there is no other way to one than a handshake.
+func helloOf(t *testing.T, ctx context.Context) *tls.ClientHelloInfo {
+	t.Helper()
+	var hello *tls.ClientHelloInfo
+	client, server := pipe(t)
+	done := make(chan error, 1)
+	go func() {
+		done <- tls.Client(client, &tls.Config{ServerName: "x", MinVersion: tls.VersionTLS12}).Handshake()
+	}()
+	enough := errors.New("enough")
+	err := tls.Server(server, &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) {
+		hello = h
+		return nil, enough
+	}}).HandshakeContext(ctx)
+	<-done
+	if !errors.Is(err, enough) {
+		t.Fatal(err)
+	}
+	return hello
+}
+
+func TestFilesThatAreNotThereAreRefusedAtTheStart(t *testing.T) {
+	certPEM, _ := pairOf(t, "x")
+	_, otherKey := pairOf(t, "y")
+	for name, test := range map[string]struct {
+		files map[string][]byte
+		is    error
+		says  string
+	}{
+		"an empty directory":                {nil, fs.ErrNotExist, CertFile},
+		"no key":                            {map[string][]byte{CertFile: certPEM}, fs.ErrNotExist, KeyFile},
+		"files that do not belong together": {map[string][]byte{CertFile: certPEM, KeyFile: otherKey}, nil, "does not match"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			for name, data := range test.files {
+				put(t, dir, name, data)
+			}
+			_, err := OpenFiles(dir)
+			if err == nil || test.is != nil && !errors.Is(err, test.is) || !strings.Contains(err.Error(), test.says) {
+				t.Errorf("got %v, want %q", err, test.says)
+			}
+		})
+	}
+}
+
+// pipe returns the two ends of a connection.
+func pipe(t *testing.T) (client, server net.Conn) {
+	t.Helper()
+	client, server = net.Pipe()
+	t.Cleanup(func() {
+		client.Close()
+		server.Close()
+	})
+	return client, server
+}
+
+func newLeaf() *Leaf { return &Leaf{given: make(chan struct{})} }
+
+func TestAHandshakeWaitsForTheFirstCertificate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, ca := newLeaf(), authorityAt(t, time.Now())
+		cert, err := ca.leaf([]string{"x"}, time.Now(), time.Hour)
+		must.Succeed(t, err)
+		client, server := pipe(t)
+		shaken := make(chan error, 2)
+		go func() {
+			shaken <- tls.Client(client, &tls.Config{ServerName: "x", RootCAs: poolOf(ca), MinVersion: tls.VersionTLS12}).Handshake()
+		}()
+		go func() {
+			shaken <- tls.Server(server, &tls.Config{GetCertificate: l.GetCertificate, MinVersion: tls.VersionTLS12}).Handshake()
+		}()
+		synctest.Wait()
+		select {
+		case err := <-shaken:
+			t.Fatalf("the handshake ended before there was a certificate: %v", err)
+		default:
+		}
+		l.store(cert, ca.cert)
+		for range 2 {
+			if err := <-shaken; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+func TestTheExpiryIsReported(t *testing.T) {
+	var expiries []time.Time
+	SetExpiryObserver(func(until time.Time) { expiries = append(expiries, until) })
+	t.Cleanup(func() { expiryObserver.Store(nil) })
+	ca := authorityAt(t, start)
+	cert, err := ca.leaf([]string{"x"}, start, time.Hour)
+	must.Succeed(t, err)
+	newLeaf().store(cert, ca.cert)
+	dir := t.TempDir()
+	certPEM, keyPEM := pairOf(t, "first")
+	put(t, dir, CertFile, certPEM)
+	put(t, dir, KeyFile, keyPEM)
+	f, err := OpenFiles(dir)
+	must.Succeed(t, err)
+	for range 2 { // What is read again, and is the same, is no news.
+		_, err := f.GetCertificate(helloOf(t, t.Context()))
+		must.Succeed(t, err)
+	}
+	if want := []time.Time{cert.Leaf.NotAfter, f.pair.Leaf.NotAfter}; !slices.EqualFunc(expiries, want, time.Time.Equal) {
+		t.Errorf("the observer got %s, want %s", expiries, want)
+	}
+}
+
+func TestAHandshakeDoesNotWaitLongerThanTheClient(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	hello := helloOf(t, ctx)
+	cancel()
+	if cert, err := newLeaf().GetCertificate(hello); err == nil {
+		t.Errorf("got %v", cert)
+	}
 }
