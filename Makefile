@@ -240,7 +240,7 @@ decisions: build ## Show which recorded decisions this code changes: that is for
 
 # What nothing but a real redis-server shows; hack/mutants/table.go says what some of them find.
 REDIS_WORLDS := TestForms TestFormsThoughEveryLifeEndsWithItsSecondWrite TestScales TestUsersThatAreOff \
-	TestALibraryDeletedDuringACopyStaysDeleted TestAMasterThatLosesItsFunctionsDuringACopyDeletesNone \
+	TestALibraryDeletedDuringACopyStaysDeleted TestAMasterThatLosesItsFunctionsDuringACopyDeletesNone TestAFailoverEndsLate \
 	TestBackupAndRestore TestBackupOfAClusterThatChanges TestEvictedKeysFailARestore
 space := $(subst ,, )
 GOTEST := "$(CURDIR)/bin/tools/gotest" $(SKIPPED)

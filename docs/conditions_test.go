@@ -4,14 +4,11 @@
 package docs
 
 import (
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/glassback/glassback/pkg/must"
 )
 
 var (
@@ -102,9 +99,7 @@ type conditions []condition
 // conditionRows returns the rows of the section Conditions of a document.
 func conditionRows(t *testing.T, name string) conditions {
 	t.Helper()
-	text, err := os.ReadFile(name)
-	must.Succeed(t, err)
-	_, section, _ := strings.Cut(string(text), "\n## Conditions\n")
+	_, section, _ := strings.Cut(readFile(t, name), "\n## Conditions\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	var rows conditions
 	for _, found := range conditionRow.FindAllStringSubmatch(section, -1) {
@@ -150,10 +145,61 @@ func definitions(t *testing.T, pattern *regexp.Regexp, globs ...string) [][]stri
 			if strings.HasSuffix(file, "_test.go") {
 				continue
 			}
-			text, err := os.ReadFile(file)
-			must.Succeed(t, err)
-			all = append(all, pattern.FindAllStringSubmatch(string(text), -1)...)
+			all = append(all, pattern.FindAllStringSubmatch(readFile(t, file), -1)...)
 		}
 	}
 	return all
+}
+
+// noAction lists the reasons that need no action.
+var noAction = []string{
+	"Succeeded", "Greeted", "Settled", "RolledOut", "RolloutInProgress", "ScalingInProgress", "WaitingForDeployment",
+	"NewReplicaSetAvailable", "NoConflict",
+	"Scheduled", "Formed", "AllSlotsCovered", "NoDataLoss", "Adopting", "Creating", "Starting", "Stopping", "Changing", "Deleting",
+}
+
+// TestEveryAlertLinksToItsSection looks for the runbook_url of each alert, and for its section in the runbook, which has no other
+// sections of alerts.
+func TestEveryAlertLinksToItsSection(t *testing.T) {
+	const runbook = "https://github.com/glassback/glassback/blob/main/docs/runbook.md#"
+	var want, got []string
+	rules := strings.Split(readFile(t, "../artifacts/prometheus/rules.yaml"), "- alert: ")[1:]
+	for _, rule := range rules {
+		name, _, _ := strings.Cut(rule, "\n")
+		want = append(want, name)
+		if n := strings.Count(rule, "runbook_url: "+runbook+strings.ToLower(name)+"\n"); n != 1 {
+			t.Errorf("%s has %d annotations runbook_url with its section, want one", name, n)
+		}
+	}
+	for _, found := range heading.FindAllStringSubmatch(readFile(t, "runbook.md"), -1) {
+		if strings.HasPrefix(found[1], "Glassback") {
+			got = append(got, found[1])
+		}
+	}
+	if len(want) == 0 || !slices.Equal(got, want) {
+		t.Errorf("docs/runbook.md has sections for\n%v\nthe alerts are\n%v", got, want)
+	}
+}
+
+// TestTheRunbookHasEveryReason looks for every reason of a condition, unless it needs no action.
+func TestTheRunbookHasEveryReason(t *testing.T) {
+	runbook := readFile(t, "runbook.md")
+	reasons := map[string]bool{} // with the quotes of Markdown; true: it needs an action
+	reason := regexp.MustCompile(`\breason\w+\s*=\s*"(\w+)"`)
+	for _, found := range definitions(t, reason, "../pkg/controller/*/*.go", "../pkg/child/*.go") {
+		reasons["`"+found[1]+"`"] = !slices.Contains(noAction, found[1])
+	}
+	for _, found := range definitions(t, childReason, "../pkg/controller/*/*.go", "../pkg/child/*.go") {
+		reasons["`…"+found[1]+"`"] = true
+	}
+	for reason, action := range reasons {
+		if action && !strings.Contains(runbook, reason) {
+			t.Errorf("docs/runbook.md has no action for %s", reason)
+		}
+	}
+	for _, reason := range noAction {
+		if _, known := reasons["`"+reason+"`"]; !known {
+			t.Errorf("no condition has the reason %s", reason)
+		}
+	}
 }

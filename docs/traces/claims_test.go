@@ -19,7 +19,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/features"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -36,128 +35,8 @@ import (
 
 // These tests hold claims of docs/informer.md against client-go's own informer and workqueue.
 
-const (
-	initialWatch = "WATCH that begins with all objects"
-	later        = time.Minute // enough for everything that does not wait for a timer
-)
-
-// requests passes on what an informer requests, and records each request that succeeded.
-type requests struct {
-	fakeapi.Source
-
-	mu   sync.Mutex
-	made []string
-}
-
-func (r *requests) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-	r.record("LIST")
-	return r.Source.ListWithContext(ctx, options)
-}
-
-func (r *requests) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	w, err := r.Source.WatchWithContext(ctx, options)
-	switch {
-	case err != nil:
-	case options.SendInitialEvents != nil:
-		r.record(initialWatch)
-	default:
-		r.record("WATCH from " + options.ResourceVersion)
-	}
-	return w, err
-}
-
-func (r *requests) record(request string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.made = append(r.made, request)
-}
-
-// expect compares the requests since the last call.
-func (r *requests) expect(t *testing.T, when string, want ...string) {
-	t.Helper()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if !slices.Equal(r.made, want) {
-		t.Errorf("%s: the requests are %q, want %q", when, r.made, want)
-	}
-	r.made = nil
-}
-
-// calls records the calls of a handler. Their order between objects means nothing.
-type calls struct {
-	mu  sync.Mutex
-	all []string
-}
-
-func (c *calls) add(format string, args ...any) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.all = append(c.all, fmt.Sprintf(format, args...))
-}
-
-func (c *calls) OnAdd(obj any, initial bool) { c.add("add %s, initial %t", version(obj), initial) }
-func (c *calls) OnUpdate(old, obj any)       { c.add("update %s → %s", version(old), version(obj)) }
-func (c *calls) OnDelete(obj any)            { c.add("delete, %T", obj) }
-
-func (c *calls) expect(t *testing.T, when string, want ...string) {
-	t.Helper()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	slices.Sort(c.all)
-	if !slices.Equal(c.all, want) {
-		t.Errorf("%s: the calls are %q, want %q", when, c.all, want)
-	}
-	c.all = nil
-}
-
-func version(obj any) string { return obj.(metav1.Object).GetResourceVersion() }
-
-// stock lets client-go's own informer follow the ApiExampleAs of a new server that has one, jimmy, at resourceVersion 101.
-func stock(t *testing.T, resync time.Duration, do func(*server, *requests, cache.SharedIndexInformer)) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newServer()
-		s.greet("jimmy", "Jimmy")
-		asked := &requests{Source: fakeapi.Source{Server: s.Server, Name: examples, Example: &v1.ApiExampleA{}}}
-		informer := cache.NewSharedIndexInformer(asked, &v1.ApiExampleA{}, resync, cache.Indexers{
-			cache.NamespaceIndex: cache.MetaNamespaceIndexFunc,
-			"firstName":          func(obj any) ([]string, error) { return []string{obj.(*v1.ApiExampleA).Spec.FirstName}, nil },
-		})
-		ctx, cancel := context.WithCancel(context.Background())
-		var running sync.WaitGroup
-		running.Go(func() { informer.RunWithContext(ctx) })
-		time.Sleep(later)
-		do(s, asked, informer)
-		cancel()
-		running.Wait()
-	})
-}
-
-func handle(t *testing.T, informer cache.SharedIndexInformer) *calls {
-	t.Helper()
-	c := &calls{}
-	if _, err := informer.AddEventHandler(c); err != nil {
-		t.Fatal(err)
-	}
-	time.Sleep(time.Second)
-	return c
-}
-
-func TestAReconnectSendsNoList(t *testing.T) {
-	stock(t, 0, func(s *server, asked *requests, _ cache.SharedIndexInformer) {
-		asked.expect(t, "start", initialWatch)
-		s.lose(examples)
-		s.greet("jimmy", "James") // 102
-		s.find(examples)
-		time.Sleep(later)
-		asked.expect(t, "after a broken WATCH", "WATCH from 101")
-		s.lose(examples)
-		s.greet("jimmy", "Jim") // 103
-		s.Compact()
-		s.find(examples)
-		time.Sleep(later)
-		asked.expect(t, "after 410 Gone", initialWatch)
-	})
-}
+// later is enough for everything that does not wait for a timer.
+const later = time.Minute
 
 // queries passes on the requests of an informer, and records the query of each of them.
 type queries struct {
@@ -203,6 +82,79 @@ func (q *queries) record(verb string, options metav1.ListOptions) error {
 	return nil
 }
 
+// take returns the requests since the last call.
+func (q *queries) take() string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	made := q.made.String()
+	q.made.Reset()
+	return made
+}
+
+// calls records the calls of a handler. Their order between objects means nothing.
+type calls struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (c *calls) add(format string, args ...any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.all = append(c.all, fmt.Sprintf(format, args...))
+}
+
+func (c *calls) OnAdd(obj any, initial bool) { c.add("add %s, initial %t", version(obj), initial) }
+func (c *calls) OnUpdate(old, obj any)       { c.add("update %s → %s", version(old), version(obj)) }
+func (c *calls) OnDelete(obj any)            { c.add("delete, %T", obj) }
+
+func (c *calls) expect(t *testing.T, when string, want ...string) {
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	slices.Sort(c.all)
+	if !slices.Equal(c.all, want) {
+		t.Errorf("%s: the calls are %q, want %q", when, c.all, want)
+	}
+	c.all = nil
+}
+
+func version(obj any) string { return obj.(metav1.Object).GetResourceVersion() }
+
+// stock lets client-go's own informer follow the ApiExampleAs of a new server that has one, jimmy, at resourceVersion 101.
+func stock(t *testing.T, resync time.Duration, do func(*server, *queries, cache.SharedIndexInformer)) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		s.greet("jimmy", "Jimmy")
+		asked := &queries{Source: fakeapi.Source{Server: s.Server, Name: examples, Example: &v1.ApiExampleA{}}}
+		informer := cache.NewSharedIndexInformer(asked, &v1.ApiExampleA{}, resync, cache.Indexers{
+			cache.NamespaceIndex: cache.MetaNamespaceIndexFunc,
+			"firstName":          func(obj any) ([]string, error) { return []string{obj.(*v1.ApiExampleA).Spec.FirstName}, nil },
+		})
+		stop := start(informer)
+		do(s, asked, informer)
+		stop()
+	})
+}
+
+// start starts an informer, and lets it fill its index. stop ends it.
+func start(informer cache.SharedIndexInformer) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { informer.RunWithContext(ctx) })
+	time.Sleep(later)
+	return func() { cancel(); running.Wait() }
+}
+
+func handle(t *testing.T, informer cache.SharedIndexInformer) *calls {
+	t.Helper()
+	c := &calls{}
+	if _, err := informer.AddEventHandler(c); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(time.Second)
+	return c
+}
+
 // lose breaks the WATCH. The next requests get 410 Gone, as many as gone says.
 func (q *queries) lose(gone int, note string) {
 	q.mu.Lock()
@@ -227,17 +179,13 @@ func TestRequestsOfAReflector(t *testing.T) {
 				q := &queries{Source: fakeapi.Source{Server: s.Server, Name: examples, Example: &v1.ApiExampleA{}, ListFirst: lists}}
 				q.made.WriteString("# The start:\n")
 				informer := cache.NewSharedIndexInformer(q, &v1.ApiExampleA{}, 0, cache.Indexers{})
-				ctx, cancel := context.WithCancel(context.Background())
-				var running sync.WaitGroup
-				running.Go(func() { informer.RunWithContext(ctx) })
-				time.Sleep(later)
+				stop := start(informer)
 				s.greet("jimmy", "James") // 102
 				time.Sleep(later)
 				q.lose(0, "The connection breaks:")
 				q.lose(1, "It breaks and misses the change to 103. The API server no longer has the events since 102:")
 				q.lose(2, "It breaks and misses the change to 104. The API server rejects the relist as well:")
-				cancel()
-				running.Wait()
+				stop()
 				golden(t, filepath.Join("testdata", name+".trace"), q.made.String())
 			})
 		})
@@ -245,18 +193,20 @@ func TestRequestsOfAReflector(t *testing.T) {
 }
 
 func TestAResyncSendsNoRequest(t *testing.T) {
-	stock(t, 10*time.Minute, func(_ *server, asked *requests, informer cache.SharedIndexInformer) {
-		asked.expect(t, "start", initialWatch)
+	stock(t, 10*time.Minute, func(_ *server, asked *queries, informer cache.SharedIndexInformer) {
 		c := handle(t, informer)
 		c.expect(t, "start", "add 101, initial true")
+		asked.take()
 		time.Sleep(35 * time.Minute) // The first check is ten minutes after the start, and the handler is a minute younger.
 		c.expect(t, "two resyncs", "update 101 → 101", "update 101 → 101")
-		asked.expect(t, "two resyncs")
+		if made := asked.take(); made != "" {
+			t.Errorf("a resync sends requests:\n%s", made)
+		}
 	})
 }
 
 func TestAnAdditionIsNotACreation(t *testing.T) {
-	stock(t, 0, func(s *server, _ *requests, informer cache.SharedIndexInformer) {
+	stock(t, 0, func(s *server, _ *queries, informer cache.SharedIndexInformer) {
 		c := handle(t, informer) // The informer has run for a minute.
 		c.expect(t, "an object that has existed for a minute", "add 101, initial true")
 		s.greet("ada", "Ada") // 102
@@ -280,7 +230,7 @@ func TestAnAdditionIsNotACreation(t *testing.T) {
 
 // TestAfter410Gone makes each kind of change while no WATCH is open.
 func TestAfter410Gone(t *testing.T) {
-	stock(t, 0, func(s *server, _ *requests, informer cache.SharedIndexInformer) {
+	stock(t, 0, func(s *server, _ *queries, informer cache.SharedIndexInformer) {
 		for _, name := range []string{"edited", "deleted", "again"} {
 			s.greet(name, "Ada") // 102 to 104
 		}
@@ -309,16 +259,28 @@ func TestAfter410Gone(t *testing.T) {
 }
 
 func TestHandlersShareOneCache(t *testing.T) {
-	stock(t, 0, func(s *server, asked *requests, informer cache.SharedIndexInformer) {
+	if !features.FeatureGates().Enabled(features.InOrderInformers) {
+		t.Error("the stock informer has a DeltaFIFO")
+	}
+	stock(t, 0, func(s *server, asked *queries, informer cache.SharedIndexInformer) {
 		one, two := handle(t, informer), handle(t, informer)
 		s.greet("jimmy", "James") // 102
 		time.Sleep(time.Second)
 		for _, c := range []*calls{one, two} {
 			c.expect(t, "both handlers", "add 101, initial true", "update 101 → 102")
 		}
-		asked.expect(t, "for both handlers", initialWatch)
+		if made := asked.take(); strings.Count(made, "\n") != 1 {
+			t.Errorf("both handlers cause the requests\n%s", made)
+		}
+		index := informer.GetIndexer()
+		if got := index.ListIndexFuncValues("firstName"); !slices.Equal(got, []string{"James"}) {
+			t.Errorf("the index has %q, want James", got)
+		}
+		if got := index.LastStoreSyncResourceVersion(); got != "102" {
+			t.Errorf("the index is at %q, want 102", got)
+		}
 
-		lister := listers.NewApiExampleALister(informer.GetIndexer()).ApiExampleAs("default")
+		lister := listers.NewApiExampleALister(index).ApiExampleAs("default")
 		first, _ := lister.Get("jimmy")
 		second, _ := lister.Get("jimmy")
 		if first != second {
@@ -330,37 +292,6 @@ func TestHandlersShareOneCache(t *testing.T) {
 	if informer().GetIndexer() != informer().GetIndexer() {
 		t.Error("a factory makes two informers for one type")
 	}
-}
-
-func TestAnIndexFollowsTheObjects(t *testing.T) {
-	stock(t, 0, func(s *server, _ *requests, informer cache.SharedIndexInformer) {
-		count := func(firstName string) int {
-			found, err := informer.GetIndexer().ByIndex("firstName", firstName)
-			must.Succeed(t, err)
-			return len(found)
-		}
-		if count("Jimmy") != 1 || count("James") != 0 {
-			t.Error("the index does not hold Jimmy alone")
-		}
-		s.greet("jimmy", "James")
-		time.Sleep(time.Second)
-		if count("Jimmy") != 0 || count("James") != 1 {
-			t.Error("the index does not follow the change to James")
-		}
-	})
-}
-
-func TestAStockInformerKnowsItsResourceVersion(t *testing.T) {
-	if !features.FeatureGates().Enabled(features.InOrderInformers) {
-		t.Error("the stock informer has a DeltaFIFO")
-	}
-	stock(t, 0, func(s *server, _ *requests, informer cache.SharedIndexInformer) {
-		s.greet("ada", "Ada") // 102
-		time.Sleep(time.Second)
-		if got := informer.GetStore().LastStoreSyncResourceVersion(); got != "102" {
-			t.Errorf("the index is at %q, want 102", got)
-		}
-	})
 }
 
 func TestTheThreeLayersOfAWorkqueue(t *testing.T) {
@@ -410,17 +341,85 @@ func TestTheThreeLayersOfAWorkqueue(t *testing.T) {
 	})
 }
 
-func TestResourceVersionsAreComparedAsNumbers(t *testing.T) {
-	nine, ten := "9", "10"
-	if nine < ten {
-		t.Error("as strings, 9 is below 10")
+// at is the state of an object at a resourceVersion.
+func at(name, version string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: version}}
+}
+
+// TestQueues puts a first list into both queues, empties them, and then does the same with a relist and what follows. There is no other
+// goroutine: so the test decides which deltas wait together.
+func TestQueues(t *testing.T) {
+	known := cache.NewIndexer(cache.DeletionHandlingMetaNamespaceKeyFunc, cache.Indexers{})
+	delta := cache.NewDeltaFIFOWithOptions(cache.DeltaFIFOOptions{KnownObjects: known, EmitDeltaTypeReplaced: true})
+	real := cache.NewRealFIFOWithOptions(cache.RealFIFOOptions{AtomicEvents: true, UnlockWhileProcessing: true, EmitDeltaTypeBookmark: true})
+	queues := []cache.Queue{delta, real}
+	for _, queue := range queues {
+		must.Succeed(t, queue.Replace([]any{at("a", "1"), at("c", "2")}, "2"))
+		must.Succeed(t, queue.Update(at("c", "3"))) // It joins the first list in a DeltaFIFO.
 	}
-	if order, err := resourceversion.CompareResourceVersion(nine, ten); order != -1 || err != nil {
-		t.Errorf("9 compared with 10 is %d, %v", order, err)
+	ignore := func(any, bool) error { return nil }
+	for range 2 {
+		_, err := delta.Pop(ignore)
+		must.Succeed(t, err)
+		must.Succeed(t, real.PopBatch(func([]cache.Delta, bool) error { return nil }, ignore))
 	}
-	for _, bad := range []string{"", "0", "1.5"} {
-		if _, err := resourceversion.CompareResourceVersion(bad, ten); err == nil {
-			t.Errorf("%q can be compared", bad)
+	for _, obj := range []any{at("a", "1"), at("c", "3")} {
+		must.Succeed(t, known.Add(obj))
+	}
+	for _, queue := range queues {
+		must.Succeed(t, queue.Replace([]any{at("a", "4"), at("b", "5")}, "5"))
+		must.Succeed(t, queue.Update(at("a", "6")))
+		must.Succeed(t, queue.Add(at("d", "7")))
+		must.Succeed(t, queue.Update(at("a", "8")))
+		if marked, ok := queue.(cache.ReflectorBookmarkStore); ok {
+			must.Succeed(t, marked.Bookmark("9"))
 		}
+		queue.Close()
 	}
+
+	var text strings.Builder
+	text.WriteString("# a 1 is the object a at resourceVersion 1. The index holds a 1 and c 3. After a broken WATCH, the reflector calls:\n" +
+		"Replace a 4, b 5 (the list: 5)\nUpdate  a 6\nAdd     d 7\nUpdate  a 8\nBookmark 9\n\n# The pop loop gets from a DeltaFIFO:\n")
+	pop := func(popped any, initial bool) error {
+		if initial {
+			t.Error("a relist counts as the first list")
+		}
+		fmt.Fprintf(&text, "Pop      %s\n", strings.Join(deltas(popped.(cache.Deltas)), ", "))
+		return nil
+	}
+	for err := error(nil); err == nil; {
+		_, err = delta.Pop(pop)
+	}
+	text.WriteString("\n# The pop loop gets from a RealFIFO:\n")
+	batch := func(popped []cache.Delta, _ bool) error {
+		fmt.Fprintf(&text, "PopBatch %s\n", strings.Join(deltas(popped), ", "))
+		return nil
+	}
+	for err := error(nil); err == nil; {
+		err = real.PopBatch(batch, pop)
+	}
+	golden(t, filepath.Join("testdata", "queues.trace"), text.String())
+}
+
+// deltas renders what was popped together.
+func deltas(popped []cache.Delta) (texts []string) {
+	for _, d := range popped {
+		text := string(d.Type)
+		switch obj := d.Object.(type) {
+		case *corev1.ConfigMap:
+			text += " " + obj.Name + " " + obj.ResourceVersion
+		case cache.DeletedFinalStateUnknown:
+			last := obj.Obj.(*corev1.ConfigMap)
+			text += " " + last.Name + " " + last.ResourceVersion + " (tombstone)"
+		case cache.ReplacedAllInfo:
+			for n, listed := range obj.Objects {
+				text += []string{" ", ", "}[min(n, 1)] + listed.(*corev1.ConfigMap).Name + " " + listed.(*corev1.ConfigMap).ResourceVersion
+			}
+			text += " (the list: " + obj.ResourceVersion + ")"
+		case cache.BookmarkInfo:
+			text += " " + obj.ResourceVersion
+		}
+		texts = append(texts, text)
+	}
+	return texts
 }

@@ -58,13 +58,6 @@ func TestWriteCreatesUpdatesAndDeletesFiles(t *testing.T) {
 	}
 }
 
-func TestBracesOfADescriptionAreRenderedAsTheyAre(t *testing.T) {
-	const text = "description: as in {{ .Name }} and {{- $labels.x -}}\n"
-	if got := escape(text); got != `description: as in {{ "{{" }} .Name }} and {{ "{{" }}- $labels.x -}}`+"\n" {
-		t.Errorf("got %q", got)
-	}
-}
-
 func TestAManifestThatLooksOtherwiseIsRefusedAndNotHalfMade(t *testing.T) {
 	for name, test := range map[string]struct {
 		template func(string) (string, error)

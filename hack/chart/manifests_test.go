@@ -6,6 +6,9 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -19,6 +22,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"sigs.k8s.io/yaml"
 )
 
 // typed returns an object as a value of its Go type.
@@ -181,5 +187,310 @@ func TestTheServiceMonitorFindsTheMetrics(t *testing.T) {
 	}
 	if monitor.Spec.Endpoints[0].Port != service.Spec.Ports[0].Name {
 		t.Errorf("the ServiceMonitor names the port %s, and the Service has %v", monitor.Spec.Endpoints[0].Port, service.Spec.Ports)
+	}
+}
+
+// kustomize returns the output of "kustomize build" for a directory below artifacts.
+func kustomize(t *testing.T, dir string) objects {
+	t.Helper()
+	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), filepath.Join(artifacts, dir))
+	succeed(t, err)
+	text, err := built.AsYaml()
+	succeed(t, err)
+	return parse(t, string(text))
+}
+
+// withoutHelm removes the fields that only the chart adds to objects, and checks that they exist.
+func withoutHelm(t *testing.T, all objects) {
+	t.Helper()
+	for name, o := range all {
+		labels, _ := o.field("metadata", "labels").(map[string]any)
+		for label, want := range map[string]string{
+			"helm.sh/chart": "glassback-", "app.kubernetes.io/instance": "glassback",
+			"app.kubernetes.io/managed-by": "Helm", "app.kubernetes.io/version": "",
+		} {
+			if value, _ := labels[label].(string); !strings.HasPrefix(value, want) || value == "" {
+				t.Errorf("%s has the label %s=%q", name, label, value)
+			}
+			delete(labels, label)
+		}
+		if o.text("kind") != "CustomResourceDefinition" {
+			continue
+		}
+		annotations, _ := o.field("metadata", "annotations").(map[string]any)
+		if annotations["helm.sh/resource-policy"] != "keep" {
+			t.Errorf("%s is deleted with the release", name)
+		}
+		delete(annotations, "helm.sh/resource-policy")
+		if len(labels) == 1 { // controller-gen gives none, and one finds them by it
+			delete(o["metadata"].(map[string]any), "labels")
+		}
+	}
+}
+
+// What the operator would make itself the chart has, so that no uninstall leaves it behind;
+// kubectl deletes it with the namespace, which is Helm's own matter.
+func TestTheChartInstallsWhatKustomizeDoes(t *testing.T) {
+	for name, test := range map[string]struct {
+		values string
+		dirs   []string
+		own    []string // objects that the chart alone has
+	}{
+		"as they are": {
+			"", []string{"default"}, []string{"Lease/glassback", "Secret/glassback-webhook-ca"},
+		},
+		"with certificates from cert-manager": {
+			"webhooks: {certManager: {enabled: true}}", []string{"default-certmanager"}, []string{"Lease/glassback"},
+		},
+		"in one namespace": {
+			"watchNamespaces: [default]", []string{"namespaced"}, []string{"Lease/glassback", "Secret/glassback-webhook-ca"},
+		},
+		"with the page": {
+			"inspect: {enabled: true}", []string{"default-inspect"}, []string{"Lease/glassback", "Secret/glassback-webhook-ca"},
+		},
+		"with what the Prometheus operator needs": {
+			"metrics: {serviceMonitor: {enabled: true}, prometheusRule: {enabled: true}}",
+			[]string{"default", "prometheus"}, []string{"Lease/glassback", "Secret/glassback-webhook-ca"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			want := objects{}
+			for _, dir := range test.dirs {
+				maps.Copy(want, kustomize(t, dir))
+			}
+			delete(want, "Namespace/"+namespace)
+			delete(want, "ConfigMap/glassback-dashboard") // docs/metrics.md says how to import it
+			got := render(t, test.values)
+			for _, own := range test.own {
+				if got[own] == nil {
+					t.Errorf("there is no %s", own)
+				}
+				delete(got, own)
+			}
+			withoutHelm(t, got)
+			for _, all := range []objects{got, want} {
+				image := container(all, "Deployment/glassback-manager")
+				image["image"], _, _ = strings.Cut(fmt.Sprint(image["image"]), ":")
+				args := image["args"].([]any)
+				args[0], _, _ = strings.Cut(fmt.Sprint(args[0]), ":") // --backup-image
+			}
+			for _, change := range changes(want, got) {
+				t.Errorf("kustomize → Helm: %s", change)
+			}
+		})
+	}
+}
+
+// container returns the only container of a Deployment.
+func container(all objects, deployment string) map[string]any {
+	list, _ := all[deployment].field("spec", "template", "spec", "containers").([]any)
+	only, _ := list[0].(map[string]any)
+	return only
+}
+
+// changes tells how one set of objects differs from another, a line for each field, sorted.
+func changes(from, to objects) []string {
+	var all []string
+	for name, o := range from {
+		if to[name] == nil {
+			all = append(all, "- "+name)
+			continue
+		}
+		before, after := map[string]string{}, map[string]string{}
+		flatten(before, "", map[string]any(o))
+		flatten(after, "", map[string]any(to[name]))
+		for path, value := range before {
+			switch now, still := after[path]; {
+			case !still:
+				all = append(all, fmt.Sprintf("~ %s %s: %s → none", name, path, value))
+			case now != value:
+				all = append(all, fmt.Sprintf("~ %s %s: %s → %s", name, path, value, now))
+			}
+		}
+		for path, value := range after {
+			if _, before := before[path]; !before {
+				all = append(all, fmt.Sprintf("~ %s %s: none → %s", name, path, value))
+			}
+		}
+	}
+	for name := range to {
+		if from[name] == nil {
+			all = append(all, "+ "+name)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// entry returns the identity of a list's entry: its name or port, if it has one. The identity of a rule is its resources.
+func entry(i int, m map[string]any) any {
+	if m["resources"] != nil && m["verbs"] != nil {
+		return fmt.Sprint(m["apiGroups"], m["resources"], m["verbs"])
+	}
+	if ports, ok := m["ports"].([]any); ok && m["name"] == nil {
+		m, _ = ports[0].(map[string]any)
+	}
+	for _, by := range []string{"name", "port"} {
+		if value, has := m[by]; has {
+			return value
+		}
+	}
+	return i
+}
+
+// flat returns whether no field of m has fields.
+func flat(m map[string]any) bool {
+	for _, value := range m {
+		list, _ := value.([]any)
+		for _, v := range append(list, value) {
+			if _, is := v.(map[string]any); is {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// flatten writes the fields of an object, by their paths. An entry of a list that has plain fields only is one value.
+func flatten(into map[string]string, path string, value any) {
+	switch value := value.(type) {
+	case map[string]any:
+		for key, v := range value {
+			flatten(into, strings.TrimPrefix(path+"."+key, "."), v)
+		}
+		if len(value) == 0 {
+			into[path] = "{}"
+		}
+	case []any:
+		var plain []string
+		for i, v := range value {
+			m, isMap := v.(map[string]any)
+			if !isMap {
+				plain = append(plain, fmt.Sprint(v))
+				continue
+			}
+			at := fmt.Sprintf("%s[%v]", path, entry(i, m))
+			if flat(m) {
+				into[at] = fmt.Sprint(m)
+			} else {
+				flatten(into, at, m)
+			}
+		}
+		if plain != nil || len(value) == 0 {
+			into[path] = "[" + strings.Join(plain, " ") + "]"
+		}
+	default:
+		into[path] = fmt.Sprint(value)
+	}
+}
+
+// testPod is the Pod that "helm test" runs.
+const testPod = "glassback-test"
+
+// testHook returns the Pod that "helm test" runs. It fails the test if a release has another hook.
+func testHook(t *testing.T, values string) object {
+	t.Helper()
+	r, err := install(t, values)
+	succeed(t, err)
+	if len(r.Hooks) != 1 {
+		t.Fatalf("there are %d hooks, want 1", len(r.Hooks))
+	}
+	return decode(t, r.Hooks[0].Manifest)
+}
+
+// TestEveryPodIsRestricted has each Pod that artifacts and the chart install.
+func TestEveryPodIsRestricted(t *testing.T) {
+	specs := map[string]*corev1.PodSpec{}
+	add := func(source string, installed objects) {
+		for name, o := range installed {
+			if o.field("spec", "template", "spec") != nil {
+				specs[source+" "+name] = &typed[appsv1.Deployment](t, o).Spec.Template.Spec
+			}
+		}
+	}
+	for _, dir := range []string{"default", "default-certmanager", "default-inspect", "namespaced"} {
+		add(dir, kustomize(t, dir))
+	}
+	for _, values := range []string{"", "inspect: {enabled: true}", minimalValues} {
+		add("the chart with "+values, render(t, values))
+		specs["the test of the chart with "+values] = &typed[corev1.Pod](t, testHook(t, values)).Spec
+	}
+	if len(specs) != 10 {
+		t.Fatalf("there are %d specs of Pods, want 10", len(specs))
+	}
+	for name, spec := range specs {
+		if s := spec.SecurityContext; !*s.RunAsNonRoot || s.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
+			t.Errorf("%s may run as root, or has no seccomp profile: %+v", name, s)
+		}
+		if spec.HostNetwork || spec.HostPID || spec.HostIPC {
+			t.Errorf("%s shares its node: %+v", name, spec)
+		}
+		for _, v := range spec.Volumes {
+			if v.HostPath != nil {
+				t.Errorf("%s has the volume %+v", name, v)
+			}
+		}
+		for _, c := range append(spec.InitContainers, spec.Containers...) {
+			s := c.SecurityContext
+			if !slices.Equal(s.Capabilities.Drop, []corev1.Capability{"ALL"}) || s.Capabilities.Add != nil || *s.AllowPrivilegeEscalation ||
+				s.Privileged != nil || s.SeccompProfile != nil || !*s.ReadOnlyRootFilesystem {
+				t.Errorf("a container of %s has %+v", name, s)
+			}
+		}
+	}
+}
+
+// TestTheTestPodChecksTheOperatorOfTheRelease compares the arguments of the test Pod with the values. The test Pod has no permission
+// to read the operator's flags from its Deployment, so the chart passes these flags to the check.
+func TestTheTestPodChecksTheOperatorOfTheRelease(t *testing.T) {
+	for name, test := range map[string]struct{ values, want string }{
+		"default values":    {"", "[check]"},
+		"one controller":    {"controllers: [mycronjob]", "[check --controllers=mycronjob]"},
+		"some namespaces":   {"watchNamespaces: [a, b]", "[check --namespace=a,b]"},
+		"a simulated ECS":   {"ecsEndpoint: http://ecs:80", "[check --ecs-endpoint=http://ecs:80]"},
+		"no webhooks":       {"webhooks: {enabled: false}", "[check --webhooks=false]"},
+		"with cert-manager": {"webhooks: {certManager: {enabled: true}}", "[check --webhooks=false]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := typed[corev1.Pod](t, testHook(t, test.values))
+			if got := fmt.Sprint(pod.Spec.Containers[0].Args); got != test.want {
+				t.Errorf("it runs %s, want %s", got, test.want)
+			}
+			manager := typed[appsv1.Deployment](t, render(t, test.values)["Deployment/glassback-manager"]).Spec.Template.Spec
+			if pod.Spec.ServiceAccountName != manager.ServiceAccountName || !reflect.DeepEqual(pod.Spec.SecurityContext, manager.SecurityContext) ||
+				!maps.Equal(pod.Spec.NodeSelector, manager.NodeSelector) {
+				t.Errorf("the test Pod has %+v, which the operator has not", pod.Spec)
+			}
+			if pod.Name != testPod || pod.Labels["app.kubernetes.io/component"] == "manager" {
+				t.Errorf("the Services and the policies of the operator select it: %v", pod.ObjectMeta)
+			}
+		})
+	}
+}
+
+func TestArtifactHubListsEveryCRDAndTheVersion(t *testing.T) {
+	metadata := load(t).Metadata
+	var crds []struct{ Kind, Version, Name, DisplayName, Description string }
+	var images []struct{ Image string }
+	for key, list := range map[string]any{"crds": &crds, "images": &images} {
+		succeed(t, yaml.Unmarshal([]byte(metadata.Annotations["artifacthub.io/"+key]), list))
+	}
+	var got, want []string
+	for _, crd := range crds {
+		got = append(got, crd.Kind+" "+crd.Version+" "+crd.Name)
+	}
+	for _, o := range kustomize(t, "crd") {
+		versions, _ := o.field("spec", "versions").([]any)
+		version := object(versions[0].(map[string]any))
+		want = append(want, o.text("spec", "names", "kind")+" "+version.text("name")+" "+o.text("metadata", "name"))
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("%s lists %q, want %q", filepath.Join(chartDir, "Chart.yaml"), got, want)
+	}
+	if len(images) != 1 || images[0].Image != "ghcr.io/glassback/glassback:"+metadata.AppVersion ||
+		metadata.AppVersion != "v"+metadata.Version {
+		t.Errorf("images %v, version %s, appVersion %s", images, metadata.Version, metadata.AppVersion)
 	}
 }

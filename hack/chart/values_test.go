@@ -4,17 +4,22 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"text/template"
 
 	yamlv3 "go.yaml.in/yaml/v3"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/yaml"
 )
 
 // everything sets every value to something else than it is by default, as far as they go together.
@@ -82,8 +87,12 @@ func TestAValueChangesWhatItSaysAndNothingElse(t *testing.T) {
 	const pod = deployment + "spec.template.spec."
 	const main = pod + "containers[manager]."
 	const policy = "~ NetworkPolicy/glassback-manager spec.ingress"
-	const injection = "~ ClusterRole/glassback-manager rules[[admissionregistration.k8s.io] " +
-		"[mutatingwebhookconfigurations validatingwebhookconfigurations] [glassback] [list patch watch]]."
+	const configurations = "[mutatingwebhookconfigurations validatingwebhookconfigurations]"
+	const port = main + "ports[%[1]s]: map[containerPort:%[2]d name:%[1]s protocol:TCP]"
+	noMetrics := []string{
+		fmt.Sprintf(port, "metrics", 8443) + " → none", policy + "[8443].from[0].namespaceSelector.matchLabels.metrics: enabled → none",
+		policy + "[8443].ports[8443]: map[port:8443 protocol:TCP] → none",
+	}
 	image := "--backup-image=glassback/glassback:" + appVersion(t)
 	args := main + "args: [" + image + " --leader-elect --health-probe-bind-address=:8081 --metrics-bind-address=:8443] → [" + image + " "
 	crds := []string{
@@ -105,10 +114,11 @@ func TestAValueChangesWhatItSaysAndNothingElse(t *testing.T) {
 			"crds: {keep: false}", each(crds, "~ %s metadata.annotations.helm.sh/resource-policy: keep → none"),
 		},
 		"some controllers": {
-			"controllers: ['*', -ecsinstance]", slices.Concat(
-				[]string{args + "--leader-elect --health-probe-bind-address=:8081 --metrics-bind-address=:8443 --controllers=*,-ecsinstance]"},
+			"controllers: ['*', -ecsinstance]", []string{
+				args + "--leader-elect --health-probe-bind-address=:8081 --metrics-bind-address=:8443 --controllers=*,-ecsinstance]",
 				withoutRule("alibabacloud.zhouzhengxi.com", "ecsinstances", "list patch watch"),
-				withoutRule("alibabacloud.zhouzhengxi.com", "ecsinstances/status", "update"), withoutRule("", "secrets", "list watch")),
+				withoutRule("alibabacloud.zhouzhengxi.com", "ecsinstances/status", "update"), withoutRule("", "secrets", "list watch"),
+			},
 		},
 		"values that are flags": {
 			"{workers: 1000, informerQueue: RealFIFO, ecsEndpoint: 'http://ecs:8080', logging: {format: json, verbosity: 4}, " +
@@ -124,13 +134,13 @@ func TestAValueChangesWhatItSaysAndNothingElse(t *testing.T) {
 				"affinity: {podAntiAffinity: {}}, podAnnotations: {a: b}, podLabels: {c: d}, podSecurityContext: {runAsUser: 7}, " +
 				"securityContext: {runAsGroup: 8}, extraEnv: [{name: A, value: b}], serviceAccount: {annotations: {a/b: c}}, " +
 				"networkPolicy: {metricsFrom: [{ipBlock: {cidr: 10.0.0.0/8}}]}, podDisruptionBudget: {maxUnavailable: 50%}}", []string{
-				deployment + "spec.replicas: 2 → 0", main + "imagePullPolicy: IfNotPresent → Always", pod + "imagePullSecrets[a].name: none → a",
+				deployment + "spec.replicas: 2 → 0", main + "imagePullPolicy: IfNotPresent → Always", pod + "imagePullSecrets[a]: none → map[name:a]",
 				main + "resources.limits.cpu: none → 1", main + "resources.limits.memory: 256Mi → none", pod + "nodeSelector.pool: none → a",
-				pod + "terminationGracePeriodSeconds: 60 → 90", pod + "tolerations[0].key: none → b", pod + "tolerations[0].operator: none → Exists",
+				pod + "terminationGracePeriodSeconds: 60 → 90", pod + "tolerations[0]: none → map[key:b operator:Exists]",
 				pod + "priorityClassName: none → c", pod + "affinity.podAntiAffinity: none → {}",
 				deployment + "spec.template.metadata.annotations.a: none → b", deployment + "spec.template.metadata.labels.c: none → d",
-				pod + "securityContext.runAsUser: none → 7", main + "securityContext.runAsGroup: none → 8", main + "env[A].name: none → A",
-				main + "env[A].value: none → b", "~ ServiceAccount/glassback metadata.annotations.a/b: none → c",
+				pod + "securityContext.runAsUser: none → 7", main + "securityContext.runAsGroup: none → 8", main + "env[A]: none → map[name:A value:b]",
+				"~ ServiceAccount/glassback metadata.annotations.a/b: none → c",
 				policy + "[8443].from[0].ipBlock.cidr: none → 10.0.0.0/8",
 				policy + "[8443].from[0].namespaceSelector.matchLabels.metrics: enabled → none",
 				"~ PodDisruptionBudget/glassback-manager spec.maxUnavailable: 1 → 50%",
@@ -160,27 +170,23 @@ func TestAValueChangesWhatItSaysAndNothingElse(t *testing.T) {
 			},
 		},
 		"no webhooks": {
-			"webhooks: {enabled: false}", append(withoutRule("bytewang123-redis.wzj.kubebuilder.io", "redisclusters", "get"),
+			"webhooks: {enabled: false}", []string{
+				withoutRule("bytewang123-redis.wzj.kubebuilder.io", "redisclusters", "get"),
 				"- MutatingWebhookConfiguration/glassback", "- Role/glassback-webhook", "- RoleBinding/glassback-webhook",
 				"- Secret/glassback-webhook-ca", "- Service/glassback-webhook", "- ValidatingWebhookConfiguration/glassback",
-				args+"--leader-elect --health-probe-bind-address=:8081 --metrics-bind-address=:8443 --webhooks=false]",
-				main+"ports[webhook].containerPort: 9443 → none", main+"ports[webhook].name: webhook → none",
-				main+"ports[webhook].protocol: TCP → none",
-				policy+"[9443].ports[9443].port: 9443 → none", policy+"[9443].ports[9443].protocol: TCP → none",
-				injection+"apiGroups: [admissionregistration.k8s.io] → none", injection+"resourceNames: [glassback] → none",
-				injection+"resources: [mutatingwebhookconfigurations validatingwebhookconfigurations] → none",
-				injection+"verbs: [list patch watch] → none",
-			),
+				args + "--leader-elect --health-probe-bind-address=:8081 --metrics-bind-address=:8443 --webhooks=false]",
+				fmt.Sprintf(port, "webhook", 9443) + " → none", policy + "[9443].ports[9443]: map[port:9443 protocol:TCP] → none",
+				"~ ClusterRole/glassback-manager rules[[admissionregistration.k8s.io] " + configurations + " [list patch watch]]: " +
+					"map[apiGroups:[admissionregistration.k8s.io] resourceNames:[glassback] resources:" + configurations +
+					" verbs:[list patch watch]] → none",
+			},
 		},
 		"no metrics": {
-			"metrics: {enabled: false}", []string{
+			"metrics: {enabled: false}", slices.Concat(noMetrics, []string{
 				"- ClusterRole/glassback-metrics-auth", "- ClusterRole/glassback-metrics-reader", "- ClusterRole/glassback-profile-reader",
 				"- ClusterRole/glassback-verbosity-writer", "- ClusterRoleBinding/glassback-metrics-auth",
 				"- Service/glassback-metrics", args + "--leader-elect --health-probe-bind-address=:8081]",
-				main + "ports[metrics].containerPort: 8443 → none", main + "ports[metrics].name: metrics → none",
-				main + "ports[metrics].protocol: TCP → none", policy + "[8443].from[0].namespaceSelector.matchLabels.metrics: enabled → none",
-				policy + "[8443].ports[8443].port: 8443 → none", policy + "[8443].ports[8443].protocol: TCP → none",
-			},
+			}),
 		},
 		"metrics for everybody": {
 			"metrics: {secure: false}", []string{
@@ -190,18 +196,14 @@ func TestAValueChangesWhatItSaysAndNothingElse(t *testing.T) {
 			},
 		},
 		"the page, and no metrics": {
-			"{inspect: {enabled: true}, metrics: {enabled: false}}", []string{
+			"{inspect: {enabled: true}, metrics: {enabled: false}}", slices.Concat(noMetrics, []string{
 				"+ ClusterRole/glassback-inspector", "+ ClusterRoleBinding/glassback-inspector", "+ Role/glassback-inspector",
 				"+ Service/glassback-inspect", "+ ServiceAccount/glassback-inspector",
 				"- ClusterRole/glassback-metrics-reader", "- ClusterRole/glassback-profile-reader",
 				"- ClusterRole/glassback-verbosity-writer", "- Service/glassback-metrics",
 				args + "--leader-elect --health-probe-bind-address=:8081 --inspect-bind-address=:8444]",
-				main + "ports[inspect].containerPort: none → 8444", main + "ports[inspect].name: none → inspect",
-				main + "ports[inspect].protocol: none → TCP",
-				main + "ports[metrics].containerPort: 8443 → none", main + "ports[metrics].name: metrics → none",
-				main + "ports[metrics].protocol: TCP → none", policy + "[8443].from[0].namespaceSelector.matchLabels.metrics: enabled → none",
-				policy + "[8443].ports[8443].port: 8443 → none", policy + "[8443].ports[8443].protocol: TCP → none",
-			},
+				main + "ports[inspect]: none → map[containerPort:8444 name:inspect protocol:TCP]",
+			}),
 		},
 		"no roles for people": {
 			"userRoles: {create: false}", slices.Concat(
@@ -217,12 +219,8 @@ func TestAValueChangesWhatItSaysAndNothingElse(t *testing.T) {
 		"an account that others made": {
 			"serviceAccount: {create: false, name: theirs}", slices.Concat([]string{
 				"- ServiceAccount/glassback", pod + "serviceAccountName: glassback → theirs"},
-				each(bindings, "~ %s subjects[glassback].kind: ServiceAccount → none"),
-				each(bindings, "~ %s subjects[glassback].name: glassback → none"),
-				each(bindings, "~ %s subjects[glassback].namespace: glassback-system → none"),
-				each(bindings, "~ %s subjects[theirs].kind: none → ServiceAccount"),
-				each(bindings, "~ %s subjects[theirs].name: none → theirs"),
-				each(bindings, "~ %s subjects[theirs].namespace: none → glassback-system")),
+				each(bindings, "~ %s subjects[glassback]: map[kind:ServiceAccount name:glassback namespace:glassback-system] → none"),
+				each(bindings, "~ %s subjects[theirs]: none → map[kind:ServiceAccount name:theirs namespace:glassback-system]")),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -236,12 +234,10 @@ func TestAValueChangesWhatItSaysAndNothingElse(t *testing.T) {
 }
 
 // withoutRule returns how the ClusterRole changes that loses a rule.
-func withoutRule(group, resource, verbs string) []string {
-	rule := fmt.Sprintf("~ ClusterRole/glassback-manager rules[[%s] [%s] <nil> [%s]].", group, resource, verbs)
-	return []string{
-		fmt.Sprintf("%sapiGroups: [%s] → none", rule, group), fmt.Sprintf("%sresources: [%s] → none", rule, resource),
-		fmt.Sprintf("%sverbs: [%s] → none", rule, verbs),
-	}
+func withoutRule(group, resource, verbs string) string {
+	const format = "~ ClusterRole/glassback-manager rules[[%[1]s] [%[2]s] [%[3]s]]: " +
+		"map[apiGroups:[%[1]s] resources:[%[2]s] verbs:[%[3]s]] → none"
+	return fmt.Sprintf(format, group, resource, verbs)
 }
 
 // each returns a line for each name.
@@ -276,9 +272,11 @@ func TestEverythingAtOnceIsWhereItBelongs(t *testing.T) {
 			t.Errorf("%s has release=%q, want %q", name, got, want)
 		}
 	}
+	if endpoints := fmt.Sprint(all["ServiceMonitor/glassback"].field("spec", "endpoints")); !strings.Contains(endpoints, "interval:15s ") {
+		t.Errorf("ServiceMonitor/glassback has %s", endpoints)
+	}
 	flat := map[string]string{}
 	flatten(flat, "", map[string]any(all["Deployment/glassback-manager"]))
-	flatten(flat, "", map[string]any(all["ServiceMonitor/glassback"]))
 	flatten(flat, "", map[string]any(all["Certificate/glassback-webhook"]))
 	const pod = "spec.template.spec."
 	image := "registry.example.com/glassback@sha256:" + strings.Repeat("0123456789abcdef", 4)
@@ -289,12 +287,12 @@ func TestEverythingAtOnceIsWhereItBelongs(t *testing.T) {
 			"--metrics-secure=false --metrics-objects=100 --inspect-bind-address=:8444 --namespace=team-a,team-b " +
 			"--controllers=mycronjob,rediscluster --workers=4 --informer-queue=RealFIFO --ecs-endpoint=http://ecs.example.com:8080 " +
 			"--webhook-cert-path=/tmp/k8s-webhook-server/serving-certs --logging-format=json -v=4 --profiling --vmodule=loop=6]",
-		pod + "containers[manager].volumeMounts[webhook-certificate].mountPath": "/tmp/k8s-webhook-server/serving-certs",
-		pod + "volumes[webhook-certificate].secret.secretName":                  "glassback-webhook-tls",
-		pod + "containers[manager].env[KEY].valueFrom.secretKeyRef.name":        "a",
-		pod + "topologySpreadConstraints[0].labelSelector.matchLabels.a":        "b",
-		"spec.endpoints[metrics].interval":                                      "15s",
-		"spec.dnsNames":                                                         "[glassback-webhook.glassback-system.svc]", // metrics need none
+		pod + "containers[manager].volumeMounts[webhook-certificate]": "map[mountPath:/tmp/k8s-webhook-server/serving-certs " +
+			"name:webhook-certificate readOnly:true]",
+		pod + "volumes[webhook-certificate].secret.secretName":           "glassback-webhook-tls",
+		pod + "containers[manager].env[KEY].valueFrom.secretKeyRef.name": "a",
+		pod + "topologySpreadConstraints[0].labelSelector.matchLabels.a": "b",
+		"spec.dnsNames": "[glassback-webhook.glassback-system.svc]", // metrics need none
 	} {
 		if flat[path] != want {
 			t.Errorf("%s is %q, want %q", path, flat[path], want)
@@ -409,7 +407,6 @@ func TestImpossibleValuesAreRefusedInWordsThatSayWhatToDo(t *testing.T) {
 		"a controller that there is not": {"controllers: [cronjob]", []string{"at '/controllers/0': value must be one of '*', 'apiexamplea'"}},
 		"a digest that is none":          {"image: {digest: v1}", []string{"at '/image/digest': 'v1' does not match pattern"}},
 		"a quantity that is none":        {"resources: {limits: {memory: 1 GB}}", []string{"at '/resources/limits/memory'"}},
-		"a whole block taken away":       {"image: null", []string{"missing property 'image'"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := install(t, test.values)
@@ -516,5 +513,67 @@ func TestTheOperatorHasTheFlagsOfTheChart(t *testing.T) {
 				t.Errorf("extraArgs may say --%s, which the chart says already", name)
 			}
 		}
+	}
+}
+
+// TestRolesFollowTheControllersValue renders the chart with different values of "controllers". Each role must have exactly the rules that
+// the enabled controllers need. TestTheChartGrantsWhatTheControllersThatRunNeed in pkg/app tests the rules themselves.
+func TestRolesFollowTheControllersValue(t *testing.T) {
+	all := []string{"apiexamplea", "application", "ecsinstance", "mycronjob", "rediscluster"}
+	cases := map[string][]string{
+		"['*']":                                      all,
+		"[rediscluster, mycronjob]":                  {"mycronjob", "rediscluster"},
+		"[-ecsinstance, '*']":                        {"apiexamplea", "application", "mycronjob", "rediscluster"},
+		"[mycronjob, -mycronjob, application]":       {"application"}, // The last value for a controller counts, as in --controllers.
+		"['*', -mycronjob, mycronjob]":               all,
+		"['*', mycronjob, -mycronjob, -ecsinstance]": {"apiexamplea", "application", "rediscluster"},
+	}
+	for _, name := range all {
+		cases["["+name+"]"] = []string{name}
+	}
+	for controllers, running := range cases {
+		for _, webhooks := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s webhooks %t", controllers, webhooks), func(t *testing.T) {
+				values := fmt.Sprintf("{crds: {install: false}, controllers: %s, webhooks: {enabled: %t}", controllers, webhooks)
+				clusterWide := render(t, values+"}")
+				inputs := map[string]any{"cluster": true, "namespaced": true, "injection": webhooks, "webhooks": webhooks, "controllers": running}
+				checkRules(t, clusterWide["ClusterRole/glassback-manager"], inputs)
+
+				namespaced := render(t, values+", watchNamespaces: [a, b]}")
+				inputs = map[string]any{"namespaced": true, "webhooks": webhooks, "controllers": running}
+				for _, ns := range []string{"a", "b"} {
+					checkRules(t, namespaced["Role/glassback-manager in "+ns], inputs)
+				}
+				if role := namespaced["ClusterRole/glassback-manager"]; webhooks {
+					checkRules(t, role, map[string]any{"injection": true})
+				} else if role != nil {
+					t.Errorf("got a ClusterRole with the rules %v, want none", role["rules"])
+				}
+			})
+		}
+	}
+}
+
+// checkRules renders the template of the rules with these values. It fails the test unless the role has exactly these rules.
+func checkRules(t *testing.T, role object, inputs map[string]any) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(chartDir, "templates", "rbac", "_rules.tpl"))
+	succeed(t, err)
+	rendered := &bytes.Buffer{}
+	parsed, err := template.New("").Funcs(template.FuncMap{"has": func(name string, names []string) bool {
+		return slices.Contains(names, name)
+	}}).Parse(string(text))
+	if err == nil {
+		err = parsed.ExecuteTemplate(rendered, "glassback.rules", inputs)
+	}
+	succeed(t, err)
+	var rules []rbacv1.PolicyRule
+	succeed(t, yaml.UnmarshalStrict(rendered.Bytes(), &rules))
+	data, err := json.Marshal(rules)
+	succeed(t, err)
+	var want any
+	succeed(t, json.Unmarshal(data, &want))
+	if got := role["rules"]; !reflect.DeepEqual(got, want) {
+		t.Errorf("the rules are\n%v\nwant\n%v", got, want)
 	}
 }

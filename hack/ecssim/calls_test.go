@@ -4,7 +4,6 @@
 package ecssim_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -28,23 +27,17 @@ func TestWhoIsLetIn(t *testing.T) {
 		with string
 		want string
 	}{
-		"a key":                      {clientOf(key), "", "200"},
-		"a temporary key":            {clientOf(temporary), "", "200"},
-		"no access key":              {client{}, "", "400 MissingParameter"},
-		"no token":                   {client{id: "STS.key", secret: "secret"}, "", "400 InvalidAccessKeyId.NotFound"},
-		"a malformed token":          {client{id: "STS.key", secret: "secret", token: "malformed"}, "", "400 InvalidSecurityToken.Malformed"},
-		"no timestamp":               {clientOf(key), "Timestamp=-", "400 MissingParameter"},
-		"no version":                 {clientOf(key), "Version=-", "400 MissingParameter"},
-		"no nonce":                   {clientOf(key), "SignatureNonce=-", "400 MissingParameter"},
-		"no key":                     {clientOf(key), "AccessKeyId=-", "400 MissingParameter"},
-		"an unknown access key":      {client{id: "other", secret: "secret"}, "", "400 InvalidAccessKeyId.NotFound"},
-		"a wrong secret":             {client{id: "key", secret: "Secret"}, "", "400 SignatureDoesNotMatch"},
-		"no signature":               {clientOf(key), "Signature=", "400 IncompleteSignature"},
-		"another method":             {clientOf(key), "SignatureMethod=HMAC-SHA256", "400 InvalidSignatureMethod"},
-		"a token that is not needed": {client{id: "key", secret: "secret", token: "t"}, "", "400 InvalidSecurityToken.MismatchWithAccessKey"},
-		"another token": {
-			client{id: "STS.key", secret: "secret", token: "t"}, "", "400 InvalidSecurityToken.MismatchWithAccessKey",
-		},
+		"a key":                          {clientOf(key), "", "200"},
+		"a temporary key":                {clientOf(temporary), "", "200"},
+		"no access key":                  {client{}, "", "400 MissingParameter"},
+		"no token":                       {client{id: "STS.key", secret: "secret"}, "", "400 InvalidAccessKeyId.NotFound"},
+		"a malformed token":              {client{id: "STS.key", secret: "secret", token: "malformed"}, "", "400 InvalidSecurityToken.Malformed"},
+		"no timestamp":                   {clientOf(key), "Timestamp=-", "400 MissingParameter"},
+		"an unknown access key":          {client{id: "other", secret: "secret"}, "", "400 InvalidAccessKeyId.NotFound"},
+		"a wrong secret":                 {client{id: "key", secret: "Secret"}, "", "400 SignatureDoesNotMatch"},
+		"no signature":                   {clientOf(key), "Signature=", "400 IncompleteSignature"},
+		"another method":                 {clientOf(key), "SignatureMethod=HMAC-SHA256", "400 InvalidSignatureMethod"},
+		"a token that is not needed":     {client{id: "key", secret: "secret", token: "t"}, "", "400 InvalidSecurityToken.MismatchWithAccessKey"},
 		"an expired token":               {client{id: "STS.key", secret: "secret", token: "expired"}, "", "400 InvalidSecurityToken.Expired"},
 		"a clock that is 15 min behind":  {clientOf(key), at(-15 * time.Minute), "200"},
 		"a clock that is 15 min ahead":   {clientOf(key), at(15 * time.Minute), "200"},
@@ -69,26 +62,16 @@ func TestWhoIsLetIn(t *testing.T) {
 	}
 }
 
-func TestTheErrorOfAWrongSignatureTellsAll(t *testing.T) {
+func TestACallKeepsNoSecret(t *testing.T) {
 	c := newCloud(t, ecssim.Config{})
-	c.client.secret = "wrong"
-	r := c.call("CreateInstance", "UserData", "c2VjcmV0", "Password", "P&ss")
-	want(t, r, 400, "SignatureDoesNotMatch")
-	message := r.body["Message"].(string)
-	for _, part := range []string{
-		"Specified signature is not matched with our calculation. server string to sign is:POST&%2F&AccessKeyId%3Dtest%26Action%3DCreateInstance",
-		"UserData%3Dc2VjcmV0", "Password%3DP%2526ss", "%26SignatureType%3D%26",
-	} {
-		if !strings.Contains(message, part) || !strings.Contains(r.raw, part) {
-			t.Errorf("%q is not in %s", part, r.raw)
-		}
+	want(t, c.call("CreateInstance", "UserData", "c2VjcmV0", "Password", "P&ss", "InstanceName", "web"), 400, "MissingParameter")
+	kept := c.Calls()[0].Params
+	if text := fmt.Sprint(kept); strings.Contains(text, "c2VjcmV0") || strings.Contains(text, "P&ss") || kept.Get("InstanceName") != "web" ||
+		kept.Has("Signature") || kept.Has("AccessKeyId") {
+		t.Errorf("kept %v", kept)
 	}
-	if r.body["HostId"] != "ecs.test" || r.body["Recommend"] == "" {
-		t.Errorf("the error is %s", r.raw)
-	}
-	kept, err := json.Marshal(c.Calls()[0].Params)
-	if err != nil || strings.Contains(string(kept), "c2VjcmV0") || strings.Contains(string(kept), "P&ss") {
-		t.Errorf("secrets are kept: %s %v", kept, err)
+	if c.Forget(); len(c.Calls()) != 0 || c.Count("CreateInstance") != 0 {
+		t.Errorf("it has not forgotten %v", c.Calls())
 	}
 }
 
@@ -160,9 +143,7 @@ func TestWhatNoActionHasIsRefusedAndRecorded(t *testing.T) {
 	}{
 		"a typing error":              {"DescribeInstances", "InstanceID=x", true},
 		"of another action":           {"StartInstance", "InstanceId=x&Force=true", true},
-		"a list that begins with 0":   {"DescribeInstances", "Tag.0.Key=x", true},
 		"a list that is too long":     {"DescribeInstances", "Tag.21.Key=x", true},
-		"a number like 01":            {"DescribeInstances", "Tag.01.Key=x", true},
 		"the N of the documentation":  {"DescribeInstances", "Tag.N.Key=x", true},
 		"a field that a tag has not":  {"DescribeInstances", "Tag.1.Name=x", true},
 		"a launch template":           {"CreateInstance", "LaunchTemplateId=lt-1", true},
@@ -191,14 +172,8 @@ func TestWhatIsNotMade(t *testing.T) {
 		"ImageId=-":                                          "400 MissingParameter",
 		"ImageId=m-missing":                                  "404 InvalidImageId.NotFound",
 		"InstanceType=ecs.missing.large":                     "403 InvalidInstanceType.ValueNotSupported",
-		"InstanceType=t3.micro":                              "403 InvalidInstanceType.ValueNotSupported",
 		"InstanceType=ecs.nostock":                           "403 OperationDenied.NoStock",
-		"InstanceType=ecs.unsupported":                       "403 InvalidInstanceType.ZoneNotSupported",
-		"InstanceType=ecs.quota":                             "403 QuotaExceed.ElasticQuota",
-		"InstanceType=ecs.balance":                           "403 InvalidAccountStatus.NotEnoughBalance",
 		"InstanceType=ecs.forbidden":                         "403 Forbidden.RAM",
-		"InstanceType=ecs.throttled":                         "400 Throttling.User",
-		"InstanceType=ecs.unavailable":                       "503 ServiceUnavailable",
 		"InstanceType=ecs.broken":                            "500 InternalError",
 		"ZoneId=cn-hangzhou-missing":                         "404 InvalidZoneId.NotFound",
 		"ZoneId=cn-beijing-a":                                "404 InvalidZoneId.NotFound",
@@ -211,12 +186,10 @@ func TestWhatIsNotMade(t *testing.T) {
 		"SystemDisk.Category=floppy":                         "400 InvalidSystemDiskCategory.ValueNotSupported",
 		"DataDisk.2.Category=floppy":                         "400 InvalidDataDiskCategory.ValueNotSupported",
 		"SystemDisk.Size=19":                                 "400 InvalidSystemDiskSize.ValueNotSupported",
-		"SystemDisk.PerformanceLevel=PL9":                    "400 InvalidSystemDiskPerformanceLevel.ValueNotSupported",
 		"DataDisk.1.Category=cloud":                          "400 MissingParameter",
 		"InstanceName=x":                                     "400 InvalidInstanceName.Malformed",
 		"UserData=#!/bin/sh":                                 "400 InvalidUserData.Base64FormatInvalid",
 		"UserData=" + strings.Repeat("AAAA", 11000):          "400 InvalidUserData.SizeExceeded",
-		"InstanceChargeType=Free":                            "400 InvalidInstanceChargeType.ValueNotSupported",
 		"InstanceChargeType=PrePaid":                         "400 MissingParameter",
 		"InstanceChargeType=PrePaid&Period=0":                "400 InvalidPeriod.ValueNotSupported",
 		"InstanceChargeType=PrePaid&Period=1&PeriodUnit=Day": "400 InvalidPeriodUnit.ValueNotSupported",
@@ -226,7 +199,6 @@ func TestWhatIsNotMade(t *testing.T) {
 		"Tag.1.Key=x&Tag.1.Value=http://x":                   "400 InvalidTagValue.Malformed",
 		"Tag.1.Key=x&Tag.2.Key=x":                            "400 Duplicate.TagKey",
 		"ClientToken=" + strings.Repeat("x", 65):             "400 InvalidClientToken.Malformed",
-		"ClientToken=ü":                                      "400 InvalidClientToken.Malformed",
 		"DryRun=true":                                        "400 DryRunOperation",
 	} {
 		t.Run(fmt.Sprintf("%.60s", with), func(t *testing.T) {
@@ -255,10 +227,8 @@ func TestATokenStandsForOneInstance(t *testing.T) {
 		"the same with another key":             {who: 1, want: "200", made: 1},
 		"the same from another account":         {who: 2, want: "200", made: 2},
 		"the same in another region":            {with: "RegionId=cn-beijing", want: "200", made: 2},
-		"another token":                         {with: "ClientToken=two", want: "200", made: 2},
 		"no token":                              {with: "ClientToken=-", want: "200", made: 2},
 		"another parameter":                     {with: "InstanceName=other", want: "400 IdempotentParameterMismatch", made: 1},
-		"other user data":                       {with: "UserData=aGkh", want: "400 IdempotentParameterMismatch", made: 1},
 		"one parameter more":                    {with: "Tag.1.Key=x", want: "400 IdempotentParameterMismatch", made: 1},
 		"an empty parameter more":               {with: "KeyPairName=", want: "200", made: 1},
 		"while the first is in flight": {
@@ -296,9 +266,8 @@ func TestATokenStandsForOneInstance(t *testing.T) {
 
 func TestARefusedCreateLeavesItsToken(t *testing.T) {
 	c := newCloud(t, ecssim.Config{})
-	with := []string{"InstanceType", "ecs.nostock", "ImageId", "x", "ClientToken", "one"}
-	want(t, c.call("CreateInstance", with...), 403, "OperationDenied.NoStock")
-	want(t, c.call("CreateInstance", "InstanceType", "ecs.g6.large", "ImageId", "x", "ClientToken", "one"), 200, "")
+	want(t, c.call("CreateInstance", "InstanceType", "ecs.nostock", "ImageId", "x", "ClientToken", "one"), 403, "OperationDenied.NoStock")
+	c.create("ClientToken", "one")
 }
 
 func TestTheSeedMakesTheIDs(t *testing.T) {

@@ -8,15 +8,28 @@ import (
 	"crypto/sha1"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"io"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/aliyun/alibaba-cloud-sdk-go/sdk"
+	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/auth"
+	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/auth/credentials"
+	sdkerrors "github.com/aliyun/alibaba-cloud-sdk-go/sdk/errors"
+	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/requests"
+	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/responses"
+	"github.com/aliyun/alibaba-cloud-sdk-go/services/ecs"
+	"github.com/aliyun/alibaba-cloud-sdk-go/services/sts"
 
 	"github.com/glassback/glassback/hack/ecssim"
 	"github.com/glassback/glassback/pkg/must"
@@ -214,5 +227,202 @@ func want(tb testing.TB, r result, status int, code string) {
 	tb.Helper()
 	if r.err != nil || r.status != status || r.code != code {
 		tb.Fatalf("got %d %q %v %s, want %d %q", r.status, r.code, r.err, r.raw, status, code)
+	}
+}
+
+// sdkClient calls with the SDK of Alibaba Cloud.
+type sdkClient struct {
+	tb     testing.TB
+	client *sdk.Client
+	domain string
+}
+
+func newSDK(tb testing.TB, account ecssim.Account, transport http.RoundTripper, domain string) sdkClient {
+	tb.Helper()
+	config := sdk.NewConfig().WithScheme("HTTP")
+	config.Transport = transport
+	var provider auth.Credential = credentials.NewAccessKeyCredential(account.AccessKeyID, account.AccessKeySecret)
+	if account.SecurityToken != "" {
+		provider = credentials.NewStsTokenCredential(account.AccessKeyID, account.AccessKeySecret, account.SecurityToken)
+	}
+	c, err := sdk.NewClientWithOptions("cn-hangzhou", config, provider)
+	must.Succeed(tb, err)
+	return sdkClient{tb: tb, client: c, domain: domain}
+}
+
+func (c sdkClient) do(request requests.AcsRequest, response responses.AcsResponse) error {
+	request.SetDomain(c.domain)
+	return c.client.DoAction(request, response)
+}
+
+func (c sdkClient) must(request requests.AcsRequest, response responses.AcsResponse) {
+	c.tb.Helper()
+	if err := c.do(request, response); err != nil {
+		c.tb.Fatalf("%s: %v", request.GetActionName(), err)
+	}
+}
+
+func (c sdkClient) describe(id string) []ecs.Instance {
+	c.tb.Helper()
+	request, response := ecs.CreateDescribeInstancesRequest(), ecs.CreateDescribeInstancesResponse()
+	request.InstanceIds = `["` + id + `"]`
+	c.must(request, response)
+	if response.RequestId == "" {
+		c.tb.Fatal("an answer without the ID of the request")
+	}
+	return response.Instances.Instance
+}
+
+var (
+	permanent = ecssim.Account{ID: "1", AccessKeyID: "LTAI", AccessKeySecret: "secret/+=~*"}
+	temporary = ecssim.Account{ID: "1", AccessKeyID: "STS.x", AccessKeySecret: "secret", SecurityToken: "to ken/+=~*&%"}
+)
+
+func TestTheSDKSignsAsTheServerDoes(t *testing.T) {
+	s := ecssim.New(ecssim.Config{Accounts: []ecssim.Account{permanent, temporary}})
+	server := httptest.NewServer(s)
+	defer server.Close()
+	transports := map[string]sdkClient{}
+	for kind, account := range map[string]ecssim.Account{"permanent": permanent, "temporary": temporary} {
+		transports["in process, "+kind] = newSDK(t, account, s.Transport(), "ecs.test")
+		transports["over the network, "+kind] = newSDK(t, account, http.DefaultTransport.(*http.Transport).Clone(),
+			strings.TrimPrefix(server.URL, "http://"))
+	}
+	for name, c := range transports {
+		for _, text := range []string{"plain", "a b", "a+b", "a*b", "a~b", "a%2Fb", "ä€😀", "a=b&c=d", `"<>'`, "\t\n"} {
+			request, response := ecs.CreateCreateInstanceRequest(), ecs.CreateCreateInstanceResponse()
+			request.InstanceType, request.ImageId, request.InstanceName = "ecs.g6.large", "ubuntu", "x"+text
+			request.Tag = &[]ecs.CreateInstanceTag{{Key: "k" + text, Value: text}}
+			c.must(request, response)
+			for _, i := range s.Instances() {
+				if i.ID == response.InstanceId && (i.Name != "x"+text || i.Tags["k"+text] != text) {
+					t.Errorf("%s, %q: made %+v", name, text, i)
+				}
+			}
+		}
+		request, response := sts.CreateGetCallerIdentityRequest(), sts.CreateGetCallerIdentityResponse()
+		c.must(request, response)
+		if response.AccountId != "1" || response.Arn == "" || response.IdentityType == "" || response.UserId == "" ||
+			response.PrincipalId == "" || response.RequestId == "" {
+			t.Errorf("%s is %+v", name, response)
+		}
+	}
+}
+
+func TestTheSDKTellsAWrongSecretFromABadSignature(t *testing.T) {
+	s := ecssim.New(ecssim.Config{Accounts: []ecssim.Account{permanent}})
+	wrong := permanent
+	wrong.AccessKeySecret = "wrong"
+	err := newSDK(t, wrong, s.Transport(), "ecs.test").do(ecs.CreateDescribeRegionsRequest(), ecs.CreateDescribeRegionsResponse())
+	var failed *sdkerrors.ServerError
+	if !errors.As(err, &failed) || failed.ErrorCode() != "SignatureDoesNotMatch" || failed.HttpStatus() != 400 || failed.RequestId() == "" ||
+		!strings.HasPrefix(failed.Recommend(), "InvalidAccessKeySecret") { // The answer shows that both have signed the same string.
+		t.Errorf("it ended with %v", err)
+	}
+}
+
+// TestALifeInABubble has every action that there is called by the SDK, in the time of a bubble.
+func TestALifeInABubble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := ecssim.New(ecssim.Config{Accounts: []ecssim.Account{permanent}})
+		c := newSDK(t, permanent, s.Transport(), "ecs.test")
+		create, created := ecs.CreateCreateInstanceRequest(), ecs.CreateCreateInstanceResponse()
+		create.InstanceType, create.ImageId, create.ClientToken = "ecs.g6.large", "ubuntu", "token"
+		create.SecurityGroupId = "sg-1"
+		create.InternetMaxBandwidthOut, create.UserData = requests.NewInteger(5), "aGk="
+		create.DataDisk = &[]ecs.CreateInstanceDataDisk{{Size: "20", Category: "cloud_essd", DeleteWithInstance: "true"}}
+		c.must(create, created)
+		id := created.InstanceId
+		state := func(want string) {
+			t.Helper()
+			if found := c.describe(id); len(found) != 1 || found[0].Status != want {
+				t.Fatalf("it is %+v, want %s", found, want)
+			}
+		}
+		state(pending)
+		time.Sleep(10 * time.Second)
+		state(stopped)
+		start := ecs.CreateStartInstanceRequest()
+		start.InstanceId = id
+		c.must(start, ecs.CreateStartInstanceResponse())
+		state(starting)
+		time.Sleep(10 * time.Second)
+		state(running)
+
+		tag := ecs.CreateTagResourcesRequest()
+		tag.ResourceType, tag.ResourceId = "instance", &[]string{id}
+		tag.Tag = &[]ecs.TagResourcesTag{{Key: "a", Value: "b"}, {Key: "c", Value: "d"}}
+		c.must(tag, ecs.CreateTagResourcesResponse())
+		untag := ecs.CreateUntagResourcesRequest()
+		untag.ResourceType, untag.ResourceId, untag.TagKey = "instance", &[]string{id}, &[]string{"c"}
+		c.must(untag, ecs.CreateUntagResourcesResponse())
+
+		stop := ecs.CreateStopInstanceRequest()
+		stop.InstanceId, stop.ForceStop, stop.StoppedMode = id, requests.NewBoolean(true), "KeepCharging"
+		c.must(stop, ecs.CreateStopInstanceResponse())
+		state(stopping)
+		time.Sleep(8 * time.Second)
+		modify := ecs.CreateModifyInstanceAttributeRequest()
+		modify.InstanceId, modify.InstanceName, modify.SecurityGroupIds = id, "renamed", &[]string{"sg-9"}
+		c.must(modify, ecs.CreateModifyInstanceAttributeResponse())
+		spec := ecs.CreateModifyInstanceSpecRequest()
+		spec.InstanceId, spec.InstanceType = id, "ecs.g7.large"
+		c.must(spec, ecs.CreateModifyInstanceSpecResponse())
+		i := c.describe(id)[0]
+		if i.InstanceName != "renamed" || i.InstanceType != "ecs.g7.large" || i.SecurityGroupIds.SecurityGroupId[0] != "sg-9" ||
+			i.StoppedMode != "KeepCharging" ||
+			i.Tags.Tag[0].TagKey != "a" || i.VpcAttributes.PrivateIpAddress.IpAddress[0] == "" || i.PublicIpAddress.IpAddress[0] == "" ||
+			i.VpcAttributes.VSwitchId == "" || i.InstanceChargeType != "PostPaid" || i.CreationTime != "2000-01-01T00:00Z" ||
+			len(i.OperationLocks.LockReason) != 0 {
+			t.Errorf("it is %+v", i)
+		}
+
+		c.must(start, ecs.CreateStartInstanceResponse())
+		time.Sleep(10 * time.Second)
+		remove := ecs.CreateDeleteInstanceRequest()
+		remove.InstanceId, remove.Force = id, requests.NewBoolean(true)
+		c.must(remove, ecs.CreateDeleteInstanceResponse())
+		state(stopping)
+		time.Sleep(3 * time.Second)
+		if found := c.describe(id); len(found) != 0 {
+			t.Errorf("it is still %+v", found)
+		}
+		regions := ecs.CreateDescribeRegionsResponse()
+		c.must(ecs.CreateDescribeRegionsRequest(), regions)
+		if len(regions.Regions.Region) == 0 {
+			t.Error("there are no regions")
+		}
+		for _, call := range s.Calls() {
+			if call.Violation != "" {
+				t.Error(call.Violation)
+			}
+		}
+	})
+}
+
+func TestManyAtATime(t *testing.T) {
+	s := ecssim.New(ecssim.Config{Accounts: []ecssim.Account{permanent}})
+	s.SetFault(func(ecssim.Call) ecssim.Fault { return ecssim.Fault{} })
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() {
+			who := clientOf(permanent)
+			for range 20 {
+				values := who.sign(time.Now(), "CreateInstance", "InstanceType", "ecs.g6.large", "ImageId", "x", "ClientToken", "the same")
+				request, _ := http.NewRequest(http.MethodPost, "http://ecs.test/?"+values.Encode(), nil)
+				if r := trip(s.Transport(), request); r.status != http.StatusOK {
+					t.Errorf("%+v", r)
+				}
+				for _, i := range s.Instances() {
+					s.Update(i.ID, func(i *ecssim.Instance) { i.Tags["k"] = "v" })
+				}
+				s.Calls()
+				s.Count("CreateInstance")
+			}
+		})
+	}
+	group.Wait()
+	if n := len(s.Instances()); n != 1 || s.Count("CreateInstance") != 160 {
+		t.Errorf("%d instances of %d calls", n, s.Count("CreateInstance"))
 	}
 }

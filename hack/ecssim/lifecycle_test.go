@@ -4,10 +4,17 @@
 package ecssim_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"slices"
+	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/glassback/glassback/hack/ecssim"
@@ -37,17 +44,13 @@ func TestWhatIsRefusedInWhichState(t *testing.T) {
 	}
 	for name, test := range map[string]struct{ action, with, state, change, want, then string }{
 		"a stopped instance starts":            {"StartInstance", "", stopped, "", "200", starting},
-		"a pending one does not start":         {"StartInstance", "", pending, "", wrong, pending},
-		"a starting one does not start":        {"StartInstance", "", starting, "", wrong, starting},
 		"a running one does not start":         {"StartInstance", "", running, "", wrong, running},
 		"a stopping one does not start":        {"StartInstance", "", stopping, "", wrong, stopping},
 		"a released one does not start":        {"StartInstance", "", stopped, "released", "404 InvalidInstanceId.NotFound", ""},
 		"one locked for security does not":     {"StartInstance", "", stopped, "security", "403 InstanceLockedForSecurity", stopped},
-		"one in arrears does not start":        {"StartInstance", "", stopped, "financial", "403 InstanceExpiredOrInArrears", stopped},
 		"a dry start starts nothing":           {"StartInstance", "DryRun=true", stopped, "", "400 DryRunOperation", stopped},
 		"a running instance stops":             {"StopInstance", "ForceStop=true&StoppedMode=StopCharging", running, "", "200", stopping},
 		"a stopped one does not stop":          {"StopInstance", "", stopped, "", wrong, stopped},
-		"a pending one does not stop":          {"StopInstance", "", pending, "", wrong, pending},
 		"a starting one does not stop":         {"StopInstance", "", starting, "", wrong, starting},
 		"no such mode of being stopped":        {"StopInstance", "StoppedMode=No", running, "", "400 InvalidParameter", running},
 		"a stopped instance is deleted":        {"DeleteInstance", "", stopped, "", "200", stopped},
@@ -60,7 +63,6 @@ func TestWhatIsRefusedInWhichState(t *testing.T) {
 		},
 		"one that is paid for is not deleted": {"DeleteInstance", "", stopped, "prepaid", "403 ChargeTypeViolation", stopped},
 		"one that was paid for is deleted":    {"DeleteInstance", "", stopped, "expired", "200", stopped},
-		"a locked one is not deleted":         {"DeleteInstance", "", stopped, "security", "403 InstanceLockedForSecurity", stopped},
 		"a released one is not found":         {"DeleteInstance", "", stopped, "released", "404 InvalidInstanceId.NotFound", ""},
 		"a dry delete deletes nothing":        {"DeleteInstance", "DryRun=true", stopped, "", "400 DryRunOperation", stopped},
 		"a stopped one gets another type":     {"ModifyInstanceSpec", "InstanceType=ecs.g7.large", stopped, "", "200", stopped},
@@ -68,8 +70,12 @@ func TestWhatIsRefusedInWhichState(t *testing.T) {
 		"one that is paid for keeps its type": {
 			"ModifyInstanceSpec", "InstanceType=ecs.g7.large", stopped, "prepaid", "403 ChargeTypeViolation", stopped,
 		},
-		"to no such type":                  {"ModifyInstanceSpec", "InstanceType=ecs.missing", stopped, "", noType, stopped},
-		"groups of a starting one stay":    {"ModifyInstanceAttribute", "SecurityGroupIds.1=sg-1", starting, "", wrong, starting},
+		"to no such type":               {"ModifyInstanceSpec", "InstanceType=ecs.missing", stopped, "", noType, stopped},
+		"groups of a starting one stay": {"ModifyInstanceAttribute", "SecurityGroupIds.1=sg-1", starting, "", wrong, starting},
+		"groups that there are not": {"ModifyInstanceAttribute", "SecurityGroupIds.1=sg-missing", stopped, "",
+			"404 InvalidSecurityGroupId.NotFound", stopped},
+		"a name that is none": {"ModifyInstanceAttribute", "InstanceName=x", stopped, "",
+			"400 InvalidInstanceName.Malformed", stopped},
 		"a pending one gets a name":        {"ModifyInstanceAttribute", "InstanceName=web", pending, "", "200", pending},
 		"user data of a running one stays": {"ModifyInstanceAttribute", "UserData=aGk=", running, "", wrong, running},
 		"groups of a running one are five at most": {
@@ -158,35 +164,124 @@ func TestAnInstanceIsWhatWasAskedFor(t *testing.T) {
 	}
 }
 
-func TestUpdateInTheConsole(t *testing.T) {
-	c := newCloud(t, ecssim.Config{})
-	id := c.create("ClientToken", "one")
-	c.Update(id, func(i *ecssim.Instance) {
-		i.ID, i.AccountID, i.Token, i.Tags, i.State, i.Name = "i-other", "9", "two", nil, stopping, "renamed"
-	})
-	if i := c.instance(id); i.Token != "one" || i.AccountID != "1234567890123456" || i.State != stopping || i.Name != "renamed" {
-		t.Errorf("edited to %+v", i)
-	}
-	c.pass(8 * time.Second)
-	if got := c.state(id); got != stopped {
-		t.Errorf("it is %s", got)
-	}
-	c.Update(id, func(i *ecssim.Instance) { i.Released = time.Unix(1, 0) })
-	c.Update(id, func(i *ecssim.Instance) { i.Released, i.State = time.Time{}, running })
-	if c.state(id) != "" || !c.instance(id).Released.Equal(c.now) {
-		t.Error("an instance came back")
+func TestRepliesThatAreNoAnswers(t *testing.T) {
+	const isJSON = "application/json;charset=utf-8"
+	for name, test := range map[string]struct {
+		reply       *ecssim.Reply
+		want        string
+		contentType string
+	}{
+		"throttled":             {ecssim.Throttled400(), "400 Throttling.User", isJSON},
+		"throttled as by HTTP":  {ecssim.Throttled429(), "429 Throttling", isJSON},
+		"an internal error":     {ecssim.InternalError(), "500 InternalError", isJSON},
+		"an error":              {ecssim.Error(409, "OperationConflict", "no"), "409 OperationConflict", isJSON},
+		"a gateway's HTML":      {ecssim.BadGateway(), "502", "text/html"},
+		"nothing at all":        {ecssim.EmptyOK(), "200", isJSON},
+		"a code that is no one": {ecssim.NumericCode(), "400", isJSON},
+	} {
+		for when, fault := range map[string]ecssim.Fault{"before": {Before: test.reply}, "after": {After: test.reply}} {
+			t.Run(name+" "+when, func(t *testing.T) {
+				c, done := newCloud(t, ecssim.Config{}), when == "after"
+				c.SetFault(func(ecssim.Call) ecssim.Fault { return fault })
+				r := c.call("CreateInstance", "InstanceType", "ecs.g6.large", "ImageId", "x")
+				if r.ended() != test.want || r.raw != test.reply.Body ||
+					r.header.Get("Content-Type") != test.contentType || r.length != int64(len(r.raw)) {
+					t.Errorf("answered %s, %v %q", r.ended(), r.header, r.raw)
+				}
+				call := c.Calls()[0]
+				if call.Done != done || call.Status != r.status || call.Code != r.code || call.Lost || (call.InstanceID != "") != done {
+					t.Errorf("the call is said to be %+v", call)
+				}
+				if (len(c.Instances()) == 1) != done {
+					t.Errorf("made %v", c.Instances())
+				}
+			})
+		}
 	}
 }
 
-func TestAttributesChange(t *testing.T) {
+func TestBrokenConnections(t *testing.T) {
+	for done, fault := range map[bool]ecssim.Fault{false: {LoseRequest: true}, true: {LoseAnswer: true}} {
+		c := newCloud(t, ecssim.Config{})
+		c.SetFault(func(ecssim.Call) ecssim.Fault { return fault })
+		with := []string{"InstanceType", "ecs.g6.large", "ImageId", "x"}
+		if r := c.call("CreateInstance", with...); !errors.Is(r.err, syscall.ECONNRESET) {
+			t.Errorf("in process: %+v", r)
+		}
+		server := httptest.NewServer(c.Server)
+		request, _ := http.NewRequest(http.MethodPost, server.URL+"/?"+c.client.sign(c.now, "CreateInstance", with...).Encode(), nil)
+		if r := trip(http.DefaultTransport, request); !errors.Is(r.err, io.EOF) {
+			t.Errorf("over the network: %+v", r)
+		}
+		server.Close()
+		if made := len(c.Instances()); made != map[bool]int{true: 2}[done] {
+			t.Errorf("made %d", made)
+		}
+		for _, call := range c.Calls() {
+			if call.Done != done || !call.Lost || call.Status != 0 {
+				t.Errorf("the call is said to be %+v", call)
+			}
+		}
+	}
+}
+
+func TestNoAnswerUntilTheClientGivesUp(t *testing.T) {
+	for made, fault := range []ecssim.Fault{{Hang: true}, {Hang: true, LoseAnswer: true}} {
+		synctest.Test(t, func(t *testing.T) {
+			s := ecssim.New(ecssim.Config{})
+			s.SetFault(func(ecssim.Call) ecssim.Fault { return fault })
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			values := client{id: "test", secret: "test"}.sign(time.Now(), "CreateInstance", "InstanceType", "ecs.g6.large", "ImageId", "x")
+			request, _ := http.NewRequestWithContext(ctx, http.MethodPost, "http://ecs.test/?"+values.Encode(), nil)
+			start := time.Now()
+			err := trip(s.Transport(), request).err
+			if !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != 10*time.Second || len(s.Instances()) != made {
+				t.Errorf("%v after %v, and made %v", err, time.Since(start), s.Instances())
+			}
+		})
+	}
+}
+
+func TestInstancesThatAreNotSeenAtFirst(t *testing.T) {
 	c := newCloud(t, ecssim.Config{})
-	id := c.inState(stopped, nil)
-	want(t, c.call("ModifyInstanceAttribute", "InstanceId", id, "SecurityGroupIds.1", "sg-b", "SecurityGroupIds.2", "sg-a",
-		"InstanceName", "web", "DeletionProtection", "true", "UserData", "aGk="), 200, "")
-	want(t, c.call("ModifyInstanceAttribute", "InstanceId", id, "SecurityGroupIds.1", "sg-missing"), 404, "InvalidSecurityGroupId.NotFound")
-	want(t, c.call("ModifyInstanceAttribute", "InstanceId", id, "InstanceName", "x"), 400, "InvalidInstanceName.Malformed")
-	i := c.instance(id)
-	if !slices.Equal(i.SecurityGroupIDs, []string{"sg-a", "sg-b"}) || i.Name != "web" || !i.DeletionProtection || i.UserData != "aGk=" {
-		t.Errorf("it is %+v", i)
+	c.SetFault(func(ecssim.Call) ecssim.Fault { return ecssim.Fault{Invisible: 30 * time.Second} })
+	id := c.create("Tag.1.Key", "k")
+	c.SetFault(nil)
+	seen := func() (seen int) {
+		for _, r := range []result{
+			c.call("DescribeInstances", "InstanceIds", `["`+id+`"]`), c.call("DescribeInstances", "Tag.1.Key", "k"), c.call("DescribeInstances"),
+		} {
+			want(t, r, 200, "")
+			seen += len(r.described())
+		}
+		return seen
+	}
+	c.pass(30*time.Second - 1)
+	if n := seen(); n != 0 {
+		t.Errorf("%d of 3 see it too early", n)
+	}
+	want(t, c.call("StartInstance", "InstanceId", id, "DryRun", "true"), 400, "DryRunOperation") // Calls that name its ID find it.
+	c.pass(1)
+	if n := seen(); n != 3 {
+		t.Errorf("%d of 3 see it", n)
+	}
+}
+
+func TestInstancesThatComeToNothing(t *testing.T) {
+	for image, fault := range map[string]ecssim.Fault{"x": {Vanish: 10 * time.Minute}, "vanishing": {}} {
+		c := newCloud(t, ecssim.Config{})
+		c.SetFault(func(ecssim.Call) ecssim.Fault { return fault })
+		id := c.create("ImageId", image)
+		c.pass(10*time.Minute - 1)
+		if got := c.state(id); got != pending {
+			t.Errorf("%s is %q", image, got)
+		}
+		want(t, c.call("DeleteInstance", "InstanceId", id), 403, "IncorrectInstanceStatus.Initializing")
+		c.pass(1)
+		if got := c.state(id); got != "" || c.instance(id).Released.IsZero() {
+			t.Errorf("%s is %q", image, got)
+		}
+		want(t, c.call("DeleteInstance", "InstanceId", id), 404, "InvalidInstanceId.NotFound")
 	}
 }

@@ -41,7 +41,7 @@ func (m Mutant) String() string { return fmt.Sprintf("%s (%s; %s)", m.Effect, m.
 
 // withRedis are the tests that start redis-servers, which make redis-worlds runs. All others are run as make unit does: with -short.
 var withRedis = []string{
-	"TestUsersThatAreOff", "TestBackupAndRestore", "TestBackupOfAClusterThatChanges", "TestStopHoldsBackWrites",
+	"TestUsersThatAreOff", "TestBackupAndRestore", "TestBackupOfAClusterThatChanges", "TestAFailoverEndsLate",
 }
 
 // args returns the arguments of go test that run the test.

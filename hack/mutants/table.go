@@ -180,7 +180,7 @@ var table = []Mutant{
 	},
 	{
 		"A late Job is made although the live MyCronJob has changed",
-		"controller/mycronjob Controller.confirm", "controller/mycronjob TestInvariants",
+		"controller/mycronjob Controller.confirm", "controller/mycronjob TestLateJobIsNotMadeFromAStaleCache",
 		"|| live.ResourceVersion != mcj.ResourceVersion", "",
 	},
 
@@ -231,7 +231,7 @@ var table = []Mutant{
 	// RedisCluster: No Pod is deleted that something depends on
 	{
 		"Pods are replaced while a replica is not up to date",
-		"controller/rediscluster policies", "controller/rediscluster TestDecideIsSafe",
+		"controller/rediscluster policies", "controller/rediscluster TestDecideSpreadRollReady",
 		`{"waitForReplicas", waitForReplicas},`, "",
 	},
 	{
@@ -464,14 +464,14 @@ var table = []Mutant{
 	},
 	{
 		"An instance of an earlier attempt is not found",
-		"controller/ecsinstance nextAttempt", "controller/ecsinstance TestRandomWorlds",
+		"controller/ecsinstance nextAttempt", "controller/ecsinstance TestNextAttempt",
 		"return attempt{id: found[0].ID}", "",
 	},
 
 	// ECSInstance: None left behind
 	{
 		"The finalizer is removed before it is known what the last attempt made",
-		"controller/ecsinstance releaseUncreated", "controller/ecsinstance TestRandomWorlds",
+		"controller/ecsinstance releaseUncreated", "controller/ecsinstance TestDecideForDeath",
 		"|| (o.creating() && !o.createRejected())", "",
 	},
 	{

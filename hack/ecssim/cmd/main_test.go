@@ -210,13 +210,6 @@ func TestWhatIsWrongWithTheFlags(t *testing.T) {
 	}
 }
 
-func TestHelp(t *testing.T) {
-	var stdout, stderr bytes.Buffer
-	if code := run(t.Context(), []string{"--help"}, &stdout, &stderr); code != exitOK || stderr.Len() > 0 || stdout.Len() == 0 {
-		t.Errorf("it ended with %d, saying %q and %q", code, stdout.String(), stderr.String())
-	}
-}
-
 func TestACallIsOneLine(t *testing.T) {
 	call := ecssim.Call{
 		Action: "a\nb", RegionID: "x y", InstanceID: strings.Repeat("i", 100), Code: "ü", Message: "secret",
