@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/glassback/glassback/pkg/must"
 )
@@ -44,38 +43,6 @@ func TestEveryDocumentHasOnePlaceForEachTable(t *testing.T) {
 		if filled, err := fill(text, tables); err == nil {
 			t.Errorf("%s: no error, document:\n%s", name, filled)
 		}
-	}
-}
-
-// TestRowsThatNoKindHasYet has what the tables of the present kinds do not show.
-func TestRowsThatNoKindHasYet(t *testing.T) {
-	const field = "{type: string, description: Its.}"
-	for name, test := range map[string]struct{ spec, want string }{
-		"a length": {
-			"properties: {a: {type: string, maxLength: 9, description: It.}}", "| `a` | string | - | at most 9 characters | It. |\n",
-		},
-		"a rule that counts characters stands for the length": {
-			"properties: {a: {type: string, maxLength: 9, description: It., " +
-				"x-kubernetes-validations: [{rule: r, message: must have 5 characters}]}}",
-			"| `a` | string | - | must have 5 characters | It. |\n",
-		},
-		"a list before fields whose names begin with its name": {
-			"properties: {a: {type: array, description: They., items: {type: object, properties: {b: " + field + "}}}, aA: " + field + "}",
-			"| `a` | list of objects | - | - | They. |\n| `a[].b` | string | - | - | Its. |\n| `aA` | string | - | - | Its. |\n",
-		},
-		"a rule whose message is no limit": {
-			"x-kubernetes-validations: [{rule: r, message: invalid a, fieldPath: .a}], properties: {a: " + field + "}",
-			"| `a` | string | - | - | Its. |\n",
-		},
-		"markup": {`properties: {a: {type: string, description: '*.<b> | "_"'}}`, `| ` + "`a`" + ` | string | - | - | \*.\<b> \| "\_" |` + "\n"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			schema := &apiextensionsv1.JSONSchemaProps{}
-			must.Succeed(t, yaml.UnmarshalStrict([]byte("properties: {spec: {"+test.spec+"}}"), schema))
-			if _, rows, _ := strings.Cut(specTable(schema), "|---|\n"); rows != test.want {
-				t.Errorf("got\n%swant\n%s", rows, test.want)
-			}
-		})
 	}
 }
 

@@ -7,8 +7,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
-	"io"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -196,34 +194,13 @@ func TestTheFlagsOfCheck(t *testing.T) {
 		}, ""},
 		"an output that there is none of":  {[]string{"-o", "wide"}, `--output must be one of text, json, yaml, not "wide"`},
 		"no time":                          {[]string{"--timeout=0"}, "--timeout must be from 1s to 10m, not 0s"},
-		"another one":                      {[]string{"--namespace=A"}, `--namespace "A" is not the name of a namespace`},
-		"a controller that is none":        {[]string{"--controllers=cron"}, `there is no "cron"`},
-		"a URL without TLS":                {[]string{"--webhook-url=http://127.0.0.1:1"}, "--webhook-url must be https://HOST:PORT"},
+		"what the operator refuses":        {[]string{"--namespace=A"}, `--namespace "A" is not the name of a namespace`},
 		"a flag of the operator's logging": {[]string{"-v=2"}, "unknown shorthand flag"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := parse(test.args, &strings.Builder{})
 			if (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
 				t.Errorf("error %v, want %q", err, test.err)
-			}
-		})
-	}
-}
-
-func TestAllNamespacesOverridesTheOperatorsNamespaces(t *testing.T) {
-	for name, test := range map[string]struct {
-		args []string
-		want string
-	}{
-		"no flag":          {nil, "[a]"},
-		"a namespace":      {[]string{"-n", "b"}, "[b]"},
-		"all":              {[]string{"-A"}, "[]"},
-		"all of kubectl's": {[]string{"-n", "b", "--all-namespaces"}, "[]"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			o, err := parse(test.args, io.Discard)
-			if err != nil || !o.adopt([]string{"--namespace=a"}, "glassback-system") || fmt.Sprint(o.Namespaces) != test.want {
-				t.Errorf("namespaces %q, error %v, want %s", o.Namespaces, err, test.want)
 			}
 		})
 	}

@@ -4,7 +4,6 @@
 package check
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -140,17 +139,30 @@ func managerOf(replicas, ready int32) *appsv1.Deployment {
 	}
 }
 
-func TestEveryCheckHasAnIDOfItsOwn(t *testing.T) {
+func TestEveryCheckHasAnIDOfItsOwnAndWritesNothing(t *testing.T) {
 	for _, args := range [][]string{nil, {"--pre"}, {"--namespace=a,b"}} {
-		report := without(t, checkOf(t, args, nil, append(definitions(t), managerOf(2, 2))...))
+		c := checkOf(t, args, nil, append(definitions(t)[1:], managerOf(2, 2))...)
 		seen := map[string]bool{}
-		for _, o := range report.Outcomes() {
+		for _, o := range without(t, c).Outcomes() {
 			if seen[o.ID] || o.ID == "" || o.Title == "" || strings.ContainsAny(o.ID, " \t") {
 				t.Errorf("%q: the ID %q of %q is another one's, or none", args, o.ID, o.Title)
 			}
 			seen[o.ID] = true
 			if (o.State == Failed || o.State == Warning) && (o.Reason == "" || o.Remedy == "") {
 				t.Errorf("%q: %s is %s without a reason or a remedy", args, o.ID, o.State)
+			}
+		}
+		for _, a := range slices.Concat(c.clients.Kube.(*fake.Clientset).Actions(), c.clients.Glassback.(*glassbackfake.Clientset).Actions(),
+			c.clients.Apiextensions.(*apiextensionsfake.Clientset).Actions()) {
+			dryRun := false
+			switch a := a.(type) {
+			case clienttesting.PatchActionImpl:
+				dryRun = slices.Equal(a.PatchOptions.DryRun, []string{metav1.DryRunAll})
+			case clienttesting.CreateActionImpl:
+				dryRun = slices.Equal(a.CreateOptions.DryRun, []string{metav1.DryRunAll}) || strings.HasSuffix(a.GetResource().Resource, "reviews")
+			}
+			if verb := a.GetVerb(); verb != "get" && verb != "list" && !dryRun {
+				t.Errorf("%q: it did %s %s", args, verb, a.GetResource().Resource)
 			}
 		}
 	}
@@ -197,6 +209,10 @@ func TestWhatTheOperatorInTheClusterWorksWith(t *testing.T) {
 		o.ECSEndpoint != "http://127.0.0.1:2" || o.leaseName != "m" || o.leaseNamespace != "n" {
 		t.Errorf("with flags: %+v", o)
 	}
+	o = parseCheck(t, "-A")
+	if o.adoptFrom(d); !slices.Equal(o.Namespaces, []string{""}) {
+		t.Errorf("of all namespaces: %+v", o)
+	}
 	d.Spec.Template.Spec.Containers[0].Args = []string{"--of-another-version"}
 	o = parseCheck(t)
 	if o.adoptFrom(d); len(o.Controllers) != len(permissions.ControllerNames()) {
@@ -219,31 +235,6 @@ func TestWhatTheOperatorBesideACheckWorksWith(t *testing.T) {
 		if got := o.adoptNeighbour([]byte(test.line)); got != test.adopts || slices.Equal(o.Namespaces, []string{"a"}) != test.adopts ||
 			o.Lease.Elect != test.adopts {
 			t.Errorf("%s: %t, %+v", name, got, o)
-		}
-	}
-}
-
-func TestNothingIsWritten(t *testing.T) {
-	for _, args := range [][]string{nil, {"--pre"}} {
-		c := checkOf(t, args, nil, append(definitions(t)[1:], managerOf(2, 2))...)
-		without(t, c)
-		var actions []clienttesting.Action
-		for _, a := range []interface{ Actions() []clienttesting.Action }{
-			c.clients.Kube.(*fake.Clientset), c.clients.Glassback.(*glassbackfake.Clientset), c.clients.Apiextensions.(*apiextensionsfake.Clientset),
-		} {
-			actions = append(actions, a.Actions()...)
-		}
-		for _, a := range actions {
-			dryRun := false
-			switch a := a.(type) {
-			case clienttesting.PatchActionImpl:
-				dryRun = slices.Equal(a.PatchOptions.DryRun, []string{metav1.DryRunAll})
-			case clienttesting.CreateActionImpl:
-				dryRun = slices.Equal(a.CreateOptions.DryRun, []string{metav1.DryRunAll}) || strings.HasSuffix(a.GetResource().Resource, "reviews")
-			}
-			if verb := a.GetVerb(); verb != "get" && verb != "list" && !dryRun {
-				t.Errorf("%q: it did %s %s", args, verb, a.GetResource().Resource)
-			}
 		}
 	}
 }
@@ -273,34 +264,22 @@ func ruleErrors(t *testing.T, known *utilversion.Version) []error {
 	for _, definition := range definitions {
 		props := &apiextensions.JSONSchemaProps{}
 		must.Succeed(t, scheme.Convert(definition.Spec.Versions[0].Schema.OpenAPIV3Schema, props, nil))
-		rules, err := structural.NewStructural(props)
+		root, err := structural.NewStructural(props)
 		must.Succeed(t, err)
-		errs = append(errs, compile(rules, true, celenv.MustBaseEnvSet(known))...)
-	}
-	return errs
-}
-
-func compile(s *structural.Structural, root bool, env *celenv.EnvSet) []error {
-	var errs []error
-	if len(s.XValidations) > 0 {
-		results, err := cel.Compile(s, model.SchemaDeclType(s, root), celconfig.PerCallLimit, env, cel.NewExpressionsEnvLoader())
-		if err != nil {
-			errs = append(errs, err)
-		}
-		for _, result := range results {
-			if result.Error != nil {
-				errs = append(errs, result.Error)
+		compile := structural.Visitor{Structural: func(s *structural.Structural) bool {
+			declared := model.SchemaDeclType(s, s == root || s.XEmbeddedResource)
+			results, err := cel.Compile(s, declared, celconfig.PerCallLimit, celenv.MustBaseEnvSet(known), cel.NewExpressionsEnvLoader())
+			if err != nil {
+				errs = append(errs, err)
 			}
-		}
-	}
-	for _, property := range s.Properties {
-		errs = append(errs, compile(&property, property.XEmbeddedResource, env)...)
-	}
-	if s.Items != nil {
-		errs = append(errs, compile(s.Items, false, env)...)
-	}
-	if s.AdditionalProperties != nil && s.AdditionalProperties.Structural != nil {
-		errs = append(errs, compile(s.AdditionalProperties.Structural, false, env)...)
+			for _, result := range results {
+				if result.Error != nil {
+					errs = append(errs, result.Error)
+				}
+			}
+			return false
+		}}
+		compile.Visit(root)
 	}
 	return errs
 }
@@ -430,42 +409,11 @@ func TestTheWayToTheAPIServer(t *testing.T) {
 	}
 }
 
-func TestWithoutFlagsTheClusterIsThatOfKubectl(t *testing.T) {
-	t.Setenv("KUBERNETES_SERVICE_HOST", "")
-	t.Setenv("HOME", t.TempDir())
-	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
-	c := &checker{options: parseCheck(t)}
-	if got := c.checkConfiguration(t.Context()); got.State != Failed || got.Reason != "this is not a Pod, and kubectl has no cluster either" {
-		t.Errorf("without a kubeconfig: %+v", got)
-	}
-	file := filepath.Join(t.TempDir(), "config")
-	t.Setenv("KUBECONFIG", file)
-	must.Succeed(t, os.WriteFile(file, []byte(`{"clusters":[{"name":"c","cluster":{"server":"https://192.0.2.1"}}],`+
-		`"contexts":[{"name":"x","context":{"cluster":"c"}}],"current-context":"x"}`), 0o600))
-	if got := c.checkConfiguration(t.Context()); got.State != OK || got.Reason != "https://192.0.2.1" || c.inside {
-		t.Errorf("with a kubeconfig: %+v, inside %t", got, c.inside)
-	}
-}
-
 func parseCheck(t *testing.T, args ...string) *settings {
 	t.Helper()
 	o, err := parse(args, &strings.Builder{})
 	must.Succeed(t, err)
 	return o
-}
-
-func TestACheckEndsWithItsContext(t *testing.T) {
-	hanging := make(chan struct{})
-	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hanging }))
-	defer s.Close()
-	defer close(hanging)
-	ctx, cancel := context.WithCancel(t.Context())
-	time.AfterFunc(50*time.Millisecond, cancel)
-	var out, errs strings.Builder
-	code := Run(ctx, []string{"--master", s.URL}, &out, &errs)
-	if code != command.Failed || !strings.Contains(out.String(), "interrupted") || errs.Len() > 0 {
-		t.Errorf("exit code %d, on stderr %q, and:\n%s", code, errs.String(), out.String())
-	}
 }
 
 // The roles in artifacts/rbac grant what permissions.Wants returns: TestTheRolesGrantWhatIsNeededAndNothingElse compares the two.
@@ -586,23 +534,34 @@ func TestPermissionsAreThoseOfWhoRunsTheOperator(t *testing.T) {
 	}
 }
 
-// TestWhoInstallsNeedsWhatArtifactsHold compares with the manifests.
+// manifests returns the objects in files of artifacts, by the file.
+func manifests(t *testing.T, pattern string) map[string][]rbacv1.ClusterRole {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("..", "..", "artifacts", pattern))
+	must.Succeed(t, err)
+	all := map[string][]rbacv1.ClusterRole{}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		must.Succeed(t, err)
+		for document := range strings.SplitSeq(string(data), "\n---") {
+			var object rbacv1.ClusterRole // Of others only the kind matters.
+			if err := yaml.Unmarshal([]byte(document), &object); err != nil {
+				t.Fatalf("%s: %v", file, err)
+			}
+			all[file] = append(all[file], object)
+		}
+	}
+	return all
+}
+
 func TestWhoInstallsNeedsWhatArtifactsHold(t *testing.T) {
 	known := map[string]bool{}
 	for _, p := range slices.Concat(installedInCluster, installedInNamespace) {
 		known[p.String()] = true
 	}
 	for _, dir := range []string{"crd", "rbac", "webhook", "manager"} {
-		files, err := filepath.Glob(filepath.Join("..", "..", "artifacts", dir, "*.yaml"))
-		must.Succeed(t, err)
-		for _, file := range files {
-			data, err := os.ReadFile(file)
-			must.Succeed(t, err)
-			for document := range strings.SplitSeq(string(data), "\n---") {
-				var object metav1.TypeMeta
-				if err := yaml.Unmarshal([]byte(document), &object); err != nil {
-					t.Fatalf("%s: %v", file, err)
-				}
+		for file, objects := range manifests(t, dir+"/*.yaml") {
+			for _, object := range objects {
 				gvk := object.GroupVersionKind()
 				if gvk.Kind == "" || strings.HasSuffix(gvk.Group, "kustomize.config.k8s.io") {
 					continue
@@ -616,7 +575,6 @@ func TestWhoInstallsNeedsWhatArtifactsHold(t *testing.T) {
 	}
 }
 
-// TestWhoInstallsCanGrantWhatArtifactsGrant compares with the roles.
 func TestWhoInstallsCanGrantWhatArtifactsGrant(t *testing.T) {
 	c := checkOf(t, nil, nil)
 	known := map[string]bool{}
@@ -625,19 +583,11 @@ func TestWhoInstallsCanGrantWhatArtifactsGrant(t *testing.T) {
 			known[verb+" "+p.String()] = true
 		}
 	}
-	files, err := filepath.Glob(filepath.Join("..", "..", "artifacts", "rbac", "*.yaml"))
-	must.Succeed(t, err)
-	for _, file := range files {
+	for file, roles := range manifests(t, "rbac/*.yaml") {
 		if strings.Contains(file, "webhook_url_") {
 			continue // It is not for an operator in the cluster.
 		}
-		data, err := os.ReadFile(file)
-		must.Succeed(t, err)
-		for document := range strings.SplitSeq(string(data), "\n---") {
-			var role rbacv1.ClusterRole
-			if err := yaml.Unmarshal([]byte(document), &role); err != nil {
-				t.Fatalf("%s: %v", file, err)
-			}
+		for _, role := range roles {
 			for _, rule := range role.Rules {
 				for _, what := range rulePermissions(rule) {
 					for _, verb := range what.Verbs {
@@ -657,10 +607,11 @@ func rulePermissions(rule rbacv1.PolicyRule) []permissions.Permission {
 	for _, group := range rule.APIGroups {
 		for _, resource := range rule.Resources {
 			resource, subresource, _ := strings.Cut(resource, "/")
-			if len(rule.ResourceNames) == 0 {
-				all = append(all, permissions.Permission{Group: group, Resource: resource, Subresource: subresource, Verbs: rule.Verbs})
+			names := rule.ResourceNames
+			if len(names) == 0 {
+				names = []string{""}
 			}
-			for _, name := range rule.ResourceNames {
+			for _, name := range names {
 				all = append(all, permissions.Permission{Group: group, Resource: resource, Subresource: subresource, Name: name, Verbs: rule.Verbs})
 			}
 		}

@@ -13,9 +13,7 @@ import (
 	"maps"
 	"math/big"
 	"math/rand/v2"
-	"net"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -194,25 +192,7 @@ func TestHangUpWithoutAConnection(*testing.T) {
 }
 
 func TestAReadOnlyNodeSendsNoCommandThatChangesSomething(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	connected := make(chan struct{}, 100)
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			connected <- struct{}{}
-			conn.Close()
-		}
-	}()
-	host, port, _ := net.SplitHostPort(listener.Addr().String())
-	number, _ := strconv.Atoi(port)
-	node := DialReadOnly(host, number, Login{})
+	node := DialReadOnly("127.0.0.1", 1, Login{}) // Nothing listens there: a command that is sent has another error.
 	defer node.Close()
 	ctx, slots := t.Context(), SlotRange(0, 1)
 	for command, err := range map[string]error{
@@ -227,9 +207,6 @@ func TestAReadOnlyNodeSendsNoCommandThatChangesSomething(t *testing.T) {
 			t.Errorf("%s: error %v", command, err)
 		}
 	}
-	if len(connected) > 0 {
-		t.Error("a command connected to the server")
-	}
 	_, view := node.View(ctx)
 	_, keys := node.Keys(ctx, slots, 1)
 	_, libraries := node.Libraries(ctx)
@@ -242,8 +219,5 @@ func TestAReadOnlyNodeSendsNoCommandThatChangesSomething(t *testing.T) {
 		if err == nil || errors.Is(err, ErrReadOnly) {
 			t.Errorf("%s: error %v, want an error of the connection", command, err)
 		}
-	}
-	if len(connected) == 0 {
-		t.Error("no read connected to the server")
 	}
 }

@@ -95,19 +95,13 @@ func TestFindReplica(t *testing.T) {
 			[]runtime.Object{service(), newPod("a", false), newPod("b", true), lease("b_uid-of-another")},
 			replica{namespace, "b", 8444, "b_uid-of-another", false}, "",
 		},
-		"the Service has the port as a number": {
-			[]runtime.Object{numbered, newPod("a", true)}, replica{namespace, "a", 9000, "", false}, "",
-		},
+		"the Service has the port as a number": {[]runtime.Object{numbered, newPod("a", true)}, replica{namespace, "a", 9000, "", false}, ""},
 		"no Service": {
 			[]runtime.Object{newPod("a", true)}, replica{},
 			"there is no Service glassback-inspect in namespace glassback-system; install artifacts/default-inspect",
 		},
-		"no ready Pod": {
-			[]runtime.Object{service(), newPod("a", false)}, replica{}, "no Pod behind Service glassback-inspect is ready",
-		},
-		"a Pod without the port": {
-			[]runtime.Object{unknownPort, newPod("a", true)}, replica{}, `pod a has no port called "page"`,
-		},
+		"no ready Pod": {[]runtime.Object{service(), newPod("a", false)}, replica{}, "no Pod behind Service glassback-inspect is ready"},
+		"no such port": {[]runtime.Object{unknownPort, newPod("a", true)}, replica{}, `pod a has no port called "page"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := findReplica(t.Context(), fake.NewClientset(test.objects...), namespace, "glassback")

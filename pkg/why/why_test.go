@@ -312,16 +312,6 @@ func TestAnAnswerIsBounded(t *testing.T) {
 	}
 }
 
-func TestColoursAreOfWholeLines(t *testing.T) {
-	var out strings.Builder
-	text := &whyText{out: &out, colour: true}
-	text.coloured(red, 1, "it failed: %s", "\x1b[1mno")
-	text.line(0, "plain")
-	if want := "\x1b[31m  it failed:  [1mno\x1b[0m\nplain\n"; out.String() != want {
-		t.Errorf("%q, want %q", out.String(), want)
-	}
-}
-
 func TestWhyInJSON(t *testing.T) {
 	h := newHistory()
 	h.began(t, "14:22:15.000", cause("Updated", cron, "5", "spec.schedule"))
@@ -354,16 +344,13 @@ func TestWhyThatHasNoAnswerSaysWhatToDo(t *testing.T) {
 			"there is no MyCronJob default/other: it has no recorded event, and it is in no index; check its name, and say its namespace with -n",
 		},
 		"no such kind":            {[]string{"pony/sample"}, command.Failed, `no informer watches a "pony": there are Job, MyCronJob`},
-		"no object":               {nil, command.Usage, "say which object: glassback why KIND/NAME"},
 		"a name with a namespace": {[]string{"mcj/default/sample"}, command.Usage, `"mcj/default/sample" is no KIND/NAME`},
 		"no sync":                 {[]string{"mcj/a", "--last=0"}, command.Usage, "--last must be from 1 to 64, not 0"},
 		"an address by HTTPS": {
 			[]string{"mcj/a", "--address=https://127.0.0.1:1"}, command.Usage, "an operator in a cluster is asked through the API server",
 		},
 		"an address and a kubeconfig": {[]string{"mcj/a", "--kubeconfig=a"}, command.Usage, "leave out --kubeconfig"},
-		"no server": {
-			[]string{"mcj/a", "--address=" + gone}, command.Failed, "does not answer, start it with --inspect-bind-address",
-		},
+		"no server":                   {[]string{"mcj/a", "--address=" + gone}, command.Failed, "does not answer, start it with --inspect"},
 		"another server": {
 			[]string{"mcj/a", "--address=" + metrics.URL}, command.Failed,
 			"serves no page there: start it with --inspect-bind-address, and ask at that address: 404 Not Found: 404 page not found",
@@ -431,56 +418,17 @@ func kubeconfig(t *testing.T, server string) string {
 	return file
 }
 
-// answering returns a Client of a server.
-func answering(t *testing.T, handler http.HandlerFunc) *client {
-	t.Helper()
-	server := httptest.NewServer(handler)
-	t.Cleanup(server.Close)
+func TestATokenIsSent(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, `{"name": "%s of %s"}`, r.Header.Get("Authorization"), r.URL.Query().Get("namespace"))
+	}))
+	defer server.Close()
 	c := clientAt(server.URL + "/")
+	defer c.close()
 	c.token = "secret"
-	t.Cleanup(c.close)
-	return c
-}
-
-func TestALifeIsAskedForByItsObject(t *testing.T) {
-	c := answering(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Authorization") != "Bearer secret" {
-			t.Error("without the token")
-		}
-		fmt.Fprintf(w, `{"kind": "Job", "name": %q}`, r.URL.String())
-	})
 	life, err := c.life(t.Context(), inspect.Object{Kind: "jobs.batch", Namespace: "a&b", Name: "c"})
-	if want := "/inspect/api/life?kind=jobs.batch&name=c&namespace=a%26b"; err != nil || life.Name != want {
-		t.Errorf("%+v, error %v, want %s", life, err, want)
-	}
-}
-
-func TestAStreamIsTold(t *testing.T) {
-	for name, test := range map[string]struct{ body, want, err string }{
-		"in its order": {
-			"event: overview\ndata: {\"oneIn\": 1}\n\nevent: events\ndata: {\"events\": [{\"line\": \"a\"}, {\"line\": \"b\"}]}\n\n" +
-				"event: overview\ndata: {\"oneIn\": 4}\n\n",
-			"1 in 1, a, b, 1 in 4", "the stream has ended",
-		},
-		"without what is of a later version": {
-			"event: news\ndata: {}\n\n: comment\n\nevent: overview\ndata: {\"oneIn\": 1}\n\n", "1 in 1", "the stream has ended",
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			c := answering(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, test.body) })
-			var got []string
-			err := c.stream(t.Context(), inspect.Object{}, listener{
-				Overview: func(o *inspect.Overview) { got = append(got, fmt.Sprintf("1 in %d", o.OneIn)) },
-				Events: func(events *inspect.Events) {
-					for _, e := range events.Events {
-						got = append(got, e.Line)
-					}
-				},
-			})
-			if strings.Join(got, ", ") != test.want || err == nil || err.Error() != test.err {
-				t.Errorf("%q, error %v, want %q, error %s", got, err, test.want, test.err)
-			}
-		})
+	if err != nil || life.Name != "Bearer secret of a&b" {
+		t.Errorf("%+v, error %v", life, err)
 	}
 }
 
@@ -538,7 +486,7 @@ func happenings(missed uint64, lines ...string) string {
 func TestTraceGoesOnWhenTheOperatorBeginsAgain(t *testing.T) {
 	var stdout bytes.Buffer
 	stderr, err := follow(t, streams(
-		oneIn(1)+happenings(0, "sync a"),
+		"event: of a later version\ndata: {}\n\n: comment\n\n"+oneIn(1)+happenings(0, "sync a"),
 		"", // It is not yet there.
 		oneIn(1)+happenings(0, "sync b"),
 	), &stdout)
@@ -568,13 +516,8 @@ func TestTraceSaysWhatItDoesNotShow(t *testing.T) {
 }
 
 func TestTraceEndsWhereWaitingDoesNotHelp(t *testing.T) {
-	refusing := func(status int) func(func()) http.Handler {
-		return func(func()) http.Handler {
-			return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				w.WriteHeader(status)
-				fmt.Fprint(w, `{"error": "no"}`)
-			})
-		}
+	refusing := func(func()) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, `{"error": "no"}`, http.StatusNotFound) })
 	}
 	full, writer := io.Pipe()
 	full.Close()
@@ -583,7 +526,7 @@ func TestTraceEndsWhereWaitingDoesNotHelp(t *testing.T) {
 		stdout  io.Writer
 		want    string
 	}{
-		"the kind is none":          {refusing(http.StatusNotFound), io.Discard, "no"},
+		"the kind is none":          {refusing, io.Discard, "no"},
 		"standard output is closed": {streams(oneIn(1) + happenings(0, "sync a")), writer, "print: io: read/write on closed pipe"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -651,27 +594,10 @@ func TestTraceShowsWhatAnOperatorRecords(t *testing.T) {
 	}
 }
 
-func TestTraceRefusesWhatItCannotShow(t *testing.T) {
-	for name, test := range map[string]struct {
-		args []string
-		want string
-	}{
-		"a stage that there is not": {
-			[]string{"--stage=wires"}, `--stage: there is no "wires"; there are wire, queue, index, dispatch, enqueue, sync, write, done`,
-		},
-		"a name without a kind": {[]string{"/a"}, `"/a" is no KIND/NAME`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var stdout, stderr bytes.Buffer
-			code := Trace(t.Context(), test.args, &stdout, &stderr)
-			if code != command.Usage || !strings.Contains(stderr.String(), test.want) {
-				t.Errorf("exit code %d, %q", code, stderr.String())
-			}
-		})
-	}
-	var stdout bytes.Buffer
-	if code := Trace(t.Context(), []string{"--help"}, &stdout, io.Discard); code != command.OK ||
-		!strings.Contains(stdout.String(), "--stage") {
-		t.Errorf("--help: exit code %d, %s", code, stdout.String())
+func TestTraceRefusesAStageThatThereIsNot(t *testing.T) {
+	var stderr bytes.Buffer
+	code := Trace(t.Context(), []string{"--stage=wires"}, io.Discard, &stderr)
+	if code != command.Usage || !strings.Contains(stderr.String(), `--stage: there is no "wires"; there are wire, queue, index, `) {
+		t.Errorf("exit code %d, %q", code, stderr.String())
 	}
 }

@@ -15,8 +15,10 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"net"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -26,6 +28,7 @@ import (
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -389,4 +392,56 @@ func keyPEM(t *testing.T, key *ecdsa.PrivateKey) []byte {
 	text, err := keyutil.MarshalPrivateKeyToPEM(key)
 	must.Succeed(t, err)
 	return text
+}
+
+const imageAttacker = "glassback.test/attacker:test"
+
+// TestWebhooksUnderAttack installs the shipped operator with its memory limit. A Pod attacks its only replica for a minute. The kernel does
+// not kill the replica, and the API server gets its answers.
+func TestWebhooksUnderAttack(t *testing.T) {
+	needRealNode(t)
+	w := start(t, cluster.Config{Node: cluster.NodeReal})
+	w.load(t, imageBefore)
+	attacker := filepath.Join(t.TempDir(), "attacker")
+	build := exec.CommandContext(t.Context(), "go", "build", "-ldflags", "-s -w", "-o", attacker, "./attacker")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build the attacker: %v\n%s", err, out)
+	}
+	w.loadProgram(t, imageAttacker, attacker)
+	in := &installation{world: w, ecs: "http://127.0.0.1:8099"} // This test has no ECSInstances.
+	in.apply(t, imageBefore)
+	in.ready(t)
+	in.mustKubectl(t, "scale", "--namespace", operatorNamespace, "deployment/glassback-manager", "--replicas=1")
+	await(t, func(context.Context) error {
+		if n := len(in.replicas(t)); n != 1 {
+			return fmt.Errorf("the operator has %d replicas", n)
+		}
+		return nil
+	})
+	manager := in.replicas(t)[0]
+	ns := in.namespace(t)
+	w.called(t, ns)
+
+	target := net.JoinHostPort(manager.Status.PodIP, "9443")
+	_, err := w.kube.CoreV1().Pods(ns).Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "attacker"}, Spec: corev1.PodSpec{
+		RestartPolicy: corev1.RestartPolicyNever, AutomountServiceAccountToken: ptr.To(false),
+		Containers: []corev1.Container{{
+			Name: "attacker", Image: imageAttacker, ImagePullPolicy: corev1.PullIfNotPresent,
+			Args: []string{"--target", target, "--at-once=64", "--for=1m"},
+		}},
+	}}, metav1.CreateOptions{})
+	w.must(t, err)
+	answers := w.ask(t, ns, 2)
+	in.mustKubectl(t, "wait", "--namespace", ns, "pod/attacker", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=10m")
+	got := answers.end()
+	t.Logf("%d valid requests, sizes %v, and the attacker's:\n%s", got.asked, got.sizes, in.mustKubectl(t, "logs", "--namespace", ns, "attacker"))
+	if failed := got.asked - got.sizes[6]; got.asked < 100 || failed*100 > got.asked {
+		got.check(t)
+		t.Errorf("%d of %d valid requests were not answered in time, want no more than 1 %% of at least 100", failed, got.asked)
+	}
+	after := in.replicas(t)
+	if len(after) != 1 || after[0].UID != manager.UID || after[0].Status.ContainerStatuses[0].RestartCount > 0 {
+		t.Errorf("the replica was killed: %+v", after)
+	}
 }

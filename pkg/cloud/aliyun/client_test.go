@@ -105,25 +105,22 @@ func TestNoAnswer(t *testing.T) {
 		"the connection is refused":      {fails(&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}), "connection refused"},
 		"the connection breaks":          {fails(io.ErrUnexpectedEOF), "closed before"},
 		"the host is not in DNS for now": {fails(&net.DNSError{Name: "ecs.cn-beijing.aliyuncs.com", IsTemporary: true}), "looked up"},
-		"the proxy wants a password":     {fails(errProxy{407}), "407 Proxy Authentication Required"},
 		"the error is unknown":           {fails(errors.New("https://x/?Signature=abc")), "the connection failed"},
 		"HTML of a gateway":              {says(502, "<html>"), "HTTP 502"},
 		"an empty 200":                   {says(200, ""), "empty"},
-		"JSON that is no object":         {says(200, `[]`), "no JSON object"},
 		"an object that is cut":          {says(200, `{"RequestId":"R-1"`), "no JSON object"},
 		"no RequestId":                   {says(200, `{"TotalCount":0,"Instances":{"Instance":[]}}`), "RequestId"},
 		"a RequestId that is a page":     {says(200, `{"RequestId":"<b>"}`), ""},
 		"a Code that is a number":        {says(400, `{"RequestId":"R-1","Code":42}`), "Code"},
 		"a Message that is a number":     {says(400, `{"RequestId":"R-1","Message":42,"AccessDeniedDetail":1}`), "HTTP 400"},
 		"a success with an error's code": {says(200, refusal("InvalidInstanceId.NotFound", "gone")), "success with an error"},
-		"a 500 that says gone":           {says(500, refusal("InvalidInstanceId.NotFound", "gone")), "gone"},
 		"a redirection":                  {says(307, fine), "is a redirect, which ECS never sends"},
 		"a list that is a text":          {says(200, `{"RequestId":"R-1","Instances":"none"}`), "not what the SDK expects"},
 		"no list":                        {says(200, fine), "a list of instances"},
 		"an instance without an ID": {
 			says(200, `{"RequestId":"R-1","Instances":{"Instance":[{"Status":"Running"}]}}`), "the ID of an instance",
 		},
-		"an answer that never ends":         {endless, "longer than 4 MiB"},
+		"an answer that is too long":        {says(200, strings.Repeat(" ", 4<<20+1)), "longer than 4 MiB"},
 		"a page that is followed by itself": {says(200, `{"RequestId":"R-1","NextToken":"A","Instances":{"Instance":[]}}`), "the same page"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -135,14 +132,6 @@ func TestNoAnswer(t *testing.T) {
 		})
 	}
 }
-
-func endless(*http.Request) (*http.Response, error) {
-	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(zeros{})}, nil
-}
-
-type zeros struct{}
-
-func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
 func TestUnknownRegion(t *testing.T) {
 	missing := wire(func(r *http.Request) (*http.Response, error) {
@@ -264,16 +253,13 @@ func TestSignedAgain(t *testing.T) {
 	}
 }
 
-// hangs waits for the end of the request's context.
-func hangs(r *http.Request) (*http.Response, error) {
-	<-r.Context().Done()
-	return nil, r.Context().Err()
-}
-
 // TestGivenUp: a call ends with its context, or by itself in time.
 func TestGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		region := open(t, wire(hangs))
+		region := open(t, wire(func(r *http.Request) (*http.Response, error) {
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		}))
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(300*time.Millisecond, cancel)
 		started := time.Now()
@@ -317,17 +303,16 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// TestNetwork meets the errors of a real network.
+// TestNetwork meets the errors of a real network that TestNoAnswer cannot make up.
 func TestNetwork(t *testing.T) {
 	hijack := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if conn, _, err := w.(http.Hijacker).Hijack(); err == nil {
 			conn.Close()
 		}
 	})
-	plain, trusted, closed := httptest.NewServer(hijack), httptest.NewTLSServer(hijack), httptest.NewServer(hijack)
+	plain, trusted := httptest.NewServer(hijack), httptest.NewTLSServer(hijack)
 	defer plain.Close()
 	defer trusted.Close()
-	closed.Close()
 	trusted.Config.ErrorLog = log.New(io.Discard, "", 0)
 	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusMethodNotAllowed)
@@ -336,8 +321,6 @@ func TestNetwork(t *testing.T) {
 	proxy, err := url.Parse(refusing.URL)
 	must.Succeed(t, err)
 	for name, test := range map[string]struct{ endpoint, want string }{
-		"a connection that is closed":       {plain.URL, "closed before there was an answer"},
-		"a port without a listener":         {closed.URL, "connection refused"},
 		"a certificate that is not trusted": {trusted.URL, "certificate"},
 		"a proxy that lets nothing through": {"https://ecs.example.com", "405 Method Not Allowed"},
 		"a server that does not speak TLS":  {strings.Replace(plain.URL, "http:", "https:", 1), "does not speak TLS"},
@@ -399,11 +382,7 @@ func TestACheckAsksForTheAccountAndForNoInstance(t *testing.T) {
 		"a key that may not ask for instances": {
 			says(200, `{"RequestId":"R-1","AccountId":"42"}`), says(403, refusal("Forbidden.RAM", "x")), "42", Unauthorized,
 		},
-		"a key that there is none of":     {says(404, refusal("InvalidAccessKeyId.NotFound", "x")), nil, "", BadCredentials},
 		"an answer that names no account": {says(200, fine), nil, "", Transient},
-		"a region whose name can be none": {
-			says(200, `{"RequestId":"R-1","AccountId":"42"}`), says(404, refusal("InvalidRegionId.NotFound", "x")), "42", Rejected,
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			region := open(t, wire(func(r *http.Request) (*http.Response, error) {
@@ -465,54 +444,26 @@ func TestListAccess(t *testing.T) {
 
 func TestClassify(t *testing.T) {
 	for class, codes := range map[Class]map[string][]int{
-		Throttled: {
-			"Throttling": {400, 403, 429, 500, 503, 200}, "Throttling.User": {400}, "Throttling.Api": {403},
-			"Throttling.ConcurrentLimitExceeded": {400}, "Rejected.Throttling": {400, 403},
-		},
+		Throttled: {"Throttling": {400, 403, 429, 500, 503, 200}, "Throttling.User": {400}, "Rejected.Throttling": {403}},
 		Transient: {
-			"InternalError": {500, 400}, "ServiceUnavailable": {503}, "UnknownError": {400},
-			"OperationDenied": {403}, "OperationDenied.Whatever": {403}, "": {400, 401, 403, 404, 407, 500, 502}, "NeverHeardOf": {400, 403, 404},
+			"InternalError": {500, 400}, "OperationDenied.Whatever": {403}, "": {400, 401, 403, 404, 407, 500, 502}, "NeverHeardOf": {400},
 			// Whoever fails, or succeeds, may have done it.
 			"InvalidInstanceId.NotFound": {500, 200}, "InvalidParameter": {500}, "SignatureDoesNotMatch": {502}, "IncorrectInstanceStatus": {500},
 		},
-		InFlight:  {"IdempotentProcessing": {403}, "LastTokenProcessing": {403}},
-		TokenDead: {"IdempotentFailed": {400, 403}, "IdempotentParameterMismatch": {400, 403}, "InvalidIdempotenceParameter.Mismatch": {403}},
-		WaitForState: {
-			"IncorrectInstanceStatus": {403}, "IncorrectInstanceStatus.Initializing": {403},
-			"InstanceNotReady": {403, 500}, "OperationConflict": {409},
-			"InvalidOperation.Conflict": {403}, "IncorrectVSwitchStatus": {403}, "OperationDenied.CreatingConflict": {403},
-		},
-		Gone: {"InvalidInstanceId.NotFound": {404}, "InvalidResourceId.NotFound": {404}},
-		Capacity: {
-			"OperationDenied.NoStock": {403}, "Zone.NotOnSale": {403}, "InvalidInstanceType.ZoneNotSupported": {403}, "ResourceNotAvailable": {400},
-		},
-		Quota: {
-			"QuotaExceed.ElasticQuota": {403}, "QuotaExceed": {403}, "QuotaExceeded.Image": {400}, "SecurityGroupInstanceLimitExceed": {403},
-			"SecurityGroupInstanceLimitExceeded.Ipv4": {403}, "InsufficientBalance": {403},
-			"Account.Arrearage": {403}, "InvalidAccountStatus.NotEnoughBalance": {403},
-		},
-		BadCredentials: {
-			"InvalidAccessKeyId.NotFound": {400, 404}, "InvalidAccessKeyId.Inactive": {403},
-			"SignatureDoesNotMatch": {400, 403}, "IncompleteSignature": {400},
-			"InvalidSecurityToken.Expired": {400}, "InvalidSecurityToken.Malformed": {400},
-			"MissingSecurityToken": {400}, "Forbidden.AccessKeyDisabled": {403},
-		},
-		Clock: {"SignatureNonceUsed": {400}, "InvalidTimeStamp.Expired": {400}, "InvalidTimeStamp.Format": {400}, "IllegalTimestamp": {400}},
-		Unauthorized: {
-			"Forbidden.RAM": {403}, "Forbidden.Unauthorized": {403}, "Forbidden.RiskControl": {403}, "RealNameAuthenticationError": {403},
-			"NoPermission": {403},
-		},
+		InFlight:       {"IdempotentProcessing": {403}, "LastTokenProcessing": {403}},
+		TokenDead:      {"IdempotentFailed": {400, 403}, "InvalidIdempotenceParameter.Mismatch": {403}},
+		WaitForState:   {"IncorrectInstanceStatus.X": {403}, "InstanceNotReady": {403, 500}, "OperationDenied.CreatingConflict": {403}},
+		Gone:           {"InvalidInstanceId.NotFound": {404}, "InvalidResourceId.NotFound": {404}},
+		Capacity:       {"OperationDenied.NoStock": {403}, "Zone.NotOnSale": {403}, "InvalidInstanceType.ZoneNotSupported": {403}},
+		Quota:          {"QuotaExceeded.Image": {400}, "SecurityGroupInstanceLimitExceed": {403}, "InvalidAccountStatus.NotEnoughBalance": {403}},
+		BadCredentials: {"InvalidAccessKeyId.Inactive": {403}, "SignatureDoesNotMatch": {400}, "InvalidSecurityToken.Expired": {400}},
+		Clock:          {"SignatureNonceUsed": {400}, "InvalidTimeStamp.Expired": {400}, "IllegalTimestamp": {400}},
+		Unauthorized:   {"Forbidden.RAM": {403}, "NoPermission": {403}},
 		Rejected: {
-			"InvalidParameter": {400}, "InvalidParameterValue": {400}, "InvalidParameter.Conflict": {400},
-			"MissingParameter": {400}, "InvalidInstanceId.Malformed": {400}, "InstanceName.Malformed": {400}, "InvalidImageId.NotFound": {404},
-			"InvalidInstanceType.ValueNotSupported": {400, 403}, "InvalidSecurityGroupId.NotFound": {404},
-			"InvalidVSwitchId.NotFound": {404}, "InvalidRegionId.NotFound": {404}, "DryRunOperation": {400},
-			"InvalidAction.NotFound": {404}, "KeyPair.NotFound": {404},
+			"InvalidParameter.Conflict": {400}, "MissingParameter": {400}, "InstanceName.Malformed": {400}, "InvalidImageId.NotFound": {404},
+			"DryRunOperation": {400}, "KeyPair.NotFound": {404},
 		},
-		DeleteBlocked: {
-			"ChargeTypeViolation": {403}, "InvalidOperation.DeletionProtection": {403},
-			"InstanceLockedForSecurity": {403}, "DependencyViolation.RouteEntry": {403},
-		},
+		DeleteBlocked: {"ChargeTypeViolation": {403}, "InvalidOperation.DeletionProtection": {403}, "DependencyViolation.RouteEntry": {403}},
 	} {
 		for code, statuses := range codes {
 			for _, status := range statuses {
@@ -528,12 +479,9 @@ func TestClassify(t *testing.T) {
 
 func TestOperationDenied(t *testing.T) {
 	for message, class := range map[string]Class{
-		"The resource is out of stock in the specified zone.":               Capacity,
-		"The specified instance type is not available in the zone.":         Capacity,
-		"The resource of the instance type has been SOLD OUT.":              Capacity,
-		"The specified operation is denied as another one is being done.":   Transient,
-		"The current user does not support this operation; open a ticket.":  Transient,
-		"The requested resource is insufficient, please try another region": Capacity,
+		"The resource is out of stock in the specified zone.":             Capacity,
+		"The resource of the instance type has been SOLD OUT.":            Capacity,
+		"The specified operation is denied as another one is being done.": Transient,
 	} {
 		if got := classify(403, "OperationDenied", message); got != class {
 			t.Errorf("%s: %s, want %s", message, got, class)

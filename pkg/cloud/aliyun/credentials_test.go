@@ -46,7 +46,7 @@ func TestChain(t *testing.T) {
 				for range 3 {
 					key, fail := c.get(t.Context())
 					if key != nil || fail.Class != NoCredentials || strings.Contains(fail.Message, "pa55") ||
-						!containsAll(fail.Message, "spec.credentialsSecretRef", "ALIBABA_CLOUD_ACCESS_KEY_ID", "RRSA") {
+						!strings.Contains(fail.Message, "spec.credentialsSecretRef") {
 						t.Errorf("got %v and %#v", key, fail)
 					}
 				}
@@ -178,9 +178,6 @@ func TestAccountIsAskedOnce(t *testing.T) {
 	}
 	if calls != 2 {
 		t.Errorf("%d calls, want 2", calls)
-	}
-	if _, err := cloud.Open(&AccessKey{ID: "another", Secret: "x"}, "cn-beijing").Account(t.Context()); err != nil || calls != 3 {
-		t.Errorf("%d calls, want 3 (%v)", calls, err)
 	}
 	for range maxAccounts + 1 {
 		cloud.accounts.Add(time.Now().String(), "42")

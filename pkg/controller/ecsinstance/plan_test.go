@@ -19,7 +19,6 @@ import (
 	"github.com/glassback/glassback/pkg/cloud/aliyun"
 	"github.com/glassback/glassback/pkg/fakeapi"
 	"github.com/glassback/glassback/pkg/must"
-	"github.com/glassback/glassback/pkg/pipeline"
 	"github.com/glassback/glassback/pkg/preview"
 	"github.com/glassback/glassback/pkg/recording/recordtest"
 )
@@ -34,16 +33,7 @@ func (w *world) plan(name string, offline bool) (*preview.Plan, error) {
 	w.api.Cache("ecsinstances", instances.GetStore(), nil)
 	c, err := New(Config{
 		Client: w.api.Glassback(), ECSInstances: source{instances}, Recorder: recorder{w}, Clock: clock.RealClock{},
-		Secret: func(_, name string) cache.SharedIndexInformer {
-			return pipeline.New(pipeline.Config{
-				Resource: "secrets", Object: &corev1.Secret{},
-				ListerWatcher: slowList{fakeapi.Source{
-					Server: w.api, Name: "plan " + name, Example: &corev1.Secret{}, ListFirst: true,
-					Match: func(obj fakeapi.Object) bool { return obj.GetName() == name },
-				}},
-			})
-		},
-		Open: func(key *aliyun.AccessKey, region string) Cloud { return cloud.Open(key, region) },
+		Secret: w.secrets("plan"), Open: func(key *aliyun.AccessKey, region string) Cloud { return cloud.Open(key, region) },
 	})
 	must.Succeed(w.t, err)
 	defer c.loop.Queue.ShutDown()
@@ -73,10 +63,6 @@ func TestPlan(t *testing.T) {
 			want: []string{
 				"changeType: Changing the type of instance ID from ecs.g6.large to ecs.g6.xlarge; it is stopped first", "ECS cn-beijing: stop ID",
 			},
-		},
-		"a stopped instance: it is started": {
-			change: func(w *world, id string) { w.cloud.Update(id, func(i *ecssim.Instance) { i.State = "Stopped" }) },
-			want:   []string{"changePower: Starting instance ID", "ECS cn-beijing: start ID"},
 		},
 		"a tag that another client changed: it is set": {
 			change: func(w *world, id string) { w.cloud.Update(id, func(i *ecssim.Instance) { i.Tags["team"] = "b" }) },

@@ -73,7 +73,6 @@ type world struct {
 	mu     sync.Mutex
 	log    bytes.Buffer    // of all operators
 	lines  []func() string // of all operators
-	syncs  int             // number of syncs without an error, of all operators
 	events []string
 	calls  map[string]int // number of writes to the API server and calls to ECS, by name
 }
@@ -192,15 +191,7 @@ func (w *world) start() *operator {
 	controller, err := New(Config{
 		Client:       client{Interface: w.api.Glassback(), operator: l},
 		ECSInstances: source{informer},
-		Secret: func(_, name string) cache.SharedIndexInformer {
-			return pipeline.New(pipeline.Config{
-				Resource: "secrets", Object: &corev1.Secret{},
-				ListerWatcher: slowList{fakeapi.Source{
-					Server: w.api, Name: l.name + " Secret " + name, Example: &corev1.Secret{}, ListFirst: true,
-					Match: func(obj fakeapi.Object) bool { return obj.GetName() == name },
-				}},
-			})
-		},
+		Secret:       w.secrets(l.name),
 		Open: func(key *aliyun.AccessKey, region string) Cloud {
 			name := region
 			if key != nil {
@@ -230,6 +221,19 @@ func (w *world) start() *operator {
 	}()
 	w.operators = append(w.operators, l)
 	return l
+}
+
+// secrets returns the informers of Secrets of an operator.
+func (w *world) secrets(operator string) func(string, string) cache.SharedIndexInformer {
+	return func(_, name string) cache.SharedIndexInformer {
+		return pipeline.New(pipeline.Config{
+			Resource: "secrets", Object: &corev1.Secret{},
+			ListerWatcher: slowList{fakeapi.Source{
+				Server: w.api, Name: operator + " Secret " + name, Example: &corev1.Secret{}, ListFirst: true,
+				Match: func(obj fakeapi.Object) bool { return obj.GetName() == name },
+			}},
+		})
+	}
 }
 
 // end stops an operator, and returns after it has stopped.
@@ -606,9 +610,6 @@ func (l *logs) keep(err error, msg string, values []any) {
 	l.world.lines = append(l.world.lines, func() string {
 		return fmt.Sprintf("%s %s object=%s err=%v %v\n", at.Format("15:04:05.000000"), msg, l.object, err, values)
 	})
-	if msg == "Synced" {
-		l.world.syncs++
-	}
 }
 
 func (l *logs) WithValues(values ...any) logr.LogSink {

@@ -28,13 +28,11 @@ import (
 	"github.com/glassback/glassback/pkg/redisnode"
 )
 
-var allSix = []int{0, 1, 2, 3, 4, 5}
-
 // allocate gives the Services of members their ports and UIDs, as the API server does.
 func (s *stage) allocate() {
 	s.t.Helper()
 	resource := corev1.SchemeGroupVersion.WithResource("services")
-	for _, i := range allSix {
+	for _, i := range all {
 		found, err := s.kube.Tracker().Get(resource, "default", podName(s.rdc(), i))
 		if err != nil {
 			continue
@@ -49,7 +47,7 @@ func (s *stage) allocate() {
 // addServices adds the Services of all members, with their ports, and gives the Pods a machine.
 func (s *stage) addServices() {
 	s.t.Helper()
-	for _, i := range allSix {
+	for _, i := range all {
 		service := serviceOf(s.rdc(), i)
 		service.Namespace, service.Labels[v1.LabelRedisCluster] = "default", s.rdc().Name
 		s.add(service)
@@ -82,7 +80,7 @@ func (s *stage) steps(n int) []string {
 
 // A node announces an address only if that node answers there. The tables of the nodes do not change: so no second node follows.
 func TestANodeAnnouncesWhereItWasReached(t *testing.T) {
-	onMachine := podIs(func(p *corev1.Pod) { p.Status.HostIP = machineIP }, allSix...)
+	onMachine := podIs(func(p *corev1.Pod) { p.Status.HostIP = machineIP }, all...)
 	for name, test := range map[string]struct {
 		there int // the member that answers at the address of the machine; -1 for none
 		want  []string
@@ -103,10 +101,9 @@ func TestANodeAnnouncesWhereItWasReached(t *testing.T) {
 			if !slices.Equal(commands, test.want) {
 				t.Errorf("nodes get %q, want %q", commands, test.want)
 			}
-			for _, i := range allSix {
-				pod, err := s.kube.CoreV1().Pods("default").Get(t.Context(), podName(s.rdc(), i), metav1.GetOptions{})
-				if err != nil || pod.Labels[LabelExternal] == "" {
-					t.Errorf("Pod %d has the labels %v (%v)", i, pod.Labels, err)
+			for _, i := range all {
+				if p := s.pod(podName(s.rdc(), i)); p.Labels[LabelExternal] == "" {
+					t.Errorf("Pod %d has the labels %v", i, p.Labels)
 				}
 			}
 		})
@@ -218,7 +215,7 @@ func TestThePortWithoutTLSIsReachedBeforeItsUse(t *testing.T) {
 		"both ports, and the spec keeps it": {openingTLS(transportBoth, true), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := with(six(), test.alter, announcing(allSix...))
+			o := with(six(), test.alter, announcing(all...))
 			dialing(func(port int, _ redisnode.Login) Node {
 				node := portNode{id: idOf(port - 32000)}
 				if port == 30003 {
@@ -247,7 +244,7 @@ func TestThePortWithoutTLSIsReachedBeforeItsUse(t *testing.T) {
 func TestANodeIsReachedOverALongWay(t *testing.T) {
 	for slow, want := range map[time.Duration]bool{reachTimeout + reachTimeout/2: true, viewTimeout + 1: false, time.Hour: false} {
 		synctest.Test(t, func(t *testing.T) {
-			o := with(six(), openingTLS(transportBoth, true), selected(allSix...))
+			o := with(six(), openingTLS(transportBoth, true), selected(all...))
 			begun := time.Now()
 			dialing(func(port int, _ redisnode.Login) Node {
 				return portNode{id: idOf(port - 32000), slow: slow}
@@ -264,7 +261,7 @@ func TestANodeIsReachedOverALongWay(t *testing.T) {
 
 // A Service is deleted with its UID, and only if the RedisCluster controls it.
 func TestServicesAreDeletedByTheirUID(t *testing.T) {
-	o := with(six(), served, selected(allSix...))
+	o := with(six(), served, selected(all...))
 	s := newStage(t, o)
 	s.addServices()
 	foreign := serviceOf(o.rdc, 7)
@@ -285,23 +282,22 @@ func TestServicesAreDeletedByTheirUID(t *testing.T) {
 		}
 		s.catchUp()
 	}
-	if want := every("demo-%d", allSix...); !slices.Equal(deleted, want) {
+	if want := every("demo-%d", all...); !slices.Equal(deleted, want) {
 		t.Errorf("the Services %q are deleted, want %q", deleted, want)
 	}
 }
 
 // An address at which the other nodes do not reach a node is in an annotation of its Pod before the node leaves it.
 func TestAnAddressIsGivenUpBeforeTheNodeLeavesIt(t *testing.T) {
-	o := with(six(), opening, announcing(allSix...), missed(3, 0))
+	o := with(six(), opening, announcing(all...), missed(3, 0))
 	s := newStage(t, o)
 	s.addServices()
 	s.catchUp()
 	s.steps(3)
 	s.clock.Step(o.addressPatience())
 	s.synced()
-	pod, err := s.kube.CoreV1().Pods("default").Get(t.Context(), "demo-3", metav1.GetOptions{})
-	if err != nil || pod.Annotations[AnnotationUnreachable] != nodePortsOf(3).String() {
-		t.Errorf("the annotations are %v (%v)", pod.Annotations, err)
+	if p := s.pod("demo-3"); p.Annotations[AnnotationUnreachable] != nodePortsOf(3).String() {
+		t.Errorf("the annotations are %v", p.Annotations)
 	}
 	if got := strings.Join(s.commands, ", "); got != "10.1.0.3 announce 10.1.0.3 0 0 0" {
 		t.Errorf("nodes get %q", got)
@@ -318,10 +314,6 @@ func TestServicesOfAccess(t *testing.T) {
 	rdc.Spec.Access.Service.Annotations = map[string]string{"a": "b"}
 	rdc.Spec.Access.External.LoadBalancerSourceRanges = []string{"192.0.2.0/24"}
 	clients, node := clientService(rdc), externalService(rdc, 3, keptPorts(rdc, 0, nil))
-	secure := externalService(rdc, 3, keptPorts(rdc, 6380, nil))
-	if len(secure.Spec.Ports) != 3 || *secure.Spec.Ports[2].Port != 6380 || secure.Spec.Ports[2].TargetPort.StrVal != portTLS {
-		t.Errorf("the Service of a node with TLS is %+v", secure)
-	}
 	if *clients.Name != "demo-clients" || len(clients.Spec.Ports) != 1 || clients.Spec.PublishNotReadyAddresses != nil ||
 		clients.Annotations["a"] != "b" || clients.Spec.Selector[LabelExternal] != "" || clients.Labels[LabelExternal] != "" {
 		t.Errorf("the Service for clients is %+v", clients)
@@ -357,7 +349,7 @@ const demoName = "demo.default.svc"
 // withCertificateToLoad is a stage whose nodes use TLS with an old certificate.
 func withCertificateToLoad(t *testing.T) *stage {
 	t.Helper()
-	s := newStage(t, with(six(), specTLS(v1.TLSPreferred), secured("both", true, allSix...)))
+	s := newStage(t, with(six(), specTLS(v1.TLSPreferred), secured("both", true, all...)))
 	s.clock.SetTime(time.Now())
 	s.addTLS(demoName)
 	return s
@@ -394,13 +386,13 @@ func TestASwitchKeepsReplicasFromBeingElected(t *testing.T) {
 		}
 		return s.commands, first
 	}
-	commands, first := switching(specTLS(v1.TLSPreferred), secured("both", false, allSix...))
-	for _, i := range allSix {
+	commands, first := switching(specTLS(v1.TLSPreferred), secured("both", false, all...))
+	for _, i := range all {
 		if at := slices.Index(commands, ipOf(i)+" config set cluster-replica-no-failover yes"); at < 0 || at > first {
 			t.Fatalf("nodes got %q", commands)
 		}
 	}
-	commands, _ = switching(specTLS(v1.TLSRequired), secured("only", true, allSix...),
+	commands, _ = switching(specTLS(v1.TLSRequired), secured("only", true, all...),
 		tlsIs(func(s *redisnode.TLSState) { s.Plain = true }, 3))
 	if slices.ContainsFunc(commands, func(c string) bool { return strings.Contains(c, noFailover) }) {
 		t.Errorf("nodes got %q", commands)
@@ -420,7 +412,7 @@ func TestAPodOfAClusterThatLeavesTLS(t *testing.T) {
 		"the Secret is not valid":   {"another.default.svc", "both", false},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			s := newStage(t, with(six(), secured(test.annotation, test.annotation != "", allSix...)))
+			s := newStage(t, with(six(), secured(test.annotation, test.annotation != "", all...)))
 			s.clock.SetTime(time.Now())
 			if test.name != "" {
 				s.addTLS(test.name)
@@ -438,7 +430,7 @@ func TestAPodOfAClusterThatLeavesTLS(t *testing.T) {
 
 // A Secret that cannot be read is a problem, and the operator still syncs: it trusts the certificate in the status.
 func TestACertificateThatCannotBeRead(t *testing.T) {
-	s := newStage(t, with(six(), specTLS(v1.TLSPreferred), secured("both", true, allSix...)))
+	s := newStage(t, with(six(), specTLS(v1.TLSPreferred), secured("both", true, all...)))
 	s.fails("get", "secrets", errors.New("no answer"))
 	s.nexts()
 	if c := s.is(glassback.ConditionDegraded); c.Reason != reasonNoCertificate || !strings.Contains(c.Message, "no answer") {

@@ -114,10 +114,7 @@ func withHourlyBackups(t *testing.T) *stage {
 }
 
 func TestSyncMakesBackups(t *testing.T) {
-	s := newStage(t, sixStored()).settle()
-	s.withUIDs()
-	s.edit(backedUpHourly)
-	wantWrites(t, s.stepTo(at(13, 55)), statusWrite)
+	s := withHourlyBackups(t)
 	wantWrites(t, s.stepTo(at(13, 56)))
 	const first, second, third = "demo-backup-20260109t140000z", "demo-backup-20260109t150000z", "demo-backup-20260109t160000z"
 	wantWrites(t, s.stepTo(at(14, 0)), "create jobs "+first, statusWrite)
@@ -605,10 +602,6 @@ func TestTheResultOfAJob(t *testing.T) {
 			jobResult{Message: "The image registry/glassback:v0 does not know the command line of the operator: set --backup-image to the image " +
 				"of the operator's version. Its answer is: glassback: unknown flag: --choose"},
 		},
-		"it has a panic": {
-			ofJob("job", corev1.ContainerStateTerminated{ExitCode: 2, Message: "panic: x\n\ngoroutine 1"}), failed,
-			jobResult{Message: "panic: x goroutine 1"},
-		},
 		"its Pod has a reason": {
 			ofJob("job", corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled"}), failed,
 			jobResult{Message: "OOMKilled, exit code 137"},
@@ -633,11 +626,7 @@ func TestTheResultOfAJob(t *testing.T) {
 		t.Run(sentence, func(t *testing.T) {
 			if test.pod != nil {
 				s.add(test.pod)
-				defer func() {
-					if err := s.kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("pods"), "default", "p"); err != nil {
-						t.Error(err)
-					}
-				}()
+				defer s.destroy("pods", "p")
 			}
 			clear(s.controller.sessions.get(rdc).results)
 			got, err := s.controller.resultOf(t.Context(), rdc, j, test.end)

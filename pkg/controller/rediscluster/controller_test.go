@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand"
 	"reflect"
 	"slices"
 	"strings"
@@ -40,9 +41,11 @@ import (
 
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/fakeapi"
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned/fake"
 	"github.com/glassback/glassback/pkg/generated/informers/externalversions"
+	"github.com/glassback/glassback/pkg/leaktest"
 	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/recording/recordtest"
 	"github.com/glassback/glassback/pkg/redisnode"
@@ -96,8 +99,9 @@ func (q *quietInformer) AddEventHandler(handler cache.ResourceEventHandler) (cac
 	return nil, nil
 }
 
-// fakeNode is the fake node at an IP. It records the commands in the stage.
+// fakeNode is the fake node at an IP. It records the commands in the stage. Of moves and functions, it has no command.
 type fakeNode struct {
+	Node
 	*stage
 	ip, password string
 }
@@ -140,18 +144,6 @@ func (p fakeNode) PauseWrites(_ context.Context, duration time.Duration) error {
 func (p fakeNode) ResumeWrites(context.Context) error { return p.record("resume") }
 func (p fakeNode) SetSlots(_ context.Context, slots redisnode.Slots, how redisnode.SlotState, id string) error {
 	return p.record("set", slots, how, id)
-}
-func (p fakeNode) Keys(context.Context, redisnode.Slots, int) (map[int][]string, error) {
-	return nil, nil
-}
-func (p fakeNode) Migrate(context.Context, string, int, redisnode.Login, time.Duration, []string) error {
-	return p.record("migrate")
-}
-func (p fakeNode) Libraries(context.Context) (map[string]string, error) { return nil, nil }
-func (p fakeNode) DumpFunctions(context.Context) (string, error)        { return "", nil }
-func (p fakeNode) RestoreFunctions(context.Context, string) error       { return p.record("restore") }
-func (p fakeNode) DeleteLibrary(_ context.Context, name string) error {
-	return p.record("delete", name)
 }
 func (p fakeNode) Directives(_ context.Context, names []string) (map[string]string, error) {
 	p.mu.Lock()
@@ -267,7 +259,7 @@ func (s *stage) connect() {
 		ConfigMaps: kube.Core().V1().ConfigMaps(), Budgets: kube.Policy().V1().PodDisruptionBudgets(),
 		Policies: kube.Networking().V1().NetworkPolicies(), OperatorNamespace: "operators",
 		Jobs: kube.Batch().V1().Jobs(), BackupImage: testImage,
-		Dial:     func(ip string, _ int, login redisnode.Login) Node { return fakeNode{s, ip, login.Password} },
+		Dial:     func(ip string, _ int, login redisnode.Login) Node { return fakeNode{nil, s, ip, login.Password} },
 		Recorder: s.events, Clock: s.clock,
 	})
 	if err != nil {
@@ -432,6 +424,14 @@ func sixStored() *observed { return with(six(), stored) }
 
 const statusWrite = "update redisclusters demo"
 
+func paused(rdc *v1.RedisCluster) {
+	rdc.Annotations = map[string]string{glassback.AnnotationPaused: "true"}
+}
+
+func authenticated(rdc *v1.RedisCluster) {
+	rdc.Spec.AuthSecretRef = &v1.SecretKeyReference{Name: "auth", Key: "password"}
+}
+
 func TestSync(t *testing.T) {
 	podOfAnotherOwner := func(labelled bool) func(*stage) {
 		return func(s *stage) {
@@ -446,8 +446,8 @@ func TestSync(t *testing.T) {
 			}
 		}
 	}
-	edited := func(f func(*v1.RedisCluster)) func(*stage) { return func(s *stage) { s.edit(f) } }
 	deletedPod := func(s *stage) { s.destroy("pods", "demo-4") }
+	deletedPodAnd := func(f func(*v1.RedisCluster)) func(*stage) { return func(s *stage) { deletedPod(s); s.edit(f) } }
 	for name, test := range map[string]struct {
 		given    func(*stage)
 		writes   []string
@@ -457,10 +457,7 @@ func TestSync(t *testing.T) {
 		message  string // a part of the message of Degraded
 		noReport bool   // whether this sync writes no status
 	}{
-		"settled: nothing is written": {after: poll},
-		"a Pod that is gone is created again": {
-			given: deletedPod, writes: []string{"create pods demo-4", statusWrite}, after: check,
-		},
+		"a Pod that is gone is created again": {given: deletedPod, writes: []string{"create pods demo-4", statusWrite}, after: check},
 		"a Pod of another owner has the name: a condition reports it, and nothing is created": {
 			given: podOfAnotherOwner(true), writes: []string{statusWrite}, after: poll, reason: reasonConflict,
 			message: "Pod demo-4 exists already and is not controlled by this RedisCluster",
@@ -480,32 +477,17 @@ func TestSync(t *testing.T) {
 		"a Service that is gone is created again": {
 			given: func(s *stage) { s.destroy("services", "demo") }, writes: []string{"patch services demo"}, after: 5 * time.Second, noReport: true,
 		},
-		"paused: nothing is done": {
-			given: func(s *stage) {
-				deletedPod(s)
-				s.edit(func(rdc *v1.RedisCluster) { rdc.Annotations = map[string]string{glassback.AnnotationPaused: "true"} })
-			},
-			noReport: true,
-		},
+		"paused: nothing is done": {given: deletedPodAnd(paused), noReport: true},
 		"being deleted: nothing is done": {
-			given: func(s *stage) {
-				deletedPod(s)
-				s.edit(func(rdc *v1.RedisCluster) { rdc.DeletionTimestamp = ptr.To(metav1.NewTime(seenAt)) })
-			},
-			noReport: true,
+			given: deletedPodAnd(func(rdc *v1.RedisCluster) { rdc.DeletionTimestamp = ptr.To(metav1.NewTime(seenAt)) }), noReport: true,
 		},
 		"an invalid spec is reported, and nothing else is done": {
-			given: func(s *stage) {
-				deletedPod(s)
-				s.edit(func(rdc *v1.RedisCluster) { rdc.Spec.Addr = "nowhere" })
-			},
+			given:  deletedPodAnd(func(rdc *v1.RedisCluster) { rdc.Spec.Addr = "nowhere" }),
 			writes: []string{statusWrite}, reason: reasonInvalidSpec, message: "spec.addr",
 		},
 		"the Secret is missing: the revision changes first, and nothing else is done": {
-			given: edited(func(rdc *v1.RedisCluster) {
-				rdc.Spec.AuthSecretRef = &v1.SecretKeyReference{Name: "auth", Key: "password"}
-			}),
 			// The revision includes the Secret's name: Pods of another Secret have another revision.
+			given:  func(s *stage) { s.edit(authenticated) },
 			writes: []string{"patch configmaps demo-*"}, after: 5 * time.Second, noReport: true,
 		},
 	} {
@@ -556,24 +538,8 @@ func TestSyncOfADeletedClusterDropsItsSession(t *testing.T) {
 	}
 }
 
-func TestSyncFromNothing(t *testing.T) {
-	s := newStage(t, with(six(), clearStatus, noPod(0, 1, 2, 3, 4, 5)))
-	writes, _, err := s.sync()
-	want := []string{"patch services demo", "patch poddisruptionbudgets demo", "patch configmaps " + configurationName(s.rdc())}
-	if !slices.Equal(writes, want) || err != nil {
-		t.Errorf("writes %q, error %v; want %q", writes, err, want)
-	}
-	s.catchUp()
-	writes, _, err = s.sync()
-	if want := append(every("create pods demo-%d", 0, 1, 2, 3, 4, 5), statusWrite); !slices.Equal(writes, want) || err != nil {
-		t.Errorf("writes %q, error %v; want %q", writes, err, want)
-	}
-	if events := s.takeEvents(); len(events) > 0 {
-		t.Errorf("a new cluster has the events %q, want none", events)
-	}
-}
-
-// TestSyncContinuesAfterAnError: the API server rejects one of six Pods. The sync creates the others, and the next sync creates this one.
+// TestSyncContinuesAfterAnError: the API server rejects one of six Pods. The sync creates the others, and a later sync creates this one.
+// An error that lasts is the reason of Ready.
 func TestSyncContinuesAfterAnError(t *testing.T) {
 	s := newStage(t, with(six(), clearStatus, noPod(0, 1, 2, 3, 4, 5)))
 	s.next()
@@ -582,39 +548,23 @@ func TestSyncContinuesAfterAnError(t *testing.T) {
 		created := action.(clienttesting.CreateAction).GetObject().(*corev1.Pod)
 		return fails && created.Name == "demo-2", nil, errors.New("exceeded quota")
 	})
-	_, _, err := s.sync()
-	if err == nil || !strings.Contains(err.Error(), "create Pod demo-2: exceeded quota") {
-		t.Errorf("error %v, want the error of demo-2", err)
+	for _, want := range []string{reasonForming, reasonFailing} {
+		if _, _, err := s.sync(); err == nil || !strings.Contains(err.Error(), "create Pod demo-2: exceeded quota") {
+			t.Errorf("error %v, want the error of demo-2", err)
+		}
+		if got := s.ready().Reason; got != want {
+			t.Errorf("the reason of Ready is %s, want %s", got, want)
+		}
+		s.catchUp()
+		s.clock.Step(failingTooLong + time.Second)
 	}
 	fails = false
-	s.catchUp()
-	s.clock.Step(textEvery)
 	writes, _, err := s.sync()
 	if !slices.Contains(writes, "create pods demo-2") || slices.Contains(writes, "create pods demo-1") || err != nil {
 		t.Errorf("writes %q, error %v; want only the missing Pod demo-2", writes, err)
 	}
 	if s.controller.sessions.get(s.rdc()).failure != nil {
 		t.Error("the session still has the failure after a successful sync")
-	}
-}
-
-func TestSyncReportsCommandsThatKeepFailing(t *testing.T) {
-	s := newStage(t, sixStored()).settle()
-	s.fails("create", "pods", errors.New("exceeded quota"))
-	s.destroy("pods", "demo-4")
-	reason := func() string {
-		if _, _, err := s.sync(); err == nil {
-			t.Error("no error")
-		}
-		s.catchUp()
-		return s.ready().Reason
-	}
-	if got := reason(); got != reasonHealing {
-		t.Errorf("the reason of Ready is %s at first, want %s", got, reasonHealing)
-	}
-	s.clock.Step(failingTooLong + time.Second)
-	if got := reason(); got != reasonFailing {
-		t.Errorf("the reason of Ready is %s after a while, want %s", got, reasonFailing)
 	}
 }
 
@@ -691,10 +641,7 @@ func TestSyncIntroducesNoReplacedPod(t *testing.T) {
 				t.Fatalf("without a change: writes %q, error %v; want a MEET with demo-4", writes, err)
 			}
 			s.catchUp()
-			live := s.pod("demo-4")
-			live = live.DeepCopy()
-			given(s, live)
-			must.Succeed(t, s.kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("pods"), live, "default"))
+			s.setPod("demo-4", func(p *corev1.Pod) { given(s, p) })
 			if writes, _, err := s.sync(); slices.ContainsFunc(writes, func(w string) bool { return strings.Contains(w, "meet") }) || err == nil {
 				t.Errorf("writes %q, error %v; want no MEET, and an error", writes, err)
 			}
@@ -742,8 +689,7 @@ func TestSyncTombstones(t *testing.T) {
 			}
 			informer.handlers[0].OnDelete(cache.DeletedFinalStateUnknown{Key: "default/any", Obj: objects[resource.Resource]})
 			if queue.Len() != 1 {
-				t.Errorf("a tombstone of %s enqueues %d keys, want 1", resource.Resource, queue.Len())
-				continue
+				t.Fatalf("a tombstone of %s enqueues %d keys, want 1", resource.Resource, queue.Len())
 			}
 			key, _ := queue.Get()
 			if queue.Done(key); key != demoKey {
@@ -756,9 +702,6 @@ func TestSyncTombstones(t *testing.T) {
 // TestSyncKeepsThePassword: the condition Ready reports what is wrong with the password. Errors, status, events and log never show it.
 func TestSyncKeepsThePassword(t *testing.T) {
 	const password = "hunter2hunter2"
-	withAuth := func() *observed {
-		return with(six(), spec(func(s *v1.RedisClusterSpec) { s.AuthSecretRef = &v1.SecretKeyReference{Name: "auth", Key: "password"} }))
-	}
 	secretWith := func(data map[string][]byte) func(*stage) {
 		return func(s *stage) {
 			s.add(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "auth", Namespace: "default"}, Data: data})
@@ -770,7 +713,6 @@ func TestSyncKeepsThePassword(t *testing.T) {
 		reason string // of Ready
 	}{
 		"there is no Secret":              {func(*stage) {}, reasonNoPassword},
-		"the Secret is empty":             {secretWith(nil), reasonNoPassword},
 		"the Secret has another key":      {secretWith(map[string][]byte{"pass": []byte(password)}), reasonNoPassword},
 		"the Secret has the password":     {good, reasonFormed},
 		"the nodes have another password": {func(s *stage) { good(s); s.password = "another" }, reasonPassword},
@@ -781,11 +723,10 @@ func TestSyncKeepsThePassword(t *testing.T) {
 		}, reasonForming},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := withAuth()
-			s := newStage(t, o)
-			s.edit(func(rdc *v1.RedisCluster) {
-				rdc.Spec.AuthSecretRef = &v1.SecretKeyReference{Name: "auth", Key: "password"}
-			})
+			s := newStage(t, with(six(), spec(func(s *v1.RedisClusterSpec) {
+				s.AuthSecretRef = &v1.SecretKeyReference{Name: "auth", Key: "password"}
+			})))
+			s.edit(authenticated)
 			for _, p := range s.informers[corev1.SchemeGroupVersion.WithResource("pods")].GetStore().List() {
 				p.(*corev1.Pod).Annotations[AnnotationRevision] = revision(s.rdc())
 			}
@@ -828,12 +769,8 @@ func TestWhenANodeIsAsked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := podAt(six().rdc, 0)
 			test.change(p)
-			got := ""
-			if err := whyNotAsked(p); err != nil {
-				got = err.Error()
-			}
-			if got != test.want {
-				t.Errorf("got %q, want %q", got, test.want)
+			if err := whyNotAsked(p); (err == nil) != (test.want == "") || (err != nil && err.Error() != test.want) {
+				t.Errorf("got %v, want %q", err, test.want)
 			}
 		})
 	}
@@ -951,5 +888,130 @@ func TestSessionRecordsLinks(t *testing.T) {
 	s.recordLinks(with(cluster(master("0-16383"))))
 	if _, ok := s.linked["id-3"]; ok {
 		t.Error("a node that is gone is remembered")
+	}
+}
+
+func TestPlan(t *testing.T) {
+	const password = "hunter2-of-the-redis-cluster"
+	silent := func(s *stage) { s.views[ipOf(3)] = nil }
+	edited := func(f func(*v1.RedisCluster)) func(*stage) { return func(s *stage) { s.edit(f) } }
+	const unasked = "the redis-servers were not asked"
+	for sentence, test := range map[string]struct {
+		change     func(*stage)
+		offline    bool
+		want       []string // the lines of the plan without fields; nil for no plan
+		incomplete string   // the beginning
+	}{
+		"settled: nothing to do": {change: func(*stage) {}, want: []string{"nothing to do"}},
+		"another revision: a roll begins": {change: edited(func(rdc *v1.RedisCluster) { rdc.Spec.Image = "redis:8" }),
+			want: []string{"create ConfigMap", "rollPods: ", "update RedisCluster demo", "evict Pod demo-"}},
+		"another revision, offline: the Pods": {change: edited(func(rdc *v1.RedisCluster) { rdc.Spec.Image = "redis:8" }), offline: true,
+			want: []string{"Pods with another revision, which are replaced one by one: 6 of 6"}, incomplete: unasked},
+		"a directive that can perhaps be set: it is tried": {change: func(s *stage) {
+			s.settable = map[string]string{"maxmemory": "0"}
+			s.edit(func(rdc *v1.RedisCluster) { rdc.Spec.Config = configOf("maxmemory 97mb") })
+		}, want: []string{
+			"create ConfigMap", "Setting directives in 6 nodes: maxmemory", "patch Pod demo-0", "Redis: set directives of demo-0 maxmemory",
+		}},
+		"an address that the others do not reach: it is given up before the node leaves it": {change: func(s *stage) {
+			s.edit(external(v1.ExternalNodePort))
+			s.addServices()
+			o := with(six(), announcing(all...))
+			for i := range all {
+				s.views[ipOf(i)] = o.members[i].view
+			}
+			s.setPod("demo-3", func(p *corev1.Pod) { p.Annotations[AnnotationUnreachable] = nodePortsOf(3).String() })
+		}, want: []string{"correctAddresses: ", "Redis: announce address of demo-3 10.1.0.3:6379@16379"}},
+		"no access from outside any more: Services are deleted": {change: func(s *stage) { s.addServices() },
+			want: []string{"delete Service demo-0", "delete Service demo-5"}},
+		"a ready Pod that does not answer: it is incomplete": {change: silent, incomplete: "demo-3 does not answer: connection refused"},
+		"an invalid spec: the status says so": {change: edited(func(rdc *v1.RedisCluster) { rdc.Spec.Addr = "" }),
+			want: []string{"update RedisCluster demo"}},
+		"a password: it is not shown": {change: func(s *stage) {
+			s.add(&corev1.Secret{
+				ObjectMeta: metav1.ObjectMeta{Name: "auth", Namespace: "default"}, Data: map[string][]byte{"password": []byte(password)},
+			})
+			s.password = password
+			s.edit(authenticated)
+		}, want: []string{"rollPods: ", "evict Pod demo-"}},
+		"a backup is due: its Job": {change: edited(func(rdc *v1.RedisCluster) {
+			backedUpHourly(rdc)
+			rdc.Status.Backup = &v1.BackupStatus{Schedule: rdc.Spec.Backup.Schedule, LastScheduleTime: ptr.To(at(12, 30))}
+		}), want: []string{"update RedisCluster demo", "create Job demo-backup-20260109t130000z"}},
+		"paused: no plan": {change: edited(paused)},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			s := newStage(t, six()).settle()
+			test.change(s)
+			s.connect()
+			s.kube.ClearActions()
+			s.client.ClearActions()
+			s.commands = nil
+			plan, err := s.controller.Plan(t.Context(), demoKey, test.offline)
+			if err != nil || (plan == nil) != (test.want == nil && test.incomplete == "") {
+				t.Fatalf("plan %v, error %v", plan, err)
+			}
+			for _, action := range slices.Concat(s.kube.Actions(), s.client.Actions()) {
+				if action.GetVerb() != "get" {
+					t.Errorf("it made the request %s %s", action.GetVerb(), action.GetResource().Resource)
+				}
+			}
+			if len(s.commands) > 0 {
+				t.Errorf("the nodes got %q", s.commands)
+			}
+			if plan == nil {
+				return
+			}
+			lines := plan.Lines(1000)
+			for _, want := range test.want {
+				if !slices.ContainsFunc(lines, func(line string) bool { return strings.HasPrefix(line, want) }) {
+					t.Errorf("the plan has no line %q", want)
+				}
+			}
+			settled := test.want == nil || test.want[0] == "nothing to do"
+			if plan.Settled() != settled || !strings.HasPrefix(plan.Incomplete, test.incomplete) ||
+				(plan.Incomplete == "") != (test.incomplete == "") {
+				t.Errorf("settled %t, incomplete %q", plan.Settled(), plan.Incomplete)
+			}
+			if leaks := (leaktest.Secrets{"the password": password}).In(strings.Join(lines, "\n")); len(leaks) > 0 {
+				t.Error(leaks)
+			}
+			if t.Failed() {
+				t.Log(strings.Join(lines, "\n"))
+			}
+		})
+	}
+}
+
+func TestAllFieldsAreRecorded(t *testing.T) {
+	recordtest.Covers(t, observed{}, recordedObserved{}, "rdc", "byID", "slots", "configs", "rules", // merge sets byID and slots
+		"users", "userProblems", "refusals", "accountHash", "retired") // missingUser follows from them; hashes of passwords are secret.
+	// markOutdated has used the others: outdated, pending and pendingUsers follow from them. Values of directives may be secret.
+	recordtest.Covers(t, member{}, recordedMember{}, "entries", "config", "set", "wanted", "directives", "noConfig", "users",
+		"service") // matchServices sets service.
+	recordtest.Covers(t, node{}, recordedNode{}, "Entry", "member")
+	recordtest.Covers(t, plan{}, recordedPlan{})
+}
+
+func TestObservedIsPlain(t *testing.T) {
+	recordtest.Plain(t, []any{corev1.Secret{}, session{}}, observed{})
+}
+
+func TestPoliciesHaveTheNamesOfTheirFunctions(t *testing.T) {
+	recordtest.Named(t, policies)
+}
+
+// TestTheCorpusHasEveryPolicy keeps make decisions complete: it shows what a change of a policy changes.
+func TestTheCorpusHasEveryPolicy(t *testing.T) {
+	recordtest.InCorpus(t, "../../replay/testdata", Decisions, policies)
+}
+
+// TestScenesAreReplayed decides again on random states of a cluster, of which many never occur. GLASSBACK_SEEDS=n decides on so many.
+func TestScenesAreReplayed(t *testing.T) {
+	for seed := range fakeapi.Seeds(t, 1000, 100) {
+		o := sceneOf(rand.New(rand.NewSource(int64(seed)))).observed
+		if recordtest.Check(t, Decisions, o, decide(o)); t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
 	}
 }

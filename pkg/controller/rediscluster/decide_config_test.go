@@ -12,7 +12,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
@@ -43,7 +42,7 @@ func configOf(text string) map[string]v1.ConfigValue {
 
 // running has nodes say that they have these directives.
 func running(text string, ordinals ...int) alter {
-	return memberIs(func(m *member) {
+	return changed(func(m *member) {
 		m.directives = map[string]string{}
 		for name, value := range configOf(text) {
 			m.directives[name] = string(value)
@@ -127,14 +126,6 @@ func TestANewPodWaitsForTheFirstAnswers(t *testing.T) {
 	}
 }
 
-// TestABrokenPodWithAnotherConfigIsReplaced has a Pod that does not start, perhaps because of its redis.conf: it cannot be asked.
-func TestABrokenPodWithAnotherConfigIsReplaced(t *testing.T) {
-	o := with(six(), created("databases none", "databases 16"), silenced(silencePatience, 4), podIs(crashing, 4))
-	if p := decide(o); len(p.commands) != 1 || p.commands[0].String() != "delete Pod demo-4" {
-		t.Errorf("commands %q", inWords(p.commands))
-	}
-}
-
 func TestAConfigIsReadFromItsConfigMap(t *testing.T) {
 	for name, config := range map[string]map[string]v1.ConfigValue{
 		"none":            nil,
@@ -173,19 +164,11 @@ func TestDirectivesAreRecordedBeforeTheyAreSet(t *testing.T) {
 	s.edit(configured("maxmemory 97mb, hz 10"))
 	for range 5 {
 		s.catchUp()
-		writes, _, err := s.sync()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if slices.Contains(writes, "patch pods demo-0") {
+		if slices.Contains(s.synced(), "patch pods demo-0") {
 			break
 		}
 	}
-	pod, err := s.kube.CoreV1().Pods("default").Get(t.Context(), "demo-0", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := pod.Annotations[AnnotationDirectives]; got != `{"hz":null,"maxmemory":"0"}` {
+	if got := s.pod("demo-0").Annotations[AnnotationDirectives]; got != `{"hz":null,"maxmemory":"0"}` {
 		t.Errorf("the Pod has %s", got)
 	}
 	var ofFirst []string

@@ -113,7 +113,7 @@ func asSaidBut(name string, passwords ...string) map[string][]string {
 
 // rulesOf changes the rules that a member has for a user.
 func rulesOf(ordinal int, name string, f func(string) string) alter {
-	return memberIs(func(m *member) {
+	return changed(func(m *member) {
 		u := m.users[name]
 		u.Rules = f(u.Rules)
 		m.users[name] = u
@@ -125,7 +125,7 @@ func TestDecideUsers(t *testing.T) {
 	open := people(aUser("default", openRules, ""), userApp)
 	settled, oldApp := have(asSaid, all...), have(asSaidBut("app", "old-password"), all...)
 	both := asSaidBut("app", "old-password", "app-password")
-	unread := memberIs(func(m *member) { m.users = nil }, 3)
+	unread := changed(func(m *member) { m.users = nil }, 3)
 	noReplicas := func(o *observed) { o.rdc.Spec.ReplicasPerMaster = new(int32) }
 	lockedBy := func(o *observed) { o.rdc.Spec.AuthSecretRef = &v1.SecretKeyReference{Name: "none", Key: "password"} }
 	for _, test := range []struct {
@@ -335,7 +335,7 @@ func TestOldPasswordsAreKept(t *testing.T) {
 		s.endFacts()
 		return o.retired["app"]
 	}
-	both, silent := have(asSaidBut("app", "old-password", "app-password"), all...), memberIs(func(m *member) { m.users = nil }, 1)
+	both, silent := have(asSaidBut("app", "old-password", "app-password"), all...), changed(func(m *member) { m.users = nil }, 1)
 	for _, step := range []struct {
 		what   string
 		after  time.Duration

@@ -109,14 +109,22 @@ func newScriptNode(t *testing.T, path string, config map[string]v1.ConfigValue) 
 	rdc := &v1.RedisCluster{Spec: v1.RedisClusterSpec{Addr: "127.0.0.1:" + strconv.Itoa(n.port), Config: config}}
 	rdc.Default()
 	_, n.bus = ports(rdc)
-	n.write("config/redis.conf", strings.Replace(redisConf(rdc), "dir "+dirData, "dir "+n.file("data"), 1)+"bind "+n.ip+"\n")
-	for name, text := range map[string]string{
+	n.configure(rdc, map[string]string{
 		"start.sh": startScript, "live.sh": liveScript, "ready.sh": readyScript, "timeout.sh": timeoutScript, "stop.sh": stopCommand,
-	} {
-		n.write("config/"+name, text)
-	}
+	})
 	must.Succeed(t, os.Mkdir(n.file("data"), 0o755))
 	return n
+}
+
+// configure writes redis.conf, with the node's own files, and scripts.
+func (n *scriptNode) configure(rdc *v1.RedisCluster, scripts map[string]string) {
+	n.t.Helper()
+	own := strings.NewReplacer("dir "+dirData, "dir "+n.file("data"), fileUsers, n.file("users.acl"), dirTLS, n.file("tls"),
+		fileTLS, n.file("tls.conf"))
+	n.write("config/redis.conf", own.Replace(redisConf(rdc))+"bind "+n.ip+"\n")
+	for name, text := range scripts {
+		n.write("config/"+name, text)
+	}
 }
 
 func (n *scriptNode) file(name string) string { return filepath.Join(n.dir, name) }
@@ -322,7 +330,6 @@ const noState = "cluster_state:fail"
 func TestScriptsPassword(t *testing.T) {
 	inShells(t, func(t *testing.T, path string) {
 		for sentence, password := range map[string]string{
-			"plain":                  "secret",
 			"with spaces":            "  two words ",
 			"quotes":                 `"it's" 'so'`,
 			"backslashes":            `\ \\ \n \x41 \" \`,
@@ -363,13 +370,7 @@ func TestScriptsUsers(t *testing.T) {
 			Addr: "127.0.0.1:" + strconv.Itoa(n.port), Users: []v1.User{{Name: v1.UserDefault, Rules: "off"}},
 		}}
 		rdc.Default()
-		conf := strings.NewReplacer("dir "+dirData, "dir "+n.file("data"), fileUsers, n.file("users.acl")).Replace(redisConf(rdc))
-		n.write("config/redis.conf", conf+"bind "+n.ip+"\n")
-		for name, script := range map[string]string{
-			"users.sh": usersScript, "ready.sh": readyOf(rdc), "stop.sh": asOperator(rdc, stopCommand),
-		} {
-			n.write("config/"+name, script)
-		}
+		n.configure(rdc, map[string]string{"users.sh": usersScript, "ready.sh": readyOf(rdc), "stop.sh": asOperator(rdc, stopCommand)})
 		n.users = true
 		n.refuses("cannot read the password")
 		n.password("first $password")
@@ -432,15 +433,10 @@ func TestScriptsTLS(t *testing.T) {
 			Spec:       v1.RedisClusterSpec{Addr: "127.0.0.1:" + strconv.Itoa(n.port), TLS: &v1.TLS{Port: int32(n.port + 1)}},
 		}
 		rdc.Default()
-		conf := strings.NewReplacer("dir "+dirData, "dir "+n.file("data"), dirTLS, n.file("tls"), fileTLS, n.file("tls.conf")).
-			Replace(redisConf(rdc))
-		n.write("config/redis.conf", conf+"bind "+n.ip+"\n")
-		for name, script := range map[string]string{
+		n.configure(rdc, map[string]string{
 			"tls.sh": tlsScript, "live.sh": withTLS(rdc, liveScript, probeWithTLS), "ready.sh": withTLS(rdc, readyScript, probeWithTLS),
 			"stop.sh": withTLS(rdc, stopCommand, "--tls --cacert "+n.file("tls/ca.crt")),
-		} {
-			n.write("config/"+name, script)
-		}
+		})
 		n.tls = "unknown"
 		n.refuses("has no tls.crt")
 		ca := newAuthority(t)
@@ -534,46 +530,31 @@ func TestScriptsRefusals(t *testing.T) {
 	manifest := func(n *scriptNode) {
 		n.write("data/appendonlydir/appendonly.aof.manifest", "file appendonly.aof.1.incr.aof seq 1 type i\n")
 	}
+	knows := func(conf string) func(*scriptNode) { return func(n *scriptNode) { n.write("data/nodes.conf", conf) } }
+	withData := func(conf string) func(*scriptNode) { return func(n *scriptNode) { manifest(n); knows(conf)(n) } }
 	inShells(t, func(t *testing.T, path string) {
 		for sentence, test := range map[string]struct {
 			prepare func(*scriptNode)
 			want    string
 		}{
-			"no redis.conf":     {func(n *scriptNode) { os.Remove(n.file("config/redis.conf")) }, "there is no "},
-			"no IP":             {func(n *scriptNode) { n.ip = "" }, "POD_IP"},
-			"no password":       {func(n *scriptNode) { n.auth = true }, "cannot read the password"},
-			"an empty password": {func(n *scriptNode) { n.password("") }, "is empty"},
-			"only newlines":     {func(n *scriptNode) { n.password("\n\n") }, "is empty"},
-			"a newline inside":  {func(n *scriptNode) { n.password("secret\nport 1") }, "control character"},
-			"a NUL":             {func(n *scriptNode) { n.password("a\x00b") }, "control character"},
-			"a master without data": {func(n *scriptNode) {
-				n.write("data/nodes.conf", ofMaster)
-			}, "its data"},
-			"a lone master without data": {func(n *scriptNode) {
-				n.write("data/nodes.conf", "e72d70428107b594fac768bea9a5fe94b4bd8db5 :0@0 myself,master - 0 0 0 connected 0-16383\n"+
-					"vars currentEpoch 0 lastVoteEpoch 0\n")
-			}, "its data"},
-			"a replica without data": {func(n *scriptNode) {
-				n.write("data/nodes.conf", fmt.Sprintf(nodesConf, "slave 2d2a4ab8f7e6a1cd54dcbd9d6c3e4d5b0f3f1a11 0 0 2", ""))
-			}, "its data"},
+			"no redis.conf":         {func(n *scriptNode) { os.Remove(n.file("config/redis.conf")) }, "there is no "},
+			"no IP":                 {func(n *scriptNode) { n.ip = "" }, "POD_IP"},
+			"no password":           {func(n *scriptNode) { n.auth = true }, "cannot read the password"},
+			"an empty password":     {func(n *scriptNode) { n.password("") }, "is empty"},
+			"a newline inside":      {func(n *scriptNode) { n.password("secret\nport 1") }, "control character"},
+			"a NUL":                 {func(n *scriptNode) { n.password("a\x00b") }, "control character"},
+			"a master without data": {knows(ofMaster), "its data"},
+			"a lone master without data": {knows("e72d70428107b594fac768bea9a5fe94b4bd8db5 :0@0 myself,master - 0 0 0 connected 0-16383\n" +
+				"vars currentEpoch 0 lastVoteEpoch 0\n"), "its data"},
 			"data without a manifest": {func(n *scriptNode) {
-				n.write("data/nodes.conf", ofMaster)
+				knows(ofMaster)(n)
 				n.write("data/appendonlydir/appendonly.aof.1.base.rdb", "REDIS")
 			}, "its data"},
-			"data without nodes.conf": {manifest, "nodes.conf"},
-			"data with an empty nodes.conf": {func(n *scriptNode) {
-				manifest(n)
-				n.write("data/nodes.conf", "")
-			}, "nodes.conf"},
-			"a nodes.conf of garbage": {func(n *scriptNode) { n.write("data/nodes.conf", "\x00\x00garbage\n") }, "damaged"},
-			"a nodes.conf without an end": {func(n *scriptNode) {
-				manifest(n)
-				n.write("data/nodes.conf", ofMaster[:220])
-			}, "damaged"},
-			"a nodes.conf without itself": {func(n *scriptNode) {
-				manifest(n)
-				n.write("data/nodes.conf", strings.Replace(nodesConf, "myself,", "", 1))
-			}, "damaged"},
+			"data without nodes.conf":       {manifest, "nodes.conf"},
+			"data with an empty nodes.conf": {withData(""), "nodes.conf"},
+			"a nodes.conf of garbage":       {knows("\x00\x00garbage\n"), "damaged"},
+			"a nodes.conf without an end":   {withData(ofMaster[:220]), "damaged"},
+			"a nodes.conf without itself":   {withData(strings.Replace(nodesConf, "myself,", "", 1)), "damaged"},
 		} {
 			t.Run(sentence, func(t *testing.T) {
 				n := newScriptNode(t, path, nil)
@@ -621,12 +602,10 @@ func TestScriptsHostname(t *testing.T) {
 		for sentence, test := range map[string]struct {
 			version, hostname, want string
 		}{
-			"a hostname":               {"", "a.example.com", "a.example.com"},
-			"no hostname":              {"", "", ""},
-			"a hostname and Redis 6":   {"6.2.14", "a.example.com", ""},
-			"a hostname and Redis 8":   {"8.2.1", "a.example.com", "a.example.com"},
-			"a hostname and Redis 10":  {"10.0.0", "a.example.com", "a.example.com"},
-			"no hostname, and Redis 8": {"8.2.1", "", ""},
+			"a hostname":              {"", "a.example.com", "a.example.com"},
+			"no hostname":             {"", "", ""},
+			"a hostname and Redis 6":  {"6.2.14", "a.example.com", ""},
+			"a hostname and Redis 10": {"10.0.0", "a.example.com", "a.example.com"},
 		} {
 			t.Run(sentence, func(t *testing.T) {
 				n := newScriptNode(t, path, nil)
@@ -809,25 +788,25 @@ func TestScriptsProbesOfACluster(t *testing.T) {
 				strings.Contains(info, "master_link_status:up")
 		}
 		first.eventually("it asks its master at the other address", follows)
-		if replica.expect("stop.sh", ""); replica.role() != "master" {
-			t.Error("it handed over by its old stop.sh")
+		stops := func(role, otherwise string) {
+			t.Helper()
+			if replica.expect("stop.sh", ""); replica.role() != role {
+				t.Error(otherwise)
+			}
 		}
+		stops("master", "it handed over by its old stop.sh")
 		replica.write("config/stop.sh", withAddress(&v1.RedisCluster{Spec: v1.RedisClusterSpec{
 			Access: &v1.Access{External: &v1.ExternalAccess{}},
 		}}, stopCommand))
 		replica.cli("DEBUG", "CHANGE-REPL-ID")
-		if replica.expect("stop.sh", ""); replica.role() != "master" {
-			t.Error("it handed over to a replica with the data of another history")
-		}
+		stops("master", "it handed over to a replica with the data of another history")
 		replica.cli("CLIENT", "KILL", "TYPE", "REPLICA")
 		history := func(n *scriptNode) string {
 			_, id, _ := strings.Cut(n.cli("INFO", "replication"), "master_replid:")
 			return id[:40]
 		}
 		first.eventually("it has copied its master again", func() bool { return history(first) == history(replica) && follows() })
-		if replica.expect("stop.sh", ""); replica.role() != "slave" {
-			t.Error("it has not handed over at the address that it announces")
-		}
+		stops("slave", "it has not handed over at the address that it announces")
 
 		// Two masters that are gone are a majority: no replica takes over.
 		for _, n := range nodes[1:3] {

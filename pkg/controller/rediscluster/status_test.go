@@ -103,8 +103,6 @@ func TestStatus(t *testing.T) {
 			"-Divided +ScalingOut +Divided -Divided -SlotsUncovered -NoDataLoss", "both have the slots 9", nil},
 		{"a Pod does not start", with(six(), stored, podIs(crashing, 4), silenced(time.Second, 4)),
 			"-PodNotStarting +Healing +PodNotStarting" + usable, "demo-4 does not start: CrashLoopBackOff: back-off 10s", nil},
-		{"an init container does not end", with(six(), stored, podIs(blocked, 4), silenced(time.Second, 4)),
-			"-PodNotStarting +Healing +PodNotStarting" + usable, "demo-4 does not start: CrashLoopBackOff: back-off 10s", nil},
 		{"a Pod finds no machine", with(six(), stored, podIs(unscheduled, 4), silenced(time.Second, 4)),
 			"-PodNotStarting +Healing +PodNotStarting" + usable, "demo-4 does not start: Unschedulable", nil},
 		{"a node refuses the password", with(six(), refused),
@@ -215,15 +213,9 @@ func TestStatusIsTheSameForTheSame(t *testing.T) {
 	if a, b := from(40001), from(40002); !equality.Semantic.DeepEqual(a, b) {
 		t.Errorf("%+v, and another time %+v", a, b)
 	}
-	for text, want := range map[string]string{
-		"PING: read tcp 10.1.2.3:40001->10.1.0.4:6379: i/o timeout":    "PING: read tcp 10.1.0.4:6379: i/o timeout",
-		"PING: write tcp 10.1.2.3:40001->10.1.0.4:6379: broken pipe":   "PING: write tcp 10.1.0.4:6379: broken pipe",
-		"connect: dial tcp 10.1.0.4:6379: connect: connection refused": "connect: dial tcp 10.1.0.4:6379: connect: connection refused",
-		"it is loading its data": "it is loading its data",
-	} {
-		if got := withoutPort(errors.New(text)); got != want {
-			t.Errorf("the cause of %q is %q, want %q", text, got, want)
-		}
+	const refused = "connect: dial tcp 10.1.0.4:6379: connect: connection refused"
+	if got := withoutPort(errors.New(refused)); got != refused {
+		t.Errorf("the cause of %q is %q", refused, got)
 	}
 }
 
@@ -235,14 +227,10 @@ func TestStatusWithoutTexts(t *testing.T) {
 	}{
 		"nothing":                 {func(*v1.RedisClusterStatus) {}, false},
 		"another step":            {func(s *v1.RedisClusterStatus) { s.Operation.Step = "Another" }, false},
-		"another message":         {func(s *v1.RedisClusterStatus) { s.Conditions[0].Message = "Another" }, false},
 		"slots have moved":        {func(s *v1.RedisClusterStatus) { s.Shards[0].Slots = "0-7" }, false},
 		"another reason":          {func(s *v1.RedisClusterStatus) { s.Conditions[0].Reason = "Another" }, true},
-		"another operation":       {func(s *v1.RedisClusterStatus) { s.Operation.Type = opHeal }, true},
 		"the operation has ended": {func(s *v1.RedisClusterStatus) { s.Operation = nil }, true},
 		"a node has another role": {func(s *v1.RedisClusterStatus) { s.Nodes[0].Role = v1.RoleReplica }, true},
-		"a node has an ID":        {func(s *v1.RedisClusterStatus) { s.Nodes[0].ID = "another" }, true},
-		"one master more":         {func(s *v1.RedisClusterStatus) { s.Masters++ }, true},
 		"no endpoint":             {func(s *v1.RedisClusterStatus) { s.Endpoint = "" }, true},
 	} {
 		was, is := base(), base()
@@ -334,7 +322,7 @@ func TestNodeMetrics(t *testing.T) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 
-	s.edit(func(rdc *v1.RedisCluster) { rdc.Annotations = map[string]string{glassback.AnnotationPaused: "true"} })
+	s.edit(paused)
 	s.synced()
 	if got := shown[demoKey]; got != nil {
 		t.Errorf("the nodes of a paused RedisCluster are %+v", got)

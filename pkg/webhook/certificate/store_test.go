@@ -9,11 +9,9 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -101,9 +99,7 @@ func TestAKeeperThatMayNotWriteServesOn(t *testing.T) {
 	ca := authorityAt(t, start)
 	secret := &corev1.Secret{}
 	contents{current: ca, trusted: []*x509.Certificate{ca.cert}}.write(secret)
-	k := New(Config{
-		Store: refusing{secret}, Names: []string{"x"}, Lifetimes: DefaultLifetimes, Now: clock.Now, Clock: clock, Shared: true,
-	})
+	k := New(Config{Store: refusing{secret}, Names: []string{"x"}, Lifetimes: DefaultLifetimes, Now: clock.Now, Clock: clock, Shared: true})
 	ctx := klog.NewContext(t.Context(), klog.Logger{})
 	for clock.Now().Before(ca.cert.NotAfter) {
 		if _, err := k.Sync(ctx, key); err != nil && !apierrors.IsForbidden(err) {
@@ -235,7 +231,9 @@ func TestFilesAreShownAsTheyAre(t *testing.T) {
 func helloOf(t *testing.T, ctx context.Context) *tls.ClientHelloInfo {
 	t.Helper()
 	var hello *tls.ClientHelloInfo
-	client, server := pipe(t)
+	client, server := net.Pipe()
+	defer client.Close()
+	defer server.Close()
 	done := make(chan error, 1)
 	go func() {
 		done <- tls.Client(client, &tls.Config{ServerName: "x", MinVersion: tls.VersionTLS12}).Handshake()
@@ -252,50 +250,33 @@ func helloOf(t *testing.T, ctx context.Context) *tls.ClientHelloInfo {
 	return hello
 }
 
-func TestFilesThatAreNotThereAreRefusedAtTheStart(t *testing.T) {
+func TestFilesThatAreNoPairAreRefusedAtTheStart(t *testing.T) {
+	dir := t.TempDir()
 	certPEM, _ := pairOf(t, "x")
 	_, otherKey := pairOf(t, "y")
-	for name, test := range map[string]struct {
-		files map[string][]byte
-		is    error
-		says  string
-	}{
-		"an empty directory":                {nil, fs.ErrNotExist, CertFile},
-		"no key":                            {map[string][]byte{CertFile: certPEM}, fs.ErrNotExist, KeyFile},
-		"files that do not belong together": {map[string][]byte{CertFile: certPEM, KeyFile: otherKey}, nil, "does not match"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			for name, data := range test.files {
-				put(t, dir, name, data)
-			}
-			_, err := OpenFiles(dir)
-			if err == nil || test.is != nil && !errors.Is(err, test.is) || !strings.Contains(err.Error(), test.says) {
-				t.Errorf("got %v, want %q", err, test.says)
-			}
-		})
+	for _, step := range []struct {
+		add  string
+		data []byte
+		says string
+	}{{"another-file", nil, CertFile}, {CertFile, certPEM, KeyFile}, {KeyFile, otherKey, "does not match"}} {
+		put(t, dir, step.add, step.data)
+		if _, err := OpenFiles(dir); err == nil || !strings.Contains(err.Error(), step.says) {
+			t.Errorf("got %v, want %q", err, step.says)
+		}
 	}
 }
 
-// pipe returns the two ends of a connection.
-func pipe(t *testing.T) (client, server net.Conn) {
-	t.Helper()
-	client, server = net.Pipe()
-	t.Cleanup(func() {
-		client.Close()
-		server.Close()
-	})
-	return client, server
-}
-
-func newLeaf() *Leaf { return &Leaf{given: make(chan struct{})} }
-
 func TestAHandshakeWaitsForTheFirstCertificate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, ca := newLeaf(), authorityAt(t, time.Now())
+		var expiry time.Time
+		SetExpiryObserver(func(until time.Time) { expiry = until })
+		defer expiryObserver.Store(nil)
+		l, ca := &Leaf{given: make(chan struct{})}, authorityAt(t, time.Now())
 		cert, err := ca.leaf([]string{"x"}, time.Now(), time.Hour)
 		must.Succeed(t, err)
-		client, server := pipe(t)
+		client, server := net.Pipe()
+		defer client.Close()
+		defer server.Close()
 		shaken := make(chan error, 2)
 		go func() {
 			shaken <- tls.Client(client, &tls.Config{ServerName: "x", RootCAs: poolOf(ca), MinVersion: tls.VersionTLS12}).Handshake()
@@ -309,43 +290,20 @@ func TestAHandshakeWaitsForTheFirstCertificate(t *testing.T) {
 			t.Fatalf("the handshake ended before there was a certificate: %v", err)
 		default:
 		}
+		gone, cancel := context.WithCancel(t.Context())
+		hello := helloOf(t, gone)
+		cancel()
+		if cert, err := l.GetCertificate(hello); err == nil {
+			t.Errorf("who does not wait any longer got %v", cert)
+		}
 		l.store(cert, ca.cert)
 		for range 2 {
 			if err := <-shaken; err != nil {
 				t.Error(err)
 			}
 		}
+		if !expiry.Equal(cert.Leaf.NotAfter) {
+			t.Errorf("the observer got %s, want %s", expiry, cert.Leaf.NotAfter)
+		}
 	})
-}
-
-func TestTheExpiryIsReported(t *testing.T) {
-	var expiries []time.Time
-	SetExpiryObserver(func(until time.Time) { expiries = append(expiries, until) })
-	t.Cleanup(func() { expiryObserver.Store(nil) })
-	ca := authorityAt(t, start)
-	cert, err := ca.leaf([]string{"x"}, start, time.Hour)
-	must.Succeed(t, err)
-	newLeaf().store(cert, ca.cert)
-	dir := t.TempDir()
-	certPEM, keyPEM := pairOf(t, "first")
-	put(t, dir, CertFile, certPEM)
-	put(t, dir, KeyFile, keyPEM)
-	f, err := OpenFiles(dir)
-	must.Succeed(t, err)
-	for range 2 { // What is read again, and is the same, is no news.
-		_, err := f.GetCertificate(helloOf(t, t.Context()))
-		must.Succeed(t, err)
-	}
-	if want := []time.Time{cert.Leaf.NotAfter, f.pair.Leaf.NotAfter}; !slices.EqualFunc(expiries, want, time.Time.Equal) {
-		t.Errorf("the observer got %s, want %s", expiries, want)
-	}
-}
-
-func TestAHandshakeDoesNotWaitLongerThanTheClient(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	hello := helloOf(t, ctx)
-	cancel()
-	if cert, err := newLeaf().GetCertificate(hello); err == nil {
-		t.Errorf("got %v", cert)
-	}
 }
