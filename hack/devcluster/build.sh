@@ -102,7 +102,9 @@ show_packages() {
 	announce
 	left=
 	seconds=$(($(date +%s) - compiling))
-	[ "$seconds" -lt 30 ] || left=", about $(((seconds * (total - n) / n + 59) / 60)) min left"
+	# Later packages import more, and take longer: half of the packages take a third of the time.
+	[ "$seconds" -lt 30 ] ||
+		left=", about $(awk "BEGIN { printf \"%.0f\", $seconds * (($total / $n) ^ 1.5 - 1) / 60 + 0.5 }") min left"
 	progress "devcluster: compiled $n of at most $total packages$left"
 }
 

@@ -77,11 +77,10 @@ func container(rdc *v1.RedisCluster) corev1.Container {
 		}},
 		// No startup probe is needed, since Redis answers that it is loading. During a slow command it answers BUSY; so a
 		// minute without any answer means that it hangs.
-		LivenessProbe: probe("live.sh", 10, 6),
-		// A probe takes about 15 ms of CPU, and the container runtime's time to start it. With six nodes on one small
-		// machine, a period of 5 s costs 2% of a core. A period of 2 s would cost 5% all the time, and make the cluster
-		// Ready 3 s sooner once.
-		ReadinessProbe: probe("ready.sh", 5, 2),
+		LivenessProbe: probe("live.sh", 20, 3),
+		// A probe takes some 80 ms of CPU: the script, and the container runtime that starts it. So six nodes take less than a
+		// tenth of a core. Half of the periods would take twice that, and make a cluster Ready up to 5 s sooner once.
+		ReadinessProbe: probe("ready.sh", 10, 2),
 		// So the Pod's status has the reason why start.sh refuses to start Redis.
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 		SecurityContext: &corev1.SecurityContext{
