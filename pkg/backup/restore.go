@@ -6,10 +6,12 @@ package backup
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"path"
 	"slices"
 	"strings"
@@ -108,8 +110,17 @@ func (c connection) client(t *topology) *redis.ClusterClient {
 		Protocol: 2, DisableIdentity: true, MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 		PoolSize: 2, ReadTimeout: restoreTimeout, WriteTimeout: restoreTimeout,
 	}
+	dialer := &net.Dialer{Timeout: 5 * time.Second}
+	dial := dialer.DialContext
 	if c.login.TLS != (redisnode.TLS{}) {
-		options.TLSConfig = c.login.TLS.Config()
+		dial = (&tls.Dialer{NetDialer: dialer, Config: c.login.TLS.Config()}).DialContext
+	}
+	options.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return redisnode.LimitReplies(conn), nil
 	}
 	return redis.NewClusterClient(options)
 }

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -87,6 +88,25 @@ func TestChoose(t *testing.T) {
 	result, err := r.run(t.Context())
 	if err != nil || result.ID != id || result.Keys != 7 {
 		t.Errorf("chose %+v, error %v", result, err)
+	}
+}
+
+// TestRepliesToARestore has a server announce a string of the size that ends the process.
+func TestRepliesToARestore(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	defer listener.Close()
+	go func() {
+		for conn, err := listener.Accept(); err == nil; conn, err = listener.Accept() {
+			_, _ = io.WriteString(conn, strings.Repeat("$9223372036854775807\r\n", 4))
+			defer conn.Close()
+		}
+	}()
+	port := listener.Addr().(*net.TCPAddr).Port
+	client := connection{}.client(&topology{shards: []shard{{master: node{entry: redisnode.Entry{IP: "127.0.0.1", Port: port}}}}})
+	defer client.Close()
+	if err := client.Ping(t.Context()).Err(); err == nil || !strings.Contains(err.Error(), "too long") {
+		t.Errorf("error %v", err)
 	}
 }
 

@@ -115,10 +115,18 @@ func (b *bucket) list(ctx context.Context, directory string) ([]string, error) {
 		if object.Err != nil {
 			return nil, object.Err
 		}
+		if len(names) == maxFiles {
+			return nil, errFiles
+		}
 		names = append(names, strings.TrimPrefix(object.Key, b.prefix))
 	}
 	return names, nil
 }
+
+// maxFiles is how many files a directory of a bucket may have.
+const maxFiles = 100_000
+
+var errFiles = fmt.Errorf("there are more than %d files", maxFiles)
 
 // partial returns the uploads that were not completed. The service keeps their parts, and charges for them.
 func (b *bucket) partial(ctx context.Context, directory string) ([]string, error) {
@@ -131,6 +139,9 @@ func (b *bucket) partial(ctx context.Context, directory string) ([]string, error
 		}
 		if upload.Err != nil {
 			return nil, upload.Err
+		}
+		if len(names) == maxFiles {
+			return nil, errFiles
 		}
 		names = append(names, strings.TrimPrefix(upload.Key, b.prefix)+unfinished)
 	}

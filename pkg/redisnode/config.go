@@ -111,9 +111,9 @@ func lacksCommand(err error) bool {
 func reasonOf(answer string) string {
 	answer, _, _ = strings.Cut(answer, ", with args beginning with")
 	if _, reason, ok := strings.Cut(answer, "') - "); ok {
-		return reason
+		return brief(reason)
 	}
-	return strings.TrimPrefix(answer, "ERR ")
+	return brief(strings.TrimPrefix(answer, "ERR "))
 }
 
 // Value returns the value of a directive of redis.conf without its quotes and escapes, in the form that CONFIG SET accepts.

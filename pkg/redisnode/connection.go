@@ -42,26 +42,27 @@ func (n *Node) transaction(ctx context.Context, command string, add func(redis.P
 func (n *Node) send(
 	ctx context.Context, command string, begin func(*redis.Client) redis.Pipeliner, add func(redis.Pipeliner), errorOf func(redis.Cmder) error,
 ) error {
-	return n.request(ctx, command, func(client *redis.Client) error {
-		p := begin(client)
-		add(p)
-		cmds, err := p.Exec(ctx)
-		answered := err == nil
-		for _, cmd := range cmds {
-			if err := failed(cmd, errorOf(cmd)); err != nil {
-				return err
-			}
-			answered = answered || cmd.Err() != nil
-		}
-		if answered {
-			return nil
-		}
-		// After a refused AUTH, go-redis sends no command and sets no error on the commands.
-		return failed(cmds[0], err)
-	})
+	return n.request(ctx, command, func(client *redis.Client) error { return exec(ctx, begin(client), add, errorOf) })
 }
 
-// request waits for its turn, and calls do with the connection.
+func exec(ctx context.Context, p redis.Pipeliner, add func(redis.Pipeliner), errorOf func(redis.Cmder) error) error {
+	add(p)
+	cmds, err := p.Exec(ctx)
+	answered := err == nil
+	for _, cmd := range cmds {
+		if err := failed(cmd, errorOf(cmd)); err != nil {
+			return err
+		}
+		answered = answered || cmd.Err() != nil
+	}
+	if answered {
+		return nil
+	}
+	// After a refused AUTH, go-redis sends no command and sets no error on the commands.
+	return failed(cmds[0], err)
+}
+
+// request waits for its turn, and calls do with the connection. do must parse the replies.
 func (n *Node) request(ctx context.Context, command string, do func(*redis.Client) error) error {
 	if n.readOnly && !slices.Contains(reads, command) {
 		return fmt.Errorf("%s: %w", command, ErrReadOnly)
@@ -79,7 +80,8 @@ func (n *Node) request(ctx context.Context, command string, do func(*redis.Clien
 	if err != nil {
 		return err
 	}
-	n.limit.Store(maxRepliesTo(command))
+	n.limit.begin(maxRepliesTo(command))
+	defer n.limit.end()
 	start := time.Now()
 	err = n.exchange(ctx, client, do)
 	observe(ctx, command, err, time.Since(start))
@@ -160,7 +162,7 @@ func refused(answer string) error {
 	}
 	// A node with a renamed command quotes the arguments in its answer. These include the password of AUTH or MIGRATE.
 	answer, _, _ = strings.Cut(answer, ", with args beginning with")
-	return refusal(answer)
+	return refusal(brief(answer))
 }
 
 // refusal is an error answer of the node.

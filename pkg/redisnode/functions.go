@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -93,12 +94,15 @@ func parseLibraries(answer any) (map[string]string, error) {
 				functions, _ := value.([]any)
 				words := make([]string, len(functions))
 				for j, f := range functions {
-					words[j] = fmt.Sprintf("%q", f)
+					one := sha256.New()
+					writeValue(one, f)
+					words[j] = string(one.Sum(nil))
 				}
 				slices.Sort(words)
-				value = words
+				value = strings.Join(words, "")
 			}
-			fmt.Fprintf(digest, "%q %q\n", fields[i], value)
+			writeValue(digest, fields[i])
+			writeValue(digest, value)
 		}
 		if name == "" {
 			return nil, errLibraries
@@ -109,4 +113,20 @@ func parseLibraries(answer any) (map[string]string, error) {
 		libraries[name] = hex.EncodeToString(digest.Sum(nil)[:8])
 	}
 	return libraries, nil
+}
+
+// writeValue writes a reply so that different replies are never the same bytes.
+func writeValue(w io.Writer, value any) {
+	switch value := value.(type) {
+	case string:
+		fmt.Fprintf(w, "$%d ", len(value))
+		_, _ = io.WriteString(w, value) // A hash returns no error.
+	case []any:
+		fmt.Fprintf(w, "*%d ", len(value))
+		for _, element := range value {
+			writeValue(w, element)
+		}
+	default:
+		fmt.Fprintf(w, "%v ", value)
+	}
 }

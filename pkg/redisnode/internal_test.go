@@ -10,12 +10,20 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"fmt"
+	"io"
 	"maps"
 	"math/big"
 	"math/rand/v2"
+	"net"
+	"runtime"
 	"slices"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 
 	"github.com/glassback/glassback/pkg/must"
 )
@@ -218,6 +226,70 @@ func TestAReadOnlyNodeSendsNoCommandThatChangesSomething(t *testing.T) {
 	} {
 		if err == nil || errors.Is(err, ErrReadOnly) {
 			t.Errorf("%s: error %v, want an error of the connection", command, err)
+		}
+	}
+}
+
+// TestLongRepliesTakeTurns has one share for long replies. A second long reply waits for it, in vain or until it is free, and a short one
+// does not.
+func TestLongRepliesTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := semaphore.NewWeighted(maxReplies)
+		limits := map[string]*replyLimit{}
+		read := func(name string, length int) error {
+			ours, theirs := net.Pipe()
+			limits[name] = &replyLimit{all: all}
+			limits[name].begin(maxReplies)
+			conn := limitReplies(ours, limits[name])
+			go func() {
+				_, _ = io.CopyN(io.Discard, theirs, 1) // the request
+				_, _ = fmt.Fprintf(theirs, "$%d\r\n%s\r\n", length, strings.Repeat("x", length))
+				_ = theirs.Close()
+			}()
+			_, _ = conn.Write([]byte("?"))
+			_, err := io.Copy(io.Discard, conn)
+			_ = conn.Close()
+			return err
+		}
+		if err := read("first", 2*maxShort); err != nil {
+			t.Errorf("the first long reply: error %v", err)
+		}
+		begin := time.Now()
+		if err := read("short", maxShort/2); err != nil || time.Since(begin) > 0 {
+			t.Errorf("a short reply: error %v after %v", err, time.Since(begin))
+		}
+		if err := read("second", 2*maxShort); !errors.Is(err, errBusy) || time.Since(begin) != ioTimeout {
+			t.Errorf("the second long reply: error %v after %v, want %v after %v", err, time.Since(begin), errBusy, ioTimeout)
+		}
+		time.AfterFunc(time.Second, limits["first"].end)
+		if err := read("second", 2*maxShort); err != nil {
+			t.Errorf("the second long reply, when the first is parsed: error %v", err)
+		}
+	})
+}
+
+// TestParsersOfLongReplies parses replies of 2 MiB that would take many times their memory if their parts were kept.
+func TestParsersOfLongReplies(t *testing.T) {
+	id, spaces := strings.Repeat("a", 40), strings.Repeat(" ", maxReplies)
+	line := id + " 10.0.0.1:6379@16379 myself,master - 0 0 1 connected "
+	for name, parse := range map[string]func() error{
+		"ACL LIST":      func() error { _, err := parseUsers([]string{"user a" + spaces}); return err },
+		"CLUSTER NODES": func() error { _, err := parseTable(line + strings.Repeat("0 ", maxReplies/2)); return err },
+		"FUNCTION LIST": func() error {
+			_, err := parseLibraries([]any{[]any{"library_name", "a", "functions", []any{strings.Repeat("\x00", maxReplies)}}})
+			return err
+		},
+		"an ID": func() error { _, err := parseTable(strings.Repeat(id, maxReplies/40) + line[40:]); return err },
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		err := parse()
+		runtime.ReadMemStats(&after)
+		if took := after.TotalAlloc - before.TotalAlloc; took > 4*maxReplies {
+			t.Errorf("%s: %d MiB allocated", name, took>>20)
+		}
+		if err != nil && len(err.Error()) > 2*maxText {
+			t.Errorf("%s: an error of %d bytes", name, len(err.Error()))
 		}
 	}
 }

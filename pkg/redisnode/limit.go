@@ -5,12 +5,16 @@ package redisnode
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"syscall"
+
+	"golang.org/x/sync/semaphore"
 )
 
 // The owner of a RedisCluster chooses what its Pods run. go-redis allocates the length that a node announces before it reads, and a number
@@ -27,7 +31,23 @@ const (
 	elementSize = 16
 	// maxHeader is how long the first line of a string or an array may be.
 	maxHeader = 24
+	// maxShort is how long replies are that need no share of longReplies. A View of a hundred nodes is shorter.
+	maxShort = 32 << 10
+	// maxText is how many bytes of a text of a node an error, or a field, has.
+	maxText = 300
 )
+
+// longReplies has a share for each request whose replies are long, of as many bytes as they may have. Replies take some three times
+// their length of memory until they are parsed, and a tenant may have many nodes. Requests with short replies wait for nobody.
+var longReplies = semaphore.NewWeighted(32 << 20)
+
+// brief returns the beginning of a text of a node.
+func brief(text string) string {
+	if len(text) > maxText {
+		return strings.ToValidUTF8(text[:maxText], "") + "…"
+	}
+	return text
+}
 
 // maxRepliesTo returns how many bytes the replies to a command may have.
 func maxRepliesTo(command string) int64 {
@@ -38,9 +58,49 @@ func maxRepliesTo(command string) int64 {
 	return maxReplies
 }
 
-// limitReplies returns a connection that returns an error instead of a reply that is too long.
-func limitReplies(conn net.Conn, limit *atomic.Int64) net.Conn {
-	limited := &limitedConn{Conn: conn, limit: limit}
+// LimitReplies returns a connection to a node that returns an error instead of replies of more than 2 MiB to one request, or of arrays that
+// are nested more than eight times.
+func LimitReplies(conn net.Conn) net.Conn {
+	limit := &replyLimit{}
+	limit.bytes.Store(maxReplies)
+	return limitReplies(conn, limit)
+}
+
+// A replyLimit bounds the replies to one request.
+type replyLimit struct {
+	bytes atomic.Int64        // how many bytes they may have
+	all   *semaphore.Weighted // see longReplies; nil for no common limit
+	share atomic.Int64        // of all
+}
+
+// begin sets the limit of the next request.
+func (l *replyLimit) begin(bytes int64) { l.bytes.Store(bytes) }
+
+// acquire waits for a share of all, once for each request.
+func (l *replyLimit) acquire(ctx context.Context) error {
+	if l.all == nil || l.share.Load() > 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, ioTimeout)
+	defer cancel()
+	bytes := l.bytes.Load()
+	if err := l.all.Acquire(ctx, bytes); err != nil {
+		return errBusy
+	}
+	l.share.Store(bytes)
+	return nil
+}
+
+// end returns the share. The replies must be parsed.
+func (l *replyLimit) end() {
+	if share := l.share.Swap(0); share > 0 {
+		l.all.Release(share)
+	}
+}
+
+func limitReplies(conn net.Conn, limit *replyLimit) net.Conn {
+	ctx, cancel := context.WithCancel(context.Background())
+	limited := &limitedConn{Conn: conn, limit: limit, ctx: ctx, cancel: cancel}
 	if raw, ok := conn.(syscall.Conn); ok {
 		return rawConn{limited, raw} // go-redis checks an idle connection with it.
 	}
@@ -56,13 +116,21 @@ type rawConn struct {
 type limitedConn struct {
 	net.Conn
 
-	limit *atomic.Int64 // how many bytes the replies to the next request may have
+	limit  *replyLimit
+	ctx    context.Context //nolint:containedctx // It ends when the connection is closed.
+	cancel context.CancelFunc
 	replies
+}
+
+// Close closes the connection. A Read that waits for its share returns.
+func (c *limitedConn) Close() error {
+	c.cancel()
+	return c.Conn.Close()
 }
 
 // Write sends a request, or a part of it.
 func (c *limitedConn) Write(b []byte) (int, error) {
-	c.left = c.limit.Load()
+	c.left = c.limit.bytes.Load()
 	return c.Conn.Write(b)
 }
 
@@ -70,6 +138,11 @@ func (c *limitedConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if invalid := c.check(b[:n]); invalid != nil {
 		return 0, invalid
+	}
+	if c.limit.bytes.Load()-c.left > maxShort {
+		if busy := c.limit.acquire(c.ctx); busy != nil {
+			return 0, busy
+		}
 	}
 	return n, err
 }
@@ -106,7 +179,10 @@ func (r *replies) check(part []byte) error {
 	return nil
 }
 
-var errReplies = errors.New("the reply is too long")
+var (
+	errReplies = errors.New("the reply is too long")
+	errBusy    = errors.New("the reply is long, and there are too many long replies of other nodes at this moment")
+)
 
 // begin reads the first line of a value.
 func (r *replies) begin(line []byte) error {

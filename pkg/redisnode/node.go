@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -66,7 +65,7 @@ type Node struct {
 	login    Login
 	readOnly bool          // see DialReadOnly
 	turn     chan struct{} // holds an element while a request runs
-	limit    atomic.Int64  // how many bytes the replies to the request may have
+	limit    replyLimit    // of the request
 
 	mu          sync.Mutex
 	client      *redis.Client // nil until the next request
@@ -97,6 +96,7 @@ func Dial(ip string, port int, login Login) *Node {
 			WriteBufferSize:          bufferSize,
 		},
 		login: login,
+		limit: replyLimit{all: longReplies},
 	}
 	n.options.Dialer = n.dial
 	return n
@@ -139,7 +139,7 @@ func (n *Node) Connect(ctx context.Context) error {
 func (n *Node) View(ctx context.Context) (*View, error) {
 	var id, cluster, nodes, info, functions, directives *redis.Cmd
 	loading := false
-	err := n.pipeline(ctx, "VIEW", func(p redis.Pipeliner) {
+	ask := func(p redis.Pipeliner) {
 		id = p.Do(ctx, "CLUSTER", "MYID")
 		cluster = p.Do(ctx, "CLUSTER", "INFO")
 		nodes = p.Do(ctx, "CLUSTER", "NODES")
@@ -148,7 +148,8 @@ func (n *Node) View(ctx context.Context) (*View, error) {
 		if n.login.TLS != (TLS{}) {
 			directives = p.Do(ctx, tlsDirectives...)
 		}
-	}, func(cmd redis.Cmder) error {
+	}
+	errorOf := func(cmd redis.Cmder) error {
 		if redis.HasErrorPrefix(cmd.Err(), "LOADING") { // A node that loads its data answers INFO.
 			loading = true
 			return nil
@@ -160,23 +161,29 @@ func (n *Node) View(ctx context.Context) (*View, error) {
 			return errTooOld
 		}
 		return cmd.Err()
+	}
+	var view *View
+	err := n.request(ctx, "VIEW", func(client *redis.Client) error {
+		err := exec(ctx, client.Pipeline(), ask, errorOf)
+		if err != nil {
+			return err
+		}
+		if loading {
+			view = &View{Loading: true, Version: versionOf(text(info))}
+			return nil
+		}
+		view, err = parseView(text(id), text(cluster), text(nodes), text(info), n.login.TLS != (TLS{}))
+		if err == nil && functions.Err() == nil {
+			view.Libraries, err = parseLibraries(functions.Val())
+		}
+		if err == nil {
+			view.TLS = n.tlsState(directives)
+		}
+		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	if loading {
-		view := &View{}
-		view.parseInfo(text(info))
-		return &View{Version: view.Version, Loading: true}, nil
-	}
-	view, err := parseView(text(id), text(cluster), text(nodes), text(info), n.login.TLS != (TLS{}))
-	if err == nil && functions.Err() == nil {
-		view.Libraries, err = parseLibraries(functions.Val())
-	}
-	if err != nil {
-		return nil, err
-	}
-	view.TLS = n.tlsState(directives)
 	return view, nil
 }
 

@@ -80,7 +80,7 @@ func parseRange(text string) (Range, error) {
 		last, ok = parseSlot(to)
 	}
 	if !ok || first > last {
-		return Range{}, fmt.Errorf("%q is neither a slot nor a range of slots", text)
+		return Range{}, fmt.Errorf("%q is neither a slot nor a range of slots", brief(text))
 	}
 	return Range{first, last}, nil
 }

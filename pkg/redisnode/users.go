@@ -64,22 +64,26 @@ var errUsers = errors.New("ACL LIST: malformed answer") // The error does not qu
 func parseUsers(lines []string) (map[string]User, error) {
 	users := make(map[string]User, len(lines))
 	for _, line := range lines {
-		words := strings.Split(line, " ") // Only a space separates words: patterns may contain other white space.
-		if len(words) < 2 || words[0] != "user" {
+		first, rest, _ := strings.Cut(line, " ") // Only a space separates words: patterns may contain other white space.
+		name, rest, ok := strings.Cut(rest, " ")
+		if first != "user" || (!ok && name == "") {
 			return nil, errUsers
 		}
 		var user User
-		var rules []string
-		for _, word := range words[2:] {
+		var rules strings.Builder
+		for word := range strings.SplitSeq(rest, " ") {
 			if hash, ok := strings.CutPrefix(word, "#"); ok {
 				user.Hashes = append(user.Hashes, hash)
-			} else {
-				rules = append(rules, word)
+				continue
 			}
+			if rules.Len() > 0 {
+				rules.WriteByte(' ')
+			}
+			rules.WriteString(word)
 		}
 		slices.Sort(user.Hashes)
-		user.Rules = strings.Join(rules, " ")
-		users[words[1]] = user
+		user.Rules = rules.String()
+		users[name] = user
 	}
 	return users, nil
 }
@@ -96,7 +100,7 @@ func (n *Node) SetUser(ctx context.Context, name string, rules []string) error {
 		cmd := client.Do(ctx, args...)
 		if answer, ok := errors.AsType[redis.Error](cmd.Err()); ok {
 			if reason, ok := strings.CutPrefix(answer.Error(), "ERR Error in ACL SETUSER "); ok {
-				return fmt.Errorf("ACL SETUSER %s: %w", name, &RefusedRulesError{reason})
+				return fmt.Errorf("ACL SETUSER %s: %w", name, &RefusedRulesError{brief(reason)})
 			}
 			if strings.HasPrefix(answer.Error(), "ERR ") { // The error leaves out the node's text, which may quote other parts of the command.
 				return fmt.Errorf("ACL SETUSER %s: %w", name, &RefusedRulesError{"it is not a valid list of rules"})

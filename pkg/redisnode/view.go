@@ -132,10 +132,13 @@ type Entry struct {
 
 // parseView makes a View of the answers to the commands of Node.View. overTLS says that the node has a port for TLS, too.
 func parseView(id, cluster, nodes, info string, overTLS bool) (*View, error) {
-	view := &View{ID: id}
+	view := &View{ID: strings.Clone(id)}
 	view.parseInfo(info)
 	if view.Loading {
 		return &View{Version: view.Version, Loading: true}, nil
+	}
+	if !isID(id) {
+		return nil, fmt.Errorf("CLUSTER MYID: %q is no ID", brief(id))
 	}
 	if !strings.Contains(info, "# Keyspace") { // Without it, the node would seem to have no keys.
 		return nil, errors.New("INFO: there is no section Keyspace")
@@ -147,7 +150,7 @@ func parseView(id, cluster, nodes, info string, overTLS bool) (*View, error) {
 		case "cluster_current_epoch":
 			epoch, err := strconv.ParseInt(value, 10, 64)
 			if err != nil {
-				return nil, fmt.Errorf("CLUSTER INFO: malformed line %q", key+":"+value)
+				return nil, fmt.Errorf("CLUSTER INFO: malformed line %q", brief(key+":"+value))
 			}
 			view.Epoch = epoch
 		}
@@ -199,17 +202,17 @@ func (v *View) parseInfo(info string) {
 	for key, value := range fields(info) {
 		switch key {
 		case "redis_version":
-			v.Version = value
+			v.Version = field(value)
 		case "run_id":
-			v.RunID = value
+			v.RunID = field(value)
 		case "master_replid":
-			v.History = value
+			v.History = field(value)
 		case "loading":
 			v.Loading = value == "1"
 		case "role":
 			replica = value == "slave"
 		case "master_host":
-			masterIP = value
+			masterIP = field(value)
 		case "master_port":
 			masterPort, _ = strconv.Atoi(value)
 		case "master_link_status":
@@ -230,7 +233,7 @@ func (v *View) parseInfo(info string) {
 			v.Rewriting = v.Rewriting || value == "1"
 		case "aof_last_write_status", "aof_last_bgrewrite_status", "rdb_last_bgsave_status":
 			if value != "ok" {
-				failed = append(failed, key+" is "+value)
+				failed = append(failed, key+" is "+field(value))
 			}
 		case "db0": // A node of a cluster has no other database. The line is missing if there are no keys.
 			keys, _, _ := strings.Cut(strings.TrimPrefix(value, "keys="), ",")
@@ -248,6 +251,21 @@ func (v *View) parseInfo(info string) {
 	v.LinkDown = time.Duration(down) * time.Second
 	v.Unwritten = base != "" && base == size
 	v.WriteError = strings.Join(failed, ", ")
+}
+
+// versionOf returns the version in an INFO of which nothing else is known.
+func versionOf(info string) string {
+	view := &View{}
+	view.parseInfo(info)
+	return view.Version
+}
+
+// field returns a copy of a field of a reply, cut to maxText bytes: a View must not keep the reply in memory.
+func field(text string) string { return strings.Clone(brief(text)) }
+
+// isID returns whether a text is an ID: https://redis.io/docs/latest/commands/cluster-myid/
+func isID(text string) bool {
+	return len(text) == 40 && strings.Trim(text, "0123456789abcdef") == ""
 }
 
 // set reads a line of INFO. A version that lacks one leaves the field 0.
@@ -316,17 +334,22 @@ func parseEntry(line string) (Entry, error) {
 			return Entry{}, fmt.Errorf("it has %d fields and needs %d", i, len(field))
 		}
 	}
-	entry := Entry{ID: field[0], Connected: field[7] == "connected"}
+	for i, id := range []string{field[0], field[3]} {
+		if !isID(id) && (i == 0 || id != "-") {
+			return Entry{}, fmt.Errorf("%q is no ID", brief(id))
+		}
+	}
+	entry := Entry{ID: strings.Clone(field[0]), Connected: field[7] == "connected"}
 	if err := entry.parseAddress(field[1]); err != nil {
 		return Entry{}, err
 	}
 	entry.parseFlags(field[2])
 	if field[3] != "-" {
-		entry.MasterID = field[3]
+		entry.MasterID = strings.Clone(field[3])
 	}
 	epoch, err := strconv.ParseInt(field[6], 10, 64)
 	if err != nil {
-		return Entry{}, fmt.Errorf("%q is no epoch", field[6])
+		return Entry{}, fmt.Errorf("%q is no epoch", brief(field[6]))
 	}
 	entry.Epoch = epoch
 	return entry, entry.parseSlots(rest)
@@ -342,9 +365,9 @@ func (e *Entry) parseAddress(text string) error {
 	port, err := strconv.ParseUint(address[colon+1:], 10, 16)
 	busPort, busErr := strconv.ParseUint(bus, 10, 16)
 	if colon < 0 || !hasBus || err != nil || busErr != nil {
-		return fmt.Errorf("%q is no ip:port@busport", text)
+		return fmt.Errorf("%q is no ip:port@busport", brief(text))
 	}
-	e.IP, e.Port, e.BusPort, e.Hostname = address[:colon], int(port), int(busPort), hostname
+	e.IP, e.Port, e.BusPort, e.Hostname = field(address[:colon]), int(port), int(busPort), field(hostname)
 	return nil
 }
 
@@ -384,7 +407,9 @@ func (e *Entry) parseSlots(text string) error {
 		if err != nil {
 			return err
 		}
-		e.Slots = append(e.Slots, slots)
+		if e.Slots = append(e.Slots, slots); len(e.Slots) > SlotCount {
+			return errors.New("it has more ranges than there are slots")
+		}
 	}
 	e.Slots = normal(e.Slots)
 	return nil
@@ -399,12 +424,12 @@ func (e *Entry) parseOpenSlot(text string) error {
 		slot, id, ok = strings.Cut(inner, "-<-")
 	}
 	number, isSlot := parseSlot(slot)
-	if !closed || !ok || !isSlot || id == "" {
-		return fmt.Errorf("%q is no open slot", text)
+	if !closed || !ok || !isSlot || !isID(id) {
+		return fmt.Errorf("%q is no open slot", brief(text))
 	}
 	if *open == nil {
 		*open = map[int]string{}
 	}
-	(*open)[number] = id
+	(*open)[number] = strings.Clone(id)
 	return nil
 }

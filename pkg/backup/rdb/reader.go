@@ -373,6 +373,9 @@ func (r *Reader) compressed(into *[]byte) error {
 func decompress(into, data []byte, length uint64) ([]byte, error) {
 	begin := len(into)
 	for len(data) > 0 {
+		if uint64(len(into)-begin) > length { // A byte of data may stand for 88.
+			return nil, errLZF
+		}
 		control := int(data[0])
 		data = data[1:]
 		if control < 1<<5 { // control+1 uncompressed bytes

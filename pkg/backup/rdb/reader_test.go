@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -161,6 +162,18 @@ func TestReadErrors(t *testing.T) {
 				t.Errorf("error %v, want %q", err, test.want)
 			}
 		})
+	}
+}
+
+// TestDecompressEndsAtTheLength decompresses a megabyte, of which each three bytes stand for 264, into a string of ten bytes.
+func TestDecompressEndsAtTheLength(t *testing.T) {
+	data := append([]byte{0, 'a'}, bytes.Repeat([]byte{7 << 5, 255, 0}, 350_000)...)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := decompress(nil, data, 10)
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; !errors.Is(err, errLZF) || took > 1<<20 {
+		t.Errorf("error %v, and %d bytes allocated", err, took)
 	}
 }
 

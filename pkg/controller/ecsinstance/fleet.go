@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -200,7 +201,7 @@ func (f *fleet) next(last time.Time) ([]string, time.Duration) {
 // poll gets instances from ECS, and enqueues the objects whose instance changed.
 func (f *fleet) poll(ctx context.Context, ids []string) {
 	asked := f.clock.Now()
-	instances, err := f.cloud.Describe(ctx, ids)
+	instances, err := f.describe(ctx, ids)
 	if ctx.Err() != nil {
 		return
 	}
@@ -219,6 +220,17 @@ func (f *fleet) poll(ctx context.Context, ids []string) {
 	for _, n := range f.update(ids, byID, err, asked) {
 		f.add(n.user, n.cause)
 	}
+}
+
+// describe calls Describe, and returns a panic as an error: it would end the process.
+func (f *fleet) describe(ctx context.Context, ids []string) (instances []aliyun.Instance, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+			klog.FromContext(ctx).Error(err, "Recovered from a panic", "instances", ids, "stack", string(debug.Stack()))
+		}
+	}()
+	return f.cloud.Describe(ctx, ids)
 }
 
 // notification is an object to enqueue, and why.
