@@ -6,7 +6,6 @@ package app
 import (
 	"cmp"
 	"context"
-	"maps"
 	"strings"
 	"time"
 
@@ -42,9 +41,7 @@ import (
 	mcjv1 "github.com/glassback/glassback/pkg/apis/batch/v1"
 	groupav1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
 	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
-	"github.com/glassback/glassback/pkg/child"
 	"github.com/glassback/glassback/pkg/clients"
-	"github.com/glassback/glassback/pkg/controller/rediscluster"
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
 	"github.com/glassback/glassback/pkg/generated/informers/externalversions"
 	ecsinformers "github.com/glassback/glassback/pkg/generated/informers/externalversions/alibabacloud/v1alpha1"
@@ -164,97 +161,98 @@ func (f *factories) watchSecret(namespace, name string) cache.SharedIndexInforme
 	})
 }
 
-// addBuiltIn adds an informer for the selected objects of a built-in resource, and returns its factory. trim drops the fields that nothing
-// reads. Each selector has its own factory, because a factory has only one informer for each type. Several controllers have children of
-// one type, and each controller selects its children by its own label.
-func (f *factories) addBuiltIn(
-	object runtime.Object, resource string, s selector, trim cache.TransformFunc, client rest.Interface,
-) kubeinformers.SharedInformerFactory {
+// addBuiltIn adds an informer for the selected objects of a built-in resource, and returns its factory. Each selector has its own factory,
+// because a factory has only one informer for each type. Several controllers have children of one type, and each controller selects its
+// children by its own label.
+func (f *factories) addBuiltIn(object runtime.Object, resource string, s selector, client rest.Interface) kubeinformers.SharedInformerFactory {
 	if f.kube[s] == nil {
 		f.kube[s] = kubeinformers.NewSharedInformerFactoryWithOptions(f.clients.Kube, 0, kubeinformers.WithNamespace(f.namespace))
 	}
 	f.kube[s].InformerFor(object, func(clientset kubernetes.Interface, _ time.Duration) cache.SharedIndexInformer {
-		return f.informer(object, resource, s, trim, client, clientset)
+		trimmed := withoutManagedFields
+		if s.label != "" {
+			trimmed = trimChild
+		}
+		return f.informer(object, resource, s, trimmed, client, clientset)
 	})
 	return f.kube[s]
 }
 
 func (f *factories) secret(name string) coreinformers.SecretInformer {
 	client := f.clients.Kube.CoreV1().RESTClient()
-	return f.addBuiltIn(&corev1.Secret{}, "secrets", onlyObject(name), withoutManagedFields, client).Core().V1().Secrets()
+	return f.addBuiltIn(&corev1.Secret{}, "secrets", onlyObject(name), client).Core().V1().Secrets()
 }
 
 func (f *factories) lease(name string) coordinationinformers.LeaseInformer {
 	client := f.clients.Kube.CoordinationV1().RESTClient()
-	return f.addBuiltIn(&coordinationv1.Lease{}, "leases", onlyObject(name), withoutManagedFields, client).Coordination().V1().Leases()
+	return f.addBuiltIn(&coordinationv1.Lease{}, "leases", onlyObject(name), client).Coordination().V1().Leases()
 }
 
 func (f *factories) mutatingWebhookConfiguration(name string) admissioninformers.MutatingWebhookConfigurationInformer {
 	client := f.clients.Kube.AdmissionregistrationV1().RESTClient()
 	return f.addBuiltIn(&admissionregistrationv1.MutatingWebhookConfiguration{}, "mutatingwebhookconfigurations", onlyObject(name),
-		withoutManagedFields, client).Admissionregistration().V1().MutatingWebhookConfigurations()
+		client).Admissionregistration().V1().MutatingWebhookConfigurations()
 }
 
 func (f *factories) validatingWebhookConfiguration(name string) admissioninformers.ValidatingWebhookConfigurationInformer {
 	client := f.clients.Kube.AdmissionregistrationV1().RESTClient()
 	return f.addBuiltIn(&admissionregistrationv1.ValidatingWebhookConfiguration{}, "validatingwebhookconfigurations", onlyObject(name),
-		withoutManagedFields, client).Admissionregistration().V1().ValidatingWebhookConfigurations()
+		client).Admissionregistration().V1().ValidatingWebhookConfigurations()
 }
 
 func (f *factories) jobs(label string) batchinformers.JobInformer {
 	client := f.clients.Kube.BatchV1().RESTClient()
-	return f.addBuiltIn(&batchv1.Job{}, "jobs", selector{label: label}, trimJob, client).Batch().V1().Jobs()
+	return f.addBuiltIn(&batchv1.Job{}, "jobs", selector{label: label}, client).Batch().V1().Jobs()
 }
 
 func (f *factories) configMaps(label string) coreinformers.ConfigMapInformer {
 	client := f.clients.Kube.CoreV1().RESTClient()
-	return f.addBuiltIn(&corev1.ConfigMap{}, "configmaps", selector{label: label}, withOwnManagedFields, client).Core().V1().ConfigMaps()
+	return f.addBuiltIn(&corev1.ConfigMap{}, "configmaps", selector{label: label}, client).Core().V1().ConfigMaps()
 }
 
 func (f *factories) deployments() appsinformers.DeploymentInformer {
 	client := f.clients.Kube.AppsV1().RESTClient()
-	return f.addBuiltIn(&appsv1.Deployment{}, "deployments", selector{label: appv1.LabelApplication}, trimDeployment, client).
+	return f.addBuiltIn(&appsv1.Deployment{}, "deployments", selector{label: appv1.LabelApplication}, client).
 		Apps().V1().Deployments()
 }
 
 func (f *factories) services(label string) coreinformers.ServiceInformer {
 	client := f.clients.Kube.CoreV1().RESTClient()
-	return f.addBuiltIn(&corev1.Service{}, "services", selector{label: label}, withOwnManagedFields, client).Core().V1().Services()
+	return f.addBuiltIn(&corev1.Service{}, "services", selector{label: label}, client).Core().V1().Services()
 }
 
 func (f *factories) ingresses() networkinginformers.IngressInformer {
 	client := f.clients.Kube.NetworkingV1().RESTClient()
-	return f.addBuiltIn(&networkingv1.Ingress{}, "ingresses", selector{label: appv1.LabelApplication}, withOwnManagedFields, client).
+	return f.addBuiltIn(&networkingv1.Ingress{}, "ingresses", selector{label: appv1.LabelApplication}, client).
 		Networking().V1().Ingresses()
 }
 
 func (f *factories) autoscalers() autoscalinginformers.HorizontalPodAutoscalerInformer {
 	client := f.clients.Kube.AutoscalingV2().RESTClient()
 	return f.addBuiltIn(&autoscalingv2.HorizontalPodAutoscaler{}, "horizontalpodautoscalers", selector{label: appv1.LabelApplication},
-		withOwnManagedFields, client).Autoscaling().V2().HorizontalPodAutoscalers()
+		client).Autoscaling().V2().HorizontalPodAutoscalers()
 }
 
 func (f *factories) budgets(label string) policyinformers.PodDisruptionBudgetInformer {
 	client := f.clients.Kube.PolicyV1().RESTClient()
-	return f.addBuiltIn(&policyv1.PodDisruptionBudget{}, "poddisruptionbudgets", selector{label: label}, withOwnManagedFields, client).
+	return f.addBuiltIn(&policyv1.PodDisruptionBudget{}, "poddisruptionbudgets", selector{label: label}, client).
 		Policy().V1().PodDisruptionBudgets()
 }
 
 func (f *factories) networkPolicies() networkinginformers.NetworkPolicyInformer {
 	client := f.clients.Kube.NetworkingV1().RESTClient()
-	return f.addBuiltIn(&networkingv1.NetworkPolicy{}, "networkpolicies", selector{label: redisv1.LabelRedisCluster}, withOwnManagedFields,
-		client).Networking().V1().NetworkPolicies()
+	return f.addBuiltIn(&networkingv1.NetworkPolicy{}, "networkpolicies", selector{label: redisv1.LabelRedisCluster}, client).Networking().V1().NetworkPolicies()
 }
 
 func (f *factories) pods() coreinformers.PodInformer {
 	client := f.clients.Kube.CoreV1().RESTClient()
-	return f.addBuiltIn(&corev1.Pod{}, "pods", selector{label: redisv1.LabelRedisCluster}, trimPod, client).Core().V1().Pods()
+	return f.addBuiltIn(&corev1.Pod{}, "pods", selector{label: redisv1.LabelRedisCluster}, client).Core().V1().Pods()
 }
 
 func (f *factories) claims() coreinformers.PersistentVolumeClaimInformer {
 	client := f.clients.Kube.CoreV1().RESTClient()
-	return f.addBuiltIn(&corev1.PersistentVolumeClaim{}, "persistentvolumeclaims", selector{label: redisv1.LabelRedisCluster},
-		withoutManagedFields, client).Core().V1().PersistentVolumeClaims()
+	return f.addBuiltIn(&corev1.PersistentVolumeClaim{}, "persistentvolumeclaims", selector{label: redisv1.LabelRedisCluster}, client).
+		Core().V1().PersistentVolumeClaims()
 }
 
 // watchBackoff is the backoff while LIST or WATCH fails. client-go's own backoff grows to half a minute: after an outage of the API
@@ -313,37 +311,4 @@ func withoutManagedFields(obj any) (any, error) {
 		object.SetManagedFields(nil)
 	}
 	return obj, nil
-}
-
-// withOwnManagedFields keeps the managedFields of this operator, which say what it has applied: package child reads them.
-func withOwnManagedFields(obj any) (any, error) {
-	if object, ok := obj.(metav1.Object); ok {
-		object.SetManagedFields(child.OwnFields(object.GetManagedFields()))
-	}
-	return obj, nil
-}
-
-// trimDeployment drops what withOwnManagedFields drops. If a Deployment and its Pod template have equal labels, they then share one map.
-func trimDeployment(obj any) (any, error) {
-	if d, ok := obj.(*appsv1.Deployment); ok && maps.Equal(d.Labels, d.Spec.Template.Labels) {
-		d.Spec.Template.Labels = d.Labels
-	}
-	return withOwnManagedFields(obj)
-}
-
-// trimJob keeps what the controllers of MyCronJobs and of RedisClusters read of a Job.
-func trimJob(obj any) (any, error) {
-	if job, ok := obj.(*batchv1.Job); ok {
-		job.Spec.Template = corev1.PodTemplateSpec{}
-	}
-	return withoutManagedFields(obj)
-}
-
-// trimPod keeps what the controller of RedisClusters reads of a Pod.
-func trimPod(obj any) (any, error) {
-	trimmed, err := rediscluster.TrimPod(obj)
-	if err != nil {
-		return nil, err
-	}
-	return withoutManagedFields(trimmed)
 }

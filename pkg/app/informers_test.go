@@ -47,17 +47,40 @@ func TestTransforms(t *testing.T) {
 	theirs := entry("kubectl", metav1.ManagedFieldsOperationApply, "")
 	status := entry("kube-controller-manager", metav1.ManagedFieldsOperationUpdate, "status")
 	updated := entry(glassback.Name, metav1.ManagedFieldsOperationUpdate, "")
+	controlled := []metav1.OwnerReference{{APIVersion: redisv1.SchemeGroupVersion.String(), Kind: "RedisCluster", Name: "a", Controller: new(true)}}
 	configMap := func(entries ...metav1.ManagedFieldsEntry) *corev1.ConfigMap {
-		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a", ManagedFields: entries}, Data: map[string]string{"a": "1"}}
+		return &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Name: "a", ManagedFields: entries, OwnerReferences: controlled}, Data: map[string]string{"a": "1"},
+		}
 	}
+	applied := own
+	applied.FieldsV1 = &metav1.FieldsV1{Raw: []byte(`{"f:data":{"f:b":{}}}`)}
+	large := func(texts map[string]string, owners []metav1.OwnerReference, entries ...metav1.ManagedFieldsEntry) *corev1.ConfigMap {
+		return &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{
+				Name: "a", Namespace: "shop", UID: "u", ResourceVersion: "7", OwnerReferences: owners, ManagedFields: entries,
+				Labels: map[string]string{redisv1.LabelRedisCluster: "a"}, Annotations: texts,
+			},
+			Data: texts,
+		}
+	}
+	others := []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: "a", Controller: new(true)}}
+	megabyte := strings.Repeat("x", 1<<20)
+	huge := map[string]string{"a": megabyte, "b": "1", rediscluster.AnnotationRevision: "r", glassback.AnnotationPaused: "true"}
+	read := map[string]string{rediscluster.AnnotationRevision: "r", glassback.AnnotationPaused: "true"}
+	ofStranger := large(read, others)
+	ofStranger.Data = nil
+	withApplied := large(map[string]string{"b": "1", rediscluster.AnnotationRevision: "r", glassback.AnnotationPaused: "true"}, controlled, applied)
 	job := func(template corev1.PodTemplateSpec, entries ...metav1.ManagedFieldsEntry) *batchv1.Job {
 		return &batchv1.Job{
-			ObjectMeta: metav1.ObjectMeta{Name: "a", ManagedFields: entries},
+			ObjectMeta: metav1.ObjectMeta{Name: "a", ManagedFields: entries, OwnerReferences: controlled},
 			Spec:       batchv1.JobSpec{Template: template}, Status: batchv1.JobStatus{Succeeded: 1},
 		}
 	}
 	deployment := func(podLabel string, entries ...metav1.ManagedFieldsEntry) *appsv1.Deployment {
-		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "a"}, ManagedFields: entries}}
+		d := &appsv1.Deployment{
+			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "a"}, ManagedFields: entries, OwnerReferences: controlled},
+		}
 		d.Spec.Template.Labels = map[string]string{"a": podLabel}
 		return d
 	}
@@ -66,7 +89,7 @@ func TestTransforms(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{
 				Name: "a-0", Namespace: "shop", UID: "u", ResourceVersion: "7", ManagedFields: entries,
 				Labels: map[string]string{redisv1.LabelRedisCluster: "a"}, Annotations: map[string]string{rediscluster.AnnotationRevision: "r"},
-				OwnerReferences: []metav1.OwnerReference{{Kind: "RedisCluster", Name: "a"}}, DeletionTimestamp: &metav1.Time{},
+				OwnerReferences: controlled, DeletionTimestamp: &metav1.Time{},
 			},
 			Spec: corev1.PodSpec{NodeName: "n", Containers: []corev1.Container{
 				{Name: "redis", Image: "redis:7", Ports: []corev1.ContainerPort{{Name: "redis", ContainerPort: 6379}}},
@@ -97,19 +120,25 @@ func TestTransforms(t *testing.T) {
 	}{
 		"of an own object no managedFields are kept": {withoutManagedFields, configMap(own, theirs, status), configMap()},
 		"of a child those are kept that tell what was applied": {
-			withOwnManagedFields, configMap(theirs, own, status, updated), configMap(own),
+			trimChild, configMap(theirs, own, status, updated), configMap(own),
 		},
 		"of a Deployment, its labels and those of its Pods stay": {
-			trimDeployment, deployment("a", theirs, own), deployment("a", own),
+			trimChild, deployment("a", theirs, own), deployment("a", own),
 		},
-		"... also if they differ":                                  {trimDeployment, deployment("b", own), deployment("b", own)},
-		"of a Job the template is not kept, nor the managedFields": {trimJob, job(pods, own, status), job(corev1.PodTemplateSpec{})},
-		"of a Pod what tells how it is":                            {trimPod, pod("password", own, status), pod("")},
-		"... also if another client made it, without containers": {
-			trimPod, &corev1.Pod{}, &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{}}},
+		"... also if they differ":                                  {trimChild, deployment("b", own), deployment("b", own)},
+		"of a Job the template is not kept, nor the managedFields": {trimChild, job(pods, own, status), job(corev1.PodTemplateSpec{})},
+		"of a Pod what tells how it is":                            {trimChild, pod("password", own, status), pod("")},
+		"of a Pod that no custom resource controls, nothing": {
+			trimChild, &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "a"}}}}, &corev1.Pod{},
+		},
+		"of a ConfigMap that something else controls, that it exists": {trimChild, large(huge, others), ofStranger},
+		"of a large one, what the operator has applied or reads":      {trimChild, large(huge, controlled, applied), withApplied},
+		"of a claim, which has no controller, its spec": {
+			trimChild, &corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "v"}},
+			&corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "v"}},
 		},
 		"a tombstone passes, to be looked into by who handles it": {
-			withOwnManagedFields, cache.DeletedFinalStateUnknown{Key: "a", Obj: configMap(own)},
+			trimChild, cache.DeletedFinalStateUnknown{Key: "a", Obj: configMap(own)},
 			cache.DeletedFinalStateUnknown{Key: "a", Obj: configMap(own)},
 		},
 	} {

@@ -19,10 +19,13 @@ const (
 	ConditionDegraded = "Degraded"
 )
 
+// Domain is the domain of annotations that every resource has, or several.
+const Domain = "glassback.dev"
+
 // AnnotationPaused with the value "true" on a custom resource makes the operator leave
 // that object alone.
-const AnnotationPaused = "glassback.dev/paused"
+const AnnotationPaused = Domain + "/paused"
 
 // AnnotationDeletionProtection with the value "true" on a custom resource makes the
 // webhooks reject the deletion of that object.
-const AnnotationDeletionProtection = "glassback.dev/deletion-protection"
+const AnnotationDeletionProtection = Domain + "/deletion-protection"
