@@ -117,7 +117,7 @@ func TestAValueChangesWhatItSaysAndNothingElse(t *testing.T) {
 			"controllers: ['*', -ecsinstance]", []string{
 				args + "--leader-elect --health-probe-bind-address=:8081 --metrics-bind-address=:8443 --controllers=*,-ecsinstance]",
 				withoutRule("alibabacloud.zhouzhengxi.com", "ecsinstances", "list patch watch"),
-				withoutRule("alibabacloud.zhouzhengxi.com", "ecsinstances/status", "update"), withoutRule("", "secrets", "list watch"),
+				withoutRule("alibabacloud.zhouzhengxi.com", "ecsinstances/status", "update"), withoutRule("", "secrets", "get"),
 			},
 		},
 		"values that are flags": {

@@ -76,7 +76,7 @@ var registry = map[string]func(environment) (controller, error){
 		return ecsinstance.New(ecsinstance.Config{
 			Client:       e.clients.Glassback,
 			ECSInstances: e.informers.ecsInstances(),
-			Secret:       e.informers.watchSecret,
+			Secrets:      e.clients.Kube.CoreV1(),
 			Open:         func(key *aliyun.AccessKey, region string) ecsinstance.Cloud { return e.cloud.Open(key, region) },
 			Recorder:     e.recorder,
 			Clock:        clock.RealClock{},

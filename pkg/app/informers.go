@@ -54,7 +54,7 @@ import (
 	"github.com/glassback/glassback/pkg/trace"
 )
 
-// factories make the informers of one namespace, or of all. Each informer, except those of watchSecret, belongs to a generated factory.
+// factories make the informers of one namespace, or of all. Each informer belongs to a generated factory.
 // So generated informers and listers are used everywhere. The factory runs a pipeline.Informer in place of client-go's informer.
 type factories struct {
 	namespace string
@@ -63,7 +63,7 @@ type factories struct {
 	kube      map[selector]kubeinformers.SharedInformerFactory // see addBuiltIn
 	glassback externalversions.SharedInformerFactory
 	trace     *trace.Recorder
-	informers []named // all informers except those of watchSecret
+	informers []named
 }
 
 // named is an informer with the name of its resource.
@@ -147,18 +147,6 @@ func (f *factories) redisClusters() redisinformers.RedisClusterInformer {
 func (f *factories) ecsInstances() ecsinformers.ECSInstanceInformer {
 	f.addCustom(&ecsv1alpha1.ECSInstance{}, "ecsinstances", f.clients.Glassback.AlibabacloudV1alpha1().RESTClient())
 	return f.glassback.Alibabacloud().V1alpha1().ECSInstances()
-}
-
-// watchSecret returns an informer for one Secret. The informer belongs to no factory: the caller runs it as long as the Secret is needed.
-func (f *factories) watchSecret(namespace, name string) cache.SharedIndexInformer {
-	client := f.clients.Kube.CoreV1().RESTClient()
-	return f.make(pipeline.Config{
-		Resource:      qualified(client, "secrets"),
-		Name:          "secrets(ecsinstance)",
-		Object:        &corev1.Secret{},
-		ListerWatcher: listWatch(client, f.clients.Kube, "secrets", namespace, onlyObject(name)),
-		Transform:     withoutManagedFields,
-	})
 }
 
 // addBuiltIn adds an informer for the selected objects of a built-in resource, and returns its factory. Each selector has its own factory,

@@ -170,7 +170,6 @@ func TestInformersAskForNoMoreThanTheyNeed(t *testing.T) {
 		const admission = "/apis/admissionregistration.k8s.io/v1/"
 		const forApplications, forRedis = "app.aiops.org/application", "bytewang123-redis.wzj.kubebuilder.io/rediscluster"
 		want, informers := sets.New[string](), map[cache.SharedIndexInformer]string{}
-		secrets := []cache.SharedIndexInformer{cluster.watchSecret("shop", "key"), cluster.watchSecret("bank", "key")} // no factory's
 		for request, informer := range map[string]cache.SharedIndexInformer{
 			"/apis/app.aiops.org/v1/namespaces/shop/applications":                              f.applications().Informer(),
 			"/apis/groupa.k8s.zhuang.com/v1/namespaces/shop/apiexampleas":                      f.apiExampleAs().Informer(),
@@ -192,8 +191,6 @@ func TestInformersAskForNoMoreThanTheyNeed(t *testing.T) {
 			"/api/v1/namespaces/shop/pods " + forRedis:                                         f.pods().Informer(),
 			"/api/v1/namespaces/shop/persistentvolumeclaims " + forRedis:                       f.claims().Informer(),
 			"/api/v1/namespaces/shop/secrets metadata.name=ca":                                 f.secret("ca").Informer(),
-			"/api/v1/namespaces/shop/secrets metadata.name=key":                                secrets[0],
-			"/api/v1/namespaces/bank/secrets metadata.name=key":                                secrets[1],
 
 			admission + "mutatingwebhookconfigurations metadata.name=own":   cluster.mutatingWebhookConfiguration("own").Informer(),
 			admission + "validatingwebhookconfigurations metadata.name=own": cluster.validatingWebhookConfiguration("own").Informer(),
@@ -212,10 +209,6 @@ func TestInformersAskForNoMoreThanTheyNeed(t *testing.T) {
 		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
 		f.start(ctx)
 		cluster.start(ctx)
-		var running sync.WaitGroup
-		for _, informer := range secrets {
-			running.Go(func() { informer.RunWithContext(ctx) })
-		}
 		synctest.Wait() // Each waits for its next try.
 		cancel()
 		if f.waitForSync(ctx) || cluster.waitForSync(ctx) {
@@ -223,7 +216,6 @@ func TestInformersAskForNoMoreThanTheyNeed(t *testing.T) {
 		}
 		f.shutdown()
 		cluster.shutdown()
-		running.Wait()
 		for _, request := range sets.List(want.Difference(asked)) {
 			t.Errorf("no request for %s", request)
 		}

@@ -169,7 +169,7 @@ func useClients(t *testing.T, c *clients.Clients) {
 
 // watchSecrets fills the cache of a Secret, by a LIST since the server does not stream lists.
 func watchSecrets(t *testing.T, c *clients.Clients) {
-	informer := newFactories(c, "here", pipeline.DeltaFIFO, nil).watchSecret("here", "redis")
+	informer := newFactories(c, "here", pipeline.DeltaFIFO, nil).secret("redis").Informer()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

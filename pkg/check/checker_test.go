@@ -418,7 +418,7 @@ func parseCheck(t *testing.T, args ...string) *settings {
 
 // The roles in artifacts/rbac grant what permissions.Wants returns: TestTheRolesGrantWhatIsNeededAndNothingElse compares the two.
 func TestRightsAreThoseThatThePartsOfTheOperatorNeed(t *testing.T) {
-	const secrets = "secrets in all namespaces: create,get,list,watch"
+	const secrets = "secrets in all namespaces: create,get"
 	for name, test := range map[string]struct {
 		args        []string
 		has, hasNot []string
@@ -432,7 +432,7 @@ func TestRightsAreThoseThatThePartsOfTheOperatorNeed(t *testing.T) {
 		"MyCronJobs alone": {
 			[]string{"--controllers=mycronjob"}, []string{"jobs.batch in all namespaces: create,delete,get,list,watch"}, []string{secrets},
 		},
-		"one namespace":          {[]string{"--namespace=a"}, []string{"secrets in namespace a: create,get,list,watch"}, []string{secrets}},
+		"one namespace":          {[]string{"--namespace=a"}, []string{"secrets in namespace a: create,get"}, []string{secrets}},
 		"webhooks out of it all": {[]string{"--webhook-url=https://a:1"}, nil, []string{"secrets in namespace glassback-system: create"}},
 		"without webhooks":       {[]string{"--webhooks=false"}, nil, []string{"secrets in namespace glassback-system: create"}},
 	} {
@@ -512,11 +512,11 @@ func TestPermissionsAreThoseOfWhoRunsTheOperator(t *testing.T) {
 			"permissions/*/clusterroles.rbac.authorization.k8s.io", Failed, "not allowed to create; needed by kubectl apply"},
 		"who installs may grant what he has": {[]string{"--pre"}, []string{"escalate clusterroles"}, nil, "me", "", "permissions/grant", OK, ""},
 		"who installs may grant what he has not got, if he may escalate": {
-			[]string{"--pre"}, []string{"list secrets"}, nil, "me", "", "permissions/grant", OK, "",
+			[]string{"--pre"}, []string{"get secrets"}, nil, "me", "", "permissions/grant", OK, "",
 		},
 		"who installs may not grant what he has not got": {
-			[]string{"--pre"}, []string{"escalate clusterroles", "list secrets"}, nil, "me", "", "permissions/grant", Failed,
-			"it may not itself, and so cannot grant: list secrets; list secrets glassback-webhook-ca",
+			[]string{"--pre"}, []string{"escalate clusterroles", "get secrets"}, nil, "me", "", "permissions/grant", Failed,
+			"it may not itself, and so cannot grant: get secrets; get secrets glassback-webhook-ca",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

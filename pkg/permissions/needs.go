@@ -41,7 +41,7 @@ var byController = map[string][]Permission{
 	),
 	ecsinstance.Name: append(ownPermissions(ecsv1alpha1.GroupName, "ecsinstances"),
 		Permission{Group: ecsv1alpha1.GroupName, Resource: "ecsinstances", Verbs: []string{"patch"}}, // finalizers
-		Permission{Resource: "secrets", Verbs: []string{"list", "watch"}},                            // access keys and user data
+		Permission{Resource: "secrets", Verbs: []string{"get"}},                                      // access keys and user data
 	),
 	mycronjob.Name: append(ownerPermissions(mcjv1.GroupName, "mycronjobs"),
 		Permission{Group: mcjv1.GroupName, Resource: "mycronjobs", Verbs: []string{"get"}}, // a live read before a slot runs

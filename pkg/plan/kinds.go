@@ -10,10 +10,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
-	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/pager"
 	"k8s.io/client-go/tools/record"
@@ -204,12 +202,8 @@ func newECSInstance(e environment) (kind, error) {
 	instances := e.own.Alibabacloud().V1alpha1().ECSInstances()
 	controller, err := ecsinstance.New(ecsinstance.Config{
 		Client: e.Glassback, ECSInstances: instances, Recorder: e.recorder, Clock: clock.RealClock{},
-		Secret: func(namespace, name string) cache.SharedIndexInformer {
-			return coreinformers.NewFilteredSecretInformer(e.Kube, namespace, 0, cache.Indexers{}, func(options *metav1.ListOptions) {
-				options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
-			})
-		},
-		Open: func(key *aliyun.AccessKey, region string) ecsinstance.Cloud { return e.cloud.Open(key, region) },
+		Secrets: e.Kube.CoreV1(),
+		Open:    func(key *aliyun.AccessKey, region string) ecsinstance.Cloud { return e.cloud.Open(key, region) },
 	})
 	return kind{
 		"ECSInstance", "ecs", controller, instances.Informer().GetStore(),

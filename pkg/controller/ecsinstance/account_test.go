@@ -4,8 +4,10 @@
 package ecsinstance
 
 import (
+	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,10 +15,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
-	cachetesting "k8s.io/client-go/tools/cache/testing"
+	"k8s.io/utils/clock"
 
 	"github.com/glassback/glassback/hack/ecssim"
 	v1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
+	"github.com/glassback/glassback/pkg/fakeapi"
 	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/trace"
 )
@@ -265,34 +268,80 @@ func TestDeletedSecret(t *testing.T) {
 	})
 }
 
-// TestChangesOfSecretsAreUrgent changes a Secret that an ECSInstance uses. It exists before the watch begins.
+// TestChangesOfSecretsAreUrgent changes a Secret that two ECSInstances use. The sync of one of them is the first to read the change.
 func TestChangesOfSecretsAreUrgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		source := cachetesting.NewFakeControllerSource()
-		defer source.Shutdown()
+		api := fakeapi.New()
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "keys"}}
-		source.Add(secret.DeepCopy())
-		causes := make(chan string, 10)
-		s := &secrets{
-			watches: map[cache.ObjectName]*secretWatch{}, used: map[cache.ObjectName][]cache.ObjectName{},
-			informer: func(string, string) cache.SharedIndexInformer {
-				return cache.NewSharedIndexInformer(source, &corev1.Secret{}, 0, cache.Indexers{})
-			},
-			add: func(user cache.ObjectName, c trace.Cause) {
-				causes <- fmt.Sprint(user.Name, " ", c.Verb, " ", c.Urgent)
-			},
+		var causes []string
+		s := newSecrets(api.Kube().CoreV1(), clock.RealClock{}, func(user cache.ObjectName, c trace.Cause) {
+			causes = append(causes, fmt.Sprint(user.Name, " ", c.Verb, " ", c.Urgent))
+		})
+		name := cache.MetaObjectToName(secret)
+		s.use(key("vm"), name)
+		s.use(key("vm2"), name)
+		var running sync.WaitGroup
+		ctx, end := context.WithCancel(t.Context())
+		running.Go(func() { s.run(ctx) })
+		_, err := s.get(ctx, name)
+		must.Succeed(t, err)
+		want := func(what string, within time.Duration, want ...string) {
+			t.Helper()
+			time.Sleep(within)
+			synctest.Wait()
+			if !slices.Equal(causes, want) {
+				t.Errorf("%s: %q, want %q", what, causes, want)
+			}
+			causes = nil
 		}
-		s.begin(t.Context())
-		must.Succeed(t, s.use(key("vm"), cache.MetaObjectToName(secret)))
-		time.Sleep(time.Minute)
-		source.Modify(secret.DeepCopy())
-		time.Sleep(time.Minute)
-		source.Delete(secret.DeepCopy())
-		for _, want := range []string{"vm Added false", "vm Updated true", "vm Deleted true"} {
-			if got := <-causes; got != want {
-				t.Errorf("got %s, want %s", got, want)
+		want("no Secret", time.Hour)
+		api.Put(secret)
+		want("created", missingPoll+time.Second, "vm Updated true", "vm2 Updated true")
+		want("unchanged", time.Hour)
+		fakeapi.Edit(api, name, "user", func(s *corev1.Secret) { s.Data = map[string][]byte{"a": nil} })
+		_, err = s.get(ctx, name)
+		must.Succeed(t, err)
+		want("changed", 0, "vm Updated true", "vm2 Updated true")
+		api.Delete("secrets", name)
+		want("deleted", time.Minute, "vm Deleted true", "vm2 Deleted true")
+		s.use(key("vm"))
+		s.use(key("vm2"))
+		if len(s.polled) > 0 {
+			t.Errorf("%d Secrets are still polled", len(s.polled))
+		}
+		end()
+		running.Wait()
+	})
+}
+
+// TestManySecretsOfANamespaceDelayNoOthers polls thousands of Secrets of one namespace, and one of another.
+func TestManySecretsOfANamespaceDelayNoOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := fakeapi.New()
+		s := newSecrets(api.Kube().CoreV1(), clock.RealClock{}, nil)
+		for i := range 10_000 {
+			s.use(key(fmt.Sprint("vm", i)), cache.NewObjectName("default", fmt.Sprint("none", i)))
+		}
+		other := cache.NewObjectName("other", "keys")
+		api.Put(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: other.Namespace, Name: other.Name}})
+		s.use(cache.NewObjectName("other", "vm"), other)
+		begin := time.Now()
+		for due := begin; due.Equal(begin); { // Until the other one is polled.
+			names, wait := s.next()
+			for _, name := range names {
+				_, err := s.get(t.Context(), name)
+				must.Succeed(t, err)
+				time.Sleep(secretPollPause)
+				if name == other {
+					due = time.Now()
+				}
+			}
+			if len(names) == 0 {
+				time.Sleep(wait)
 			}
 		}
-		must.Succeed(t, s.use(key("vm")))
+		if took := time.Since(begin); took > secretPoll+time.Second {
+			t.Errorf("the other Secret was polled after %v", took)
+		}
 	})
 }

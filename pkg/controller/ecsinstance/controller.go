@@ -7,10 +7,12 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
@@ -60,12 +62,11 @@ type OpenFunc func(key *aliyun.AccessKey, region string) Cloud
 type Config struct {
 	Client       versioned.Interface
 	ECSInstances informers.ECSInstanceInformer
-	// Secret returns an informer for one Secret, which the Controller runs.
-	Secret   func(namespace, name string) cache.SharedIndexInformer
-	Open     OpenFunc
-	Recorder record.EventRecorder
-	Clock    clock.WithTicker
-	Trace    *trace.Recorder
+	Secrets      typedcorev1.SecretsGetter
+	Open         OpenFunc
+	Recorder     record.EventRecorder
+	Clock        clock.WithTicker
+	Trace        *trace.Recorder
 }
 
 // Controller creates, changes and deletes ECS instances. The package's documentation lists its promises.
@@ -107,10 +108,7 @@ func New(config Config) (*Controller, error) {
 		Name: Name, Kind: "ECSInstance", Sync: c.Sync, MinRetry: minRetry, MaxRetry: maxRetry, Clock: config.Clock, Trace: config.Trace,
 	})
 	c.fleets = &fleets{open: config.Open, clock: config.Clock, add: c.loop.Add, byKey: map[fleetKey]*fleet{}}
-	c.secrets = &secrets{
-		informer: config.Secret, add: c.loop.Add,
-		watches: map[cache.ObjectName]*secretWatch{}, used: map[cache.ObjectName][]cache.ObjectName{},
-	}
+	c.secrets = newSecrets(config.Secrets, config.Clock, c.loop.Add)
 	if err := c.loop.Watch(config.ECSInstances.Informer(), "ECSInstance", loop.Self); err != nil {
 		return nil, err
 	}
@@ -122,11 +120,12 @@ func (c *Controller) Loop() *loop.Loop { return c.loop }
 
 // Run syncs ECSInstances until ctx is done (see loop.Loop.Run).
 func (c *Controller) Run(ctx, drain context.Context, workers int) {
-	c.secrets.begin(ctx)
 	c.fleets.begin(ctx)
+	var polling sync.WaitGroup
+	polling.Go(func() { c.secrets.run(ctx) })
 	c.loop.Run(ctx, drain, workers)
 	c.fleets.end()
-	c.secrets.end()
+	polling.Wait()
 }
 
 // Sync takes the next step for one ECSInstance. It runs again when the object, one of its Secrets, or the snapshot of its instance changes.
@@ -166,18 +165,19 @@ func (c *Controller) fetch(key cache.ObjectName) (*v1alpha1.ECSInstance, error) 
 	}
 	if err != nil || cached.Annotations[glassback.AnnotationPaused] == "true" ||
 		(cached.DeletionTimestamp != nil && !slices.Contains(cached.Finalizers, v1alpha1.Finalizer)) {
-		return nil, c.forget(key)
+		c.forget(key)
+		return nil, nil //nolint:nilnil // As documented.
 	}
 	ecs := cached.DeepCopy()
 	ecs.Default()
 	return ecs, nil
 }
 
-// forget drops the session of an ECSInstance, and stops watching its Secrets and its instance.
-func (c *Controller) forget(key cache.ObjectName) error {
+// forget drops the session of an ECSInstance, and stops polling its Secrets and its instance.
+func (c *Controller) forget(key cache.ObjectName) {
 	if s := c.sessions.forget(key); s != nil && s.watched != "" {
 		c.fleets.leave(s.access, s.watched, key)
 	}
 	c.status.Forget(key)
-	return c.secrets.use(key)
+	c.secrets.use(key)
 }

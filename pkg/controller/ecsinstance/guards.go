@@ -53,7 +53,7 @@ func (o *observed) accessProblem() *problem {
 func (s *secretState) problem(keys, remedy string) *problem {
 	if s.Unreadable != "" {
 		return &problem{reason: reasonSecretUnreadable, passing: true, wait: waitForBusy, message: fmt.Sprintf(
-			"The operator cannot read Secret %s and tries again: %s. It needs get, list and watch of secrets", s.Name, s.Unreadable)}
+			"The operator cannot read Secret %s and tries again: %s. It needs the right to get secrets", s.Name, s.Unreadable)}
 	}
 	message := fmt.Sprintf("There is no Secret %s: create it with %s, or %s", s.Name, keys, remedy)
 	if s.Exists {

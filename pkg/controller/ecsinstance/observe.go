@@ -112,9 +112,7 @@ func (c *Controller) observe(ctx context.Context, ecs *v1alpha1.ECSInstance) (*o
 	s := c.sessions.open(ecs)
 	o := &observed{ecs: ecs, now: c.clock.Now(), id: cmp.Or(ecs.Status.InstanceID, ecs.Spec.AdoptInstanceID), memory: s.memory}
 	o.memory.forgetEarlierCalls(ecs.Status.Create)
-	if err := c.secrets.use(o.key(), o.secretNames()...); err != nil {
-		return nil, err
-	}
+	c.secrets.use(o.key(), o.secretNames()...)
 	access, err := c.authenticate(ctx, o, s)
 	if err != nil {
 		return nil, err

@@ -5,7 +5,6 @@ package ecsinstance
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -39,9 +38,8 @@ func (c *Controller) Plan(ctx context.Context, key cache.ObjectName, offline boo
 		}
 		return plan, nil
 	}
-	c.secrets.begin(ctx)
 	c.fleets.begin(ctx)
-	defer func() { err = errors.Join(err, c.forget(key)) }()
+	defer c.forget(key)
 	o, problem, err := c.observeOnce(ctx, ecs)
 	if err != nil {
 		return nil, err

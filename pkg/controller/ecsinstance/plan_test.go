@@ -33,13 +33,13 @@ func (w *world) plan(name string, offline bool) (*preview.Plan, error) {
 	w.api.Cache("ecsinstances", instances.GetStore(), nil)
 	c, err := New(Config{
 		Client: w.api.Glassback(), ECSInstances: source{instances}, Recorder: recorder{w}, Clock: clock.RealClock{},
-		Secret: w.secrets("plan"), Open: func(key *aliyun.AccessKey, region string) Cloud { return cloud.Open(key, region) },
+		Secrets: w.api.Kube().CoreV1(), Open: func(key *aliyun.AccessKey, region string) Cloud { return cloud.Open(key, region) },
 	})
 	must.Succeed(w.t, err)
 	defer c.loop.Queue.ShutDown()
 	plan, err := c.Plan(w.t.Context(), key(name), offline)
-	if c.sessions.forget(key(name)) != nil || len(c.secrets.watches) > 0 || len(c.fleets.byKey) > 0 {
-		w.t.Error("the plan left a session, a watch of a Secret or a fleet")
+	if c.sessions.forget(key(name)) != nil || len(c.secrets.polled) > 0 || len(c.fleets.byKey) > 0 {
+		w.t.Error("the plan left a session, a poll of a Secret or a fleet")
 	}
 	return plan, err
 }

@@ -4,9 +4,8 @@
 package ecsinstance
 
 import (
+	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -14,163 +13,173 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 
 	"github.com/glassback/glassback/pkg/trace"
 )
 
-// maxSecretWait is how long syncs wait for a Secret that is read for the first time.
-const maxSecretWait = time.Second
+// A sync reads its Secrets from the API server, and keeps none of them. Between syncs, the operator polls them.
+const (
+	secretTimeout   = 5 * time.Second       // of a request
+	secretPoll      = 45 * time.Second      // so that a new key is used within a minute
+	missingPoll     = 5 * time.Second       // of a Secret that does not exist
+	secretPollPause = 20 * time.Millisecond // between two polls
+)
 
-// secrets watches the Secrets that ECSInstances refer to, each with an informer of its own. The operator reads no other Secret.
+// secrets reads the Secrets that ECSInstances refer to, each by its name: the operator needs no right to list Secrets. A watch of each would
+// notice a change sooner, and needs 60 KiB: whoever may create ECSInstances could fill the memory of the operator.
 type secrets struct {
-	informer func(namespace, name string) cache.SharedIndexInformer
-	add      func(cache.ObjectName, trace.Cause)
+	client typedcorev1.SecretsGetter
+	clock  clock.WithTicker
+	add    func(cache.ObjectName, trace.Cause)
 
-	mu      sync.Mutex
-	ctx     context.Context // of begin
-	watches map[cache.ObjectName]*secretWatch
-	used    map[cache.ObjectName][]cache.ObjectName // Secrets by ECSInstance
+	mu     sync.Mutex
+	polled map[cache.ObjectName]*polledSecret
+	used   map[cache.ObjectName][]cache.ObjectName // Secrets by ECSInstance
+	wake   chan struct{}                           // has a buffer of one
 }
 
-// secretWatch is the watch of one Secret.
-type secretWatch struct {
-	informer cache.SharedIndexInformer
-	users    map[cache.ObjectName]bool // ECSInstances
-	started  time.Time
-	stop     context.CancelFunc
-	ended    chan struct{}
+// polledSecret is a Secret that ECSInstances use.
+type polledSecret struct {
+	users   map[cache.ObjectName]bool
+	due     time.Time // of the next poll
+	known   bool      // whether the Secret was read; version is then what was found, "" for no Secret
+	version string
 }
 
-// begin sets the context of the informers, which run until end.
-func (s *secrets) begin(ctx context.Context) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.ctx = context.WithoutCancel(ctx)
-}
-
-// use watches these Secrets for an ECSInstance, and stops watching its other ones.
-func (s *secrets) use(user cache.ObjectName, names ...cache.ObjectName) error {
-	idle, err := s.exchange(user, names)
-	for _, w := range idle { // Without the lock: their last handlers may be waiting for it.
-		w.stop()
-		<-w.ended
+func newSecrets(client typedcorev1.SecretsGetter, clock clock.WithTicker, add func(cache.ObjectName, trace.Cause)) *secrets {
+	return &secrets{
+		client: client, clock: clock, add: add, wake: make(chan struct{}, 1),
+		polled: map[cache.ObjectName]*polledSecret{}, used: map[cache.ObjectName][]cache.ObjectName{},
 	}
-	return err
 }
 
-// exchange updates the users of the watches for use. It returns the watches that have no user left, which use ends.
-func (s *secrets) exchange(user cache.ObjectName, names []cache.ObjectName) (idle []*secretWatch, err error) {
+// use polls these Secrets for an ECSInstance, and no longer its other ones.
+func (s *secrets) use(user cache.ObjectName, names ...cache.ObjectName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := s.used[user]
 	if slices.Equal(before, names) {
-		return nil, nil
-	}
-	for _, name := range names {
-		if err := s.start(name, user); err != nil {
-			return nil, err
-		}
-	}
-	s.used[user] = slices.Clone(names)
-	if len(names) == 0 {
-		delete(s.used, user)
-	}
-	for _, name := range before {
-		w := s.watches[name]
-		if w == nil || slices.Contains(names, name) {
-			continue
-		}
-		if delete(w.users, user); len(w.users) == 0 {
-			delete(s.watches, name)
-			idle = append(idle, w)
-		}
-	}
-	return idle, nil
-}
-
-// start watches a Secret for user. The caller holds mu.
-func (s *secrets) start(name, user cache.ObjectName) error {
-	if w := s.watches[name]; w != nil {
-		w.users[user] = true
-		return nil
-	}
-	w := &secretWatch{
-		informer: s.informer(name.Namespace, name.Name), users: map[cache.ObjectName]bool{user: true},
-		started: time.Now(), ended: make(chan struct{}),
-	}
-	if _, err := w.informer.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
-		AddFunc:    func(obj any, isInInitialList bool) { s.enqueueUsers(w, cache.Added, obj, !isInInitialList) },
-		UpdateFunc: func(_, obj any) { s.enqueueUsers(w, cache.Updated, obj, true) },
-		DeleteFunc: func(obj any) { s.enqueueUsers(w, cache.Deleted, obj, true) },
-	}); err != nil {
-		return fmt.Errorf("watch Secret %s: %w", name, err)
-	}
-	var ctx context.Context
-	ctx, w.stop = context.WithCancel(s.ctx)
-	s.watches[name] = w
-	go func() {
-		defer close(w.ended)
-		w.informer.RunWithContext(ctx)
-	}()
-	return nil
-}
-
-// enqueueUsers enqueues every user of a Secret that changed. urgent is the field Urgent of trace.Cause.
-func (s *secrets) enqueueUsers(w *secretWatch, verb cache.DeltaType, obj any, urgent bool) {
-	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		obj = tombstone.Obj
-	}
-	secret, ok := obj.(metav1.Object)
-	if !ok {
 		return
 	}
-	s.mu.Lock()
-	users := slices.SortedFunc(maps.Keys(w.users), func(a, b cache.ObjectName) int { return strings.Compare(a.String(), b.String()) })
-	s.mu.Unlock()
-	for _, user := range users {
-		s.add(user, trace.Cause{
-			Object: trace.Object{Kind: "Secret", Namespace: secret.GetNamespace(), Name: secret.GetName()},
-			Verb:   string(verb), ResourceVersion: secret.GetResourceVersion(), Urgent: urgent,
-		})
+	for _, name := range names {
+		if s.polled[name] == nil {
+			s.polled[name] = &polledSecret{users: map[cache.ObjectName]bool{}, due: s.clock.Now().Add(secretPoll)}
+		}
+		s.polled[name].users[user] = true
+	}
+	for _, name := range before {
+		if p := s.polled[name]; p != nil && !slices.Contains(names, name) {
+			if delete(p.users, user); len(p.users) == 0 {
+				delete(s.polled, name)
+			}
+		}
+	}
+	if s.used[user] = slices.Clone(names); len(names) == 0 {
+		delete(s.used, user)
 	}
 }
 
-// get returns a Secret that use watches, nil if it does not exist. The caller must not change it. The error says why the cache does not
-// show the Secret.
+// get returns a Secret, nil if it does not exist. The error says why it cannot be read. If another version was read before, get enqueues
+// all users of the Secret.
 func (s *secrets) get(ctx context.Context, name cache.ObjectName) (*corev1.Secret, error) {
-	s.mu.Lock()
-	w := s.watches[name]
-	s.mu.Unlock()
-	if w == nil {
-		return nil, errors.New("it is not watched")
-	}
-	ctx, cancel := context.WithDeadline(ctx, w.started.Add(maxSecretWait))
+	ctx, cancel := context.WithTimeout(ctx, secretTimeout)
 	defer cancel()
-	if !w.informer.HasSynced() && !cache.WaitForCacheSync(ctx.Done(), w.informer.HasSynced) {
-		return nil, errors.New("the API server does not return it")
+	secret, err := s.client.Secrets(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
+	cause := trace.Cause{Object: trace.Object{Kind: "Secret", Namespace: name.Namespace, Name: name.Name}, Urgent: true}
+	every := secretPoll
+	switch {
+	case apierrors.IsNotFound(err):
+		secret, err, every = nil, nil, missingPoll
+		cause.Verb = string(cache.Deleted)
+	case err == nil:
+		cause.Verb, cause.ResourceVersion = string(cache.Updated), secret.ResourceVersion
 	}
-	obj, exists, err := w.informer.GetStore().GetByKey(name.String())
-	if err != nil || !exists {
+	for _, user := range s.store(name, every, err == nil, cause.ResourceVersion) {
+		s.add(user, cause)
+	}
+	if err != nil {
 		return nil, err
-	}
-	secret, ok := obj.(*corev1.Secret)
-	if !ok {
-		return nil, fmt.Errorf("the cache holds a %T", obj)
 	}
 	return secret, nil
 }
 
-// end ends all watches, and returns when they have ended.
-func (s *secrets) end() {
+// store sets the time of the next poll of a Secret, and stores its version if it was read. It returns the users of the Secret if another
+// version was read before.
+func (s *secrets) store(name cache.ObjectName, every time.Duration, read bool, version string) []cache.ObjectName {
 	s.mu.Lock()
-	idle := slices.Collect(maps.Values(s.watches))
-	clear(s.watches)
-	clear(s.used)
-	s.mu.Unlock()
-	for _, w := range idle {
-		w.stop()
-		<-w.ended
+	defer s.mu.Unlock()
+	p := s.polled[name]
+	if p == nil {
+		return nil
 	}
+	p.due = s.clock.Now().Add(every)
+	if every == missingPoll {
+		select {
+		case s.wake <- struct{}{}:
+		default:
+		}
+	}
+	changed := read && p.known && p.version != version
+	if read {
+		p.known, p.version = true, version
+	}
+	if !changed {
+		return nil
+	}
+	return slices.SortedFunc(maps.Keys(p.users), func(a, b cache.ObjectName) int { return strings.Compare(a.String(), b.String()) })
+}
+
+// run polls until ctx ends.
+func (s *secrets) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		due, wait := s.next()
+		for _, name := range due {
+			if _, err := s.get(ctx, name); err != nil {
+				klog.FromContext(ctx).V(2).Info("Could not read Secret", "secret", name, "err", err)
+			}
+			s.sleep(ctx, secretPollPause, nil)
+		}
+		if len(due) == 0 {
+			s.sleep(ctx, wait, s.wake)
+		}
+	}
+}
+
+func (s *secrets) sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) {
+	timer := s.clock.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C():
+	case <-wake:
+	}
+}
+
+// next returns the Secrets to poll now, or else how long to wait. It returns one Secret of each namespace at most: a namespace with
+// thousands of Secrets delays its own polls, and not those of others.
+func (s *secrets) next() ([]cache.ObjectName, time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now, wait := s.clock.Now(), secretPoll
+	first := map[string]cache.ObjectName{}
+	for name, p := range s.polled {
+		if other, ok := first[name.Namespace]; !ok || cmp.Or(p.due.Compare(s.polled[other].due), cmp.Compare(name.Name, other.Name)) < 0 {
+			first[name.Namespace] = name
+		}
+	}
+	var due []cache.ObjectName
+	for _, namespace := range slices.Sorted(maps.Keys(first)) {
+		if until := s.polled[first[namespace]].due.Sub(now); until <= 0 {
+			due = append(due, first[namespace])
+		} else {
+			wait = min(wait, until)
+		}
+	}
+	return due, wait
 }

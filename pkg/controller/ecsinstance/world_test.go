@@ -191,7 +191,7 @@ func (w *world) start() *operator {
 	controller, err := New(Config{
 		Client:       client{Interface: w.api.Glassback(), operator: l},
 		ECSInstances: source{informer},
-		Secret:       w.secrets(l.name),
+		Secrets:      w.api.Kube().CoreV1(),
 		Open: func(key *aliyun.AccessKey, region string) Cloud {
 			name := region
 			if key != nil {
@@ -221,19 +221,6 @@ func (w *world) start() *operator {
 	}()
 	w.operators = append(w.operators, l)
 	return l
-}
-
-// secrets returns the informers of Secrets of an operator.
-func (w *world) secrets(operator string) func(string, string) cache.SharedIndexInformer {
-	return func(_, name string) cache.SharedIndexInformer {
-		return pipeline.New(pipeline.Config{
-			Resource: "secrets", Object: &corev1.Secret{},
-			ListerWatcher: slowList{fakeapi.Source{
-				Server: w.api, Name: operator + " Secret " + name, Example: &corev1.Secret{}, ListFirst: true,
-				Match: func(obj fakeapi.Object) bool { return obj.GetName() == name },
-			}},
-		})
-	}
 }
 
 // end stops an operator, and returns after it has stopped.
@@ -735,10 +722,10 @@ func (w *world) onlyInstance() ecssim.Instance {
 	return alive[0]
 }
 
-// readySoon waits until an object is Ready, at most for a minute.
+// readySoon waits until an object is Ready, at most for two minutes.
 func (w *world) readySoon(name string) {
 	w.t.Helper()
-	w.within(time.Minute, name+" to be Ready soon", func() bool { return w.isReady(name) })
+	w.within(2*time.Minute, name+" to be Ready soon", func() bool { return w.isReady(name) })
 }
 
 // countEvents returns the number of events with a prefix: a kind and a reason.

@@ -19,7 +19,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
@@ -33,7 +32,6 @@ import (
 	"github.com/glassback/glassback/pkg/controller/application"
 	"github.com/glassback/glassback/pkg/controller/ecsinstance"
 	"github.com/glassback/glassback/pkg/controller/mycronjob"
-	"github.com/glassback/glassback/pkg/fakeapi"
 )
 
 func newApiExampleA(w *world) (controller, error) {
@@ -291,7 +289,7 @@ func newECSInstance(at **ecs) func(*world) (controller, error) {
 			return nil, err
 		}
 		return ecsinstance.New(ecsinstance.Config{
-			Client: w.own, ECSInstances: w.ownFrom.Alibabacloud().V1alpha1().ECSInstances(), Secret: w.secret,
+			Client: w.own, ECSInstances: w.ownFrom.Alibabacloud().V1alpha1().ECSInstances(), Secrets: w.Server.Kube().CoreV1(),
 			Open:     func(key *aliyun.AccessKey, region string) ecsinstance.Cloud { return cloud.Open(key, region) },
 			Recorder: w.recorder, Clock: clock.RealClock{},
 		})
@@ -317,13 +315,6 @@ func withoutRandom() func(string) string {
 			return ids[id]
 		})
 	}
-}
-
-// secret returns an informer for one Secret.
-func (w *world) secret(namespace, name string) cache.SharedIndexInformer {
-	return cache.NewSharedIndexInformer(fakeapi.Source{Server: w.Server, Example: &corev1.Secret{}, Match: func(obj object) bool {
-		return obj.GetNamespace() == namespace && obj.GetName() == name
-	}}, &corev1.Secret{}, 0, cache.Indexers{})
 }
 
 // withKey has every ECSInstance use the Secret of ecsinstance-full.yaml: the operator of a scenario has no credentials of its own.

@@ -70,11 +70,10 @@
 - apiGroups: [alibabacloud.zhouzhengxi.com]
   resources: [ecsinstances/status]
   verbs: [update]
-# ECSInstances name Secrets with access keys and user data. Each Secret is watched by its
-# name, so that the operator tries a corrected key at once.
+# ECSInstances name Secrets with access keys and user data.
 - apiGroups: [""]
   resources: [secrets]
-  verbs: [list, watch]
+  verbs: [get]
 {{- end }}
 {{- if and .namespaced (has "mycronjob" .controllers) }}
 # MyCronJob
