@@ -351,7 +351,7 @@ func childOf(t *testing.T, pid int) int {
 	must.Succeed(t, err)
 	for _, file := range files {
 		data, _ := os.ReadFile(file) // An error means that the thread has ended.
-		for _, child := range strings.Fields(string(data)) {
+		for child := range strings.FieldsSeq(string(data)) {
 			if exe, err := os.Readlink("/proc/" + child + "/exe"); err == nil && exe == program {
 				id, err := strconv.Atoi(child)
 				must.Succeed(t, err)

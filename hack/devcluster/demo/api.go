@@ -139,13 +139,13 @@ func isReady(p *corev1.Pod) bool {
 
 // stateOf returns the phase of a Pod, and what its containers wait for.
 func stateOf(p *corev1.Pod) string {
-	state := string(p.Status.Phase)
+	states := []string{string(p.Status.Phase)}
 	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
 		if c.State.Waiting != nil {
-			state += ", " + c.Name + ": " + strings.TrimSpace(c.State.Waiting.Reason+" "+c.State.Waiting.Message)
+			states = append(states, c.Name+": "+strings.TrimSpace(c.State.Waiting.Reason+" "+c.State.Waiting.Message))
 		}
 	}
-	return state
+	return strings.Join(states, ", ")
 }
 
 // troubles returns a line for each Pod that neither is ready nor has ended, with its last event.
@@ -170,7 +170,8 @@ func (a *api) troubles(ctx context.Context) string {
 				last = e
 			}
 		}
-		fmt.Fprintf(&lines, "\n  Pod %s: %s; its last event: %s", p.Name, stateOf(p), cmp.Or(strings.TrimSpace(last.Reason+" "+last.Message), "none"))
+		event := cmp.Or(strings.TrimSpace(last.Reason+" "+last.Message), "none")
+		fmt.Fprintf(&lines, "\n  Pod %s: %s; its last event: %s", p.Name, stateOf(p), event)
 	}
 	return lines.String()
 }

@@ -102,7 +102,8 @@ func table(f *follower) []string {
 		w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 		row(w, strings.ToUpper(k.Kind), "READY", "AFTER", "REASON", k.cells(f.real, func(c column) string { return c.heading }))
 		for _, e := range examples {
-			row(w, e.object.GetName(), string(e.ready.Status), e.seconds(), e.ready.Reason, k.cells(f.real, func(c column) string { return orDash(c.cell(e)) }))
+			cells := k.cells(f.real, func(c column) string { return orDash(c.cell(e)) })
+			row(w, e.object.GetName(), string(e.ready.Status), e.seconds(), e.ready.Reason, cells)
 		}
 		_ = w.Flush() // A write to memory cannot fail.
 		fmt.Fprintln(&b)

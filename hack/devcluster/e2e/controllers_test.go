@@ -77,7 +77,8 @@ func testOthersFields(t *testing.T, w *world, ns string) {
 		}
 	}
 	if d.Labels["team"] != "x" || d.Annotations["note"] != "y" || d.Spec.Template.Annotations["kubectl.kubernetes.io/restartedAt"] != "now" ||
-		!maps.Equal(images, map[string]string{"app": "nginx:2", "sidecar": "s"}) || !maps.Equal(env, map[string]string{"THEIRS": "2", "NEW": "3"}) {
+		!maps.Equal(images, map[string]string{"app": "nginx:2", "sidecar": "s"}) ||
+		!maps.Equal(env, map[string]string{"THEIRS": "2", "NEW": "3"}) {
 		t.Errorf("Deployment: labels %v, annotations %v, containers %+v", d.Labels, d.Annotations, d.Spec.Template.Spec.Containers)
 	}
 }
@@ -312,7 +313,8 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	w.must(t, err)
 	defer silent.Close()
 	w.must(t, silent.(*net.TCPListener).SetDeadline(time.Now().Add(patience)))
-	_, err = w.kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(t.Context(), &admissionv1.ValidatingWebhookConfiguration{
+	registrations := w.kube.AdmissionregistrationV1().ValidatingWebhookConfigurations()
+	_, err = registrations.Create(t.Context(), &admissionv1.ValidatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: "silent"},
 		Webhooks: []admissionv1.ValidatingWebhook{{
 			Name: "silent.example.com", AdmissionReviewVersions: []string{"v1"}, SideEffects: ptr.To(admissionv1.SideEffectClassNone),

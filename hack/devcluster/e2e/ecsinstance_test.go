@@ -171,7 +171,8 @@ func testSampleInstance(t *testing.T, c *cloud) {
 		t.Errorf("kubectl printed %s", out)
 	}
 	s := c.becomes(t, name, "Running")
-	if s.InstanceID == "" || len(s.PrivateIPs) != 1 || s.IP != s.PrivateIPs[0] || s.ZoneID == "" || s.CreationTime == nil || s.AccountID == "" {
+	if s.InstanceID == "" || len(s.PrivateIPs) != 1 || s.IP != s.PrivateIPs[0] || s.ZoneID == "" || s.CreationTime == nil ||
+		s.AccountID == "" {
 		t.Errorf("status %+v", s)
 	}
 	want := []string{name, s.InstanceID, "Running", "ecs.g6.large", "cn-beijing", s.IP, "True", "Running"}

@@ -540,7 +540,7 @@ func (n *node) keep(t *testing.T, dir string) {
 	save("events.txt", events, err)
 	pods, err := kubectl("get", "pods", "--output=name")
 	save("pods.txt", pods, err)
-	for _, pod := range strings.Fields(string(pods)) {
+	for pod := range strings.FieldsSeq(string(pods)) {
 		for _, previous := range []string{"--previous=false", "--previous=true"} { // Few containers have run before.
 			log, err := kubectl("logs", pod, "--all-containers", "--ignore-errors", "--timestamps", previous)
 			save(fmt.Sprintf("%s-%s.log", filepath.Base(pod), strings.TrimPrefix(previous, "--")), log, err)

@@ -435,7 +435,8 @@ func TestWebhooksUnderAttack(t *testing.T) {
 	answers := w.ask(t, ns, 2)
 	in.mustKubectl(t, "wait", "--namespace", ns, "pod/attacker", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=10m")
 	got := answers.end()
-	t.Logf("%d valid requests, sizes %v, and the attacker's:\n%s", got.asked, got.sizes, in.mustKubectl(t, "logs", "--namespace", ns, "attacker"))
+	log := in.mustKubectl(t, "logs", "--namespace", ns, "attacker")
+	t.Logf("%d valid requests, sizes %v, and the attacker's:\n%s", got.asked, got.sizes, log)
 	if failed := got.asked - got.sizes[6]; got.asked < 100 || failed*100 > got.asked {
 		got.check(t)
 		t.Errorf("%d of %d valid requests were not answered in time, want no more than 1 %% of at least 100", failed, got.asked)

@@ -56,12 +56,14 @@ type Cloud struct {
 
 	clock clock.Clock
 
-	accounts   *lru.Cache // account numbers by access key ID
+	accounts   *lru.Cache // account numbers by identity
 	listAccess *lru.Cache // by keyInRegion: the start of the last dry run that showed the right to list instances
 }
 
-// keyInRegion is an access key ID and a region.
-type keyInRegion struct{ key, region string }
+type keyInRegion struct {
+	key    identity
+	region string
+}
 
 // maxAccounts limits the size of both caches. Access keys of a RAM role get a new ID every hour.
 const maxAccounts = 1000
@@ -147,13 +149,13 @@ func (r *Region) Account(ctx context.Context) (string, error) {
 	if response.AccountId == "" {
 		return "", incomplete("GetCallerIdentity", response.RequestId, "an AccountId")
 	}
-	r.cloud.accounts.Add(key.ID, response.AccountId)
+	r.cloud.accounts.Add(key.identity(), response.AccountId)
 	return response.AccountId, nil
 }
 
 // accountOf returns the number of a key's account, or "" if it is not known yet.
 func (c *Cloud) accountOf(key *AccessKey) string {
-	known, _ := c.accounts.Get(key.ID)
+	known, _ := c.accounts.Get(key.identity())
 	account, _ := known.(string)
 	return account
 }
@@ -201,9 +203,9 @@ func (r *Region) try(ctx context.Context, request func() requests.AcsRequest, re
 	return fail.during(action)
 }
 
-// bucket returns the key of the calls that ECS counts together. Until the account of an access key is known, the ID of the key replaces it.
+// bucket returns the key of the calls that ECS counts together. Until the account of an access key is known, the key has calls of its own.
 func (r *Region) bucket(key *AccessKey, action string) bucketKey {
-	return bucketKey{account: cmp.Or(r.cloud.accountOf(key), key.ID), region: r.name, action: action}
+	return bucketKey{account: cmp.Or(r.cloud.accountOf(key), string(key.identity())), region: r.name, action: action}
 }
 
 // keptBy returns the number of tokens that a call leaves to others: see keptForPolls. Only Find sets a tag.

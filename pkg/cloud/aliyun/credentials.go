@@ -5,6 +5,7 @@ package aliyun
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"strings"
 	"time"
@@ -19,6 +20,15 @@ type AccessKey struct {
 	ID            string
 	Secret        string
 	SecurityToken string // "" for a key that needs none
+}
+
+// identity names an access key, by a hash of its ID and secret: the ID alone is no secret, and whoever knows it must not share the account
+// number and the rate limit of the key.
+type identity string
+
+func (k *AccessKey) identity() identity {
+	sum := sha256.Sum256([]byte(k.ID + "\n" + k.Secret))
+	return identity(sum[:])
 }
 
 const hidden = "aliyun.AccessKey{…}"

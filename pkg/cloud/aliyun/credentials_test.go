@@ -179,6 +179,11 @@ func TestAccountIsAskedOnce(t *testing.T) {
 	if calls != 2 {
 		t.Errorf("%d calls, want 2", calls)
 	}
+	guessed := AccessKey{ID: secret.ID, Secret: "guessed"} // Whoever knows the ID does not know whose it is.
+	if cloud.accountOf(&guessed) != "" ||
+		cloud.Open(&guessed, "cn-beijing").bucket(&guessed, "a") == cloud.Open(&secret, "cn-beijing").bucket(&secret, "a") {
+		t.Error("a key with another secret shares the account")
+	}
 	for range maxAccounts + 1 {
 		cloud.accounts.Add(time.Now().String(), "42")
 	}

@@ -146,7 +146,7 @@ func (r *Region) checkListAccess(ctx context.Context) error {
 	if fail != nil {
 		return fail.during("DescribeInstances")
 	}
-	id := keyInRegion{key.ID, r.name}
+	id := keyInRegion{key.identity(), r.name}
 	shown, _ := r.cloud.listAccess.Get(id)
 	if at, ok := shown.(time.Time); ok && r.cloud.clock.Since(at) < listAccessTTL {
 		return nil
