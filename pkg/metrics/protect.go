@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -18,6 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
+
+	"github.com/glassback/glassback/pkg/shares"
 )
 
 const (
@@ -25,34 +28,45 @@ const (
 	// every 15 to 60 seconds. A user who just got the permission must not wait long.
 	allowedFor = time.Minute
 	deniedFor  = 10 * time.Second
-	// maxVerdicts limits the number of cached verdicts. Each takes 600 bytes at most: mainly a hash and a user's name.
+	// maxVerdicts limits the number of cached grants, and of cached denials: those who are denied, as often as they like, drop no grant.
+	// A verdict takes 600 bytes at most: mainly a hash and a user's name.
 	maxVerdicts = 1000
+	// knownFor is for how long a token that was allowed needs no share of the reviews: whoever sends made-up tokens stops no scrape.
+	knownFor = time.Hour
 	// maxUser limits the bytes that a verdict keeps of a user's name.
 	maxUser = 256
 	// maxAsked limits the total length of a request's path and method, in bytes. The served paths have some 30 bytes.
 	maxAsked = 256
-	// maxReviews limits the number of concurrent reviews. So a client that sends invalid tokens
-	// cannot take the API server's capacity from the operator.
-	maxReviews = 8
+	// maxReviews limits the number of concurrent reviews, of which an address gets its share. A share is kept for reviewEvery, which is
+	// longer than a review takes, so there are 20 reviews a second at most. So a client that sends invalid tokens cannot take the API
+	// server's capacity from the operator.
+	maxReviews  = 8
+	reviewEvery = 400 * time.Millisecond
+	// reviewWait is for how long a request waits for a share.
+	reviewWait = 2 * time.Second
 	// reviewTimeout is the timeout of each of the two reviews.
 	reviewTimeout = 5 * time.Second
 )
 
 // Protect passes a request to handler only if it has a bearer token whose user may use the path. kube creates a TokenReview, and then a
 // SubjectAccessReview for the nonResourceURL with the HTTP method as the verb. Every other request gets one line with the HTTP status 401
-// (no valid token), 403 (no permission), 414 (the path is too long for a review), 500 (the reviews failed), or 503 (too many concurrent
-// reviews). Verdicts are cached for a short time, by a hash of token, path and method. Only the API server gets the token itself.
+// (no valid token), 403 (no permission), 414 (the path is too long for a review), 500 (the reviews failed), or 503 (too many reviews).
+// Verdicts are cached for a short time, by a hash of token, path and method. Only the API server gets the token itself.
 func Protect(handler http.Handler, kube kubernetes.Interface) http.Handler {
-	return &guard{handler: handler, kube: kube, verdicts: cache.NewLRUExpireCache(maxVerdicts), reviews: make(chan struct{}, maxReviews)}
+	return &guard{
+		handler: handler, kube: kube, reviews: shares.New(maxReviews),
+		granted: cache.NewLRUExpireCache(maxVerdicts), denied: cache.NewLRUExpireCache(maxVerdicts),
+	}
 }
 
 // guard is the handler that Protect returns.
 type guard struct {
-	handler  http.Handler
-	kube     kubernetes.Interface
-	verdicts *cache.LRUExpireCache // verdict by asked.key
-	asking   singleflight.Group    // verdict by asked.key, shared by concurrent requests
-	reviews  chan struct{}         // one element for each review that is running
+	handler http.Handler
+	kube    kubernetes.Interface
+	granted *cache.LRUExpireCache // the time.Time of the review, by asked.key
+	denied  *cache.LRUExpireCache // verdict by asked.key
+	asking  singleflight.Group    // verdict by asked.key, shared by concurrent requests
+	reviews *shares.Shares
 }
 
 // asked is the content of one review.
@@ -77,7 +91,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		token = ""
 	}
 	a := asked{strings.TrimSpace(token), r.URL.Path, strings.ToLower(r.Method)}
-	answer := g.judge(r.Context(), a)
+	answer := g.judge(r.Context(), shares.Address(r.RemoteAddr), a)
 	if answer.status == http.StatusOK {
 		g.handler.ServeHTTP(w, r)
 		return
@@ -108,7 +122,7 @@ func (a asked) refusal(answer verdict) string {
 
 // judge returns the cached verdict, or gets one by a review. Concurrent requests with the same
 // content share a review, which continues even if the first of these requests is canceled.
-func (g *guard) judge(ctx context.Context, a asked) verdict {
+func (g *guard) judge(ctx context.Context, from netip.Addr, a asked) verdict {
 	switch {
 	case len(a.path)+len(a.verb) > maxAsked:
 		return verdict{status: http.StatusRequestURITooLong}
@@ -117,14 +131,21 @@ func (g *guard) judge(ctx context.Context, a asked) verdict {
 	}
 	key := a.key()
 	answer, _, _ := g.asking.Do(key, func() (any, error) {
-		if answer, ok := g.verdicts.Get(key); ok {
+		if answer, ok := g.denied.Get(key); ok {
 			return answer, nil
 		}
-		select {
-		case g.reviews <- struct{}{}:
-			defer func() { <-g.reviews }()
-		default:
-			return verdict{status: http.StatusServiceUnavailable}, nil
+		at, known := g.granted.Get(key)
+		if known && time.Since(at.(time.Time)) <= allowedFor { //nolint:forcetypeassert // As added.
+			return verdict{status: http.StatusOK}, nil
+		}
+		if !known {
+			waiting, cancel := context.WithTimeout(context.WithoutCancel(ctx), reviewWait)
+			defer cancel()
+			if g.reviews.Acquire(waiting, from, 1) != nil {
+				return verdict{status: http.StatusServiceUnavailable}, nil
+			}
+			begin := time.Now()
+			defer func() { time.AfterFunc(reviewEvery-time.Since(begin), func() { g.reviews.Release(from, 1) }) }()
 		}
 		// From -v=8 on, client-go would log the request, with the token.
 		silent := klog.NewContext(context.WithoutCancel(ctx), klog.Logger{})
@@ -136,9 +157,10 @@ func (g *guard) judge(ctx context.Context, a asked) verdict {
 			return verdict{status: http.StatusInternalServerError}, nil
 		}
 		if answer.status == http.StatusOK {
-			g.verdicts.Add(key, answer, allowedFor)
+			g.granted.Add(key, time.Now(), knownFor)
 		} else {
-			g.verdicts.Add(key, answer, deniedFor)
+			g.granted.Remove(key)
+			g.denied.Add(key, answer, deniedFor)
 		}
 		return answer, nil
 	})

@@ -268,23 +268,23 @@ func TestVerdictsAreOfOneTokenPathAndVerb(t *testing.T) {
 	})
 }
 
-// TestVerdictsAreFewAndSmall has users without the right ask often, and at great length. No time passes, so that no verdict expires.
-func TestVerdictsAreFewAndSmall(t *testing.T) {
+// TestVerdictsAreSmall has users without the right ask at great length. No time passes, so that no verdict expires.
+func TestVerdictsAreSmall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := Protect(http.NotFoundHandler(), (&reviewer{}).client()).(*guard)
 		long := strings.Repeat("x", 10_000)
-		for n := range maxVerdicts + 100 {
+		for n := range 3 {
 			get(g, fmt.Sprint("Bearer ", long, n))
 		}
 		if code := get(g, "Bearer "+wordyToken).Code; code != http.StatusForbidden {
 			t.Errorf("status %d, want %d", code, http.StatusForbidden)
 		}
-		keys := g.verdicts.Keys()
-		if len(keys) != maxVerdicts {
-			t.Errorf("%d verdicts are kept, want %d", len(keys), maxVerdicts)
+		keys := g.denied.Keys()
+		if len(keys) != 4 {
+			t.Errorf("%d verdicts are kept, want 4", len(keys))
 		}
 		for _, key := range keys {
-			kept, _ := g.verdicts.Get(key)
+			kept, _ := g.denied.Get(key)
 			if user := kept.(verdict).user; len(key.(string)) > sha256.Size || len(user) > maxUser {
 				t.Errorf("a verdict has a key of %d bytes and a user of %d", len(key.(string)), len(user))
 			}
@@ -320,21 +320,48 @@ func TestScrapesAtOnceAreOneReview(t *testing.T) {
 	})
 }
 
-func TestFewTokensAreLookedAtAtATime(t *testing.T) {
+// TestMadeUpTokensStopNoScrape sends made-up tokens from one address, as fast as they are answered. A scraper of another address is known
+// before, and a second one is not. The API server gets 20 reviews a second at most.
+func TestMadeUpTokensStopNoScrape(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		api := &reviewer{delay: time.Second}
+		api := &reviewer{delay: 5 * time.Millisecond}
 		handler, _ := api.protect(t)
-		const more = 20
-		codes := make(chan int, maxReviews+more)
-		for n := range cap(codes) {
-			go func() { codes <- get(handler, fmt.Sprint("Bearer made-up-", n)).Code }()
+		from := func(address, token string) int {
+			r := httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody)
+			r.RemoteAddr = address
+			r.Header.Set("Authorization", "Bearer "+token)
+			w := httptest.NewRecorder()
+			handler.ServeHTTP(w, r)
+			return w.Code
 		}
-		got := map[int]int{}
-		for range cap(codes) {
-			got[<-codes]++
+		if code := from("10.0.0.1:1", scraperToken); code != http.StatusOK {
+			t.Fatalf("status %d", code)
 		}
-		if got[http.StatusUnauthorized] != maxReviews || got[http.StatusServiceUnavailable] != more || api.tokens.Load() != maxReviews {
-			t.Errorf("answers by status: %v, after %d reviews", got, api.tokens.Load())
+		begin := time.Now()
+		var attacking sync.WaitGroup
+		for n := range 100 {
+			attacking.Go(func() {
+				for i := 0; time.Since(begin) < 10*time.Minute; i++ {
+					if code := from("10.0.0.2:1", fmt.Sprint("made-up-", n, "-", i)); code == http.StatusOK {
+						t.Error("a made-up token is accepted")
+					}
+				}
+			})
+		}
+		time.Sleep(allowedFor)
+		synctest.Wait()
+		for address, token := range map[string]string{"10.0.0.1:1": scraperToken, "10.0.0.3:1": strayToken} {
+			for range 10 {
+				now := time.Now()
+				if code := from(address, token); code == http.StatusServiceUnavailable || time.Since(now) > time.Second {
+					t.Errorf("%s: status %d after %v", address, code, time.Since(now))
+				}
+				time.Sleep(30 * time.Second)
+			}
+		}
+		attacking.Wait()
+		if n, seconds := api.tokens.Load(), int64(time.Since(begin)/time.Second); n > 20*seconds+20 {
+			t.Errorf("%d reviews in %d s", n, seconds)
 		}
 	})
 }

@@ -14,6 +14,8 @@ import (
 	"runtime/debug"
 	"time"
 	"unicode/utf8"
+
+	"github.com/glassback/glassback/pkg/shares"
 )
 
 // Every client that reaches the port can send requests. So the memory of all requests together
@@ -61,14 +63,14 @@ const (
 )
 
 // limits is the memory of all requests together.
-type limits struct{ bodies, objects *shares }
+type limits struct{ bodies, objects *shares.Shares }
 
 func newLimits() *limits {
 	memory := debug.SetMemoryLimit(-1) // A negative limit changes nothing.
 	if memory == math.MaxInt64 {
 		memory = shippedMemory
 	}
-	return &limits{bodies: newShares(memory / 5), objects: newShares(memory / 5)}
+	return &limits{bodies: shares.New(memory / 5), objects: shares.New(memory / 5)}
 }
 
 // account is the memory that one request holds.
@@ -79,13 +81,13 @@ type account struct {
 }
 
 func (l *limits) account(remoteAddr string) *account {
-	return &account{limits: l, from: address(remoteAddr)}
+	return &account{limits: l, from: shares.Address(remoteAddr)}
 }
 
 // close releases all memory of the request.
 func (a *account) close() {
-	a.bodies.release(a.from, a.body)
-	a.objects.release(a.from, a.object)
+	a.bodies.Release(a.from, a.body)
+	a.objects.Release(a.from, a.object)
 }
 
 // forBody waits until there is memory for a body of this length. length is -1 if the length is unknown.
@@ -150,10 +152,10 @@ func isScale(body []byte) bool {
 	return len(value) <= 6*len(scale)+len(`""`) && string(unquote(value)) == scale // An escaped byte has up to six bytes.
 }
 
-func (a *account) wait(ctx context.Context, s *shares, n int64) *refused {
+func (a *account) wait(ctx context.Context, s *shares.Shares, n int64) *refused {
 	ctx, cancel := context.WithTimeout(ctx, shareTimeout)
 	defer cancel()
-	if s.acquire(ctx, a.from, n) == nil {
+	if s.Acquire(ctx, a.from, n) == nil {
 		return nil
 	}
 	return &refused{http.StatusTooManyRequests, fmt.Errorf("the requests of %s already use all the memory that they may: try again", a.from)}

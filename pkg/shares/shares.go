@@ -1,0 +1,112 @@
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package shares divides what clients at several addresses compete for.
+package shares
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"sync"
+)
+
+// Shares divides an amount, of bytes or of connections, between addresses. An address may take an amount if it then holds at most what was
+// left before:
+//
+//	one address     1/2
+//	n addresses     1/(n+1) each, and 1/(n+1) is left for a new address
+//
+// So an address that asks for everything gets half, and the other addresses still get their shares.
+// Addresses need not be known in advance. Many goroutines may use it.
+type Shares struct {
+	mu      sync.Mutex
+	left    int64
+	held    map[netip.Addr]int64 // only addresses that hold something
+	waiting []*waiter            // in the order of arrival
+}
+
+type waiter struct {
+	from    netip.Addr
+	n       int64
+	granted chan struct{}
+}
+
+// New returns Shares of n.
+func New(n int64) *Shares { return &Shares{left: n, held: map[netip.Addr]int64{}} }
+
+// Left returns what no address holds.
+func (s *Shares) Left() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.left
+}
+
+// Take takes n for an address, if its share allows it now.
+func (s *Shares) Take(from netip.Addr, n int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.held[from]+n > s.left {
+		return false
+	}
+	s.left -= n
+	s.held[from] += n
+	return true
+}
+
+// Acquire waits until it can take n for an address. If ctx ends first, it returns the error of ctx.
+func (s *Shares) Acquire(ctx context.Context, from netip.Addr, n int64) error {
+	if s.Take(from, n) {
+		return nil
+	}
+	w := &waiter{from: from, n: n, granted: make(chan struct{})}
+	s.mu.Lock()
+	s.waiting = append(s.waiting, w)
+	s.grant() // A release between Take and this line has not granted w.
+	s.mu.Unlock()
+	select {
+	case <-w.granted:
+		return nil
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at := slices.Index(s.waiting, w); at >= 0 {
+		s.waiting = slices.Delete(s.waiting, at, at+1)
+		return ctx.Err()
+	}
+	return nil // It was granted meanwhile.
+}
+
+// Release gives back an amount that Take or Acquire took.
+func (s *Shares) Release(from netip.Addr, n int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.left += n
+	if s.held[from] -= n; s.held[from] == 0 {
+		delete(s.held, from)
+	}
+	s.grant()
+}
+
+// grant serves each waiter whose share allows it, in the order of arrival. The caller holds s.mu.
+func (s *Shares) grant() {
+	s.waiting = slices.DeleteFunc(s.waiting, func(w *waiter) bool {
+		if s.held[w.from]+w.n > s.left {
+			return false
+		}
+		s.left -= w.n
+		s.held[w.from] += w.n
+		close(w.granted)
+		return true
+	})
+}
+
+// Address returns the IP of a "host:port", the zero Addr if there is none.
+func Address(hostPort string) netip.Addr {
+	parsed, err := netip.ParseAddrPort(hostPort)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return parsed.Addr().Unmap()
+}
