@@ -561,7 +561,7 @@ func versioned(t *testing.T) map[string]string {
 // TestTheLimitsOfWebhooks holds the numbers in webhooks.md against the constants of pkg/webhook.
 func TestTheLimitsOfWebhooks(t *testing.T) {
 	text := readFile(t, "webhooks.md")
-	limit := constantsOf(t, "../pkg/webhook", "limits.go", "shares.go", "kind.go", "decode.go")
+	limit := constantsOf(t, "../pkg/webhook", "limits.go", "bounded.go", "kind.go", "decode.go")
 	times := map[int64]string{2: "twice", 3: "three times", 4: "four times"}
 	share := float64(limit("shippedMemory")) / 5 / (1 << 20)
 	for _, want := range []string{
