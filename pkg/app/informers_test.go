@@ -132,7 +132,11 @@ func TestTransforms(t *testing.T) {
 			trimChild, &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "a"}}}}, &corev1.Pod{},
 		},
 		"of a ConfigMap that something else controls, that it exists": {trimChild, large(huge, others), ofStranger},
-		"of a large one, what the operator has applied or reads":      {trimChild, large(huge, controlled, applied), withApplied},
+		"and no more if its labels are many": {
+			trimChild, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a", Labels: map[string]string{groupav1.LabelApiExampleA: megabyte}}},
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
+		},
+		"of a large one, what the operator has applied or reads": {trimChild, large(huge, controlled, applied), withApplied},
 		"of a claim, which has no controller, its spec": {
 			trimChild, &corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "v"}},
 			&corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "v"}},

@@ -4,17 +4,15 @@
 package app
 
 import (
-	"bytes"
 	"maps"
 	"reflect"
-	"strconv"
+	"regexp"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
@@ -24,7 +22,8 @@ import (
 )
 
 // Everybody who may create objects of a built-in kind can give them the labels by which the caches of children select. An object has up to
-// 1.5 MB. So the caches keep little of an object that no custom resource of Glassback controls, and a bounded part of the others.
+// 1.5 MB. So the caches keep little of an object that no custom resource of Glassback controls. Of the others, they bound the labels, the
+// annotations and the data. The specs are as large as those of the custom resources.
 const (
 	// maxTexts is how many bytes the labels, the annotations and the data of an object may have. Above it, they are cut to what the operator
 	// has applied, and what has a key of a group of Glassback.
@@ -41,7 +40,7 @@ func trimChild(obj any) (any, error) {
 	}
 	controller := metav1.GetControllerOfNoCopy(object)
 	claim, isClaim := obj.(*corev1.PersistentVolumeClaim) // It has no controller, so that it outlives its RedisCluster.
-	if !isClaim && (controller == nil || !scheme.Scheme.Recognizes(schema.FromAPIVersionAndKind(controller.APIVersion, controller.Kind))) {
+	if !isClaim && (controller == nil || !isOurs(controller.APIVersion)) {
 		return stranger(object, controller), nil
 	}
 	object.SetFinalizers(nil)
@@ -79,11 +78,13 @@ func stranger(object metav1.Object, controller *metav1.OwnerReference) metav1.Ob
 	kept.SetResourceVersion(object.GetResourceVersion())
 	kept.SetCreationTimestamp(object.GetCreationTimestamp())
 	kept.SetDeletionTimestamp(object.GetDeletionTimestamp())
-	kept.SetLabels(bounded(object.GetLabels(), 0, nil))
+	if texts := bounded(object.GetLabels(), 0, nil); sizeOf(texts) <= 1<<10 {
+		kept.SetLabels(texts)
+	}
 	if texts := bounded(object.GetAnnotations(), 0, nil); sizeOf(texts) <= 1<<10 {
 		kept.SetAnnotations(texts)
 	}
-	if controller != nil {
+	if controller != nil && len(controller.APIVersion)+len(controller.Kind)+len(controller.Name)+len(controller.UID) <= 1<<10 {
 		kept.SetOwnerReferences([]metav1.OwnerReference{*controller})
 	}
 	return kept
@@ -94,14 +95,17 @@ func bounded(texts map[string]string, limit int, own []metav1.ManagedFieldsEntry
 	if sizeOf(texts) <= limit {
 		return texts
 	}
+	applied := map[string]bool{}
+	for _, entry := range own {
+		if entry.FieldsV1 != nil {
+			for _, name := range fieldNames.FindAllSubmatch(entry.FieldsV1.Raw, -1) {
+				applied[string(name[1])] = true
+			}
+		}
+	}
 	var kept map[string]string
 	for key, value := range texts {
-		group, _, _ := strings.Cut(key, "/")
-		read := group == glassback.Domain || scheme.Scheme.IsGroupRegistered(group) || key == redisv1.LabelApp
-		for _, entry := range own {
-			read = read || (entry.FieldsV1 != nil && bytes.Contains(entry.FieldsV1.Raw, []byte(strconv.Quote("f:"+key))))
-		}
-		if read {
+		if applied[key] || key == redisv1.LabelApp || strings.HasPrefix(key, glassback.Domain+"/") || isOurs(key) {
 			if kept == nil {
 				kept = map[string]string{}
 			}
@@ -109,6 +113,15 @@ func bounded(texts map[string]string, limit int, own []metav1.ManagedFieldsEntry
 		}
 	}
 	return kept
+}
+
+// fieldNames are the names of fields in managedFields.
+var fieldNames = regexp.MustCompile(`"f:([^"]*)"`)
+
+// isOurs returns whether an apiVersion, or the key of a label or an annotation, is of a group of Glassback.
+func isOurs(name string) bool {
+	group, _, hasGroup := strings.Cut(name, "/")
+	return hasGroup && scheme.Scheme.IsGroupRegistered(group)
 }
 
 func sizeOf(texts map[string]string) int {

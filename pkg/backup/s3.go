@@ -123,8 +123,8 @@ func (b *bucket) list(ctx context.Context, directory string) ([]string, error) {
 	return names, nil
 }
 
-// maxFiles is how many files a directory of a bucket may have.
-const maxFiles = 100_000
+// maxFiles is how many files a directory of a bucket may have: ten times what 1000 backups of 100 masters have.
+const maxFiles = 1_000_000
 
 var errFiles = fmt.Errorf("there are more than %d files", maxFiles)
 

@@ -54,7 +54,7 @@ const (
 // Verdicts are cached for a short time, by a hash of token, path and method. Only the API server gets the token itself.
 func Protect(handler http.Handler, kube kubernetes.Interface) http.Handler {
 	return &guard{
-		handler: handler, kube: kube, reviews: shares.New(maxReviews),
+		handler: handler, kube: kube, reviews: shares.New[netip.Addr](maxReviews),
 		granted: cache.NewLRUExpireCache(maxVerdicts), denied: cache.NewLRUExpireCache(maxVerdicts),
 	}
 }
@@ -66,7 +66,7 @@ type guard struct {
 	granted *cache.LRUExpireCache // the time.Time of the review, by asked.key
 	denied  *cache.LRUExpireCache // verdict by asked.key
 	asking  singleflight.Group    // verdict by asked.key, shared by concurrent requests
-	reviews *shares.Shares
+	reviews *shares.Shares[netip.Addr]
 }
 
 // asked is the content of one review.

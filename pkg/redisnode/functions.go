@@ -104,7 +104,7 @@ func parseLibraries(answer any) (map[string]string, error) {
 			writeValue(digest, fields[i])
 			writeValue(digest, value)
 		}
-		if name == "" {
+		if name == "" || len(name) > maxText {
 			return nil, errLibraries
 		}
 		if libraries == nil {

@@ -23,9 +23,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"golang.org/x/sync/semaphore"
-
 	"github.com/glassback/glassback/pkg/must"
+	"github.com/glassback/glassback/pkg/shares"
 )
 
 func TestKeySlot(t *testing.T) {
@@ -230,20 +229,20 @@ func TestAReadOnlyNodeSendsNoCommandThatChangesSomething(t *testing.T) {
 	}
 }
 
-// TestLongRepliesTakeTurns has one share for long replies. A second long reply waits for it, in vain or until it is free, and a short one
-// does not.
+// TestLongRepliesTakeTurns has room for one long reply of a tenant. A node announces one, and sends nothing. A second long reply waits, in vain
+// or until the first has ended. A short one does not wait, nor does one of another tenant.
 func TestLongRepliesTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		all := semaphore.NewWeighted(maxReplies)
+		all := shares.New[string](2 * maxReplies)
 		limits := map[string]*replyLimit{}
-		read := func(name string, length int) error {
+		read := func(tenant, name string, length, sent int) error {
 			ours, theirs := net.Pipe()
-			limits[name] = &replyLimit{all: all}
+			limits[name] = &replyLimit{all: all, tenant: tenant}
 			limits[name].begin(maxReplies)
 			conn := limitReplies(ours, limits[name])
 			go func() {
 				_, _ = io.CopyN(io.Discard, theirs, 1) // the request
-				_, _ = fmt.Fprintf(theirs, "$%d\r\n%s\r\n", length, strings.Repeat("x", length))
+				_, _ = fmt.Fprintf(theirs, "$%d\r\n%s\r\n", length, strings.Repeat("x", sent))
 				_ = theirs.Close()
 			}()
 			_, _ = conn.Write([]byte("?"))
@@ -251,18 +250,22 @@ func TestLongRepliesTakeTurns(t *testing.T) {
 			_ = conn.Close()
 			return err
 		}
-		if err := read("first", 2*maxShort); err != nil {
+		if err := read("a", "first", 2*maxShort, 0); err != nil {
 			t.Errorf("the first long reply: error %v", err)
 		}
 		begin := time.Now()
-		if err := read("short", maxShort/2); err != nil || time.Since(begin) > 0 {
+		if err := read("a", "short", maxShort/2, maxShort/2); err != nil || time.Since(begin) > 0 {
 			t.Errorf("a short reply: error %v after %v", err, time.Since(begin))
 		}
-		if err := read("second", 2*maxShort); !errors.Is(err, errBusy) || time.Since(begin) != ioTimeout {
+		if err := read("b", "other", maxShort, maxShort); err != nil || time.Since(begin) > 0 {
+			t.Errorf("the long reply of another tenant: error %v after %v", err, time.Since(begin))
+		}
+		limits["other"].end()
+		if err := read("a", "second", 2*maxShort, 2*maxShort); !errors.Is(err, errBusy) || time.Since(begin) != ioTimeout {
 			t.Errorf("the second long reply: error %v after %v, want %v after %v", err, time.Since(begin), errBusy, ioTimeout)
 		}
 		time.AfterFunc(time.Second, limits["first"].end)
-		if err := read("second", 2*maxShort); err != nil {
+		if err := read("a", "second", 2*maxShort, 2*maxShort); err != nil {
 			t.Errorf("the second long reply, when the first is parsed: error %v", err)
 		}
 	})
@@ -272,11 +275,25 @@ func TestLongRepliesTakeTurns(t *testing.T) {
 func TestParsersOfLongReplies(t *testing.T) {
 	id, spaces := strings.Repeat("a", 40), strings.Repeat(" ", maxReplies)
 	line := id + " 10.0.0.1:6379@16379 myself,master - 0 0 1 connected "
+	var distinct strings.Builder // Each node has every second slot.
+	for i := 0; distinct.Len() < maxReplies; i = (i + 2) % SlotCount {
+		if i == 0 {
+			distinct.WriteString("\n" + line)
+		}
+		fmt.Fprint(&distinct, i, " ")
+	}
 	for name, parse := range map[string]func() error{
 		"ACL LIST":      func() error { _, err := parseUsers([]string{"user a" + spaces}); return err },
 		"CLUSTER NODES": func() error { _, err := parseTable(line + strings.Repeat("0 ", maxReplies/2)); return err },
 		"FUNCTION LIST": func() error {
 			_, err := parseLibraries([]any{[]any{"library_name", "a", "functions", []any{strings.Repeat("\x00", maxReplies)}}})
+			return err
+		},
+		"distinct slots": func() error {
+			table, err := parseTable(distinct.String())
+			if err == nil {
+				t.Errorf("a table of %d nodes has more slots than there are", len(table))
+			}
 			return err
 		},
 		"an ID": func() error { _, err := parseTable(strings.Repeat(id, maxReplies/40) + line[40:]); return err },

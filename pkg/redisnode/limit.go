@@ -14,7 +14,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"golang.org/x/sync/semaphore"
+	"github.com/glassback/glassback/pkg/shares"
 )
 
 // The owner of a RedisCluster chooses what its Pods run. go-redis allocates the length that a node announces before it reads, and a number
@@ -25,6 +25,8 @@ const (
 	maxReplies = 2 << 20
 	// maxData is maxReplies for requests whose replies have keys, or the code of functions. A View has neither.
 	maxData = 16 << 20
+	// maxTexts is maxReplies for users and directives.
+	maxTexts = 256 << 10
 	// maxDepth is how deep the arrays of a reply may be nested. FUNCTION LIST has the most: libraries, functions, and flags.
 	maxDepth = 8
 	// elementSize is how many bytes go-redis allocates for each element that an array announces.
@@ -37,9 +39,10 @@ const (
 	maxText = 300
 )
 
-// longReplies has a share for each request whose replies are long, of as many bytes as they may have. Replies take some three times
-// their length of memory until they are parsed, and a tenant may have many nodes. Requests with short replies wait for nobody.
-var longReplies = semaphore.NewWeighted(32 << 20)
+// longReplies divides 32 MiB between the tenants whose nodes send long replies. A request takes as many bytes as its replies may have.
+// Replies take some three times their length of memory until they are parsed, and a tenant may have many nodes. Requests with short
+// replies wait for nobody.
+var longReplies = shares.New[string](32 << 20)
 
 // brief returns the beginning of a text of a node.
 func brief(text string) string {
@@ -54,6 +57,8 @@ func maxRepliesTo(command string) int64 {
 	switch command {
 	case "CLUSTER GETKEYSINSLOT", "FUNCTION LIST", "FUNCTION DUMP":
 		return maxData
+	case "ACL LIST", "CONFIG GET": // 64 users, or directives, with a text of 1024 bytes each
+		return maxTexts
 	}
 	return maxReplies
 }
@@ -68,9 +73,10 @@ func LimitReplies(conn net.Conn) net.Conn {
 
 // A replyLimit bounds the replies to one request.
 type replyLimit struct {
-	bytes atomic.Int64        // how many bytes they may have
-	all   *semaphore.Weighted // see longReplies; nil for no common limit
-	share atomic.Int64        // of all
+	bytes  atomic.Int64           // how many bytes they may have
+	all    *shares.Shares[string] // see longReplies; nil for no common limit
+	tenant string
+	share  atomic.Int64 // of all
 }
 
 // begin sets the limit of the next request.
@@ -84,7 +90,7 @@ func (l *replyLimit) acquire(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, ioTimeout)
 	defer cancel()
 	bytes := l.bytes.Load()
-	if err := l.all.Acquire(ctx, bytes); err != nil {
+	if err := l.all.Acquire(ctx, l.tenant, bytes); err != nil {
 		return errBusy
 	}
 	l.share.Store(bytes)
@@ -94,7 +100,7 @@ func (l *replyLimit) acquire(ctx context.Context) error {
 // end returns the share. The replies must be parsed.
 func (l *replyLimit) end() {
 	if share := l.share.Swap(0); share > 0 {
-		l.all.Release(share)
+		l.all.Release(l.tenant, share)
 	}
 }
 
@@ -139,7 +145,7 @@ func (c *limitedConn) Read(b []byte) (int, error) {
 	if invalid := c.check(b[:n]); invalid != nil {
 		return 0, invalid
 	}
-	if c.limit.bytes.Load()-c.left > maxShort {
+	if c.limit.bytes.Load()-c.left+c.skip > maxShort { // go-redis allocates the length that the reply announces.
 		if busy := c.limit.acquire(c.ctx); busy != nil {
 			return 0, busy
 		}

@@ -96,7 +96,7 @@ func Dial(ip string, port int, login Login) *Node {
 			WriteBufferSize:          bufferSize,
 		},
 		login: login,
-		limit: replyLimit{all: longReplies},
+		limit: replyLimit{all: longReplies, tenant: login.Tenant},
 	}
 	n.options.Dialer = n.dial
 	return n

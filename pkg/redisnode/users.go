@@ -19,6 +19,8 @@ import (
 type Login struct {
 	User, Password string
 	TLS            TLS
+	// Tenant is the namespace of the node, for which long replies have a share of memory.
+	Tenant string
 }
 
 // User is a user of a node, as the node describes it.
@@ -66,14 +68,14 @@ func parseUsers(lines []string) (map[string]User, error) {
 	for _, line := range lines {
 		first, rest, _ := strings.Cut(line, " ") // Only a space separates words: patterns may contain other white space.
 		name, rest, ok := strings.Cut(rest, " ")
-		if first != "user" || (!ok && name == "") {
+		if first != "user" || (!ok && name == "") || len(name) > maxText {
 			return nil, errUsers
 		}
 		var user User
 		var rules strings.Builder
 		for word := range strings.SplitSeq(rest, " ") {
 			if hash, ok := strings.CutPrefix(word, "#"); ok {
-				user.Hashes = append(user.Hashes, hash)
+				user.Hashes = append(user.Hashes, strings.Clone(hash))
 				continue
 			}
 			if rules.Len() > 0 {
@@ -83,7 +85,7 @@ func parseUsers(lines []string) (map[string]User, error) {
 		}
 		slices.Sort(user.Hashes)
 		user.Rules = rules.String()
-		users[name] = user
+		users[strings.Clone(name)] = user
 	}
 	return users, nil
 }

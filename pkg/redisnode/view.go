@@ -310,6 +310,7 @@ func parseTable(nodes string) ([]Entry, error) {
 		return nil, fmt.Errorf("there are %d lines, more than %d", count, maxEntries)
 	}
 	table := make([]Entry, 0, count)
+	ranges := 0 // Each slot has one owner.
 	for line := range strings.Lines(nodes) {
 		line = strings.TrimRight(line, "\r\n")
 		if line == "" {
@@ -318,6 +319,9 @@ func parseTable(nodes string) ([]Entry, error) {
 		entry, err := parseEntry(line)
 		if err != nil {
 			return nil, fmt.Errorf("malformed line %.200q: %w", line, err)
+		}
+		if ranges += len(entry.Slots) + len(entry.Migrating) + len(entry.Importing); ranges > 2*SlotCount {
+			return nil, errors.New("it has more slots than there are")
 		}
 		table = append(table, entry)
 	}

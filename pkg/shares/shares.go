@@ -11,7 +11,7 @@ import (
 	"sync"
 )
 
-// Shares divides an amount, of bytes or of connections, between addresses. An address may take an amount if it then holds at most what was
+// Shares divides an amount, of bytes or of connections, between addresses, or other keys. An address may take an amount if it then holds at most what was
 // left before:
 //
 //	one address     1/2
@@ -19,31 +19,31 @@ import (
 //
 // So an address that asks for everything gets half, and the other addresses still get their shares.
 // Addresses need not be known in advance. Many goroutines may use it.
-type Shares struct {
+type Shares[K comparable] struct {
 	mu      sync.Mutex
 	left    int64
-	held    map[netip.Addr]int64 // only addresses that hold something
-	waiting []*waiter            // in the order of arrival
+	held    map[K]int64  // only addresses that hold something
+	waiting []*waiter[K] // in the order of arrival
 }
 
-type waiter struct {
-	from    netip.Addr
+type waiter[K comparable] struct {
+	from    K
 	n       int64
 	granted chan struct{}
 }
 
 // New returns Shares of n.
-func New(n int64) *Shares { return &Shares{left: n, held: map[netip.Addr]int64{}} }
+func New[K comparable](n int64) *Shares[K] { return &Shares[K]{left: n, held: map[K]int64{}} }
 
 // Left returns what no address holds.
-func (s *Shares) Left() int64 {
+func (s *Shares[K]) Left() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.left
 }
 
 // Take takes n for an address, if its share allows it now.
-func (s *Shares) Take(from netip.Addr, n int64) bool {
+func (s *Shares[K]) Take(from K, n int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.held[from]+n > s.left {
@@ -55,11 +55,11 @@ func (s *Shares) Take(from netip.Addr, n int64) bool {
 }
 
 // Acquire waits until it can take n for an address. If ctx ends first, it returns the error of ctx.
-func (s *Shares) Acquire(ctx context.Context, from netip.Addr, n int64) error {
+func (s *Shares[K]) Acquire(ctx context.Context, from K, n int64) error {
 	if s.Take(from, n) {
 		return nil
 	}
-	w := &waiter{from: from, n: n, granted: make(chan struct{})}
+	w := &waiter[K]{from: from, n: n, granted: make(chan struct{})}
 	s.mu.Lock()
 	s.waiting = append(s.waiting, w)
 	s.grant() // A release between Take and this line has not granted w.
@@ -79,7 +79,7 @@ func (s *Shares) Acquire(ctx context.Context, from netip.Addr, n int64) error {
 }
 
 // Release gives back an amount that Take or Acquire took.
-func (s *Shares) Release(from netip.Addr, n int64) {
+func (s *Shares[K]) Release(from K, n int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.left += n
@@ -90,8 +90,8 @@ func (s *Shares) Release(from netip.Addr, n int64) {
 }
 
 // grant serves each waiter whose share allows it, in the order of arrival. The caller holds s.mu.
-func (s *Shares) grant() {
-	s.waiting = slices.DeleteFunc(s.waiting, func(w *waiter) bool {
+func (s *Shares[K]) grant() {
+	s.waiting = slices.DeleteFunc(s.waiting, func(w *waiter[K]) bool {
 		if s.held[w.from]+w.n > s.left {
 			return false
 		}

@@ -16,7 +16,7 @@ import (
 func peer(n byte) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, n}) }
 
 // takeAll takes units for an address one by one, until it gets no more. It returns their number.
-func takeAll(s *Shares, from netip.Addr) int64 {
+func takeAll(s *Shares[netip.Addr], from netip.Addr) int64 {
 	n := int64(0)
 	for s.Take(from, 1) {
 		n++
@@ -26,7 +26,7 @@ func takeAll(s *Shares, from netip.Addr) int64 {
 
 // TestAnAddressHoldsNoMoreThanIsLeft: an address can hold at most as much as the rest that is left.
 func TestAnAddressHoldsNoMoreThanIsLeft(t *testing.T) {
-	s := New(120)
+	s := New[netip.Addr](120)
 	if got := takeAll(s, peer(1)); got != 60 {
 		t.Errorf("the first address got %d of 120, want half", got)
 	}
@@ -59,7 +59,7 @@ func TestAnAddressHoldsNoMoreThanIsLeft(t *testing.T) {
 
 func TestAcquireWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := New(100)
+		s := New[netip.Addr](100)
 		if !s.Take(peer(1), 80) {
 			t.Fatal("Acquire failed although nothing is held")
 		}

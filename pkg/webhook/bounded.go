@@ -5,6 +5,7 @@ package webhook
 
 import (
 	"net"
+	"net/netip"
 	"sync"
 
 	"github.com/glassback/glassback/pkg/shares"
@@ -17,12 +18,12 @@ const maxConnections = 256
 // Bounded returns a listener with at most 256 open connections. One address has at most its share of them: 128 if it is alone. The listener
 // closes any other connection at once, and counts it as refused, in the metrics under this name.
 func Bounded(listener net.Listener, name string) net.Listener {
-	return &bounded{Listener: listener, open: shares.New(maxConnections), refused: refusedBy(name)}
+	return &bounded{Listener: listener, open: shares.New[netip.Addr](maxConnections), refused: refusedBy(name)}
 }
 
 type bounded struct {
 	net.Listener
-	open    *shares.Shares
+	open    *shares.Shares[netip.Addr]
 	refused func()
 }
 

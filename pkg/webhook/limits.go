@@ -63,14 +63,14 @@ const (
 )
 
 // limits is the memory of all requests together.
-type limits struct{ bodies, objects *shares.Shares }
+type limits struct{ bodies, objects *shares.Shares[netip.Addr] }
 
 func newLimits() *limits {
 	memory := debug.SetMemoryLimit(-1) // A negative limit changes nothing.
 	if memory == math.MaxInt64 {
 		memory = shippedMemory
 	}
-	return &limits{bodies: shares.New(memory / 5), objects: shares.New(memory / 5)}
+	return &limits{bodies: shares.New[netip.Addr](memory / 5), objects: shares.New[netip.Addr](memory / 5)}
 }
 
 // account is the memory that one request holds.
@@ -152,7 +152,7 @@ func isScale(body []byte) bool {
 	return len(value) <= 6*len(scale)+len(`""`) && string(unquote(value)) == scale // An escaped byte has up to six bytes.
 }
 
-func (a *account) wait(ctx context.Context, s *shares.Shares, n int64) *refused {
+func (a *account) wait(ctx context.Context, s *shares.Shares[netip.Addr], n int64) *refused {
 	ctx, cancel := context.WithTimeout(ctx, shareTimeout)
 	defer cancel()
 	if s.Acquire(ctx, a.from, n) == nil {

@@ -201,7 +201,7 @@ func TestTheLargestUpdate(t *testing.T) {
 	h := NewHandler(fake.NewClientset())
 	attacker := h.limits.account("10.0.0.66:1")
 	defer attacker.close()
-	for _, s := range []*shares.Shares{h.limits.bodies, h.limits.objects} {
+	for _, s := range []*shares.Shares[netip.Addr]{h.limits.bodies, h.limits.objects} {
 		for s.Take(attacker.from, 1<<20) {
 		}
 	}

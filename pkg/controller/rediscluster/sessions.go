@@ -234,7 +234,7 @@ func (s *sessions) connection(rdc *v1.RedisCluster, pod *corev1.Pod) (int, redis
 		authorities = current.certificate.authorities
 	}
 	port, trust := connectionTo(rdc, pod, authorities)
-	login.TLS = trust
+	login.TLS, login.Tenant = trust, rdc.Namespace
 	return port, login
 }
 
