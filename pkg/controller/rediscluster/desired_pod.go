@@ -78,7 +78,7 @@ func container(rdc *v1.RedisCluster) corev1.Container {
 		// No startup probe is needed, since Redis answers that it is loading. During a slow command it answers BUSY; so a
 		// minute without any answer means that it hangs.
 		LivenessProbe: probe("live.sh", 20, 3),
-		// A probe takes some 80 ms of CPU: the script, and the container runtime that starts it. So six nodes take less than a
+		// A probe takes some 100 ms of CPU: the script, and the container runtime that starts it. So six nodes take less than a
 		// tenth of a core. Half of the periods would take twice that, and make a cluster Ready up to 5 s sooner once.
 		ReadinessProbe: probe("ready.sh", 10, 2),
 		// So the Pod's status has the reason why start.sh refuses to start Redis.
