@@ -87,7 +87,7 @@ func (o *observedLoop) describe() Controller {
 	c := Controller{
 		ID: o.id(), Name: o.Name, Kind: o.Kind, Namespace: o.Namespace, Workers: snapshot.Workers,
 		Added: o.added.Load(), Syncs: o.syncs.Load(), Failed: o.failed.Load(), Panics: o.panics.Load(),
-		Waiting: o.Queue.Len(), Processing: len(snapshot.Syncing), SyncHeld: o.breakpoint.Held(),
+		Waiting: o.Waiting(), Processing: len(snapshot.Syncing), SyncHeld: o.breakpoint.Held(),
 	}
 	for key, at := range snapshot.Timers {
 		if at.After(now) {

@@ -30,6 +30,10 @@ import (
 //   - after = 0 and no error: never.
 type SyncFunc func(ctx context.Context, key cache.ObjectName) (after time.Duration, err error)
 
+// maxSync bounds a sync: after this time, its context ends. The longest call that a sync makes, to create a VM, may take a minute. A time
+// that a sync is held before it begins, such as at a breakpoint, does not count.
+const maxSync = 2 * time.Minute
+
 // Soonest returns the shorter of two delays. 0 means no delay, as in the result of a SyncFunc.
 func Soonest(a, b time.Duration) time.Duration {
 	if a == 0 || b == 0 {
@@ -44,7 +48,7 @@ type Config struct {
 	Name string
 	// Kind is the kind of the objects whose keys are synced, such as "MyCronJob".
 	Kind string
-	// Sync is called with each key.
+	// Sync is called with each key. Its context ends after two minutes.
 	Sync SyncFunc
 	// MinRetry is the backoff after the first error for a key. Each further error doubles it, up to MaxRetry.
 	MinRetry, MaxRetry time.Duration
@@ -61,6 +65,7 @@ type Loop struct {
 	Queue workqueue.TypedRateLimitingInterface[cache.ObjectName]
 
 	limiter  workqueue.TypedRateLimiter[cache.ObjectName]
+	order    *order
 	causes   causes
 	metrics  Metrics
 	handlers []*handler
@@ -72,9 +77,15 @@ type Loop struct {
 func New(config Config) *Loop {
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](config.MinRetry, config.MaxRetry)
 	l := &Loop{Config: config, limiter: limiter, causes: newCauses(), metrics: metricsOf(config.Name)}
+	l.order = newOrder(func(key cache.ObjectName) bool { return l.causes.urgent(key, time.Now()) })
+	l.Sync = func(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
+		ctx, cancel := context.WithTimeout(ctx, maxSync)
+		defer cancel()
+		return config.Sync(ctx, key)
+	}
 	// These are the three layers of client-go's workqueue. The innermost one uses order instead of the default FIFO.
 	keys := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[cache.ObjectName]{
-		Name: config.Name, Clock: config.Clock, Queue: newOrder(func(key cache.ObjectName) bool { return l.causes.urgent(key, time.Now()) }),
+		Name: config.Name, Clock: config.Clock, Queue: l.order,
 	})
 	delayed := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[cache.ObjectName]{
 		Name: config.Name, Clock: config.Clock, Queue: keys,
@@ -112,6 +123,7 @@ func (l *Loop) Run(ctx, drain context.Context, workers int) {
 	drain = klog.NewContext(drain, logger)
 	l.metrics.Workers(workers)
 	l.workers.Add(int64(workers))
+	l.order.setWorkers(workers)
 	defer func() {
 		l.workers.Add(int64(-workers))
 		l.metrics.Workers(-workers)
@@ -138,6 +150,7 @@ func (l *Loop) next(ctx, drain context.Context) bool {
 		return false
 	}
 	defer l.Queue.Done(key)
+	defer l.order.done(key)
 	if ctx.Err() != nil {
 		return true
 	}

@@ -61,6 +61,68 @@ func TestOrder(t *testing.T) {
 	}
 }
 
+// TestNamespacesTakeTurns: "a/u1" is an urgent key in namespace a.
+func TestNamespacesTakeTurns(t *testing.T) {
+	o := newOrder(func(key cache.ObjectName) bool { return key.Name[0] == 'u' })
+	for _, key := range strings.Fields("a/1 a/2 a/3 b/1 b/2 a/u1 a/u2 b/u1 c/1") {
+		namespace, name, _ := strings.Cut(key, "/")
+		o.Push(cache.NewObjectName(namespace, name))
+	}
+	var got []string
+	for o.Len() > 0 {
+		got = append(got, o.Pop().String())
+	}
+	if want := strings.Fields("a/u1 b/u1 a/u2 a/1 b/1 c/1 a/2 b/2 a/3"); !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// TestSlowSyncsOfANamespaceLeaveWorkers: all syncs of a namespace hang, until their contexts end. Four workers sync the objects of another
+// one at once, and in the end each object was synced.
+func TestSlowSyncsOfANamespaceLeaveWorkers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const objects = 20
+		var mu sync.Mutex
+		syncs, running, most := map[string]int{}, 0, 0
+		count := func(change int, namespace string, synced int) {
+			mu.Lock()
+			defer mu.Unlock()
+			running += change
+			most = max(most, running)
+			syncs[namespace] += synced
+		}
+		l := newLoop(func(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
+			if key.Namespace == "slow" {
+				count(1, key.Namespace, 0)
+				<-ctx.Done()
+				count(-1, key.Namespace, 1)
+			} else {
+				count(0, key.Namespace, 1)
+			}
+			return 0, nil
+		})
+		for i := range objects {
+			l.Add(cache.NewObjectName("slow", fmt.Sprint(i)), trace.Cause{Urgent: true})
+		}
+		run(t, l, 4)
+		synctest.Wait()
+		if n := l.Waiting(); n != objects-2 {
+			t.Errorf("%d objects wait, want %d", n, objects-2)
+		}
+		for i := range objects {
+			l.Add(cache.NewObjectName("fast", fmt.Sprint(i)), trace.Cause{})
+		}
+		synctest.Wait()
+		if syncs["fast"] != objects || running != 2 {
+			t.Errorf("%v syncs have ended, and %d of the slow namespace run", syncs, running)
+		}
+		time.Sleep(objects/2*maxSync + time.Second)
+		if syncs["slow"] != objects || most != 2 {
+			t.Errorf("%d syncs of the slow namespace have ended, %d at one time", syncs["slow"], most)
+		}
+	})
+}
+
 // TestAKeyThatMovedIsHandedOutOnce: a key becomes urgent and moves. After Pop, the key is added again. Its first place must not return it a
 // second time.
 func TestAKeyThatMovedIsHandedOutOnce(t *testing.T) {

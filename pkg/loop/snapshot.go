@@ -39,3 +39,6 @@ func (l *Loop) Snapshot() Snapshot {
 	}
 	return s
 }
+
+// Waiting returns how many keys wait in the queue. Queue.Len does not count those that are held back: see order.
+func (l *Loop) Waiting() int { return l.order.all() }
