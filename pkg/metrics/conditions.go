@@ -32,10 +32,10 @@ type conditions struct {
 
 var (
 	conditionsDesc = prometheus.NewDesc("glassback_conditions", "Objects of a kind in a namespace that have this condition. "+
-		"A kind has 2,000 such series at most; what is wrong comes first. One more, without the other labels, counts the remaining objects.",
+		"A kind has 2,000 such series at most: namespaces take turns, and what is wrong comes first. One more, without the other labels, counts the remaining objects.",
 		[]string{"kind", "namespace", "type", "status", "reason"}, nil)
 	objectConditionDesc = prometheus.NewDesc("glassback_object_condition", "Always 1: the labels are a condition of one object. "+
-		"--metrics-objects limits the number of objects; those that are not ready come first.",
+		"--metrics-objects limits the number of objects: namespaces take turns, and those that are not ready come first.",
 		[]string{"kind", "namespace", "name", "type", "status", "reason"}, nil)
 )
 
@@ -60,9 +60,9 @@ func compareSeries(a, b conditionSeries) int {
 // isFine returns whether the condition shows no fault.
 func (s *conditionSeries) isFine() bool {
 	switch s.condition {
-	case glassback.ConditionDegraded:
+	case glassback.ConditionDegraded, redisv1.ConditionDataLoss:
 		return s.status != string(metav1.ConditionTrue)
-	case glassback.ConditionReady:
+	case glassback.ConditionReady, redisv1.ConditionSlotsCovered:
 		return s.status == string(metav1.ConditionTrue)
 	}
 	return true
@@ -115,7 +115,8 @@ func bound(kind string, counts map[conditionSeries]int) map[conditionSeries]int 
 		return counts
 	}
 	bounded := make(map[conditionSeries]int, maxConditionSeries)
-	for i, series := range slices.SortedFunc(maps.Keys(counts), compareSeries) {
+	sorted := slices.SortedFunc(maps.Keys(counts), compareSeries)
+	for i, series := range inTurns(sorted, func(s conditionSeries) string { return s.namespace }) {
 		if i < maxConditionSeries-1 {
 			bounded[series] = counts[series]
 		} else {
@@ -141,6 +142,7 @@ func (c *conditions) Collect(to chan<- prometheus.Metric) {
 		}
 	}
 	slices.SortFunc(objects, compareObjects)
+	objects = inTurns(objects, func(o conditionedObject) string { return o.namespace })
 	for _, o := range objects[:min(len(objects), c.maxObjects)] {
 		for i := range o.conditions {
 			condition := &o.conditions[i]

@@ -401,7 +401,7 @@ func TestConditionsAreCounted(t *testing.T) {
 func TestConditionsHaveABoundedNumberOfSeries(t *testing.T) {
 	objects := []metav1.Object{app("z", "last", metav1.ConditionFalse, "Conflict")} // What is wrong is counted, also beyond the bound.
 	for n := range 3 * maxConditionSeries {
-		objects = append(objects, app("tenant", fmt.Sprint(n), metav1.ConditionTrue, fmt.Sprintf("Reason%05d", n)))
+		objects = append(objects, app("tenant", fmt.Sprint(n), metav1.ConditionFalse, fmt.Sprintf("Reason%05d", n)))
 	}
 	kinds, _ := (&conditions{informers: caches(t, objects...)}).count()
 	bounded := bound("Application", kinds["Application"])

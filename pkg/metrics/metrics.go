@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -54,7 +55,8 @@ func register(registerer prometheus.Registerer, version, commit string, objects 
 		Name: "glassback_build_info",
 		Help: "Always 1: the labels are the version that runs.",
 	}, []string{"version", "commit", "go_version"}).WithLabelValues(version, commit, runtime.Version()).Set(1)
-	registerer.MustRegister(&watched, &conditions{informers: &watched, maxObjects: objects}, &polled, &backedUp)
+	registerer.MustRegister(&watched, &conditions{informers: &watched, maxObjects: objects}, &polled,
+		&redisClusters{&watched})
 	counting.Store(true)
 
 	loop.SetMetricsProvider(newControllers(in))
@@ -65,7 +67,6 @@ func register(registerer prometheus.Registerer, version, commit string, objects 
 	aliyun.AddObserver(newCloud(in))
 	redisnode.AddObserver(newRedis(in))
 	rediscluster.SetNodesObserver(polled.observe)
-	rediscluster.SetBackupsObserver(backedUp.observe)
 	recording.SetObserver(newRecorded(in))
 }
 
@@ -83,4 +84,25 @@ type errorLog struct{}
 // Println logs an error of a scrape.
 func (errorLog) Println(args ...any) {
 	klog.Background().Error(nil, "Could not show all metrics", "err", fmt.Sprint(args...))
+}
+
+// inTurns returns sorted items in another order, in which namespaces take turns: the first item of each, then the second of each. So a limit
+// cuts off the last items of the namespaces that have the most.
+func inTurns[T any](sorted []T, namespaceOf func(T) string) []T {
+	type ranked struct {
+		item T
+		rank int
+	}
+	ranks, next := make([]ranked, len(sorted)), map[string]int{}
+	for i, item := range sorted {
+		namespace := namespaceOf(item)
+		ranks[i] = ranked{item, next[namespace]}
+		next[namespace]++
+	}
+	slices.SortStableFunc(ranks, func(a, b ranked) int { return a.rank - b.rank })
+	inTurns := make([]T, len(ranks))
+	for i := range ranks {
+		inTurns[i] = ranks[i].item
+	}
+	return inTurns
 }

@@ -105,7 +105,7 @@ var promised = map[dto.MetricType]string{
 		glassback_redis_node_last_save_timestamp_seconds glassback_redis_nodes_omitted glassback_rediscluster_backup_failed
 		glassback_rediscluster_backup_interval_seconds glassback_rediscluster_backup_last_success_timestamp_seconds
 		glassback_rediscluster_backup_since_timestamp_seconds glassback_rediscluster_backup_last_keys
-		glassback_rediscluster_backup_last_bytes process_resident_memory_bytes go_goroutines go_memstats_heap_inuse_bytes`,
+		glassback_rediscluster_backup_last_bytes glassback_rediscluster_certificate_expiry_timestamp_seconds process_resident_memory_bytes go_goroutines go_memstats_heap_inuse_bytes`,
 	dto.MetricType_COUNTER: `
 		workqueue_adds_total workqueue_retries_total rest_client_requests_total controller_runtime_reconcile_total
 		controller_runtime_reconcile_errors_total controller_runtime_reconcile_panics_total controller_runtime_webhook_requests_total
@@ -132,7 +132,7 @@ func TestAllThatWasPromisedIsScraped(t *testing.T) {
 	feedCloud(t)
 	feedRedis(t)
 	feedRedisNodes(t)
-	feedRedisBackups(t)
+	feedRedisClusters(t)
 	feedClient(t)
 	feedElection(t)
 	s := scrape(t)

@@ -43,13 +43,13 @@ type redisNode struct {
 	rediscluster.NodeMetrics
 }
 
-// compareRedisNodes sorts nodes that do not answer first, so that maxRedisNodes omits other nodes.
+// compareRedisNodes sorts nodes that do not answer first, so that maxRedisNodes omits other nodes of a namespace.
 func compareRedisNodes(a, b redisNode) int {
 	return cmp.Or(oneIf(a.Answers)-oneIf(b.Answers), cmp.Compare(a.cluster.Namespace, b.cluster.Namespace),
 		cmp.Compare(a.cluster.Name, b.cluster.Name), cmp.Compare(a.Pod, b.Pod))
 }
 
-// all returns the nodes of all clusters, in the order of compareRedisNodes.
+// all returns the nodes of all clusters. Namespaces take turns, each with its nodes in the order of compareRedisNodes.
 func (r *redisNodes) all() []redisNode {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -60,7 +60,7 @@ func (r *redisNodes) all() []redisNode {
 		}
 	}
 	slices.SortFunc(all, compareRedisNodes)
-	return all
+	return inTurns(all, func(n redisNode) string { return n.cluster.Namespace })
 }
 
 // redisNodeMetric is a metric of a node.
@@ -116,7 +116,7 @@ var (
 			prometheus.GaugeValue, nil, func(n *redisNode) float64 { return float64(n.LastSave.Unix()) }),
 	}
 	redisNodesOmittedDesc = prometheus.NewDesc("glassback_redis_nodes_omitted",
-		"Redis nodes that no metric shows, because there are more than 1,000. Nodes that do not answer come first.", nil, nil)
+		"Redis nodes that no metric shows, because there are more than 1,000. Namespaces take turns; their nodes that do not answer come first.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.

@@ -8,8 +8,11 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/glassback/glassback/pkg/apis/glassback"
+	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 	"github.com/glassback/glassback/pkg/controller/rediscluster"
 	"github.com/glassback/glassback/pkg/redisnode"
 )
@@ -79,54 +82,85 @@ func TestRedisNodesAreLimited(t *testing.T) {
 	}
 	s.expect(t, 2, "glassback_redis_nodes_omitted")
 	s.expect(t, 0, "glassback_redis_node_up", "namespace=default", "rediscluster=large", "node="+nodes[maxRedisNodes+1].Pod)
+
+	for i := range nodes {
+		nodes[i].Answers = false // A tenant can have as many silent nodes as it wants.
+	}
+	poll(t, "large", nodes...)
+	other := cache.NewObjectName("other", "small")
+	polled.observe(other, []rediscluster.NodeMetrics{{Pod: "small-0", Answers: true}})
+	t.Cleanup(func() { polled.observe(other, nil) })
+	scrape(t).expect(t, 1, "glassback_redis_node_up", "namespace=other", "rediscluster=small", "node=small-0")
 }
 
-// backUp has the backups of a RedisCluster shown until the test ends.
-func backUp(t *testing.T, name string, backups rediscluster.BackupMetrics) {
+// backedUp returns a RedisCluster with backups, which it is shown with.
+func backedUp(namespace, name string, change func(*redisv1.RedisCluster)) *redisv1.RedisCluster {
+	rdc := &redisv1.RedisCluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	rdc.Spec.Backup, rdc.Status.Backup = &redisv1.Backup{}, &redisv1.BackupStatus{}
+	if change != nil {
+		change(rdc)
+	}
+	return rdc
+}
+
+func failedBackup(rdc *redisv1.RedisCluster) {
+	rdc.Status.Conditions = []metav1.Condition{{Type: redisv1.ConditionBackedUp, Status: metav1.ConditionFalse, Reason: "BackupFailed"}}
+}
+
+func feedRedisClusters(t *testing.T) {
 	t.Helper()
-	cluster := cache.NewObjectName("default", name)
-	backedUp.observe(cluster, &backups)
-	t.Cleanup(func() { backedUp.observe(cluster, nil) })
+	show(t, caches(t, backedUp("default", "promised", func(rdc *redisv1.RedisCluster) {
+		at := metav1.Unix(1763900000, 0)
+		rdc.Spec.TLS, rdc.Status.TLS = &redisv1.TLS{}, &redisv1.TLSStatus{NotAfter: &at}
+		rdc.Status.Backup = &redisv1.BackupStatus{
+			Schedule: "@hourly", ScheduledSince: &at, LastSuccessfulTime: &at, Last: &redisv1.BackupResult{},
+		}
+	})))
 }
 
-func feedRedisBackups(t *testing.T) {
-	t.Helper()
-	backUp(t, "promised", rediscluster.BackupMetrics{Succeeded: time.Unix(1763900000, 0), Interval: time.Hour})
-}
-
-func TestRedisBackups(t *testing.T) {
-	backUp(t, "good", rediscluster.BackupMetrics{
-		Since: time.Unix(1763700000, 0), Succeeded: time.Unix(1763900000, 0), Keys: 7, Bytes: 900, Interval: time.Hour,
-	})
-	backUp(t, "bad", rediscluster.BackupMetrics{Failed: true, Since: time.Unix(1763800000, 0), Interval: 24 * time.Hour})
-	backUp(t, "requested", rediscluster.BackupMetrics{Succeeded: time.Unix(1763900000, 0), Keys: 8, Bytes: 950})
+func TestRedisClusters(t *testing.T) {
+	at, since := metav1.Unix(1763900000, 0), metav1.Unix(1763700000, 0)
+	show(t, caches(t,
+		backedUp("default", "good", func(rdc *redisv1.RedisCluster) {
+			rdc.Annotations = map[string]string{glassback.AnnotationPaused: "true"}
+			rdc.Status.Backup = &redisv1.BackupStatus{
+				Schedule: "@hourly", ScheduledSince: &since, LastSuccessfulTime: &at, Last: &redisv1.BackupResult{Keys: 7, Bytes: 900},
+			}
+		}),
+		backedUp("default", "bad", func(rdc *redisv1.RedisCluster) {
+			failedBackup(rdc)
+			rdc.Status.Backup.Schedule, rdc.Status.Backup.ScheduledSince = "@daily", &since
+			rdc.Spec.TLS, rdc.Status.TLS = &redisv1.TLS{}, &redisv1.TLSStatus{NotAfter: &at}
+		}),
+		backedUp("default", "requested", func(rdc *redisv1.RedisCluster) {
+			rdc.Status.Backup = &redisv1.BackupStatus{LastSuccessfulTime: &at, Last: &redisv1.BackupResult{Keys: 8, Bytes: 950}}
+		}),
+		backedUp("default", "without", func(rdc *redisv1.RedisCluster) { rdc.Spec.Backup = nil })))
 	s := scrape(t)
 	for name, want := range map[string]map[string]float64{
-		"failed":                         {"good": 0, "bad": 1, "requested": 0},
-		"interval_seconds":               {"good": 3600, "bad": 86400, "requested": absent},
-		"since_timestamp_seconds":        {"good": 1763700000, "bad": 1763800000, "requested": absent},
-		"last_success_timestamp_seconds": {"good": 1763900000, "bad": absent, "requested": 1763900000},
-		"last_keys":                      {"good": 7, "bad": absent, "requested": 8},
-		"last_bytes":                     {"good": 900, "bad": absent, "requested": 950},
+		"backup_failed":                         {"good": 0, "bad": 1, "requested": 0, "without": absent},
+		"backup_interval_seconds":               {"good": 3600, "bad": 86400, "requested": absent},
+		"backup_since_timestamp_seconds":        {"good": 1763700000, "bad": 1763700000, "requested": absent},
+		"backup_last_success_timestamp_seconds": {"good": 1763900000, "bad": absent, "requested": 1763900000},
+		"backup_last_keys":                      {"good": 7, "bad": absent, "requested": 8},
+		"backup_last_bytes":                     {"good": 900, "bad": absent, "requested": 950},
+		"certificate_expiry_timestamp_seconds":  {"good": absent, "bad": 1763900000, "requested": absent},
 	} {
 		for cluster, value := range want {
-			s.expectOrAbsent(t, value, "glassback_rediscluster_backup_"+name, "namespace=default", "rediscluster="+cluster)
+			s.expectOrAbsent(t, value, "glassback_rediscluster_"+name, "namespace=default", "rediscluster="+cluster)
 		}
-	}
-	backedUp.observe(cache.NewObjectName("default", "bad"), nil)
-	if found := scrape(t).series("glassback_rediscluster_backup_failed", "namespace=default", "rediscluster=bad"); found != nil {
-		t.Errorf("there is still %v", found)
 	}
 }
 
-func TestRedisBackupsAreLimited(t *testing.T) {
-	for i := range maxBackups {
-		backUp(t, fmt.Sprintf("a-%d", i), rediscluster.BackupMetrics{})
+func TestRedisClustersAreLimited(t *testing.T) {
+	clusters := []metav1.Object{backedUp("default", "z", failedBackup)}
+	for i := range maxClusters {
+		clusters = append(clusters, backedUp("default", fmt.Sprintf("a-%d", i), nil))
 	}
-	backUp(t, "z", rediscluster.BackupMetrics{Failed: true})
+	show(t, caches(t, clusters...))
 	s := scrape(t)
 	shown := len(s["glassback_rediscluster_backup_failed"].GetMetric())
-	if z := s.series("glassback_rediscluster_backup_failed", "namespace=default", "rediscluster=z"); z == nil || shown != maxBackups {
+	if z := s.series("glassback_rediscluster_backup_failed", "namespace=default", "rediscluster=z"); z == nil || shown != maxClusters {
 		t.Errorf("%d RedisClusters are shown, and the failed one is %v", shown, z)
 	}
 }

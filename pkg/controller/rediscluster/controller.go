@@ -173,7 +173,7 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 		return 0, err
 	}
 	if errs := rdc.Validate(nil); len(errs) > 0 {
-		observeNothing(key)
+		observeNodes(key, nil)
 		return c.status.Report(ctx, rdc, statusOfInvalid(rdc, errs, c.clock.Now()))
 	}
 	effective, err := c.withCertificate(ctx, rdc)
@@ -191,7 +191,6 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	}
 	observeNodes(key, o.nodeMetrics())
 	p := decide(o)
-	observeBackups(key, backupMetrics(o, p, backupStatus(o, p)))
 	recording.Decided(ctx, o, p)
 	klog.FromContext(ctx).V(4).Info("Decided", "policy", p.policy, "step", p.step)
 	if p.keepStatus {
@@ -213,14 +212,14 @@ func (c *Controller) fetch(key cache.ObjectName) (*v1.RedisCluster, error) {
 		c.owners.Forget(key)
 		c.status.Forget(key)
 		c.sessions.forget(key)
-		observeNothing(key)
+		observeNodes(key, nil)
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("get RedisCluster %s: %w", key, err)
 	}
 	if cached.DeletionTimestamp != nil || cached.Annotations[glassback.AnnotationPaused] == "true" {
-		observeNothing(key)
+		observeNodes(key, nil)
 		return nil, nil
 	}
 	rdc := cached.DeepCopy()

@@ -473,18 +473,19 @@ func TestTheMetricsOfBackups(t *testing.T) {
 	since := at(0, 0).Time
 	for sentence, test := range map[string]struct {
 		seen *observed
-		want *BackupMetrics
+		want BackupMetrics
 	}{
-		"without spec.backup": {with(six()), nil},
-		"before the first":    {with(six(), due), &BackupMetrics{Since: since, Interval: time.Hour}},
+		"without spec.backup": {with(six()), BackupMetrics{}},
+		"before the first":    {with(six(), due), BackupMetrics{Since: since, Interval: time.Hour}},
 		"after a good one": {ran(batchv1.JobComplete),
-			&BackupMetrics{Since: since, Succeeded: at(13, 40).Time, Keys: 30, Bytes: 900, Interval: time.Hour}},
-		"after a bad one":    {ran(batchv1.JobFailed), &BackupMetrics{Since: since, Failed: true, Interval: time.Hour}},
-		"without a schedule": {with(six(), due, withoutSchedule), &BackupMetrics{}},
-		"without an image":   {with(six(), due, withoutImage), &BackupMetrics{Since: since, Failed: true, Interval: time.Hour}},
+			BackupMetrics{Since: since, Succeeded: at(13, 40).Time, Keys: 30, Bytes: 900, Interval: time.Hour}},
+		"after a bad one":    {ran(batchv1.JobFailed), BackupMetrics{Since: since, Failed: true, Interval: time.Hour}},
+		"without a schedule": {with(six(), due, withoutSchedule), BackupMetrics{}},
+		"without an image":   {with(six(), due, withoutImage), BackupMetrics{Since: since, Failed: true, Interval: time.Hour}},
 	} {
-		p := decide(test.seen)
-		if got := backupMetrics(test.seen, p, backupStatus(test.seen, p)); !reflect.DeepEqual(got, test.want) {
+		rdc := test.seen.rdc.DeepCopy()
+		rdc.Status = statusOf(test.seen, decide(test.seen), outcome{})
+		if got := BackupMetricsOf(rdc, test.seen.now); !reflect.DeepEqual(got, test.want) {
 			t.Errorf("%s: got %+v, want %+v", sentence, got, test.want)
 		}
 	}

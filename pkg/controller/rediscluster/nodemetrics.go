@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
@@ -46,27 +48,6 @@ func observeNodes(cluster cache.ObjectName, nodes []NodeMetrics) {
 	}
 }
 
-// BackupsObserver is called with the figures of the backups of a RedisCluster after each poll, and with nil when it has no spec.backup, or
-// when the operator no longer polls its nodes. Several goroutines may call it at once.
-type BackupsObserver func(cluster cache.ObjectName, backups *BackupMetrics)
-
-var backupsObserver atomic.Pointer[BackupsObserver]
-
-// SetBackupsObserver sets the BackupsObserver of all controllers from now on.
-func SetBackupsObserver(observe BackupsObserver) { backupsObserver.Store(&observe) }
-
-func observeBackups(cluster cache.ObjectName, backups *BackupMetrics) {
-	if observe := backupsObserver.Load(); observe != nil {
-		(*observe)(cluster, backups)
-	}
-}
-
-// observeNothing removes the figures of a RedisCluster whose nodes the operator does not poll.
-func observeNothing(cluster cache.ObjectName) {
-	observeNodes(cluster, nil)
-	observeBackups(cluster, nil)
-}
-
 // nodeMetrics returns one NodeMetrics for each Pod that exists.
 func (o *observed) nodeMetrics() []NodeMetrics {
 	var all []NodeMetrics
@@ -95,7 +76,7 @@ func (o *observed) lag(m *member) int64 {
 	return max(master.view.Offset-m.view.Offset, 0)
 }
 
-// BackupMetrics are the figures of the backups of a RedisCluster.
+// BackupMetrics are the figures of the backups of a RedisCluster, as its status has them.
 type BackupMetrics struct {
 	// Failed is whether the last backup failed, or none can be made.
 	Failed bool
@@ -108,13 +89,17 @@ type BackupMetrics struct {
 	Interval time.Duration
 }
 
-// backupMetrics returns the figures of a status; nil without spec.backup.
-func backupMetrics(o *observed, p plan, status *v1.BackupStatus) *BackupMetrics {
-	if status == nil {
-		return nil
+// BackupMetricsOf returns the figures that the status of a RedisCluster with spec.backup has; zero without it.
+func BackupMetricsOf(rdc *v1.RedisCluster, now time.Time) BackupMetrics {
+	status := rdc.Status.Backup
+	if rdc.Spec.Backup == nil || status == nil {
+		return BackupMetrics{}
 	}
-	ok, reason, _ := backedUp(o, p, status)
-	m := &BackupMetrics{Failed: !ok && reason != ReasonNoBackupYet, Interval: backupInterval(status.Schedule, o.now)}
+	backedUp := meta.FindStatusCondition(rdc.Status.Conditions, v1.ConditionBackedUp)
+	m := BackupMetrics{
+		Failed:   backedUp != nil && backedUp.Status == metav1.ConditionFalse && backedUp.Reason != ReasonNoBackupYet,
+		Interval: backupInterval(status.Schedule, now),
+	}
 	if status.ScheduledSince != nil {
 		m.Since = status.ScheduledSince.Time
 	}
