@@ -114,14 +114,16 @@ func webhooks(manifest string) (string, error) {
 	}.apply("{{- if .Values.webhooks.enabled }}\n", manifest)
 }
 
-// userRoles makes a template from the ClusterRoles for the users of one kind.
+// userRoles makes a template from the ClusterRoles for the users of one kind. Some of them are part of a built-in role.
 func userRoles(manifest string) (string, error) {
 	list := edits{
 		{"\n  labels:\n    app.kubernetes.io/name: glassback\n", "\n  labels:\n    {{- include \"glassback.labels\" . | nindent 4 }}\n", 3},
 	}
 	for _, role := range []string{"admin", "edit", "view"} {
 		label := "    rbac.authorization.k8s.io/aggregate-to-" + role + ": \"true\"\n"
-		list = append(list, edit{label, "    {{- if .Values.userRoles.aggregate }}\n" + label + "    {{- end }}\n", 1})
+		if strings.Contains(manifest, label) {
+			list = append(list, edit{label, "    {{- if .Values.userRoles.aggregate }}\n" + label + "    {{- end }}\n", 1})
+		}
 	}
 	return list.apply("{{- if .Values.userRoles.create }}\n", manifest)
 }

@@ -32,6 +32,7 @@ type environment struct {
 	clients   *clients.Clients
 	informers *factories
 	cloud     *aliyun.Cloud
+	own       ecsinstance.OwnCredentials
 	recorder  record.EventRecorder
 	trace     *trace.Recorder
 
@@ -77,6 +78,7 @@ var registry = map[string]func(environment) (controller, error){
 			Client:       e.clients.Glassback,
 			ECSInstances: e.informers.ecsInstances(),
 			Secrets:      e.clients.Kube.CoreV1(),
+			Own:          e.own,
 			Open:         func(key *aliyun.AccessKey, region string) ecsinstance.Cloud { return e.cloud.Open(key, region) },
 			Recorder:     e.recorder,
 			Clock:        clock.RealClock{},

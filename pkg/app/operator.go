@@ -53,14 +53,18 @@ type scope struct {
 func newOperator(
 	ctx context.Context, o *options.Options, c *clients.Clients, selfCheck *selfCheck, recorder record.EventRecorder, stages *trace.Recorder,
 ) (*operator, error) {
-	cloud, err := aliyun.New(aliyun.Config{Endpoint: o.ECSEndpoint, UserAgent: "glassback/" + version.Version()})
+	cloud, err := aliyun.New(aliyun.Config{
+		Endpoint: o.ECSEndpoint, UserAgent: "glassback/" + version.Version(), Metadata: o.ECSOwnCredentials.Metadata(),
+	})
 	if err != nil {
 		return nil, err
 	}
 	op := &operator{workers: o.Workers, selfCheck: selfCheck}
 	for _, ns := range o.Namespaces {
 		s := &scope{informers: newFactories(c, ns, o.Queue, stages), synced: make(chan struct{})}
-		e := environment{clients: c, informers: s.informers, cloud: cloud, recorder: recorder, trace: stages, backupImage: o.BackupImage}
+		e := environment{
+			clients: c, informers: s.informers, cloud: cloud, own: o.ECSOwnCredentials, recorder: recorder, trace: stages, backupImage: o.BackupImage,
+		}
 		if s.controllers, err = newControllers(e, o.Controllers); err != nil {
 			return nil, err
 		}

@@ -18,6 +18,7 @@ import (
 	ecsv1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
 	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 	"github.com/glassback/glassback/pkg/clients"
+	"github.com/glassback/glassback/pkg/controller/ecsinstance"
 	"github.com/glassback/glassback/pkg/options"
 	"github.com/glassback/glassback/pkg/permissions"
 )
@@ -94,6 +95,12 @@ func (o *settings) adopt(args []string, namespace string) bool {
 	}
 	if o.given("ecs-endpoint") {
 		its.ECSEndpoint = o.ECSEndpoint
+	}
+	if o.given(ecsinstance.NamespacesFlag) {
+		its.ECSOwnCredentials.Namespaces = o.ECSOwnCredentials.Namespaces
+	}
+	if o.given(ecsinstance.AllowFlag) {
+		its.ECSOwnCredentials.Allowed = o.ECSOwnCredentials.Allowed
 	}
 	if !o.given("leader-elect-resource-name") {
 		o.leaseName = its.Lease.Name

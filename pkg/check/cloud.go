@@ -13,6 +13,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	ecsv1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
 	"github.com/glassback/glassback/pkg/cloud/aliyun"
@@ -41,13 +42,18 @@ type cloudKey struct {
 }
 
 func (c *checker) cloud() (*aliyun.Cloud, error) {
-	return aliyun.New(aliyun.Config{Endpoint: c.options.ECSEndpoint, UserAgent: "glassback/" + version.Version()})
+	return aliyun.New(aliyun.Config{
+		Endpoint: c.options.ECSEndpoint, UserAgent: "glassback/" + version.Version(), Metadata: c.options.ECSOwnCredentials.Metadata(),
+	})
 }
 
-// checkOwnKey checks the operator's own credentials, which are optional.
+// checkOwnKey checks the operator's own credentials, which it uses only for the namespaces of a flag.
 func (c *checker) checkOwnKey(ctx context.Context) Result {
 	if !c.runs(ecsinstance.Name) {
 		return skip(notRun)
+	}
+	if len(c.options.ECSOwnCredentials.Namespaces) == 0 {
+		return skip("no namespace may use them: --" + ecsinstance.NamespacesFlag)
 	}
 	if c.deployment != nil && !c.inside {
 		return skip("those of its Pods are not known here: " + c.inPod())
@@ -92,12 +98,17 @@ func (c *checker) checkInstances(ctx context.Context) Result {
 	}
 	keys := map[cloudKey]bool{}
 	n, cut := 0, false
+	var refused *Result
 	for _, ns := range c.options.Namespaces {
 		list, err := c.clients.Glassback.AlibabacloudV1alpha1().ECSInstances(ns).List(ctx, metav1.ListOptions{Limit: listLimit})
 		if err != nil {
 			return unanswered(err)
 		}
 		for i := range list.Items {
+			if why, remedy := c.options.ECSOwnCredentials.Refusal(&list.Items[i]); why != "" {
+				refused = ptr.To(fail(fmt.Sprintf("%s/%s: %s", list.Items[i].Namespace, list.Items[i].Name, why), remedy))
+				continue
+			}
 			keys[keyOf(&list.Items[i])] = true
 		}
 		n += len(list.Items)
@@ -110,6 +121,9 @@ func (c *checker) checkInstances(ctx context.Context) Result {
 	if cut || len(c.keys) > maxKeys {
 		c.keys = c.keys[:min(len(c.keys), maxKeys)]
 		found += fmt.Sprintf("; there are more, and %d are looked at", len(c.keys))
+	}
+	if refused != nil {
+		return *refused
 	}
 	return pass(found)
 }

@@ -69,6 +69,7 @@ func (o *settings) flags() *pflag.FlagSet {
 	command.SetValues(flags, "controllers", permissions.ControllerNames()...)
 	flags.StringVar(&o.ECSEndpoint, "ecs-endpoint", "",
 		"http://HOST:PORT or https://HOST:PORT of an ECS API (default: Alibaba Cloud's own)")
+	o.ECSOwnCredentials.AddFlags(flags)
 	flags.BoolVar(&o.Webhooks, "webhooks", true, "whether it serves webhooks")
 	flags.StringVar(&o.WebhookURL, "webhook-url", "",
 		"https://HOST:PORT by which the API server reaches the webhooks of an operator outside of the cluster")

@@ -410,6 +410,11 @@ func TestEveryAccessKeyIsAskedAboutOnceForEachRegion(t *testing.T) {
 	}
 	c := checkOf(t, nil, nil, instance("1", "s", "cn-beijing"), instance("2", "s", "cn-beijing"), instance("3", "s", "cn-hangzhou"),
 		instance("4", "", "cn-beijing"))
+	if got := c.checkInstances(t.Context()); got.State != Failed || !strings.HasPrefix(got.Reason, "a/4: ") ||
+		!strings.HasSuffix(got.Remedy, "--ecs-own-credentials-namespaces=a") {
+		t.Errorf("without the flag: %+v", got)
+	}
+	c.options.ECSOwnCredentials.Namespaces = []string{"a"}
 	if got := c.checkInstances(t.Context()); got.State != OK || got.Reason != "4 ECSInstances, and 3 access keys, each in one region" {
 		t.Errorf("got %+v", got)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/glassback/glassback/pkg/clients"
 	"github.com/glassback/glassback/pkg/command"
+	"github.com/glassback/glassback/pkg/controller/ecsinstance"
 	"github.com/glassback/glassback/pkg/permissions"
 	"github.com/glassback/glassback/pkg/pipeline"
 )
@@ -32,7 +33,8 @@ type Options struct {
 	Version     bool
 	Logging     *logsapi.LoggingConfiguration
 
-	ECSEndpoint string
+	ECSEndpoint       string
+	ECSOwnCredentials ecsinstance.OwnCredentials
 
 	BackupImage string // of the Jobs that make and restore backups; empty for none
 
@@ -117,7 +119,7 @@ func (o *Options) flags() *pflag.FlagSet {
 	flags.StringSliceVar(&o.Controllers, "controllers", []string{"*"},
 		"controllers to run: * for all, NAME for that one, -NAME for not that one; there are "+strings.Join(permissions.ControllerNames(), ", "))
 	command.SetValues(flags, "controllers", permissions.ControllerNames()...)
-	flags.IntVar(&o.Workers, "workers", 16, "how many objects each controller syncs at the same time, 1 to 1000")
+	flags.IntVar(&o.Workers, "workers", 16, "how many objects each controller syncs at the same time, 1 to 1000; at most half of them in one namespace")
 	flags.Var(&o.Queue, "informer-queue",
 		"queue between the API server and each cache: DeltaFIFO applies a burst object by object, RealFIFO in the order of the changes, "+
 			"as client-go's own informers do")
@@ -125,6 +127,7 @@ func (o *Options) flags() *pflag.FlagSet {
 	flags.BoolVar(&o.InstallCRDs, "install-crds", false, "apply the CustomResourceDefinitions in this binary before starting")
 	flags.StringVar(&o.ECSEndpoint, "ecs-endpoint", "",
 		"http://HOST:PORT or https://HOST:PORT of an ECS API, such as the simulator of make ecssim (default: Alibaba Cloud's own)")
+	o.ECSOwnCredentials.AddFlags(flags)
 	flags.StringVar(&o.BackupImage, "backup-image", "",
 		"image of the Jobs that make and restore backups of RedisClusters: the operator's own (default: none, and no backups)")
 	flags.BoolVar(&o.Lease.Elect, "leader-elect", false,

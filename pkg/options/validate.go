@@ -188,7 +188,7 @@ func (o *Options) checkProcess() error {
 	return nil
 }
 
-// Validate checks the namespaces, the controllers, the endpoint of ECS and the backup image. It brings namespaces and controllers into
+// Validate checks the namespaces, the controllers, the options of ECS and the backup image. It brings namespaces and controllers into
 // the form that Options describes.
 func (o *Options) Validate() error {
 	for _, ns := range o.Namespaces {
@@ -204,7 +204,7 @@ func (o *Options) Validate() error {
 	if o.ECSEndpoint != "" && command.Origin(o.ECSEndpoint, "http", "https") == nil {
 		return fmt.Errorf("--ecs-endpoint must be http://HOST:PORT or https://HOST:PORT, not %q", o.ECSEndpoint)
 	}
-	if err := rediscluster.CheckBackupImage(o.BackupImage); err != nil {
+	if err := errors.Join(rediscluster.CheckBackupImage(o.BackupImage), o.ECSOwnCredentials.Validate()); err != nil {
 		return err
 	}
 	enabled, err := enabledControllers(o.Controllers)

@@ -97,8 +97,9 @@ type environment struct {
 
 	cloud     *aliyun.Cloud
 	namespace string
-	// backupImage is BackupImage of rediscluster.Config.
+	// backupImage is BackupImage of rediscluster.Config, and credentials is Own of ecsinstance.Config.
 	backupImage string
+	credentials ecsinstance.OwnCredentials
 	own         externalversions.SharedInformerFactory
 	recorder    record.EventRecorder
 }
@@ -109,9 +110,9 @@ func (e environment) kube() informers.SharedInformerFactory {
 }
 
 // newKinds returns the five kinds, with controllers that do not run, and empty caches.
-func newKinds(c *clients.Clients, cloud *aliyun.Cloud, namespace, backupImage string) ([]kind, error) {
+func newKinds(c *clients.Clients, cloud *aliyun.Cloud, o *settings) ([]kind, error) {
 	e := environment{
-		Clients: c, cloud: cloud, namespace: namespace, backupImage: backupImage,
+		Clients: c, cloud: cloud, namespace: o.namespace, backupImage: o.backupImage, credentials: o.own,
 		own: externalversions.NewSharedInformerFactory(c.Glassback, 0), recorder: &record.FakeRecorder{},
 	}
 	var kinds []kind
@@ -202,8 +203,8 @@ func newECSInstance(e environment) (kind, error) {
 	instances := e.own.Alibabacloud().V1alpha1().ECSInstances()
 	controller, err := ecsinstance.New(ecsinstance.Config{
 		Client: e.Glassback, ECSInstances: instances, Recorder: e.recorder, Clock: clock.RealClock{},
-		Secrets: e.Kube.CoreV1(),
-		Open:    func(key *aliyun.AccessKey, region string) ecsinstance.Cloud { return e.cloud.Open(key, region) },
+		Secrets: e.Kube.CoreV1(), Own: e.credentials,
+		Open: func(key *aliyun.AccessKey, region string) ecsinstance.Cloud { return e.cloud.Open(key, region) },
 	})
 	return kind{
 		"ECSInstance", "ecs", controller, instances.Informer().GetStore(),

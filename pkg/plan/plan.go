@@ -19,6 +19,7 @@ import (
 	"github.com/glassback/glassback/pkg/clients"
 	"github.com/glassback/glassback/pkg/cloud/aliyun"
 	"github.com/glassback/glassback/pkg/command"
+	"github.com/glassback/glassback/pkg/controller/ecsinstance"
 	"github.com/glassback/glassback/pkg/controller/rediscluster"
 	"github.com/glassback/glassback/pkg/version"
 )
@@ -51,6 +52,7 @@ type settings struct {
 	allNamespaces bool
 	offline       bool
 	endpoint      string // of ECS
+	own           ecsinstance.OwnCredentials
 	backupImage   string // of the Jobs of RedisClusters
 	output        string // text, json or yaml
 }
@@ -67,6 +69,7 @@ func (o *settings) flags() *pflag.FlagSet {
 	command.AddOutput(flags, &o.output, command.Text, command.JSON, command.YAML)
 	o.cluster.Add(flags, "file that says how to reach the cluster (default: as for kubectl)")
 	flags.StringVar(&o.endpoint, "ecs-endpoint", "", "URL of ECS, as the operator has it (default: Alibaba Cloud's own)")
+	o.own.AddFlags(flags)
 	flags.StringVar(&o.backupImage, "backup-image", "", "image of the Jobs of backups, as the operator has it (default: none)")
 	return flags
 }
@@ -80,7 +83,7 @@ func parse(args []string, stdout io.Writer) (*settings, error) {
 	if err := command.CheckNoArgs(flags); err != nil {
 		return nil, err
 	}
-	if err := rediscluster.CheckBackupImage(o.backupImage); err != nil {
+	if err := errors.Join(rediscluster.CheckBackupImage(o.backupImage), o.own.Validate()); err != nil {
 		return nil, err
 	}
 	if o.namespace != "" {
@@ -125,11 +128,13 @@ func (o *settings) connect() (*clients.Clients, error) {
 
 // run prints the plan, and returns the exit code for it. It returns an error if there is no plan, or if it cannot print it.
 func (o *settings) run(ctx context.Context, c *clients.Clients, stdout, stderr io.Writer) (int, error) {
-	cloud, err := aliyun.New(aliyun.Config{Endpoint: o.endpoint, UserAgent: "glassback-plan/" + version.Version(), ReadOnly: true})
+	cloud, err := aliyun.New(aliyun.Config{
+		Endpoint: o.endpoint, UserAgent: "glassback-plan/" + version.Version(), ReadOnly: true, Metadata: o.own.Metadata(),
+	})
 	if err != nil {
 		return 0, err
 	}
-	kinds, err := newKinds(c, cloud, o.namespace, o.backupImage)
+	kinds, err := newKinds(c, cloud, o)
 	if err != nil {
 		return 0, err
 	}

@@ -111,7 +111,7 @@ func kindsOf(t *testing.T, s *fakeapi.Server) []kind {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kinds, err := newKinds(clientsOf(s), cloud, "default", "glassback/glassback:dev")
+	kinds, err := newKinds(clientsOf(s), cloud, &settings{namespace: "default", backupImage: "glassback/glassback:dev"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -76,6 +76,7 @@ func (c *cloud) operate(t *testing.T, args ...string) *operator {
 	t.Helper()
 	args = append([]string{
 		"--kubeconfig", c.account, "--namespace", c.ns, "--ecs-endpoint", c.url, "--controllers", "ecsinstance", "-v=10",
+		"--ecs-own-credentials-namespaces", c.ns,
 	}, args...)
 	cmd := exec.Command(binary(t), args...)
 	cmd.Env = withCloud()

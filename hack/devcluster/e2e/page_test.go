@@ -50,6 +50,7 @@ func TestPage(t *testing.T) {
 	address := freeAddress(t)
 	args := []string{
 		"--kubeconfig", account, "--ecs-endpoint", simulate(t, w, account).url, "--inspect-bind-address", address, "--inspect-breakpoints",
+		"--ecs-own-credentials-namespaces=*",
 	}
 	cmd := exec.Command(binary(t), args...)
 	cmd.Env = withCloud()

@@ -32,8 +32,8 @@ func TestSmoke(t *testing.T) {
 	u := freeURL(t)
 	operate := func(args ...string) *operator {
 		args = append([]string{
-			"--kubeconfig", w.Kubeconfig(), "-v=2", "--ecs-endpoint", ecs.url, "--leader-elect",
-			"--leader-elect-resource-namespace=" + operatorNamespace,
+			"--kubeconfig", w.Kubeconfig(), "-v=2", "--ecs-endpoint", ecs.url, "--ecs-own-credentials-namespaces", ns,
+			"--leader-elect", "--leader-elect-resource-namespace=" + operatorNamespace,
 		}, args...)
 		cmd := exec.Command(binary(t), args...)
 		cmd.Env = withCloud()
@@ -67,7 +67,8 @@ func TestSmoke(t *testing.T) {
 	w.runs(t, audit, []string{cron})
 	audit.check(t, cron)
 	var report struct{ Schema, State string }
-	check := exec.Command(binary(t), "check", "--output=json", "--kubeconfig", w.Kubeconfig(), "--ecs-endpoint", ecs.url)
+	check := exec.Command(binary(t), "check", "--output=json", "--kubeconfig", w.Kubeconfig(), "--ecs-endpoint", ecs.url,
+		"--ecs-own-credentials-namespaces", ns)
 	check.Env = withCloud()
 	out, checkErr := check.Output()
 	if err := errors.Join(json.Unmarshal(out, &report), checkErr); err != nil || report.Schema != "glassback.dev/check/v1" ||

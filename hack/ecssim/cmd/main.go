@@ -183,8 +183,8 @@ func invitation(scheme string, address net.Addr, accounts []ecssim.Account) stri
 	if accounts[0].AccessKeySecret == "test" {
 		secret = "test"
 	}
-	return fmt.Sprintf("ECS is at %s: ALIBABA_CLOUD_ACCESS_KEY_ID=%s ALIBABA_CLOUD_ACCESS_KEY_SECRET=%s glassback --ecs-endpoint %s",
-		url, accounts[0].AccessKeyID, secret, url)
+	return fmt.Sprintf("ECS is at %s: ALIBABA_CLOUD_ACCESS_KEY_ID=%s ALIBABA_CLOUD_ACCESS_KEY_SECRET=%s glassback --ecs-endpoint %s "+
+		"--ecs-own-credentials-namespaces default", url, accounts[0].AccessKeyID, secret, url)
 }
 
 // handler serves the API, and the page to browsers.

@@ -107,7 +107,8 @@ func get(t *testing.T, client *http.Client, url string) got {
 
 func TestItServesUntilItIsStopped(t *testing.T) {
 	c := start(t, "--speed", "1000000")
-	want := "ECS is at " + c.url + ": ALIBABA_CLOUD_ACCESS_KEY_ID=test ALIBABA_CLOUD_ACCESS_KEY_SECRET=test glassback --ecs-endpoint " + c.url
+	want := "ECS is at " + c.url + ": ALIBABA_CLOUD_ACCESS_KEY_ID=test ALIBABA_CLOUD_ACCESS_KEY_SECRET=test glassback --ecs-endpoint " + c.url +
+		" --ecs-own-credentials-namespaces default"
 	if c.first != want {
 		t.Errorf("it says %q, want %q", c.first, want)
 	}

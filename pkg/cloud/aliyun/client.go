@@ -40,6 +40,8 @@ type Config struct {
 	UserAgent string
 	// ReadOnly makes all calls but those of readActions fail before they are sent.
 	ReadOnly bool
+	// Metadata has the credentials of the process include the RAM role of the machine, from its metadata service.
+	Metadata bool
 	// Clock is the clock of rate limits and expiry times; nil means the real one. The time in a signature is always the machine's.
 	Clock clock.Clock
 }
@@ -89,7 +91,7 @@ func New(config Config) (*Cloud, error) {
 		transport:  config.Transport,
 		userAgent:  config.UserAgent,
 		readOnly:   config.ReadOnly,
-		chain:      newChain(config.Clock),
+		chain:      newChain(config.Clock, config.Metadata),
 		limiter:    newLimiter(config.Clock),
 		clock:      config.Clock,
 		accounts:   lru.New(maxAccounts),
@@ -124,7 +126,7 @@ type Region struct {
 }
 
 // Open returns a region, such as "cn-beijing". A nil key means the credentials of the process. These are the first of: environment
-// variables, a RAM role for the service account (RRSA), a profile, the instance's RAM role, a URI. Open does no I/O.
+// variables, a RAM role for the service account (RRSA), a profile, the instance's RAM role (see Config.Metadata), a URI. Open does no I/O.
 func (c *Cloud) Open(key *AccessKey, region string) *Region {
 	if key == nil {
 		return &Region{cloud: c, name: region, credentials: c.chain.get}

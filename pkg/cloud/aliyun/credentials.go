@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -73,26 +74,47 @@ const (
 	chainPause = 10 * time.Second
 )
 
-// chain is the SDK's default chain of credentials providers. The providers are not safe for concurrent use. Once the SDK's chain has found
-// no credentials, it asks only its last provider. So ask then builds a new chain.
+// chain asks the SDK's credentials providers one after the other, and stays with the first that has credentials until it fails. The
+// providers are not safe for concurrent use.
 //
 // If the URI of ALIBABA_CLOUD_CREDENTIALS_URI cannot be reached, its provider prints the URI to the standard output. The operator cannot
 // prevent that. The provider never prints an answer.
 type chain struct {
 	clock clock.Clock
-	build func() credentials.CredentialsProvider
+	build func() []credentials.CredentialsProvider
 	// turn holds an element while a goroutine asks the provider. This goroutine may outlive its call. turn guards the fields below.
 	turn     chan struct{}
-	provider credentials.CredentialsProvider // nil: ask builds one
+	provider credentials.CredentialsProvider // the one that had credentials; nil: ask builds all, and asks all
 	notUntil time.Time
 }
 
-func newChain(clock clock.Clock) *chain {
+func newChain(clock clock.Clock, metadata bool) *chain {
 	return &chain{
 		clock: clock,
-		build: func() credentials.CredentialsProvider { return credentials.NewDefaultCredentialsProvider() },
+		build: func() []credentials.CredentialsProvider { return providers(metadata) },
 		turn:  make(chan struct{}, 1),
 	}
+}
+
+// providers returns the providers of the SDK's default chain, in its order, those of the metadata service only with metadata. A provider
+// that the environment does not configure is left out.
+func providers(metadata bool) []credentials.CredentialsProvider {
+	all := []credentials.CredentialsProvider{credentials.NewEnvironmentVariableCredentialsProvider()}
+	if oidc, err := credentials.NewOIDCCredentialsProviderBuilder().Build(); err == nil {
+		all = append(all, oidc)
+	}
+	all = append(all, credentials.NewCLIProfileCredentialsProviderBuilder().Build(), credentials.NewProfileCredentialsProviderBuilder().Build())
+	if metadata {
+		if role, err := credentials.NewECSRAMRoleCredentialsProviderBuilder().Build(); err == nil {
+			all = append(all, role)
+		}
+	}
+	if os.Getenv("ALIBABA_CLOUD_CREDENTIALS_URI") != "" {
+		if uri, err := credentials.NewURLCredentialsProviderBuilderBuilder().Build(); err == nil {
+			all = append(all, uri)
+		}
+	}
+	return all
 }
 
 // get returns the current credentials: those of a role change every hour.
@@ -134,10 +156,21 @@ func (c *chain) ask() (key *AccessKey) {
 			key, c.provider, c.notUntil = nil, nil, c.clock.Now().Add(chainPause)
 		}
 	}()
-	if c.provider == nil {
-		c.provider = c.build()
+	if c.provider != nil {
+		return keyOf(c.provider)
 	}
-	is, err := c.provider.GetCredentials()
+	for _, provider := range c.build() {
+		if key := keyOf(provider); key != nil {
+			c.provider = provider
+			return key
+		}
+	}
+	return nil
+}
+
+// keyOf returns the whole access key of a provider, nil if it has none.
+func keyOf(provider credentials.CredentialsProvider) *AccessKey {
+	is, err := provider.GetCredentials()
 	if err != nil || is == nil || is.AccessKeyId == "" || is.AccessKeySecret == "" {
 		return nil
 	}
@@ -147,5 +180,6 @@ func (c *chain) ask() (key *AccessKey) {
 func noCredentials(when string) *Error {
 	return &Error{Class: NoCredentials, Message: "the operator has found no credentials of its own" + when +
 		": set spec.credentialsSecretRef, or give the operator " +
-		"ALIBABA_CLOUD_ACCESS_KEY_ID and ALIBABA_CLOUD_ACCESS_KEY_SECRET, or a RAM role (RRSA)"}
+		"ALIBABA_CLOUD_ACCESS_KEY_ID and ALIBABA_CLOUD_ACCESS_KEY_SECRET, or a RAM role (RRSA), or allow metadata with " +
+		"--ecs-own-credentials-allow"}
 }

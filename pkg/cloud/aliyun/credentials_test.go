@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -26,8 +27,8 @@ func (provider) GetProviderName() string                             { return "t
 
 // chained returns a chain of the providers that its function builds.
 func chained(build func() provider) *chain {
-	c := newChain(clock.RealClock{})
-	c.build = func() credentials.CredentialsProvider { return build() }
+	c := newChain(clock.RealClock{}, false)
+	c.build = func() []credentials.CredentialsProvider { return []credentials.CredentialsProvider{build()} }
 	return c
 }
 
@@ -97,14 +98,12 @@ func TestChainThatHangs(t *testing.T) {
 	})
 }
 
-// TestDefaultChain is about the SDK's own chain, which would go on with its last provider.
 func TestDefaultChain(t *testing.T) {
 	for _, name := range []string{
 		"ACCESS_KEY_ID", "ACCESS_KEY_SECRET", "SECURITY_TOKEN", "ROLE_ARN", "OIDC_PROVIDER_ARN", "OIDC_TOKEN_FILE", "PROFILE", "CREDENTIALS_URI",
 	} {
 		t.Setenv("ALIBABA_CLOUD_"+name, "")
 	}
-	t.Setenv("ALIBABA_CLOUD_ECS_METADATA_DISABLED", "true")
 	t.Setenv("ALIBABA_CLOUD_CREDENTIALS_FILE", t.TempDir()+"/none")
 	t.Setenv("HOME", t.TempDir())
 	synctest.Test(t, func(t *testing.T) {
@@ -128,6 +127,18 @@ func TestDefaultChain(t *testing.T) {
 			t.Errorf("with one in the environment: %q (%v)", used, err)
 		}
 	})
+}
+
+func TestTheMetadataServiceNeedsPermission(t *testing.T) {
+	for _, metadata := range []bool{false, true} {
+		asked := slices.ContainsFunc(providers(metadata), func(p credentials.CredentialsProvider) bool {
+			_, role := p.(*credentials.ECSRAMRoleCredentialsProvider)
+			return role
+		})
+		if asked != metadata {
+			t.Errorf("with metadata %t: it is asked: %t", metadata, asked)
+		}
+	}
 }
 
 func TestAccessKeys(t *testing.T) {

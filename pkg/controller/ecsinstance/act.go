@@ -106,7 +106,7 @@ func (c *Controller) change(ctx context.Context, o *observed, p plan, out *outco
 	}
 	out.memory.addTrial(p.step, out.memory.changedAt)
 	out.memory.deleteAccepted = out.memory.deleteAccepted || p.step == stepDelete
-	klog.FromContext(ctx).V(2).Info("Changed instance", "step", p.step, "instance", o.id)
+	klog.FromContext(ctx).Info("Changed instance", "step", p.step, "instance", o.id, "reason", p.message)
 	c.recorder.Event(o.ecs, corev1.EventTypeNormal, changeEvents[p.step], p.message)
 	return nil
 }
@@ -192,7 +192,7 @@ func (c *Controller) create(ctx context.Context, o *observed, p plan, out *outco
 		}
 		return c.failed(ctx, o, p, out, err)
 	}
-	klog.FromContext(ctx).V(2).Info("Created instance", "instance", id, "attempt", next.create.Attempt)
+	klog.FromContext(ctx).Info("Created instance", "instance", id, "attempt", next.create.Attempt)
 	c.recorder.Eventf(o.ecs, corev1.EventTypeNormal, "Created", "Created instance %s in %s", id, next.create.RegionID)
 	return c.record(ctx, o, p, out, id)
 }
@@ -234,7 +234,7 @@ func (c *Controller) lookUp(ctx context.Context, o *observed, p plan, out *outco
 	case next.problem != nil:
 		c.backOff(o, p.step, next.problem, out)
 	case next.id != "":
-		klog.FromContext(ctx).V(2).Info("Found instance of an earlier attempt", "instance", next.id)
+		klog.FromContext(ctx).Info("Found instance of an earlier attempt", "instance", next.id)
 		return attempt{}, c.record(ctx, o, p, out, next.id)
 	}
 	return next, nil

@@ -64,6 +64,7 @@ type Config struct {
 	ECSInstances informers.ECSInstanceInformer
 	Secrets      typedcorev1.SecretsGetter
 	Open         OpenFunc
+	Own          OwnCredentials
 	Recorder     record.EventRecorder
 	Clock        clock.WithTicker
 	Trace        *trace.Recorder
@@ -79,6 +80,7 @@ type Controller struct {
 	written   *loop.Written
 	status    *report.Writer[*v1alpha1.ECSInstance, v1alpha1.ECSInstanceStatus]
 	sessions  *sessions
+	own       OwnCredentials
 	secrets   *secrets
 	fleets    *fleets
 	loop      *loop.Loop
@@ -102,6 +104,7 @@ func New(config Config) (*Controller, error) {
 			},
 			NoWarning: calm,
 		}, config.Client.AlibabacloudV1alpha1().ECSInstances),
+		own:      config.Own,
 		sessions: &sessions{byKey: map[cache.ObjectName]*session{}},
 	}
 	c.loop = loop.New(loop.Config{

@@ -41,7 +41,7 @@ func waitForAccess(o *observed) *plan {
 func (o *observed) accessProblem() *problem {
 	if s := o.credentials; s != nil && !s.usable() {
 		return s.problem(v1alpha1.KeyAccessKeyID+" and "+v1alpha1.KeyAccessKeySecret,
-			"correct credentialsSecretRef, or remove it to use the operator's own credentials")
+			"correct credentialsSecretRef")
 	}
 	if s := o.userData; s != nil && !s.usable() {
 		return s.problem(o.ecs.Spec.UserDataSecretRef.Key, "correct userDataSecretRef")

@@ -27,7 +27,8 @@ type observed struct {
 
 	// credentials is nil for the operator's own credentials. userData is nil if no call to create may need it.
 	credentials, userData *secretState
-	// account is the account of the credentials, "" if it is unknown. accountProblem says why ECS did not return it.
+	// account is the account of the credentials, "" if it is unknown. accountProblem says why ECS did not return it, or why the
+	// operator may not ask.
 	account        string
 	accountProblem *problem
 
@@ -172,6 +173,10 @@ func (c *Controller) authenticate(ctx context.Context, o *observed, s *session) 
 			return access, nil
 		}
 		s.userData = secret.Data[ref.Key]
+	}
+	if why, remedy := c.own.Refusal(o.ecs); why != "" {
+		o.accountProblem = &problem{reason: reasonOwnCredentials, stalled: true, wait: waitForSpec, message: why + ": " + remedy}
+		return access, nil
 	}
 	account, err := c.fleets.cloud(access).Account(ctx)
 	if errors.Is(err, context.Canceled) {

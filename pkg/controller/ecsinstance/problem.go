@@ -38,6 +38,7 @@ const (
 	reasonNoMoney           = "InsufficientBalance"
 	reasonRefused           = "CredentialsRefused"
 	reasonNoCredentials     = "NoCredentials"
+	reasonOwnCredentials    = "OwnCredentialsNotAllowed"
 	reasonSecretMissing     = "SecretMissing"
 	reasonSecretUnreadable  = "SecretUnreadable"
 	reasonWrongAccount      = "WrongAccount"

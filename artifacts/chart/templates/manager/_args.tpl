@@ -42,9 +42,7 @@
 {{- if ne .informerQueue "DeltaFIFO" }}
 - --informer-queue={{ .informerQueue }}
 {{- end }}
-{{- with .ecsEndpoint }}
-- --ecs-endpoint={{ . }}
-{{- end }}
+{{- include "glassback.ecsArgs" . }}
 {{- if not .webhooks.enabled }}
 - --webhooks=false
 {{- else if .webhooks.certManager.enabled }}
@@ -59,5 +57,18 @@
 {{- range .extraArgs }}
 - {{ . | quote }}
 {{- end }}
+{{- end }}
+{{- end }}
+
+{{/* The arguments about ECS, which the operator and its check have in common. */}}
+{{- define "glassback.ecsArgs" }}
+{{- with .ecsEndpoint }}
+- --ecs-endpoint={{ . }}
+{{- end }}
+{{- with .ecsOwnCredentials.namespaces }}
+- --ecs-own-credentials-namespaces={{ join "," . }}
+{{- end }}
+{{- with .ecsOwnCredentials.allow }}
+- --ecs-own-credentials-allow={{ join "," . }}
 {{- end }}
 {{- end }}
