@@ -48,6 +48,30 @@ func TestExamples(t *testing.T) {
 		}
 	}
 	testExamplesAreWrittenAsBefore(t, w)
+	testPolicies(t, w)
+}
+
+// testPolicies applies the policies for administrators. They accept the seeds' samples, and refuse examples that use what they forbid.
+func testPolicies(t *testing.T, w *world) {
+	for _, kind := range []string{"applications", "redisclusters", "ecsinstances"} {
+		w.mustKubectl(t, "apply", "-f", root+"/artifacts/policies/"+kind+".yaml")
+	}
+	ns := w.bareNamespace(t)
+	for file, want := range map[string]string{
+		"application-nodeport": "spec.service.type must be ClusterIP", "rediscluster-access": "spec.access.external is not allowed",
+		"rediscluster-exporter": "spec.podTemplate must not set", "ecsinstance-full": "userDataSecretRef may name only",
+	} {
+		await(t, func(context.Context) error { // The API server uses a policy only after a moment.
+			out, err := w.kubectl(t, "apply", "--namespace", ns, "--dry-run=server", "-f", examplesDir+file+".yaml")
+			if err == nil || !strings.Contains(out, want) {
+				return fmt.Errorf("for %s, kubectl printed\n%s(%v), want\n%s", file, out, err, want)
+			}
+			return nil
+		})
+	}
+	for _, kind := range []string{"application", "rediscluster", "ecsinstance"} {
+		w.mustKubectl(t, "apply", "--namespace", ns, "--dry-run=server", "-f", examplesDir+kind+".yaml")
+	}
 }
 
 var update = flag.Bool("update", false, "write the golden file of examples")
