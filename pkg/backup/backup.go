@@ -427,6 +427,7 @@ func (b *backup) remove(ctx context.Context, names []string) error {
 		if err := b.store.remove(ctx, name); err != nil {
 			return fmt.Errorf("delete %s: %w", name, err)
 		}
+		b.log("deleted %s", name)
 	}
 	return nil
 }

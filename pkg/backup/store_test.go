@@ -234,7 +234,7 @@ func TestPrune(t *testing.T) {
 		for _, name := range append(uploads, cluster+"/"+id(3)+"/"+shardFile(5, newRun("me")), cluster+"/"+id(4)+"/"+manifestFile) {
 			leaveBehind(t, s, name)
 		}
-		b := &backup{cluster: cluster, id: own, owner: "me", retention: 4, store: s}
+		b := &backup{cluster: cluster, id: own, owner: "me", retention: 4, store: s, log: t.Logf}
 		limit, err := time.Parse(idForm, recent)
 		check(t, err)
 		for range 2 {
@@ -281,7 +281,7 @@ func TestPruneGoesOn(t *testing.T) {
 		check(t, s.put(t.Context(), "shop/cache/"+id+"/"+manifestFile, strings.NewReader(manifestOf(id, ""))))
 	}
 	check(t, s.put(t.Context(), "shop/cache/20260101T120000Z/"+shardFile(0, newRun("")), strings.NewReader("x")))
-	b := &backup{cluster: "shop/cache", id: last, retention: 1, store: refusing{s, first}}
+	b := &backup{cluster: "shop/cache", id: last, retention: 1, store: refusing{s, first}, log: t.Logf}
 	if err := b.clean(t.Context(), time.Now()); err == nil || err.Error() != "Access Denied" {
 		t.Errorf("clean: error %v", err)
 	}

@@ -90,9 +90,16 @@ func (e executor) runUpkeep(ctx context.Context, commands []command) error {
 	return errors.Join(errs...)
 }
 
+// alwaysLogged holds the commands that can cost data or availability. The log shows them at any verbosity.
+var alwaysLogged = []verb{deleteClaim, deletePod, evictPod, forget, failover, startRestore}
+
 // run carries out one command.
 func (e executor) run(ctx context.Context, c command) error {
-	klog.FromContext(ctx).V(2).Info("Acting", "command", c.String())
+	logger := klog.FromContext(ctx)
+	if !slices.Contains(alwaysLogged, c.verb) {
+		logger = logger.V(2)
+	}
+	logger.Info("Acting", "command", c.String(), "reason", e.step)
 	if err := e.dispatch(ctx, c); err != nil {
 		return fmt.Errorf("%s: %w", c, err)
 	}
