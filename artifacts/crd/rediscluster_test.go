@@ -268,6 +268,13 @@ func TestSchemaAndValidateAgreeOnFieldsThatDependOnOthers(t *testing.T) {
 		"a network with leading zeros":   {ranges("LoadBalancer", "192.0.2.0/024"), false},
 		"a network of IPv4 in IPv6":      {ranges("LoadBalancer", "::ffff:192.0.2.0/120"), false},
 		"a network with spaces":          {ranges("LoadBalancer", " 192.0.2.0/24"), false},
+
+		"a machine twice": {
+			opened("NodePort", "hosts", slices.Repeat([]any{map[string]any{"name": "a", "ip": "192.0.2.7"}}, 2)), false,
+		},
+		"a user twice": {
+			redisCluster(map[string]any{"users": slices.Repeat([]any{map[string]any{"name": "default", "rules": "off"}}, 2)}), false,
+		},
 	}
 	for field, most := range map[string]int{"containers": 16, "initContainers": 16, "volumes": 32, "env": 100, "imagePullSecrets": 16} {
 		for _, n := range []int{most, most + 1} {

@@ -5,8 +5,6 @@ package ecssim_test
 
 import (
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
@@ -94,47 +92,6 @@ func TestANonceIsGoodOnceForAsLongAsItCouldCome(t *testing.T) {
 	want(t, c.call("DescribeRegions", "SignatureNonce", "n"), 200, "")
 }
 
-func TestParametersOfTheFormCountAsThoseOfTheQuery(t *testing.T) {
-	c := newCloud(t, ecssim.Config{})
-	values := c.client.sign(c.now, "CreateInstance", "InstanceType", "ecs.g6.large", "ImageId", "x", "InstanceName", "a b+c*d~e/f=g&h ü")
-	form := url.Values{}
-	for _, name := range []string{"InstanceName", "ImageId", "SignatureNonce", "Action"} {
-		form[name] = values[name]
-		delete(values, name)
-	}
-	request := httptest.NewRequest(http.MethodPost, "http://ecs.test/?"+values.Encode(), strings.NewReader(form.Encode()))
-	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	want(t, trip(c.Transport(), request), 200, "")
-	if name := c.Instances()[0].Name; name != "a b+c*d~e/f=g&h ü" {
-		t.Errorf("the name is %q", name)
-	}
-}
-
-func TestInvalidRequests(t *testing.T) {
-	for name, test := range map[string]struct{ method, target, body, want string }{
-		"put":                {http.MethodPut, "/", "", "405 UnsupportedHTTPMethod"},
-		"another path":       {http.MethodPost, "/x?Action=DescribeRegions", "", "404 InvalidAction.NotFound"},
-		"nothing":            {http.MethodGet, "/", "", "400 MissingParameter"},
-		"a broken query":     {http.MethodPost, "/?Action=%zz", "", "400 InvalidParameter"},
-		"semicolons":         {http.MethodPost, "/?Action=a;b=c", "", "400 InvalidParameter"},
-		"a broken form":      {http.MethodPost, "/", "Action=%zz", "400 InvalidParameter"},
-		"the same twice":     {http.MethodPost, "/?Action=a&Action=b", "", "400 InvalidParameter"},
-		"here and there":     {http.MethodPost, "/?Action=a", "Action=a", "400 InvalidParameter"},
-		"a form without end": {http.MethodPost, "/", strings.Repeat("a", 1<<20+1), "413 RequestEntityTooLarge"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := ecssim.New(ecssim.Config{})
-			request := httptest.NewRequest(test.method, test.target, strings.NewReader(test.body))
-			request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-			recorder := httptest.NewRecorder()
-			s.ServeHTTP(recorder, request)
-			if r := read(recorder.Result()); r.ended() != test.want || len(s.Calls()) != 0 {
-				t.Errorf("got %s; understood: %+v", r.ended(), s.Calls())
-			}
-		})
-	}
-}
-
 // TestWhatNoActionHasIsRefusedAndRecorded: what the documents do not have is a fault of the caller, which tests find in the calls.
 func TestWhatNoActionHasIsRefusedAndRecorded(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -148,6 +105,9 @@ func TestWhatNoActionHasIsRefusedAndRecorded(t *testing.T) {
 		"a field that a tag has not":  {"DescribeInstances", "Tag.1.Name=x", true},
 		"a launch template":           {"CreateInstance", "LaunchTemplateId=lt-1", true},
 		"a number that is none":       {"DescribeInstances", "MaxResults=ten", false},
+		"a page that is too small":    {"DescribeInstances", "MaxResults=9", false},
+		"a page that is too large":    {"DescribeInstances", "MaxResults=101", false},
+		"a token that is none":        {"DescribeInstances", "NextToken=%", false},
 		"a truth that is none":        {"DeleteInstance", "InstanceId=x&Force=True", false},
 		"empty is as not being there": {"StartInstance", "InstanceId=", false},
 	} {
@@ -268,54 +228,6 @@ func TestARefusedCreateLeavesItsToken(t *testing.T) {
 	c := newCloud(t, ecssim.Config{})
 	want(t, c.call("CreateInstance", "InstanceType", "ecs.nostock", "ImageId", "x", "ClientToken", "one"), 403, "OperationDenied.NoStock")
 	c.create("ClientToken", "one")
-}
-
-func TestTheSeedMakesTheIDs(t *testing.T) {
-	made := func(seed uint64) ecssim.Instance {
-		c := newCloud(t, ecssim.Config{Seed: seed})
-		c.create("InternetMaxBandwidthOut", "1")
-		return c.Instances()[0]
-	}
-	a, b, other := made(1), made(1), made(2)
-	if a.ID != b.ID || a.PrivateIP != b.PrivateIP || a.PublicIP != b.PublicIP || a.ID == other.ID || a.PrivateIP == other.PrivateIP {
-		t.Errorf("%v %v %v", a, b, other)
-	}
-}
-
-func TestPages(t *testing.T) {
-	c := newCloud(t, ecssim.Config{})
-	var made []string
-	for range 25 {
-		made = append(made, c.create("Tag.1.Key", "k", "Tag.1.Value", "v"))
-	}
-	if got := c.call("DescribeInstances").ids(); len(got) != 10 {
-		t.Errorf("unless said otherwise a page has %d", len(got))
-	}
-	t.Run("by token, while instances come and go", func(t *testing.T) {
-		var got []string
-		token := ""
-		for range 3 {
-			r := c.call("DescribeInstances", "MaxResults", "10", "NextToken", token, "Tag.1.Key", "k")
-			got = append(got, r.ids()...)
-			token, _ = r.body["NextToken"].(string)
-			if last := len(got) == 25; last != (token == "") {
-				t.Fatalf("after %d the token is %q", len(got), token)
-			}
-			c.create() // without the tag
-		}
-		if !slices.Equal(got, made) {
-			t.Errorf("got %v, want %v", got, made)
-		}
-		r := c.call("DescribeInstances", "MaxResults", "10")
-		c.Update(made[3], func(i *ecssim.Instance) { i.Released = c.now })
-		next := c.call("DescribeInstances", "NextToken", r.body["NextToken"].(string)).ids()
-		if !slices.Equal(next, made[10:20]) {
-			t.Errorf("a release before the page moved it: %v", next)
-		}
-	})
-	for _, with := range []string{"MaxResults=9", "MaxResults=101", "NextToken=%", "NextToken=eA=="} { // the last one is of something else
-		want(t, c.call("DescribeInstances", pairs(with)...), 400, "InvalidParameter")
-	}
 }
 
 func TestIDs(t *testing.T) {

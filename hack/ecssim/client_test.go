@@ -8,7 +8,6 @@ import (
 	"crypto/sha1"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"io"
 	"maps"
 	"net/http"
@@ -16,16 +15,13 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/aliyun/alibaba-cloud-sdk-go/sdk"
 	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/auth"
 	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/auth/credentials"
-	sdkerrors "github.com/aliyun/alibaba-cloud-sdk-go/sdk/errors"
 	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/requests"
 	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/responses"
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/ecs"
@@ -262,17 +258,6 @@ func (c sdkClient) must(request requests.AcsRequest, response responses.AcsRespo
 	}
 }
 
-func (c sdkClient) describe(id string) []ecs.Instance {
-	c.tb.Helper()
-	request, response := ecs.CreateDescribeInstancesRequest(), ecs.CreateDescribeInstancesResponse()
-	request.InstanceIds = `["` + id + `"]`
-	c.must(request, response)
-	if response.RequestId == "" {
-		c.tb.Fatal("an answer without the ID of the request")
-	}
-	return response.Instances.Instance
-}
-
 var (
 	permanent = ecssim.Account{ID: "1", AccessKeyID: "LTAI", AccessKeySecret: "secret/+=~*"}
 	temporary = ecssim.Account{ID: "1", AccessKeyID: "STS.x", AccessKeySecret: "secret", SecurityToken: "to ken/+=~*&%"}
@@ -306,123 +291,5 @@ func TestTheSDKSignsAsTheServerDoes(t *testing.T) {
 			response.PrincipalId == "" || response.RequestId == "" {
 			t.Errorf("%s is %+v", name, response)
 		}
-	}
-}
-
-func TestTheSDKTellsAWrongSecretFromABadSignature(t *testing.T) {
-	s := ecssim.New(ecssim.Config{Accounts: []ecssim.Account{permanent}})
-	wrong := permanent
-	wrong.AccessKeySecret = "wrong"
-	err := newSDK(t, wrong, s.Transport(), "ecs.test").do(ecs.CreateDescribeRegionsRequest(), ecs.CreateDescribeRegionsResponse())
-	var failed *sdkerrors.ServerError
-	if !errors.As(err, &failed) || failed.ErrorCode() != "SignatureDoesNotMatch" || failed.HttpStatus() != 400 || failed.RequestId() == "" ||
-		!strings.HasPrefix(failed.Recommend(), "InvalidAccessKeySecret") { // The answer shows that both have signed the same string.
-		t.Errorf("it ended with %v", err)
-	}
-}
-
-// TestALifeInABubble has every action that there is called by the SDK, in the time of a bubble.
-func TestALifeInABubble(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := ecssim.New(ecssim.Config{Accounts: []ecssim.Account{permanent}})
-		c := newSDK(t, permanent, s.Transport(), "ecs.test")
-		create, created := ecs.CreateCreateInstanceRequest(), ecs.CreateCreateInstanceResponse()
-		create.InstanceType, create.ImageId, create.ClientToken = "ecs.g6.large", "ubuntu", "token"
-		create.SecurityGroupId = "sg-1"
-		create.InternetMaxBandwidthOut, create.UserData = requests.NewInteger(5), "aGk="
-		create.DataDisk = &[]ecs.CreateInstanceDataDisk{{Size: "20", Category: "cloud_essd", DeleteWithInstance: "true"}}
-		c.must(create, created)
-		id := created.InstanceId
-		state := func(want string) {
-			t.Helper()
-			if found := c.describe(id); len(found) != 1 || found[0].Status != want {
-				t.Fatalf("it is %+v, want %s", found, want)
-			}
-		}
-		state(pending)
-		time.Sleep(10 * time.Second)
-		state(stopped)
-		start := ecs.CreateStartInstanceRequest()
-		start.InstanceId = id
-		c.must(start, ecs.CreateStartInstanceResponse())
-		state(starting)
-		time.Sleep(10 * time.Second)
-		state(running)
-
-		tag := ecs.CreateTagResourcesRequest()
-		tag.ResourceType, tag.ResourceId = "instance", &[]string{id}
-		tag.Tag = &[]ecs.TagResourcesTag{{Key: "a", Value: "b"}, {Key: "c", Value: "d"}}
-		c.must(tag, ecs.CreateTagResourcesResponse())
-		untag := ecs.CreateUntagResourcesRequest()
-		untag.ResourceType, untag.ResourceId, untag.TagKey = "instance", &[]string{id}, &[]string{"c"}
-		c.must(untag, ecs.CreateUntagResourcesResponse())
-
-		stop := ecs.CreateStopInstanceRequest()
-		stop.InstanceId, stop.ForceStop, stop.StoppedMode = id, requests.NewBoolean(true), "KeepCharging"
-		c.must(stop, ecs.CreateStopInstanceResponse())
-		state(stopping)
-		time.Sleep(8 * time.Second)
-		modify := ecs.CreateModifyInstanceAttributeRequest()
-		modify.InstanceId, modify.InstanceName, modify.SecurityGroupIds = id, "renamed", &[]string{"sg-9"}
-		c.must(modify, ecs.CreateModifyInstanceAttributeResponse())
-		spec := ecs.CreateModifyInstanceSpecRequest()
-		spec.InstanceId, spec.InstanceType = id, "ecs.g7.large"
-		c.must(spec, ecs.CreateModifyInstanceSpecResponse())
-		i := c.describe(id)[0]
-		if i.InstanceName != "renamed" || i.InstanceType != "ecs.g7.large" || i.SecurityGroupIds.SecurityGroupId[0] != "sg-9" ||
-			i.StoppedMode != "KeepCharging" ||
-			i.Tags.Tag[0].TagKey != "a" || i.VpcAttributes.PrivateIpAddress.IpAddress[0] == "" || i.PublicIpAddress.IpAddress[0] == "" ||
-			i.VpcAttributes.VSwitchId == "" || i.InstanceChargeType != "PostPaid" || i.CreationTime != "2000-01-01T00:00Z" ||
-			len(i.OperationLocks.LockReason) != 0 {
-			t.Errorf("it is %+v", i)
-		}
-
-		c.must(start, ecs.CreateStartInstanceResponse())
-		time.Sleep(10 * time.Second)
-		remove := ecs.CreateDeleteInstanceRequest()
-		remove.InstanceId, remove.Force = id, requests.NewBoolean(true)
-		c.must(remove, ecs.CreateDeleteInstanceResponse())
-		state(stopping)
-		time.Sleep(3 * time.Second)
-		if found := c.describe(id); len(found) != 0 {
-			t.Errorf("it is still %+v", found)
-		}
-		regions := ecs.CreateDescribeRegionsResponse()
-		c.must(ecs.CreateDescribeRegionsRequest(), regions)
-		if len(regions.Regions.Region) == 0 {
-			t.Error("there are no regions")
-		}
-		for _, call := range s.Calls() {
-			if call.Violation != "" {
-				t.Error(call.Violation)
-			}
-		}
-	})
-}
-
-func TestManyAtATime(t *testing.T) {
-	s := ecssim.New(ecssim.Config{Accounts: []ecssim.Account{permanent}})
-	s.SetFault(func(ecssim.Call) ecssim.Fault { return ecssim.Fault{} })
-	var group sync.WaitGroup
-	for range 8 {
-		group.Go(func() {
-			who := clientOf(permanent)
-			for range 20 {
-				values := who.sign(time.Now(), "CreateInstance", "InstanceType", "ecs.g6.large", "ImageId", "x", "ClientToken", "the same")
-				request, _ := http.NewRequest(http.MethodPost, "http://ecs.test/?"+values.Encode(), nil)
-				if r := trip(s.Transport(), request); r.status != http.StatusOK {
-					t.Errorf("%+v", r)
-				}
-				for _, i := range s.Instances() {
-					s.Update(i.ID, func(i *ecssim.Instance) { i.Tags["k"] = "v" })
-				}
-				s.Calls()
-				s.Count("CreateInstance")
-			}
-		})
-	}
-	group.Wait()
-	if n := len(s.Instances()); n != 1 || s.Count("CreateInstance") != 160 {
-		t.Errorf("%d instances of %d calls", n, s.Count("CreateInstance"))
 	}
 }

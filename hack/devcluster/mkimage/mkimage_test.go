@@ -20,7 +20,6 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
-	"github.com/google/go-containerregistry/pkg/v1/types"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 
 	"github.com/glassback/glassback/hack/devcluster/images"
@@ -348,41 +347,6 @@ func TestLibrariesAreFound(t *testing.T) {
 	}
 }
 
-func TestVersionTags(t *testing.T) {
-	for version, want := range map[string]string{
-		"1.22.1-9+deb12u10": "1.22.1 1.22 1", "5:7.0.15-1~deb12u10": "7.0.15 7.0 7", "1:1.35.0-4+b1": "1.35.0 1.35 1",
-		"8.0~rc1": "8.0 8", "x": "",
-	} {
-		if got := strings.Join(versionTags(version), " "); got != want {
-			t.Errorf("%s: got %s, want %s", version, got, want)
-		}
-	}
-}
-
-func TestTheSameFilesAreTheSameLayer(t *testing.T) {
-	layer := func(content string) string {
-		files := tree{}
-		files.symlink("bin", "usr/bin")
-		files.file("usr/bin/sh", 0o755, []byte(content))
-		files.dir("tmp", 0o1777, 0)
-		files.file("b/c/d", 0o644, nil)
-		made, err := files.layer(types.OCILayer)
-		must.Succeed(t, err)
-		digest, err := made.Digest()
-		must.Succeed(t, err)
-		return digest.String()
-	}
-	first := layer("a")
-	for range 20 { // maps have no order
-		if layer("a") != first {
-			t.Fatal("they are not")
-		}
-	}
-	if layer("b") == first {
-		t.Error("and other files are, too")
-	}
-}
-
 func TestBinaryCanBeLoaded(t *testing.T) {
 	program, output := buildPause(t), filepath.Join(t.TempDir(), "app.tar")
 	must.Succeed(t, execute(t, "binary", "--name", "app/app:dev", "--entrypoint", "/bin/app", "--output", output, program))
@@ -448,36 +412,4 @@ func execute(t *testing.T, args ...string) error {
 		t.Errorf("printed: %s", &out)
 	}
 	return err
-}
-
-// TestNodeScriptSaysWhyThereIsNoRealNode runs node.sh with only those programs in PATH that its checks need: it cannot install anything.
-func TestNodeScriptSaysWhyThereIsNoRealNode(t *testing.T) {
-	script, err := filepath.Abs("../node.sh")
-	must.Succeed(t, err)
-	for name, test := range map[string]struct{ system, user, want string }{
-		"another system": {"Darwin", "0", "^real node: it needs Linux: the simulated one is used\n$"},
-		"another user": {"Linux", "1000",
-			`^real node: it needs root, and containerd.*: the simulated one is used \(sudo make demo has a real one\)`},
-		"no apt-get": {"Linux", "0", `^real node: it needs containerd.*, which only apt-get can install here \(Debian, Ubuntu\): the`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			d := debian{t.TempDir()}
-			d.write(t, "uname", "#!/bin/sh\necho "+test.system+"\n")
-			d.write(t, "id", "#!/bin/sh\necho "+test.user+"\n")
-			for _, name := range []string{"dirname", "rm", "sh"} {
-				path, err := exec.LookPath(name)
-				must.Succeed(t, err)
-				d.write(t, name, "→"+path)
-			}
-			cmd := exec.CommandContext(t.Context(), script, "images")
-			cmd.Dir, cmd.Env = d.dir, []string{"PATH=" + d.dir}
-			out, err := cmd.CombinedOutput()
-			if err != nil || !regexp.MustCompile(test.want).Match(out) || strings.Count(string(out), "\n") != 1 {
-				t.Errorf("%v: %s", err, out)
-			}
-			if _, err := os.Stat(filepath.Join(d.dir, "images")); err == nil {
-				t.Error("it made something")
-			}
-		})
-	}
 }

@@ -4,13 +4,9 @@
 package supervisor
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
-	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -21,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/tools/clientcmd"
 	proxyconfig "k8s.io/kube-proxy/config/v1alpha1"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 	"sigs.k8s.io/yaml"
@@ -69,58 +64,6 @@ func TestTheLockLastsAsLongAsTheProcess(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		if ended, err := liveness.Ended(); err != nil || ended {
 			t.Fatalf("the cluster counts as ended: %t, error %v", ended, err)
-		}
-	}
-}
-
-func TestCertificates(t *testing.T) {
-	root := t.TempDir()
-	dir := filepath.Join(root, "pki")
-	must.Succeed(t, os.Mkdir(dir, 0o700))
-	must.Succeed(t, (pki{dir: dir, now: time.Now()}).generate(serviceIP, "https://127.0.0.1:1"))
-	roots := map[string]*x509.CertPool{}
-	for _, file := range []string{caCert, etcdCACert, frontProxyCACert} {
-		data, err := os.ReadFile(filepath.Join(dir, file))
-		must.Succeed(t, err)
-		roots[file] = x509.NewCertPool()
-		roots[file].AppendCertsFromPEM(data)
-	}
-	for name, test := range map[string]struct {
-		ca     string
-		usage  x509.ExtKeyUsage
-		server string
-	}{
-		"apiserver":             {caCert, x509.ExtKeyUsageServerAuth, "127.0.0.1"},
-		"component":             {caCert, x509.ExtKeyUsageServerAuth, "127.0.0.1"},
-		"etcd":                  {etcdCACert, x509.ExtKeyUsageServerAuth, "127.0.0.1"},
-		"apiserver-etcd-client": {etcdCACert, x509.ExtKeyUsageClientAuth, ""},
-		"front-proxy-client":    {frontProxyCACert, x509.ExtKeyUsageClientAuth, ""},
-	} {
-		pair, err := tls.LoadX509KeyPair(filepath.Join(dir, name+".crt"), filepath.Join(dir, name+".key"))
-		must.Succeed(t, err)
-		_, err = pair.Leaf.Verify(x509.VerifyOptions{Roots: roots[test.ca], DNSName: test.server, KeyUsages: []x509.ExtKeyUsage{test.usage}})
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-		for ca, pool := range roots {
-			_, err := pair.Leaf.Verify(x509.VerifyOptions{Roots: pool, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
-			if ca != test.ca && err == nil {
-				t.Errorf("%s vouches for %s as well", ca, name)
-			}
-		}
-	}
-	for path, want := range map[string]string{ // user and groups
-		filepath.Join(root, "kubeconfig"):                        "devcluster-admin [system:masters]",
-		filepath.Join(dir, "kube-controller-manager.kubeconfig"): "system:kube-controller-manager []",
-		filepath.Join(dir, "kube-scheduler.kubeconfig"):          "system:kube-scheduler []",
-		filepath.Join(dir, "kwok.kubeconfig"):                    kwokUser + " []",
-	} {
-		config, err := clientcmd.BuildConfigFromFlags("", path)
-		must.Succeed(t, err)
-		pair, err := tls.X509KeyPair(config.CertData, config.KeyData)
-		must.Succeed(t, err)
-		if got := fmt.Sprint(pair.Leaf.Subject.CommonName, " ", pair.Leaf.Subject.Organization); got != want {
-			t.Errorf("%s: %s, want %s", path, got, want)
 		}
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"context"
 	"crypto/x509"
 	"encoding/pem"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -19,7 +18,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/aliyun/alibaba-cloud-sdk-go/sdk"
 	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/auth/credentials"
@@ -28,7 +26,6 @@ import (
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/ecs"
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/sts"
 
-	"github.com/glassback/glassback/hack/ecssim"
 	"github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
 	"github.com/glassback/glassback/pkg/must"
 )
@@ -208,31 +205,5 @@ func TestWhatIsWrongWithTheFlags(t *testing.T) {
 				t.Errorf("it ended with %d, saying %q and %q", code, said, stdout.String())
 			}
 		})
-	}
-}
-
-func TestACallIsOneLine(t *testing.T) {
-	call := ecssim.Call{
-		Action: "a\nb", RegionID: "x y", InstanceID: strings.Repeat("i", 100), Code: "ü", Message: "secret",
-		At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
-	}
-	if got, want := lineOf(call), `03:04:05 "a\nb" "x y" `+strings.Repeat("i", 64)+` "\u00fc"`; got != want {
-		t.Errorf("it is %q, want %q", got, want)
-	}
-}
-
-func TestThePageShowsWhatIsThereFirst(t *testing.T) {
-	var instances []ecssim.Instance
-	for n := range 25 {
-		instances = append(instances, ecssim.Instance{ID: fmt.Sprint(n), State: "Stopped", Released: time.Unix(1, 0)})
-	}
-	instances[3].Released, instances[7].Released = time.Time{}, time.Time{}
-	shown, more := rows(instances)
-	var ids []string
-	for _, r := range shown[:4] {
-		ids = append(ids, r.ID+" "+r.State)
-	}
-	if got := strings.Join(ids, ","); len(shown) != 22 || more != 3 || got != "7 Stopped,3 Stopped,24 Released,23 Released" {
-		t.Errorf("%d are shown, %d are not: %s", len(shown), more, got)
 	}
 }

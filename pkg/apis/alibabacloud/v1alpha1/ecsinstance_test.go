@@ -4,10 +4,8 @@
 package v1alpha1
 
 import (
-	"encoding/json"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -124,55 +122,4 @@ func TestWarnings(t *testing.T) {
 			}
 		})
 	}
-}
-
-// FuzzValidate reads objects as clients send them.
-func FuzzValidate(f *testing.F) {
-	for _, seed := range []string{
-		`{}`,
-		`{"spec":{"imageID":"a.vhd","instanceType":"ecs.g6.large","regionID":"cn-beijing","instanceName":"ins-0702"}}`,
-		`{"spec":{"imageID":"a b","instanceType":"","regionID":"a.b/","instanceName":"http://a","instanceChargeType":"PrePaid","period":10}}`,
-		`{"spec":{"regionID":"a","instanceType":"b","adoptInstanceID":"i-1","recreatePolicy":"Always","disks":{},"period":1,` +
-			`"periodUnit":"Week"}}`,
-		`{"spec":{"regionID":"a","instanceType":"b","imageID":"c","disks":{"system":{"sizeGiB":1},"data":[{},{"performanceLevel":"PL1"}]}}}`,
-		`{"spec":{"regionID":"a","instanceType":"b","imageID":"c","tags":{"":"","acs:":"http://","glassback.dev/uid":"x","a":"b"},` +
-			`"securityGroupIDs":["","a","a"]}}`,
-		`{"spec":{"regionID":"a","instanceType":"b","imageID":"c","userDataSecretRef":{},"credentialsSecretRef":{"name":"A"},` +
-			`"internetMaxBandwidthOut":101}}`,
-		`{"spec":{"regionID":"a","instanceType":"b","periodUnit":"Year","powerState":"Off","instanceChargeType":"PrePaid","period":1,` +
-			`"securityGroupIDs":[` + strings.Repeat(`"sg",`, 16) + `"sg"],"disks":{"data":[` + strings.Repeat(`{},`, 16) + `{}]}}}`,
-		`{"spec":{"regionID":"a","tags":{"a":"","b":"","c":"","d":"","e":"","f":"","g":"","h":"","i":"",` +
-			`"j":"","k":"","l":"","m":"","n":"","o":"","p":"","q":"","r":""}}}`,
-		`{"spec":{"regionID":"a","instanceType":"b","imageID":"c","instanceChargeType":"PrePaid"}}`,
-	} {
-		f.Add([]byte(seed))
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		e := &ECSInstance{}
-		if json.Unmarshal(data, e) != nil {
-			return
-		}
-		old := valid(func(s *ECSInstanceSpec) { s.Disks = &Disks{System: &SystemDisk{SizeGiB: ptr.To[int32](40)}} })
-		old.Status.InstanceID = "i-1"
-		e.Default()
-		again := e.DeepCopy()
-		again.Default()
-		errs := again.Validate(nil)
-		oldAsWas := old.DeepCopy()
-		changeErrs := again.Validate(old)
-		if !reflect.DeepEqual(e, again) {
-			t.Errorf("Default or Validate changed an object with defaults: %+v became %+v", e, again)
-		}
-		if !reflect.DeepEqual(old, oldAsWas) {
-			t.Errorf("Validate changed the older object: %+v became %+v", oldAsWas, old)
-		}
-		for _, err := range slices.Concat(errs, changeErrs) {
-			if err.Field == "" {
-				t.Errorf("names no field: %v", err)
-			}
-		}
-		if len(errs) == 0 {
-			e.Warnings() // It must not panic.
-		}
-	})
 }

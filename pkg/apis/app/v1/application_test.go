@@ -4,11 +4,8 @@
 package v1
 
 import (
-	"encoding/json"
 	"reflect"
-	"regexp"
 	"slices"
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -71,24 +68,6 @@ func TestDefault(t *testing.T) {
 			a.Default()
 			if !reflect.DeepEqual(a.Spec, test.want) {
 				t.Errorf("got %+v, want %+v", a.Spec, test.want)
-			}
-		})
-	}
-}
-
-func TestServicePort(t *testing.T) {
-	for name, test := range map[string]struct {
-		port, service *int32
-		want          int32
-	}{
-		"it follows the container's":              {ptr.To[int32](80), nil, 80},
-		"set, it does not follow the container's": {ptr.To[int32](80), ptr.To[int32](443), 443},
-	} {
-		t.Run(name, func(t *testing.T) {
-			a := &Application{Spec: ApplicationSpec{Port: test.port, Service: Service{Port: test.service}}}
-			a.Default()
-			if got := a.Spec.ServicePort(); got != test.want {
-				t.Errorf("got %d, want %d", got, test.want)
 			}
 		})
 	}
@@ -189,55 +168,4 @@ func TestWarnings(t *testing.T) {
 			}
 		})
 	}
-}
-
-// exponent matches quantities that are written with one.
-var exponent = regexp.MustCompile(`[0-9.][eE][-+.0-9]`)
-
-// FuzzValidate reads objects as clients send them.
-func FuzzValidate(f *testing.F) {
-	for _, seed := range []string{
-		`{}`,
-		`{"metadata":{"name":"sample"},"spec":{"image":"nginx"}}`,
-		`{"metadata":{"name":"Sample.a"},"spec":{"image":"my image","replicas":-1,"port":70000,` +
-			`"service":{"enabled":false,"type":"None","port":0}}}`,
-		`{"metadata":{"name":"a"},"spec":{"image":"a",` +
-			`"env":[{"name":"A","value":"b"},{"name":"A","valueFrom":{"fieldRef":{"fieldPath":"metadata.name"}}}]}}`,
-		`{"metadata":{"name":"a"},"spec":{"image":"a","env":[{"name":"..","valueFrom":{"fileKeyRef":{}}}],` +
-			`"envFrom":[{},{"secretRef":{"name":"a"}}]}}`,
-		`{"metadata":{"name":"a"},"spec":{"image":"a","resources":{"limits":{"cpu":"100m","nvidia.com/gpu":1},"requests":{"cpu":2}}}}`,
-		`{"metadata":{"name":"a"},"spec":{"image":"a",` +
-			`"probes":{"liveness":{"grpc":{"port":1}},"readiness":{"httpGet":{"port":"http"}},"startup":{"exec":{}}}}}`,
-		`{"metadata":{"name":"a"},"spec":{"image":"a","ingress":{"host":"*.a","path":"//","className":"-","tls":{},"annotations":{"":""}}}}`,
-		`{"metadata":{"name":"a"},"spec":{"image":"a","autoscaling":{"minReplicas":2,"maxReplicas":1},` +
-			`"pdb":{"minAvailable":"101%","maxUnavailable":-1}}}`,
-		`{"metadata":{"name":"a"},"spec":{"image":"a","imagePullSecrets":[{"name":"b"},{"name":"b"},{}],` +
-			`"envFrom":[` + strings.Repeat("{},", 64) + `{}],"ingress":{"annotations":{"kubernetes.io/ingress.class":"nginx"}}}}`,
-	} {
-		f.Add([]byte(seed))
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		if exponent.Match(data) {
-			return // It may take forever to decode: the schema refuses it.
-		}
-		a := &Application{}
-		if json.Unmarshal(data, a) != nil {
-			return
-		}
-		a.Default()
-		again := a.DeepCopy()
-		again.Default()
-		errs := again.Validate(nil)
-		if !reflect.DeepEqual(a, again) {
-			t.Errorf("Default or Validate changed an object with defaults: %+v became %+v", a, again)
-		}
-		for _, err := range errs {
-			if err.Field == "" {
-				t.Errorf("names no field: %v", err)
-			}
-		}
-		if len(errs) == 0 {
-			a.Warnings() // It must not panic.
-		}
-	})
 }

@@ -4,10 +4,8 @@
 package v1
 
 import (
-	"encoding/json"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -106,43 +104,4 @@ func TestWarnings(t *testing.T) {
 			}
 		})
 	}
-}
-
-// FuzzValidate reads objects as clients send them.
-func FuzzValidate(f *testing.F) {
-	for _, seed := range []string{
-		`{}`,
-		`{"metadata":{"name":"sample"},"spec":{"jobTemplate":{"spec":{"template":{"spec":{"containers":[{"name":"a"}],` +
-			`"restartPolicy":"Never"}}}}}}`,
-		`{"spec":{"schedule":"0 30 6 * * mon-fri","timeZone":"Europe/Berlin","suspend":true,"jitterSeconds":3}}`,
-		`{"spec":{"schedule":"0 0 30 2 *","timeZone":"Local","intervalSeconds":0}}`,
-		`{"spec":{"intervalSeconds":-2147483648,"jitterSeconds":2147483647,"startingDeadlineSeconds":-9223372036854775808}}`,
-		`{"spec":{"concurrencyPolicy":"Replace","missedRunPolicy":"All","successfulJobsHistoryLimit":-1,"failedJobsHistoryLimit":10001}}`,
-		`{"metadata":{"name":"` + strings.Repeat("x", 53) + `"},"spec":{"intervalSeconds":60,"jitterSeconds":60,"schedule":"@daily",` +
-			`"concurrencyPolicy":"Queue","jobTemplate":{"spec":{"template":{"spec":{"restartPolicy":"Always"}}}}}}`,
-		`{"spec":{"intervalSeconds":60,"jitterSeconds":60,"timeZone":"UTC","missedRunPolicy":"Some"}}`,
-	} {
-		f.Add([]byte(seed))
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		m := &MyCronJob{}
-		if json.Unmarshal(data, m) != nil {
-			return
-		}
-		m.Default()
-		again := m.DeepCopy()
-		again.Default()
-		errs := again.Validate(nil)
-		if !reflect.DeepEqual(m, again) {
-			t.Errorf("Default or Validate changed an object with defaults: %+v became %+v", m, again)
-		}
-		for _, err := range errs {
-			if err.Field == "" {
-				t.Errorf("names no field: %v", err)
-			}
-		}
-		if len(errs) == 0 {
-			m.Warnings() // It must not panic.
-		}
-	})
 }

@@ -49,10 +49,3 @@ func TestGreeting(t *testing.T) {
 		})
 	}
 }
-
-func TestConfigMapName(t *testing.T) {
-	a := &ApiExampleA{ObjectMeta: metav1.ObjectMeta{Name: "sample"}}
-	if got := a.ConfigMapName(); got != "sample-greeting" {
-		t.Errorf("got %s", got)
-	}
-}

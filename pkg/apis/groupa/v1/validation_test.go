@@ -4,11 +4,8 @@
 package v1
 
 import (
-	"encoding/json"
-	"reflect"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -51,42 +48,4 @@ func TestValidate(t *testing.T) {
 			}
 		})
 	}
-}
-
-// FuzzValidate reads objects as clients send them.
-func FuzzValidate(f *testing.F) {
-	for _, seed := range []string{
-		`{}`,
-		`{"metadata":{"name":"apiexamplea-sample"},"spec":{"foo":"bar"}}`,
-		`{"spec":{"first_name":"Jimmy","last_name":"Song"}}`,
-		`{"spec":{"foo":"\u0000","first_name":" ","last_name":"\u2028"}}`,
-	} {
-		f.Add([]byte(seed))
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		a := &ApiExampleA{}
-		if json.Unmarshal(data, a) != nil {
-			return
-		}
-		a.Default()
-		again := a.DeepCopy()
-		again.Default()
-		errs := again.Validate(nil)
-		if !reflect.DeepEqual(a, again) {
-			t.Errorf("Default or Validate changed an object with defaults: %+v became %+v", a, again)
-		}
-		for _, err := range errs {
-			if err.Field == "" {
-				t.Errorf("names no field: %v", err)
-			}
-		}
-		if len(errs) > 0 {
-			return
-		}
-		// What is valid makes one line, that a ConfigMap takes.
-		greeting := a.Greeting()
-		if !utf8.ValidString(greeting) || strings.ContainsAny(strings.TrimSuffix(greeting, a.Name), "\x00\r\n") {
-			t.Errorf("valid with the greeting %q", greeting)
-		}
-	})
 }

@@ -4,12 +4,10 @@
 package v1
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -204,67 +202,4 @@ func TestWarnings(t *testing.T) {
 			}
 		})
 	}
-}
-
-// exponent matches quantities that are written with one.
-var exponent = regexp.MustCompile(`[0-9.][eE][-+.0-9]`)
-
-// FuzzValidate reads objects as clients send them.
-func FuzzValidate(f *testing.F) {
-	for _, seed := range []string{
-		`{}`,
-		`{"metadata":{"name":"sample"},"spec":{"addr":"192.168.1.10:6379","size":3}}`,
-		`{"metadata":{"name":"Sample.a"},"spec":{"addr":"foo:bar","size":-1,"replicasPerMaster":6,"image":"my redis"}}`,
-		`{"metadata":{"name":"a"},"spec":{"addr":"[::1]:1","size":500,"replicasPerMaster":5,"authSecretRef":{"name":"a"}}}`,
-		`{"metadata":{"name":"a"},"spec":{"addr":"1.2.3.4:65535","replicasPerMaster":0,"storage":{"size":"1Gi","storageClassName":"a"}}}`,
-		`{"spec":{"storage":{}}}`,
-		`{"spec":{"addr":"1.2.3.4:1","storage":{"size":"99999999999999999999"}}}`,
-		`{"metadata":{"name":"a"},"spec":{"addr":"1.2.3.4:0","storage":{"size":"-1","storageClassName":""},"authSecretRef":{}}}`,
-		`{"metadata":{"name":"a"},"spec":{"addr":"1.2.3.4:1","config":{"maxmemory":"1gb","save":""},"resources":{"limits":{"memory":"1Gi"}}}}`,
-		`{"metadata":{"name":"a"},"spec":{"addr":"1.2.3.4:1","config":{"Port":"1","port":"1","a":"\n","":""},` +
-			`"resources":{"limits":{"cpu":1},"requests":{"cpu":2}}}}`,
-		`{"metadata":{"name":"a"},"spec":{"addr":"1.2.3.4:1","networkPolicy":{"from":[{},{"podSelector":{}},{"ipBlock":{"cidr":"10.0.0.0/8"}}],` +
-			`"ingress":[` + strings.Repeat("{},", 16) + `{}]},"podTemplate":{"containers":[{"name":"a"},{"name":"a"}],"imagePullSecrets":[{}]}}}`,
-		`{"spec":{"addr":"1.2.3.4:1","networkPolicy":{"from":[` + strings.Repeat("{},", 32) + `{}]},` +
-			`"podTemplate":{"initContainers":[` + strings.Repeat("{},", 16) + `{}]}}}`,
-		`{"spec":{"addr":"1.2.3.4:1","authSecretRef":{"name":"a"},"users":[{"name":"a b","rules":"off >secret"},{"name":"a","rules":"~*"},` +
-			`{"name":"a","rules":"nopass","passwordSecretRef":{"name":"a"}}]}}`,
-		`{"spec":{"addr":"1.2.3.4:1","config":{"cluster-preferred-endpoint-type":"ip"},"access":{"external":{"type":"LoadBalancer",` +
-			`"hostname":"{pod}.{pod}","hosts":[{"name":"a","ip":"192.0.2.7"},{"name":"a"}],"loadBalancerSourceRanges":["a","a"]}}}}`,
-		`{"spec":{"addr":"1.2.3.4:1","access":{"external":{"type":"NodePort","hostname":"{pod}.a","loadBalancerSourceRanges":["10.0.0.0/8"]}}}}`,
-		`{"spec":{"addr":"1.2.3.4:1","tls":{"secretRef":{"name":"a"},"mode":"Required","port":1},"config":{"tls-cert-file":"a"},` +
-			`"backup":{"schedule":"0 0 30 2 *","retention":0},"restoreFrom":{"backup":"latest","s3":{"endpoint":"a"}}}}`,
-	} {
-		f.Add([]byte(seed))
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		if exponent.Match(data) {
-			return // It may take forever to decode: the schema refuses it.
-		}
-		r := &RedisCluster{}
-		if json.Unmarshal(data, r) != nil {
-			return
-		}
-		old := valid(func(s *RedisClusterSpec) { s.Storage = &Storage{Size: resource.MustParse("1Gi")} })
-		r.Default()
-		again := r.DeepCopy()
-		again.Default()
-		errs := again.Validate(nil)
-		oldAsWas := old.DeepCopy()
-		changeErrs := again.Validate(old)
-		if !reflect.DeepEqual(r, again) {
-			t.Errorf("Default or Validate changed an object with defaults: %+v became %+v", r, again)
-		}
-		if !reflect.DeepEqual(old, oldAsWas) {
-			t.Errorf("Validate changed the older object: %+v became %+v", oldAsWas, old)
-		}
-		for _, err := range slices.Concat(errs, changeErrs) {
-			if err.Field == "" {
-				t.Errorf("names no field: %v", err)
-			}
-		}
-		if len(errs) == 0 {
-			r.Warnings() // It must not panic.
-		}
-	})
 }
