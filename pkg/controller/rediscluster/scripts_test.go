@@ -241,9 +241,14 @@ func (n *scriptNode) probe(script string) string {
 	defer cancel()
 	before := n.orphans()
 	out, err := n.command(ctx, script).CombinedOutput()
-	left := slices.DeleteFunc(n.orphans(), func(orphan string) bool { return slices.Contains(before, orphan) })
-	if len(left) > 0 && script != "stop.sh" { // After stop.sh, the container ends.
-		n.t.Errorf("%s has left processes behind: %q", script, left)
+	left := func() []string {
+		return slices.DeleteFunc(n.orphans(), func(orphan string) bool { return slices.Contains(before, orphan) })
+	}
+	// After stop.sh, the container ends. A process that the other scripts have killed may need a moment to end.
+	for end := time.Now().Add(patience); script != "stop.sh" && len(left()) > 0; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			n.t.Fatalf("%s has left processes behind: %q", script, left())
+		}
 	}
 	if (err == nil) != (len(out) == 0) || bytes.Count(out, []byte("\n")) != min(len(out), 1) {
 		n.t.Errorf("%s: %v, and printed %q", script, err, out)
