@@ -411,7 +411,7 @@ func TestEveryAccessKeyIsAskedAboutOnceForEachRegion(t *testing.T) {
 	c := checkOf(t, nil, nil, instance("1", "s", "cn-beijing"), instance("2", "s", "cn-beijing"), instance("3", "s", "cn-hangzhou"),
 		instance("4", "", "cn-beijing"))
 	if got := c.checkInstances(t.Context()); got.State != Failed || !strings.HasPrefix(got.Reason, "a/4: ") ||
-		!strings.HasSuffix(got.Remedy, "--ecs-own-credentials-namespaces=a") {
+		!strings.HasSuffix(got.Remedy, "a to the operator's --ecs-own-credentials-namespaces") {
 		t.Errorf("without the flag: %+v", got)
 	}
 	c.options.ECSOwnCredentials.Namespaces = []string{"a"}

@@ -241,7 +241,7 @@ func TestStopping(t *testing.T) {
 		for _, name := range []string{"a", "b", "c"} {
 			l.Add(cache.NewObjectName("default", name), trace.Cause{})
 		}
-		stop := run(t, l, 3) // of which a namespace gets two
+		stop := run(t, l, 2)
 		synctest.Wait()
 		stop()
 		if started.Load() != 2 || finished.Load() != 2 {

@@ -19,7 +19,8 @@ const urgentInARow = 7
 //     outage. While other keys wait, at least every eighth key is not urgent, so that no key waits forever.
 //   - Among equals, the namespaces take turns, and the keys of a namespace come in the order in which they were added. So thousands of
 //     objects in one namespace do not delay the objects of the others.
-//   - At most half of the workers sync keys of one namespace at the same time. So its slow servers leave workers for the others.
+//   - Once there are keys of a second namespace, at most half of the workers sync keys of one at the same time. So its slow servers leave
+//     workers for the others.
 //
 // The workqueue calls the methods of its interface with its lock held. The function urgent takes the lock of causes.
 type order struct {
@@ -31,6 +32,8 @@ type order struct {
 	inARow      int                       // urgent keys that Pop returned since the last other key
 
 	workers int            // 0 before Run: without workers, no key is held back
+	seen    *string        // the namespace of the first key
+	several bool           // whether there was a key of another namespace
 	waiting map[string]int // keys that wait, by namespace
 	running map[string]int // keys that Pop returned and that are not done, by namespace
 }
@@ -49,6 +52,10 @@ func (o *order) Push(key cache.ObjectName) {
 	urgent := o.urgent(key)
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if o.seen == nil {
+		o.seen = &key.Namespace
+	}
+	o.several = o.several || *o.seen != key.Namespace
 	o.waiting[key.Namespace]++
 	o.add(key, urgent)
 }
@@ -103,9 +110,9 @@ func (o *order) setWorkers(n int) {
 	o.workers = n
 }
 
-// isFull reports whether a namespace has half of the workers, rounded up.
+// isFull reports whether a namespace of several has half of the workers, rounded up.
 func (o *order) isFull(namespace string) bool {
-	return o.workers > 0 && 2*o.running[namespace] >= o.workers
+	return o.several && o.workers > 0 && 2*o.running[namespace] >= o.workers
 }
 
 // Pop removes the next key, and returns it. Len must not be 0. The caller calls done when it has processed the key.

@@ -79,11 +79,11 @@ func (r *redisClusters) Describe(to chan<- *prometheus.Desc) {
 func (r *redisClusters) Collect(to chan<- prometheus.Metric) {
 	var all []figures
 	for _, m := range r.informers.running() {
+		if m.Kind() != "RedisCluster" {
+			continue
+		}
 		for _, cached := range m.GetStore().List() {
-			rdc, ok := cached.(*redisv1.RedisCluster)
-			if !ok {
-				break // These are objects of another kind.
-			}
+			rdc := cached.(*redisv1.RedisCluster) //nolint:forcetypeassert // The cache has only these.
 			f := figures{RedisCluster: rdc, BackupMetrics: rediscluster.BackupMetricsOf(rdc, time.Now())}
 			if f.backsUp() || f.hasCertificate() {
 				all = append(all, f)

@@ -102,6 +102,10 @@ type attempt struct {
 // lookupEvery is the time between two lookups of what an attempt created.
 const lookupEvery = 15 * time.Second
 
+// clockSlack is how much older than its object an instance may seem: the times come from two clocks. Someone else has given the tag to an
+// instance that is older, to have the operator delete it.
+const clockSlack = 10 * time.Minute
+
 // nextAttempt returns the attempt that follows a lookup: the lookup began at lookedUp, and found these instances. parameters is the digest
 // of the wanted request, "" if no instance is wanted.
 //
@@ -111,6 +115,10 @@ func nextAttempt(o *observed, found []aliyun.Instance, parameters string, looked
 	switch len(found) {
 	case 0:
 	case 1:
+		if i := found[0]; !i.CreationTime.IsZero() && i.CreationTime.Before(o.ecs.CreationTimestamp.Add(-clockSlack)) {
+			return attempt{problem: &problem{reason: reasonNotOwned, stalled: true, wait: o.jittered(waitForSpec), message: fmt.Sprintf(
+				"Instance %s has the tag %s of this object, but is older: remove the tag from it", i.ID, v1alpha1.TagUID)}}
+		}
 		return attempt{id: found[0].ID}
 	default:
 		return attempt{problem: surplus(found)}

@@ -393,17 +393,21 @@ func TestNothingIsDoneInAnotherAccount(t *testing.T) {
 	}
 }
 
-// withIDs returns instances of which only the IDs are known.
+// withIDs returns instances of which only the IDs are known, and for i-old that it is an hour old.
 func withIDs(ids []string) []aliyun.Instance {
 	var found []aliyun.Instance
 	for _, id := range ids {
 		found = append(found, aliyun.Instance{ID: id})
+		if id == "i-old" {
+			found[len(found)-1].CreationTime = t0.Add(-time.Hour)
+		}
 	}
 	return found
 }
 
 func TestNextAttempt(t *testing.T) {
 	const first, second = "0a1b2c3d-0000-4000-8000-000000000001-1", "0a1b2c3d-0000-4000-8000-000000000001-2"
+	bornAt := func(at time.Time) other { return func(o *observed) { o.ecs.CreationTimestamp = metav1.NewTime(at) } }
 	empty := func(d time.Duration) other { return func(o *observed) { o.memory.nothingFoundSince = t0.Add(-d) } }
 	for sentence, test := range map[string]struct {
 		is         other
@@ -416,6 +420,12 @@ func TestNextAttempt(t *testing.T) {
 	}{
 		"there was no attempt":                   {is: absentYet, parameters: "p", token: first, call: true, clean: true},
 		"there was no attempt, and there is one": {is: absentYet, found: []string{"i-1"}, parameters: "p", id: "i-1"},
+		"there is one that is older than the object": {
+			is: all(absentYet, bornAt(t0)), found: []string{"i-old"}, parameters: "p", reason: reasonNotOwned,
+		},
+		"there is one that is younger": {
+			is: all(absentYet, bornAt(t0.Add(-time.Hour))), found: []string{"i-old"}, parameters: "p", id: "i-old",
+		},
 		"there are two":                          {is: unanswered, found: []string{"i-1", "i-2"}, parameters: "p", reason: reasonSurplus},
 		"the same again":                         {is: unanswered, parameters: "p", token: first, call: true},
 		"the same again, and nothing has shown": {

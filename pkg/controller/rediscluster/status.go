@@ -343,9 +343,12 @@ func setConditions(o *observed, p plan, problems []problem, status *v1.RedisClus
 	case len(o.answering()) > 0:
 		c.Set(v1.ConditionClusterFormed, true, reasonFormed, "All nodes that answer know each other")
 	}
-	if message := uncovered(o); message != "" {
+	switch message := uncovered(o); {
+	case message != "" && !o.formed:
+		c.Set(v1.ConditionSlotsCovered, false, reasonForming, message) // It is no fault: no alert sees it.
+	case message != "":
 		c.Set(v1.ConditionSlotsCovered, false, reasonUncovered, message)
-	} else {
+	default:
 		c.Set(v1.ConditionSlotsCovered, true, reasonCovered, "All slots have a master that answers")
 	}
 	if status.Backup != nil {

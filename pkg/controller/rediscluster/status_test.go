@@ -58,7 +58,7 @@ func TestStatus(t *testing.T) {
 	const (
 		usable   = " +Formed +AllSlotsCovered -NoDataLoss"
 		unusable = " +Formed -SlotsUncovered -NoDataLoss"
-		forming  = "-Forming +Forming -AsExpected -Forming -SlotsUncovered -NoDataLoss"
+		forming  = "-Forming +Forming -AsExpected -Forming -Forming -NoDataLoss"
 		ready    = "+Formed -Formed -AsExpected" + usable
 	)
 	refused := func(o *observed) {
