@@ -51,33 +51,61 @@ func TestExamples(t *testing.T) {
 	testPolicies(t, w)
 }
 
-// testPolicies applies the policies for administrators. They accept the seeds' samples, and refuse examples that use what they forbid. What
-// exists stays, and its metadata can change: the operator removes finalizers.
+// policyRows are specs that the policies for administrators refuse, in addition to those of examples, by kind and the beginning of the message.
+var policyRows = map[string]map[string][]string{
+	"application": {
+		"annotations of": {`service: {annotations: {a: b}}`, `ingress: {host: a.b, annotations: {a: b}}`},
+		"only Secrets": {
+			`env: [{name: A, valueFrom: {secretKeyRef: {name: x, key: k}}}]`, `env: [{name: A, valueFrom: {configMapKeyRef: {name: x, key: k}}}]`,
+			`envFrom: [{secretRef: {name: x}}]`, `envFrom: [{configMapRef: {name: x}}]`, `imagePullSecrets: [{name: x}]`,
+			`ingress: {host: a.b, tls: {secretName: x}}`,
+		},
+		"probes must not":   {`probes: {liveness: {httpGet: {port: 80, host: a.b}}}`, `probes: {startup: {tcpSocket: {port: 80, host: a.b}}}`},
+		"spec.service.type": {`service: {type: NodePort}`, `service: {type: LoadBalancer}`},
+	},
+	"rediscluster": {
+		"annotations of": {`access: {service: {annotations: {a: b}}}`},
+		"only Secrets": {
+			`authSecretRef: {name: x, key: k}`, `tls: {secretRef: {name: x}}`, `podTemplate: {imagePullSecrets: [{name: x}]}`,
+			`users: [{name: default, rules: "off"}, {name: u, rules: "+@all", passwordSecretRef: {name: x, key: k}}]`,
+			`backup: {persistentVolumeClaim: {claimName: x}}`, `restoreFrom: {persistentVolumeClaim: {claimName: x}}`,
+			`backup: {s3: {endpoint: "https://a.b", bucket: bbb, credentialsSecretRef: {name: x}}}`,
+		},
+		"spec.access.external": {`access: {external: {type: NodePort}}`}, "spec.networkPolicy": {`networkPolicy: {}`},
+		"spec.podTemplate": {
+			`podTemplate: {serviceAccountName: x}`, `podTemplate: {env: [{name: A, value: b}]}`, `podTemplate: {securityContext: {runAsUser: 1}}`,
+			`podTemplate: {volumes: [{name: v, emptyDir: {}}]}`, `podTemplate: {containers: [{name: c, image: i}]}`,
+			`podTemplate: {initContainers: [{name: c, image: i}]}`,
+		},
+	},
+	"ecsinstance": {"only Secrets": {`userDataSecretRef: {name: x, key: k}`, `credentialsSecretRef: {name: x}`}},
+}
+
+// testPolicies applies the policies for administrators. They accept the seeds' samples, and refuse them with any of the rows. What exists
+// stays, and its metadata can change: the operator removes finalizers.
 func testPolicies(t *testing.T, w *world) {
 	ns := w.bareNamespace(t)
 	w.mustKubectl(t, "apply", "--namespace", ns, "-f", examplesDir+"application-nodeport.yaml")
-	for _, kind := range []string{"applications", "redisclusters", "ecsinstances"} {
-		w.mustKubectl(t, "apply", "-f", filepath.Join(root, "artifacts", "policies", kind+".yaml"))
-	}
-	data, err := os.ReadFile(examplesDir + "ecsinstance.yaml")
-	w.must(t, err)
-	reads := filepath.Join(t.TempDir(), "ecsinstance.yaml")
-	w.must(t, os.WriteFile(reads, append(data, "  userDataSecretRef: {name: other, key: a}\n"...), 0o600))
-	for file, want := range map[string]string{
-		examplesDir + "application-tls.yaml": "annotations of the Service", examplesDir + "rediscluster-access.yaml": "spec.access.external",
-		examplesDir + "rediscluster-exporter.yaml": "spec.networkPolicy", examplesDir + "rediscluster-users.yaml": "only Secrets and claims",
-		reads: "only Secrets",
-	} {
-		await(t, func(context.Context) error { // The API server uses a policy only after a moment.
-			out, err := w.kubectl(t, "create", "--namespace", ns, "--dry-run=server", "-f", file)
-			if err == nil || !strings.Contains(out, want) {
-				return fmt.Errorf("for %s, kubectl printed\n%s(%v), want\n%s", file, out, err, want)
+	file := filepath.Join(t.TempDir(), "object.yaml")
+	for kind, rows := range policyRows {
+		w.mustKubectl(t, "apply", "-f", filepath.Join(root, "artifacts", "policies", kind+"s.yaml"))
+		sample := examplesDir + kind + ".yaml"
+		data, err := os.ReadFile(sample)
+		w.must(t, err)
+		data, _, _ = bytes.Cut(data, []byte("  service:")) // The rows have their own.
+		for want, specs := range rows {
+			for _, spec := range specs {
+				w.must(t, os.WriteFile(file, append(data, "  "+spec+"\n"...), 0o600))
+				await(t, func(context.Context) error { // The API server uses a policy only after a moment.
+					out, err := w.kubectl(t, "create", "--namespace", ns, "--dry-run=server", "-f", file)
+					if err == nil || !strings.Contains(out, "denied request: "+want) {
+						return fmt.Errorf("for %s with %s, kubectl printed\n%s(%v), want\n%s", kind, spec, out, err, want)
+					}
+					return nil
+				})
 			}
-			return nil
-		})
-	}
-	for _, kind := range []string{"application", "rediscluster", "ecsinstance"} {
-		w.mustKubectl(t, "create", "--namespace", ns, "--dry-run=server", "-f", examplesDir+kind+".yaml")
+		}
+		w.mustKubectl(t, "create", "--namespace", ns, "--dry-run=server", "-f", sample)
 	}
 	w.mustKubectl(t, "label", "--namespace", ns, "-f", examplesDir+"application-nodeport.yaml", "a=b")
 	change := []string{"patch", "--namespace", ns, "-f", examplesDir + "application-nodeport.yaml", "--type=merge", "-p", `{"spec":{"port":81}}`}
