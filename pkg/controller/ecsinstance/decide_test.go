@@ -426,8 +426,8 @@ func TestNextAttempt(t *testing.T) {
 		"there is one that is younger": {
 			is: all(absentYet, bornAt(t0.Add(-time.Hour))), found: []string{"i-old"}, parameters: "p", id: "i-old",
 		},
-		"there are two":                          {is: unanswered, found: []string{"i-1", "i-2"}, parameters: "p", reason: reasonSurplus},
-		"the same again":                         {is: unanswered, parameters: "p", token: first, call: true},
+		"there are two":  {is: unanswered, found: []string{"i-1", "i-2"}, parameters: "p", reason: reasonSurplus},
+		"the same again": {is: unanswered, parameters: "p", token: first, call: true},
 		"the same again, and nothing has shown": {
 			is: all(unanswered, empty(settleAfter)), parameters: "p", token: first, call: true, clean: true,
 		},
