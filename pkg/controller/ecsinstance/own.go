@@ -115,7 +115,7 @@ func neededValues(ecs *v1alpha1.ECSInstance) (values []string) {
 		return values
 	}
 	need(allowPrePaid, spec.InstanceChargeType == v1alpha1.PrePaid)
-	need(allowSnapshot, !strings.HasSuffix(spec.ImageID, publicImages))
+	need(allowSnapshot, spec.ImageID != "" && !strings.HasSuffix(spec.ImageID, publicImages))
 	if spec.Disks != nil {
 		need(allowRetain, slices.ContainsFunc(spec.Disks.Data, func(d v1alpha1.DataDisk) bool { return d.KeepOnRelease }))
 		need(allowSnapshot, slices.ContainsFunc(spec.Disks.Data, func(d v1alpha1.DataDisk) bool { return d.SnapshotID != "" }))
