@@ -113,8 +113,7 @@ func TestNodeKeepsSecrets(t *testing.T) {
 	}
 	// The log has the requests that transferred each Secret.
 	for _, request := range []string{
-		"/secrets/protected", "/secrets/users-glassback", "/secrets/app",
-		"/secrets?fieldSelector=metadata.name%3Dright", "/secrets?fieldSelector=metadata.name%3Dscript",
+		"/secrets/protected", "/secrets/users-glassback", "/secrets/app", "/secrets/right", "/secrets/script",
 		"/secrets?fieldSelector=metadata.name%3Dglassback-webhook-ca", "/secrets/glassback-webhook-ca", "The verbosity is limited",
 	} {
 		if !strings.Contains(texts["the log"], request) {
