@@ -152,7 +152,9 @@ func (f *factories) ecsInstances() ecsinformers.ECSInstanceInformer {
 // addBuiltIn adds an informer for the selected objects of a built-in resource, and returns its factory. Each selector has its own factory,
 // because a factory has only one informer for each type. Several controllers have children of one type, and each controller selects its
 // children by its own label.
-func (f *factories) addBuiltIn(object runtime.Object, resource string, s selector, client rest.Interface) kubeinformers.SharedInformerFactory {
+func (f *factories) addBuiltIn(
+	object runtime.Object, resource string, s selector, client rest.Interface,
+) kubeinformers.SharedInformerFactory {
 	if f.kube[s] == nil {
 		f.kube[s] = kubeinformers.NewSharedInformerFactoryWithOptions(f.clients.Kube, 0, kubeinformers.WithNamespace(f.namespace))
 	}
@@ -229,7 +231,8 @@ func (f *factories) budgets(label string) policyinformers.PodDisruptionBudgetInf
 
 func (f *factories) networkPolicies() networkinginformers.NetworkPolicyInformer {
 	client := f.clients.Kube.NetworkingV1().RESTClient()
-	return f.addBuiltIn(&networkingv1.NetworkPolicy{}, "networkpolicies", selector{label: redisv1.LabelRedisCluster}, client).Networking().V1().NetworkPolicies()
+	return f.addBuiltIn(&networkingv1.NetworkPolicy{}, "networkpolicies", selector{label: redisv1.LabelRedisCluster}, client).
+		Networking().V1().NetworkPolicies()
 }
 
 func (f *factories) pods() coreinformers.PodInformer {

@@ -47,14 +47,16 @@ func TestTransforms(t *testing.T) {
 	theirs := entry("kubectl", metav1.ManagedFieldsOperationApply, "")
 	status := entry("kube-controller-manager", metav1.ManagedFieldsOperationUpdate, "status")
 	updated := entry(glassback.Name, metav1.ManagedFieldsOperationUpdate, "")
-	controlled := []metav1.OwnerReference{{APIVersion: redisv1.SchemeGroupVersion.String(), Kind: "RedisCluster", Name: "a", Controller: new(true)}}
+	controlled := []metav1.OwnerReference{
+		{APIVersion: redisv1.SchemeGroupVersion.String(), Kind: "RedisCluster", Name: "a", Controller: new(true)},
+	}
 	configMap := func(entries ...metav1.ManagedFieldsEntry) *corev1.ConfigMap {
 		return &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Name: "a", ManagedFields: entries, OwnerReferences: controlled}, Data: map[string]string{"a": "1"},
 		}
 	}
 	applied := own
-	applied.FieldsV1 = &metav1.FieldsV1{Raw: []byte(`{"f:data":{"f:b":{}}}`)}
+	applied.FieldsV1 = metav1.NewFieldsV1(`{"f:data":{"f:b":{}}}`)
 	large := func(texts map[string]string, owners []metav1.OwnerReference, entries ...metav1.ManagedFieldsEntry) *corev1.ConfigMap {
 		return &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{
@@ -70,7 +72,8 @@ func TestTransforms(t *testing.T) {
 	read := map[string]string{rediscluster.AnnotationRevision: "r", glassback.AnnotationPaused: "true"}
 	ofStranger := large(read, others)
 	ofStranger.Data = nil
-	withApplied := large(map[string]string{"b": "1", rediscluster.AnnotationRevision: "r", glassback.AnnotationPaused: "true"}, controlled, applied)
+	withApplied := large(map[string]string{"b": "1", rediscluster.AnnotationRevision: "r", glassback.AnnotationPaused: "true"},
+		controlled, applied)
 	job := func(template corev1.PodTemplateSpec, entries ...metav1.ManagedFieldsEntry) *batchv1.Job {
 		return &batchv1.Job{
 			ObjectMeta: metav1.ObjectMeta{Name: "a", ManagedFields: entries, OwnerReferences: controlled},

@@ -63,7 +63,8 @@ func newOperator(
 	for _, ns := range o.Namespaces {
 		s := &scope{informers: newFactories(c, ns, o.Queue, stages), synced: make(chan struct{})}
 		e := environment{
-			clients: c, informers: s.informers, cloud: cloud, own: o.ECSOwnCredentials, recorder: recorder, trace: stages, backupImage: o.BackupImage,
+			clients: c, informers: s.informers, cloud: cloud, own: o.ECSOwnCredentials, recorder: recorder, trace: stages,
+			backupImage: o.BackupImage,
 		}
 		if s.controllers, err = newControllers(e, o.Controllers); err != nil {
 			return nil, err

@@ -98,7 +98,7 @@ func bounded(texts map[string]string, limit int, own []metav1.ManagedFieldsEntry
 	applied := map[string]bool{}
 	for _, entry := range own {
 		if entry.FieldsV1 != nil {
-			for _, name := range fieldNames.FindAllSubmatch(entry.FieldsV1.Raw, -1) {
+			for _, name := range fieldNames.FindAllSubmatch(entry.FieldsV1.GetRawBytes(), -1) {
 				applied[string(name[1])] = true
 			}
 		}

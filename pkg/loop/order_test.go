@@ -64,7 +64,7 @@ func TestOrder(t *testing.T) {
 // TestNamespacesTakeTurns: "a/u1" is an urgent key in namespace a.
 func TestNamespacesTakeTurns(t *testing.T) {
 	o := newOrder(func(key cache.ObjectName) bool { return key.Name[0] == 'u' })
-	for _, key := range strings.Fields("a/1 a/2 a/3 b/1 b/2 a/u1 a/u2 b/u1 c/1") {
+	for key := range strings.FieldsSeq("a/1 a/2 a/3 b/1 b/2 a/u1 a/u2 b/u1 c/1") {
 		namespace, name, _ := strings.Cut(key, "/")
 		o.Push(cache.NewObjectName(namespace, name))
 	}

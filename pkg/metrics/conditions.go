@@ -32,7 +32,8 @@ type conditions struct {
 
 var (
 	conditionsDesc = prometheus.NewDesc("glassback_conditions", "Objects of a kind in a namespace that have this condition. "+
-		"A kind has 2,000 such series at most: namespaces take turns, and what is wrong comes first. One more, without the other labels, counts the remaining objects.",
+		"A kind has 2,000 such series at most: namespaces take turns, and what is wrong comes first. "+
+		"One more, without the other labels, counts the remaining objects.",
 		[]string{"kind", "namespace", "type", "status", "reason"}, nil)
 	objectConditionDesc = prometheus.NewDesc("glassback_object_condition", "Always 1: the labels are a condition of one object. "+
 		"--metrics-objects limits the number of objects: namespaces take turns, and those that are not ready come first.",

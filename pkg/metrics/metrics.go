@@ -86,8 +86,8 @@ func (errorLog) Println(args ...any) {
 	klog.Background().Error(nil, "Could not show all metrics", "err", fmt.Sprint(args...))
 }
 
-// inTurns returns sorted items in another order, in which namespaces take turns: the first item of each, then the second of each. So a limit
-// cuts off the last items of the namespaces that have the most.
+// inTurns returns sorted items in another order, in which namespaces take turns: the first item of each, then the second of each. So a
+// limit cuts off the last items of the namespaces that have the most.
 func inTurns[T any](sorted []T, namespaceOf func(T) string) []T {
 	type ranked struct {
 		item T

@@ -14,12 +14,12 @@ import (
 	"github.com/glassback/glassback/pkg/controller/rediscluster"
 )
 
-// maxClusters limits the RedisClusters that are shown. Each has up to 7 series. Namespaces take turns, and those of a namespace with a failed
-// backup come first.
+// maxClusters limits the RedisClusters that are shown. Each has up to 7 series. Namespaces take turns, and those of a namespace with a
+// failed backup come first.
 const maxClusters = 1000
 
-// redisClusters shows what the status of each cached RedisCluster says. So a RedisCluster that is paused, or whose spec is invalid, keeps its
-// metrics.
+// redisClusters shows what the status of each cached RedisCluster says. So a RedisCluster that is paused, or whose spec is invalid, keeps
+// its metrics.
 type redisClusters struct{ informers *informers }
 
 // figures are what the metrics show of a RedisCluster.

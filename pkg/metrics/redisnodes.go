@@ -116,7 +116,8 @@ var (
 			prometheus.GaugeValue, nil, func(n *redisNode) float64 { return float64(n.LastSave.Unix()) }),
 	}
 	redisNodesOmittedDesc = prometheus.NewDesc("glassback_redis_nodes_omitted",
-		"Redis nodes that no metric shows, because there are more than 1,000. Namespaces take turns; their nodes that do not answer come first.", nil, nil)
+		"Redis nodes that no metric shows, because there are more than 1,000. "+
+			"Namespaces take turns; their nodes that do not answer come first.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.

@@ -119,7 +119,8 @@ func (o *Options) flags() *pflag.FlagSet {
 	flags.StringSliceVar(&o.Controllers, "controllers", []string{"*"},
 		"controllers to run: * for all, NAME for that one, -NAME for not that one; there are "+strings.Join(permissions.ControllerNames(), ", "))
 	command.SetValues(flags, "controllers", permissions.ControllerNames()...)
-	flags.IntVar(&o.Workers, "workers", 16, "how many objects each controller syncs at the same time, 1 to 1000; of several namespaces, one has at most half of them")
+	flags.IntVar(&o.Workers, "workers", 16,
+		"how many objects each controller syncs at the same time, 1 to 1000; of several namespaces, one has at most half of them")
 	flags.Var(&o.Queue, "informer-queue",
 		"queue between the API server and each cache: DeltaFIFO applies a burst object by object, RealFIFO in the order of the changes, "+
 			"as client-go's own informers do")

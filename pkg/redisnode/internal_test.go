@@ -229,8 +229,8 @@ func TestAReadOnlyNodeSendsNoCommandThatChangesSomething(t *testing.T) {
 	}
 }
 
-// TestLongRepliesTakeTurns has room for one long reply of a tenant. A node announces one, and sends nothing. A second long reply waits, in vain
-// or until the first has ended. A short one does not wait, nor does one of another tenant.
+// TestLongRepliesTakeTurns has room for one long reply of a tenant. A node announces one, and sends nothing. A second long reply waits, in
+// vain or until the first has ended. A short one does not wait, nor does one of another tenant.
 func TestLongRepliesTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := shares.New[string](2 * maxReplies)

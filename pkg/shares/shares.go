@@ -11,8 +11,8 @@ import (
 	"sync"
 )
 
-// Shares divides an amount, of bytes or of connections, between addresses, or other keys. An address may take an amount if it then holds at most what was
-// left before:
+// Shares divides an amount, of bytes or of connections, between addresses, or other keys. An address may take an amount if it then holds
+// at most what was left before:
 //
 //	one address     1/2
 //	n addresses     1/(n+1) each, and 1/(n+1) is left for a new address

@@ -59,7 +59,8 @@ func startOperator(ctx context.Context, admin *api, c *cluster.Cluster, dir, ecs
 	}
 	// The operator runs in the cluster's network: it must reach containers, and the API server must reach it.
 	command := c.Command(ctx, operatorBinary, "--kubeconfig", kubeconfig, "--webhook-url", "https://"+webhooks, "-v=2",
-		"--inspect-bind-address", inspect, "--inspect-breakpoints", "--ecs-endpoint", ecs, "--ecs-own-credentials-namespaces", metav1.NamespaceDefault,
+		"--inspect-bind-address", inspect, "--inspect-breakpoints", "--ecs-endpoint", ecs,
+		"--ecs-own-credentials-namespaces", metav1.NamespaceDefault,
 		"--controllers", controllersOn(c.Real()))
 	return start("the operator", filepath.Join(dir, "operator.log"), withSimulatorKey(os.Environ()), command)
 }

@@ -123,7 +123,8 @@ func (r *documentRun) operate(s *session, place commands.Place) {
 		must.Succeed(s.t, s.do("make deploy KUBECONFIG="+s.Kubeconfig()+" IMG="+documentedImage))
 	default:
 		must.Succeed(s.t, s.start(fmt.Sprintf("ALIBABA_CLOUD_ACCESS_KEY_ID=%s ALIBABA_CLOUD_ACCESS_KEY_SECRET=%s exec glassback "+
-			"--install-crds --kubeconfig %s --ecs-endpoint %s --ecs-own-credentials-namespaces default", cloudKeyID, cloudKeySecret, s.Kubeconfig(), r.ecs)))
+			"--install-crds --kubeconfig %s --ecs-endpoint %s --ecs-own-credentials-namespaces default",
+			cloudKeyID, cloudKeySecret, s.Kubeconfig(), r.ecs)))
 	}
 }
 

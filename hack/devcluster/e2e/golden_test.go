@@ -51,7 +51,8 @@ func TestExamples(t *testing.T) {
 	testPolicies(t, w)
 }
 
-// policyRows are specs that the policies for administrators refuse, in addition to those of examples, by kind and the beginning of the message.
+// policyRows are specs that the policies for administrators refuse, in addition to those of examples, by kind and the beginning of the
+// message.
 var policyRows = map[string]map[string][]string{
 	"application": {
 		"annotations of": {`service: {annotations: {a: b}}`, `ingress: {host: a.b, annotations: {a: b}}`},
@@ -108,8 +109,8 @@ func testPolicies(t *testing.T, w *world) {
 		w.mustKubectl(t, "create", "--namespace", ns, "--dry-run=server", "-f", sample)
 	}
 	w.mustKubectl(t, "label", "--namespace", ns, "-f", examplesDir+"application-nodeport.yaml", "a=b")
-	change := []string{"patch", "--namespace", ns, "-f", examplesDir + "application-nodeport.yaml", "--type=merge", "-p", `{"spec":{"port":81}}`}
-	if out, err := w.kubectl(t, change...); err == nil || !strings.Contains(out, "spec.service.type must be ClusterIP") {
+	patch := []string{"--type=merge", "-p", `{"spec":{"port":81}}`, "-f", examplesDir + "application-nodeport.yaml"}
+	if out, err := w.kubectl(t, append([]string{"patch", "--namespace", ns}, patch...)...); err == nil || !strings.Contains(out, "spec.service.type must be ClusterIP") {
 		t.Errorf("a change of the spec: %v, %s", err, out)
 	}
 }

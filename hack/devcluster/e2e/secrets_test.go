@@ -57,7 +57,8 @@ func TestNodeKeepsSecrets(t *testing.T) {
 	n.installShipped(t, 1, []corev1.EnvVar{
 		{Name: "ALIBABA_CLOUD_ACCESS_KEY_ID", Value: s["the operator's access key ID"]},
 		{Name: "ALIBABA_CLOUD_ACCESS_KEY_SECRET", Value: s["the operator's access secret"]},
-	}, "-v=10", "--ecs-endpoint="+ecs, "--ecs-own-credentials-namespaces="+n.ns, "--metrics-bind-address=:8443", "--inspect-bind-address=:8444")
+	}, "-v=10", "--ecs-endpoint="+ecs, "--ecs-own-credentials-namespaces="+n.ns,
+		"--metrics-bind-address=:8443", "--inspect-bind-address=:8444")
 	secrets := maps.Clone(s)
 	n.keysOf(t, "at first", secrets)
 	log := n.followOperator(t)

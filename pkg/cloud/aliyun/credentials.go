@@ -103,7 +103,8 @@ func providers(metadata bool) []credentials.CredentialsProvider {
 	if oidc, err := credentials.NewOIDCCredentialsProviderBuilder().Build(); err == nil {
 		all = append(all, oidc)
 	}
-	all = append(all, credentials.NewCLIProfileCredentialsProviderBuilder().Build(), credentials.NewProfileCredentialsProviderBuilder().Build())
+	all = append(all,
+		credentials.NewCLIProfileCredentialsProviderBuilder().Build(), credentials.NewProfileCredentialsProviderBuilder().Build())
 	if metadata {
 		if role, err := credentials.NewECSRAMRoleCredentialsProviderBuilder().Build(); err == nil {
 			all = append(all, role)

@@ -169,7 +169,7 @@ func (c *Controller) fetch(key cache.ObjectName) (*v1alpha1.ECSInstance, error) 
 	if err != nil || cached.Annotations[glassback.AnnotationPaused] == "true" ||
 		(cached.DeletionTimestamp != nil && !slices.Contains(cached.Finalizers, v1alpha1.Finalizer)) {
 		c.forget(key)
-		return nil, nil //nolint:nilnil // As documented.
+		return nil, nil //nolint:nilerr,nilnil // As documented.
 	}
 	ecs := cached.DeepCopy()
 	ecs.Default()

@@ -24,8 +24,8 @@ type OwnCredentials struct {
 // AllNamespaces stands for all namespaces in OwnCredentials.
 const AllNamespaces = "*"
 
-// The values of --ecs-own-credentials-allow. Without them, the operator's own credentials only create, change and delete PostPaid instances of
-// public images, and are never the role of the machine.
+// The values of --ecs-own-credentials-allow. Without them, the operator's own credentials only create, change and delete PostPaid
+// instances of public images, and are never the role of the machine.
 const (
 	allowAdopt    = "adopt"    // adoptInstanceID
 	allowPrePaid  = "prepaid"  // instanceChargeType: PrePaid

@@ -33,6 +33,10 @@ func TestRefusal(t *testing.T) {
 	disk := func(d v1alpha1.DataDisk) func(e *v1alpha1.ECSInstance) {
 		return func(e *v1alpha1.ECSInstance) { e.Spec.Disks = &v1alpha1.Disks{Data: []v1alpha1.DataDisk{{}, d}} }
 	}
+	secret := func(e *v1alpha1.ECSInstance) { e.Spec.CredentialsSecretRef = &v1alpha1.SecretReference{} }
+	image := func(id string) func(e *v1alpha1.ECSInstance) {
+		return func(e *v1alpha1.ECSInstance) { e.Spec.ImageID = id }
+	}
 	restores := disk(v1alpha1.DataDisk{SnapshotID: "s-1"})
 	for name, test := range map[string]struct {
 		own    OwnCredentials
@@ -43,7 +47,7 @@ func TestRefusal(t *testing.T) {
 		"another namespace may":   {OwnCredentials{Namespaces: []string{"b"}}, exists, "default" + namespaces},
 		"its namespace may":       {OwnCredentials{Namespaces: here}, with(), ""},
 		"all namespaces may":      {OwnCredentials{Namespaces: []string{"*"}}, with(), ""},
-		"it has credentials":      {OwnCredentials{}, func(e *v1alpha1.ECSInstance) { e.Spec.CredentialsSecretRef = &v1alpha1.SecretReference{} }, ""},
+		"it has credentials":      {OwnCredentials{}, secret, ""},
 		"adopt":                   {OwnCredentials{here, []string{"prepaid", "snapshot", "retain"}}, adopts, "adopt" + allow},
 		"adopt, allowed":          {OwnCredentials{here, []string{"adopt"}}, adopts, ""},
 		"adopt, one step taken":   {OwnCredentials{Namespaces: here}, with(adopts, exists), "adopt" + allow},
@@ -60,7 +64,7 @@ func TestRefusal(t *testing.T) {
 		"retained, allowed":       {OwnCredentials{here, []string{"retain"}}, retains, ""},
 		"a snapshot":              {OwnCredentials{Namespaces: here}, restores, "snapshot" + allow},
 		"a snapshot, allowed":     {OwnCredentials{here, []string{"snapshot"}}, restores, ""},
-		"an image of its own":     {OwnCredentials{Namespaces: here}, func(e *v1alpha1.ECSInstance) { e.Spec.ImageID = "m-2ze1" }, "snapshot" + allow},
+		"an image of its own":     {OwnCredentials{Namespaces: here}, image("m-2ze1"), "snapshot" + allow},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ecs := &v1alpha1.ECSInstance{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "vm"}}

@@ -31,8 +31,8 @@ const (
 	secretPollPause = 20 * time.Millisecond // between two polls
 )
 
-// secrets reads the Secrets that ECSInstances refer to, each by its name: the operator needs no right to list Secrets. A watch of each would
-// notice a change sooner, and needs 60 KiB: whoever may create ECSInstances could fill the memory of the operator.
+// secrets reads the Secrets that ECSInstances refer to, each by its name: the operator needs no right to list Secrets. A watch of each
+// would notice a change sooner, and needs 60 KiB: whoever may create ECSInstances could fill the memory of the operator.
 type secrets struct {
 	client typedcorev1.SecretsGetter
 	clock  clock.WithTicker

@@ -1006,8 +1006,8 @@ func TestTLSComesAndGoes(t *testing.T) {
 	}}.tell(t)
 }
 
-// TestASwitchIsEnded ends the life of the operator before some of the writes of a switch, and then stays away for longer than the timeout of
-// the nodes. Nodes may have lost each other then. The next life ends the switch, and no write is lost.
+// TestASwitchIsEnded ends the life of the operator before some of the writes of a switch, and then stays away for longer than the timeout
+// of the nodes. Nodes may have lost each other then. The next life ends the switch, and no write is lost.
 func TestASwitchIsEnded(t *testing.T) {
 	ended := func(at int, divided bool) story {
 		return story{
