@@ -110,7 +110,8 @@ func testPolicies(t *testing.T, w *world) {
 	}
 	w.mustKubectl(t, "label", "--namespace", ns, "-f", examplesDir+"application-nodeport.yaml", "a=b")
 	patch := []string{"--type=merge", "-p", `{"spec":{"port":81}}`, "-f", examplesDir + "application-nodeport.yaml"}
-	if out, err := w.kubectl(t, append([]string{"patch", "--namespace", ns}, patch...)...); err == nil || !strings.Contains(out, "spec.service.type must be ClusterIP") {
+	out, err := w.kubectl(t, append([]string{"patch", "--namespace", ns}, patch...)...)
+	if err == nil || !strings.Contains(out, "spec.service.type must be ClusterIP") {
 		t.Errorf("a change of the spec: %v, %s", err, out)
 	}
 }
