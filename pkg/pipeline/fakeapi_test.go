@@ -14,6 +14,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -52,6 +53,10 @@ type fakeAPI struct {
 type fakeClient struct {
 	api       *fakeAPI
 	streaming bool // whether the server supports sendInitialEvents
+
+	// What happens to the initial events of a WATCH.
+	loses bool          // the bookmark that ends them is lost
+	every time.Duration // how long each takes; 0 for none
 
 	// Guarded by api.mu.
 	watches   []*fakeWatch
@@ -240,10 +245,11 @@ func (c *fakeClient) Watch(options metav1.ListOptions) (watch.Interface, error) 
 	c.watches = append(c.watches, w)
 	if initial {
 		c.streams++
-		for _, key := range slices.Sorted(maps.Keys(c.api.objects)) {
-			w.send(watch.Added, c.api.objects[key])
+		if c.every > 0 {
+			go w.stream()
+		} else {
+			w.streamLocked(func() {})
 		}
-		w.bookmark(c.api.version, true)
 		return w, nil
 	}
 	for _, event := range c.api.history {
@@ -253,6 +259,30 @@ func (c *fakeClient) Watch(options metav1.ListOptions) (watch.Interface, error) 
 		}
 	}
 	return w, nil
+}
+
+// stream sends the initial events, slowly.
+func (w *fakeWatch) stream() {
+	w.client.api.mu.Lock()
+	defer w.client.api.mu.Unlock()
+	w.streamLocked(func() {
+		w.client.api.mu.Unlock()
+		time.Sleep(w.client.every)
+		w.client.api.mu.Lock()
+	})
+}
+
+// streamLocked sends the initial events, and calls pause before each. The caller holds api.mu.
+func (w *fakeWatch) streamLocked(pause func()) {
+	for _, key := range slices.Sorted(maps.Keys(w.client.api.objects)) {
+		if pause(); w.closed {
+			return
+		}
+		w.send(watch.Added, w.client.api.objects[key])
+	}
+	if !w.client.loses {
+		w.bookmark(w.client.api.version, true)
+	}
 }
 
 // failure returns the error of a request. The caller holds api.mu.

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 
 	"github.com/glassback/glassback/pkg/must"
 )
@@ -120,6 +121,60 @@ func TestHealthOfRequestsThatFail(t *testing.T) {
 	}
 }
 
+// TestALostBookmarkLeadsToALIST: some servers and proxies lose the bookmark that ends the initial events of a WATCH.
+func TestALostBookmarkLeadsToALIST(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := newFakeAPI("a/1", "a/2")
+		client := api.newClient(true)
+		client.loses = true
+		informer := New(Config{ListerWatcher: client, Object: &corev1.ConfigMap{}})
+		run(t, informer)
+		time.Sleep(bookmarkPatience - time.Second)
+		expectHealth(t, "while the bookmark may come", informer, false, true, 0, nil)
+		time.Sleep(2 * time.Second)
+		expectHealth(t, "later", informer, true, true, 0, nil)
+		api.expireWatches()
+		time.Sleep(time.Minute)
+		expectHealth(t, "after the relist", informer, true, true, 0, nil)
+		if client.lists != 2 || client.streams != 1 || informer.Failures() != 2 {
+			t.Errorf("%d LISTs, %d streams and %d failures, want 2, 1, and one failure for the bookmark and one for the watch",
+				client.lists, client.streams, informer.Failures())
+		}
+	})
+}
+
+// TestALostBookmarkOfABusyResource has changes come while the bookmark is awaited: they look like initial events.
+func TestALostBookmarkOfABusyResource(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := newFakeAPI("a/1")
+		client := api.newClient(true)
+		client.loses = true
+		informer := New(Config{ListerWatcher: client, Object: &corev1.ConfigMap{}})
+		run(t, informer)
+		for began := time.Now(); time.Since(began) < streamPatience+bookmarkPatience; {
+			api.put("a/1")
+			time.Sleep(2 * time.Second)
+		}
+		expectHealth(t, "after a while", informer, true, true, 0, nil)
+	})
+}
+
+// TestAStreamThatIsSlowGoesOn has more than bookmarkPatience pass until the bookmark, but not between two objects.
+func TestAStreamThatIsSlowGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := newFakeAPI("a/1", "a/2", "a/3")
+		client := api.newClient(true)
+		client.every = bookmarkPatience - time.Second
+		informer := New(Config{ListerWatcher: client, Object: &corev1.ConfigMap{}})
+		run(t, informer)
+		time.Sleep(3 * bookmarkPatience)
+		expectHealth(t, "when all have come", informer, true, true, 0, nil)
+		if client.lists != 0 {
+			t.Errorf("%d LISTs, want none", client.lists)
+		}
+	})
+}
+
 // TestHealthOfAListThatCannotBeStored: the Transform returns an error for an object of the list. Only the error of ListAndWatch shows this.
 // With a DeltaFIFO, the objects before it reach the index. A RealFIFO applies the whole list at once, as client-go's informer does.
 func TestHealthOfAListThatCannotBeStored(t *testing.T) {
@@ -147,7 +202,7 @@ func TestHealthOfAListThatCannotBeStored(t *testing.T) {
 
 func TestSourceSeesTheEndOfItsWatch(t *testing.T) {
 	fake := watch.NewFake()
-	if w := new(source).opened(fake); w.ResultChan() != fake.ResultChan() {
+	if w := new(source).opened(fake, klog.Logger{}, false); w.ResultChan() != fake.ResultChan() {
 		t.Error("the source replaces the channel of events")
 	}
 	var s source

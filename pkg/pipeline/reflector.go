@@ -26,7 +26,7 @@ const backoffReset = 2 * time.Minute
 //
 // The caller holds i.mu.
 func (i *Informer) newReflector(logger klog.Logger, queue cache.ReflectorStore) *cache.Reflector {
-	store := &reflectorStore{queue: queue, arrived: &i.arrived, tracer: &i.tracer}
+	store := &reflectorStore{queue: queue, arrived: &i.arrived, tracer: &i.tracer, source: &i.source}
 	reflector := cache.NewReflectorWithOptions(i.source.observe(i.cfg.ListerWatcher), i.cfg.Object, store, cache.ReflectorOptions{
 		Logger:       &logger,
 		Name:         i.name,
@@ -73,6 +73,7 @@ type reflectorStore struct {
 	queue   cache.ReflectorStore
 	arrived *atomic.Int64 // Informer.arrived
 	tracer  *tracer
+	source  *source
 }
 
 var (
@@ -101,6 +102,7 @@ func (s *reflectorStore) Replace(objs []any, resourceVersion string) error {
 	for _, obj := range objs {
 		s.arrive(cache.Replaced, obj)
 	}
+	s.source.listed()
 	return s.undoCount(len(objs), s.queue.Replace(objs, resourceVersion))
 }
 
@@ -129,12 +131,19 @@ func (s *reflectorStore) undoCount(n int, err error) error {
 // The Reflector checks whether its store has the next two methods. They do nothing if the queue does not
 // have them.
 
-// Transformer lets the reflector trim the objects of a streamed initial list while it collects them.
+// Transformer lets the reflector trim the objects of a streamed initial list while it collects them. It also tells that they come.
 func (s *reflectorStore) Transformer() cache.TransformFunc {
+	var trim cache.TransformFunc
 	if q, ok := s.queue.(cache.TransformingStore); ok {
-		return q.Transformer()
+		trim = q.Transformer()
 	}
-	return nil
+	return func(obj any) (any, error) {
+		s.source.hear()
+		if trim == nil {
+			return obj, nil
+		}
+		return trim(obj)
+	}
 }
 
 // Bookmark says that the reflector has passed on everything up to resourceVersion.
