@@ -114,9 +114,6 @@ func (x *exchange) fillIn(m *machine) {
 	} {
 		*field = cmp.Or(*field, otherwise)
 	}
-	if m.bandwidth > 0 {
-		m.PublicIP = x.s.public.allocate()
-	}
 	if len(m.SecurityGroupIDs) == 0 {
 		m.SecurityGroupIDs = []string{"sg-default-" + x.region}
 	}

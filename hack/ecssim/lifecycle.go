@@ -59,6 +59,22 @@ func startInstance(x *exchange, m *machine) (func(), *problem) {
 	}, nil
 }
 
+// allocatePublicIPAddress gives an instance its only public IP, which CreateInstance does not. The IP has an effect once the instance
+// starts. https://www.alibabacloud.com/help/en/elastic-compute-service/latest/allocatepublicipaddress
+func allocatePublicIPAddress(x *exchange) (object, *problem) {
+	m, p := x.findChangeable()
+	switch {
+	case p != nil:
+		return nil, p
+	case m.PublicIP != "":
+		return nil, allocatedAlready
+	case !m.atRest() || m.bandwidth == 0:
+		return nil, wrongState
+	}
+	m.PublicIP = x.s.public.allocate()
+	return object{"IpAddress": m.PublicIP}, nil
+}
+
 func stopInstance(x *exchange, m *machine) (func(), *problem) {
 	mode := x.params.get("StoppedMode")
 	switch {

@@ -159,7 +159,15 @@ func TestAnInstanceIsWhatWasAskedFor(t *testing.T) {
 		!slices.Equal(o.SecurityGroupIDs, []string{"sg-default-cn-hangzhou"}) {
 		t.Errorf("without anything said of it: %+v", o)
 	}
-	if i.PublicIP == "" || i.PrivateIP == "" || i.PrivateIP == o.PrivateIP {
+	want(t, c.call("AllocatePublicIpAddress", "InstanceId", id), 403, "IncorrectInstanceStatus") // It is pending.
+	c.pass(time.Minute)
+	want(t, c.call("AllocatePublicIpAddress", "InstanceId", other), 403, "IncorrectInstanceStatus") // It has no bandwidth.
+	want(t, c.call("AllocatePublicIpAddress", "InstanceId", id), 200, "")
+	want(t, c.call("AllocatePublicIpAddress", "InstanceId", id), 403, "AllocatedAlready")
+	if i.PublicIP != "" {
+		t.Errorf("a new instance has the public IP %s", i.PublicIP)
+	}
+	if i = c.instance(id); i.PublicIP == "" || i.PrivateIP == "" || i.PrivateIP == o.PrivateIP {
 		t.Errorf("addresses %s, %s and %s", i.PublicIP, i.PrivateIP, o.PrivateIP)
 	}
 }

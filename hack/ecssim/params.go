@@ -50,13 +50,14 @@ const (
 
 // operations are the supported actions.
 var operations = map[string]*operation{
-	"GetCallerIdentity": {version: stsVersion, run: callerIdentity},
-	"CreateInstance":    ecs("RegionId InstanceType", create, createInstance),
-	"DescribeInstances": ecs("RegionId", describe, describeInstances),
-	"DescribeRegions":   ecs("", "InstanceChargeType ResourceType AcceptLanguage", describeRegions),
-	"StartInstance":     ecs("InstanceId", "DryRun", changed(startInstance)),
-	"StopInstance":      ecs("InstanceId", "StoppedMode DryRun ForceStop", changed(stopInstance)),
-	"DeleteInstance":    ecs("InstanceId", "DryRun Force", changed(deleteInstance)),
+	"GetCallerIdentity":       {version: stsVersion, run: callerIdentity},
+	"CreateInstance":          ecs("RegionId InstanceType", create, createInstance),
+	"DescribeInstances":       ecs("RegionId", describe, describeInstances),
+	"DescribeRegions":         ecs("", "InstanceChargeType ResourceType AcceptLanguage", describeRegions),
+	"StartInstance":           ecs("InstanceId", "DryRun", changed(startInstance)),
+	"AllocatePublicIpAddress": ecs("InstanceId", "", allocatePublicIPAddress),
+	"StopInstance":            ecs("InstanceId", "StoppedMode DryRun ForceStop", changed(stopInstance)),
+	"DeleteInstance":          ecs("InstanceId", "DryRun Force", changed(deleteInstance)),
 	"ModifyInstanceAttribute": ecs("InstanceId", "InstanceName SecurityGroupIds.N DeletionProtection",
 		changed(modifyInstanceAttribute)),
 	"ModifyInstanceSpec": ecs("InstanceId", "InstanceType ClientToken InternetMaxBandwidthOut DryRun", changed(modifyInstanceSpec)),

@@ -33,13 +33,14 @@ func invalid(parameter string) *problem {
 }
 
 var (
-	dryRun         = badRequest("DryRunOperation", "Request validation has been passed with DryRun flag set.")
-	noInstance     = &problem{http.StatusNotFound, "InvalidInstanceId.NotFound", "The specified InstanceId does not exist."}
-	wrongState     = forbidden("IncorrectInstanceStatus", "The current status of the resource does not support this operation.")
-	initializing   = forbidden("IncorrectInstanceStatus.Initializing", "The specified instance status does not support this operation.")
-	chargeType     = forbidden("ChargeTypeViolation", "The operation is not permitted due to charge type of the instance.")
-	protected      = forbidden("InvalidOperation.DeletionProtection", "The operation is not allowed due to deletion protection.")
-	lockedSecurity = forbidden("InstanceLockedForSecurity",
+	dryRun           = badRequest("DryRunOperation", "Request validation has been passed with DryRun flag set.")
+	noInstance       = &problem{http.StatusNotFound, "InvalidInstanceId.NotFound", "The specified InstanceId does not exist."}
+	wrongState       = forbidden("IncorrectInstanceStatus", "The current status of the resource does not support this operation.")
+	initializing     = forbidden("IncorrectInstanceStatus.Initializing", "The specified instance status does not support this operation.")
+	chargeType       = forbidden("ChargeTypeViolation", "The operation is not permitted due to charge type of the instance.")
+	protected        = forbidden("InvalidOperation.DeletionProtection", "The operation is not allowed due to deletion protection.")
+	allocatedAlready = forbidden("AllocatedAlready", "There is an IpAddress allocated already for the specified instance.")
+	lockedSecurity   = forbidden("InstanceLockedForSecurity",
 		"The specified operation is denied as your instance is locked for security reasons.")
 	inArrears = forbidden("InstanceExpiredOrInArrears",
 		"The specified operation is denied as your prepay instance is expired (prepay mode) or in arrears (afterpay mode).")

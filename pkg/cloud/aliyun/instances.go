@@ -226,6 +226,7 @@ func instanceOf(is *ecs.Instance) Instance {
 		SecurityGroupIDs:   slices.Sorted(slices.Values(is.SecurityGroupIds.SecurityGroupId)),
 		PrivateIPs:         slices.Concat(is.VpcAttributes.PrivateIpAddress.IpAddress, is.InnerIpAddress.IpAddress),
 		PublicIPs:          slices.Clone(is.PublicIpAddress.IpAddress),
+		Bandwidth:          is.InternetMaxBandwidthOut,
 		Tags:               make(map[string]string, len(is.Tags.Tag)),
 		DeletionProtection: is.DeletionProtection,
 	}
@@ -251,6 +252,20 @@ func (r *Region) Start(ctx context.Context, id string) error {
 		request.InstanceId = id
 		return request
 	}, ecs.CreateStartInstanceResponse())
+}
+
+// AllocateAddress gives an instance its public IP, unless it has one. The instance must be Running or Stopped. The IP has an effect once
+// the instance starts: https://www.alibabacloud.com/help/en/elastic-compute-service/latest/allocatepublicipaddress
+func (r *Region) AllocateAddress(ctx context.Context, id string) error {
+	err := r.call(ctx, func() requests.AcsRequest {
+		request := ecs.CreateAllocatePublicIpAddressRequest()
+		request.InstanceId = id
+		return request
+	}, ecs.CreateAllocatePublicIpAddressResponse())
+	if e, ok := errors.AsType[*Error](err); ok && e.Code == "AllocatedAlready" {
+		return nil
+	}
+	return err
 }
 
 // Stop shuts down a Running instance, like its power button.

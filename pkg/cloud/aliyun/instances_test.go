@@ -54,6 +54,9 @@ func TestLife(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		must(region.SetType(ctx, id, "ecs.g6.xlarge"))
+		for range 2 {
+			must(region.AllocateAddress(ctx, id))
+		}
 		must(region.Start(ctx, id))
 		time.Sleep(time.Minute)
 		name := "ins-0703"
@@ -72,7 +75,7 @@ func TestLife(t *testing.T) {
 			ID: id, Name: name, State: StateRunning, Type: "ecs.g6.xlarge",
 			ImageID: "centos_7_8_x64_20G_alibase_20200519.vhd", ChargeType: "PostPaid",
 			ZoneID: "cn-beijing-h", VSwitchID: "vsw-1", KeyPairName: "key", SecurityGroupIDs: []string{"sg-2", "sg-3"},
-			PrivateIPs: is.PrivateIPs, PublicIPs: is.PublicIPs,
+			PrivateIPs: is.PrivateIPs, PublicIPs: is.PublicIPs, Bandwidth: 5,
 			Tags: map[string]string{"a": "3", "c": "云 *~+/=", "d": ""}, CreationTime: is.CreationTime,
 		}
 		if !reflect.DeepEqual(is, want) {

@@ -32,6 +32,7 @@ type Instance struct {
 	SecurityGroupIDs   []string // sorted
 	PrivateIPs         []string
 	PublicIPs          []string // including an elastic IP
+	Bandwidth          int      // to the internet, in Mbit/s
 	Tags               map[string]string
 	Locks              []string // why operations are locked, such as "financial" or "security"
 	DeletionProtection bool

@@ -93,7 +93,7 @@ func (c *Controller) cloud(o *observed) Cloud { return c.fleets.cloud(c.sessions
 
 // changeEvents holds the steps that change an instance, and the reason of the event after each.
 var changeEvents = map[step]string{
-	stepTag: "Tagged", stepUntag: "Untagged", stepModify: "Modified", stepSetType: "TypeChanged",
+	stepTag: "Tagged", stepUntag: "Untagged", stepModify: "Modified", stepSetType: "TypeChanged", stepAllocate: "AddressAllocated",
 	stepStart: "Started", stepStop: "Stopped", stepDelete: "Deleted",
 }
 
@@ -103,6 +103,9 @@ func (c *Controller) change(ctx context.Context, o *observed, p plan, out *outco
 	out.memory.changedAt = c.clock.Now()
 	if err != nil {
 		return c.failed(ctx, o, p, out, err)
+	}
+	if p.step == stepAllocate {
+		out.memory.addressUntil = out.memory.changedAt.Add(addressEvery)
 	}
 	out.memory.addTrial(p.step, out.memory.changedAt)
 	out.memory.deleteAccepted = out.memory.deleteAccepted || p.step == stepDelete
@@ -122,6 +125,8 @@ func callChange(ctx context.Context, cloud Cloud, o *observed, p plan) error {
 		return cloud.Modify(ctx, o.id, p.change)
 	case stepSetType:
 		return cloud.SetType(ctx, o.id, o.ecs.Spec.InstanceType)
+	case stepAllocate:
+		return cloud.AllocateAddress(ctx, o.id)
 	case stepStart:
 		return cloud.Start(ctx, o.id)
 	case stepStop:
@@ -144,7 +149,13 @@ func (c *Controller) failed(ctx context.Context, o *observed, p plan, out *outco
 		c.recorder.Eventf(o.ecs, corev1.EventTypeWarning, "TypeChangeRefused", "ECS refused the new type of instance %s: %v", o.id, err)
 		return nil
 	}
-	c.backOff(o, p.step, problemOf(err, o.credentialsFrom()), out)
+	problem := problemOf(err, o.credentialsFrom())
+	if p.step == stepAllocate && !problem.passing { // An instance without a public IP is better than one that never starts.
+		out.memory.addressUntil = c.clock.Now().Add(addressEvery)
+		c.recorder.Eventf(o.ecs, corev1.EventTypeWarning, "AddressRefused", "ECS gave instance %s no public IP: %v", o.id, err)
+		return nil
+	}
+	c.backOff(o, p.step, problem, out)
 	return nil
 }
 

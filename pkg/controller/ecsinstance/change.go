@@ -6,6 +6,9 @@ package ecsinstance
 import (
 	"fmt"
 	"slices"
+	"time"
+
+	"k8s.io/utils/ptr"
 
 	v1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
 	"github.com/glassback/glassback/pkg/cloud/aliyun"
@@ -72,6 +75,24 @@ func (o *observed) typeDrift() string {
 	return ""
 }
 
+// addressEvery is how long the operator waits until it requests a public IP again.
+const addressEvery = 10 * time.Minute
+
+// allocateAddress requests the public IP of a stopped instance, once before it starts. If ECS refuses, or does not show the IP, the
+// instance starts without one, and drift says so.
+func allocateAddress(o *observed) *plan {
+	if !o.lacksAddress() || o.instance.State != aliyun.StateStopped || o.now.Before(o.memory.addressUntil) {
+		return nil
+	}
+	return o.try(plan{step: stepAllocate, reason: reasonChanging, message: "Allocating the public IP of instance " + o.id})
+}
+
+// lacksAddress returns whether the instance has no public IP, although the spec wants one and it was created so. ECS has no such IP before
+// it is requested.
+func (o *observed) lacksAddress() bool {
+	return ptr.Deref(o.ecs.Spec.InternetMaxBandwidthOut, 0) > 0 && o.instance.Bandwidth > 0 && len(o.instance.PublicIPs) == 0
+}
+
 func changePower(o *observed) *plan {
 	switch i := o.instance; {
 	case o.ecs.Spec.PowerState == v1alpha1.PowerRunning && i.State == aliyun.StateStopped:
@@ -116,6 +137,9 @@ func reportReady(o *observed) *plan {
 	p.drift = drift(o.ecs, i, o.region())
 	if why := o.typeDrift(); why != "" {
 		p.drift = append(p.drift, why)
+	}
+	if o.lacksAddress() {
+		p.drift = append(p.drift, "there is no public IP: the instance gets one when it is stopped and started, by powerState")
 	}
 	return &p
 }

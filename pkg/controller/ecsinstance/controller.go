@@ -46,6 +46,7 @@ type Cloud interface {
 	Create(ctx context.Context, request aliyun.CreateRequest) (string, error)
 	Describe(ctx context.Context, ids []string) ([]aliyun.Instance, error)
 	Find(ctx context.Context, tags map[string]string) ([]aliyun.Instance, error)
+	AllocateAddress(ctx context.Context, id string) error
 	Start(ctx context.Context, id string) error
 	Stop(ctx context.Context, id string) error
 	Delete(ctx context.Context, id string, force bool) error

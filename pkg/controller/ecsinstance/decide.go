@@ -23,6 +23,7 @@ const (
 	stepUntag       step = "untag"
 	stepModify      step = "modify"
 	stepSetType     step = "set type"
+	stepAllocate    step = "allocate address"
 	stepStart       step = "start"
 	stepStop        step = "stop"
 	stepDelete      step = "delete"
@@ -101,6 +102,7 @@ var policies = []policy{
 	{"changeTags", changeTags},                 // tags differ
 	{"changeAttributes", changeAttributes},     // the name or the security groups differ
 	{"changeType", changeType},                 // the type differs
+	{"allocateAddress", allocateAddress},       // a stopped instance lacks its public IP
 	{"changePower", changePower},               // the power state differs
 	{"reportReady", reportReady},               // nothing differs
 }

@@ -206,6 +206,8 @@ func notBefore(what step) other {
 }
 
 func TestDecideForLife(t *testing.T) {
+	wide := func(o *observed) { o.ecs.Spec.InternetMaxBandwidthOut, o.instance.Bandwidth = ptr.To[int32](5), 5 }
+	addressed := func(o *observed) { o.instance.PublicIPs = []string{"1.2.3.4"} }
 	for sentence, test := range map[string]struct {
 		is   other
 		want decision
@@ -277,6 +279,12 @@ func TestDecideForLife(t *testing.T) {
 		"it is stopped, as it is to be": {
 			all(power(v1alpha1.PowerStopped), state(aliyun.StateStopped)), decision{ready: true, reason: "Stopped"},
 		},
+		"it has no public IP, and is to run": {all(state(aliyun.StateStopped), wide), does(stepAllocate, reasonChanging)},
+		"it has one":                         {all(state(aliyun.StateStopped), wide, addressed), does(stepStart, reasonStarting)},
+		"it was asked for one, or ECS refused it": {all(state(aliyun.StateStopped), wide, func(o *observed) {
+			o.memory.addressUntil = t0.Add(time.Second)
+		}), does(stepStart, reasonStarting)},
+		"it runs without one": {wide, isRunning.saying("there is no public IP")},
 		"it is locked, and is to run": {
 			all(state(aliyun.StateStopped), func(o *observed) { o.instance.Locks = []string{"financial"} }),
 			stalledBy(reasonInstanceLocked).saying("financial"),

@@ -89,6 +89,8 @@ type memory struct {
 	deadToken string
 
 	backoff backoff
+	// addressUntil is until when the operator does not request the public IP again: it was requested, or ECS has refused it.
+	addressUntil time.Time
 }
 
 // call identifies a call to create.

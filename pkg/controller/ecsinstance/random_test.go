@@ -355,7 +355,8 @@ func (m *faultyWorld) check() {
 	m.neverTwo()
 	for _, c := range m.cloud.Calls() {
 		allowed := map[string][]string{
-			"StartInstance": {"Stopped"}, "StopInstance": {"Running"}, "DeleteInstance": {"Stopped", "Running"}, "ModifyInstanceSpec": {"Stopped"},
+			"AllocatePublicIpAddress": {"Stopped"}, "StartInstance": {"Stopped"},
+			"StopInstance": {"Running"}, "DeleteInstance": {"Stopped", "Running"}, "ModifyInstanceSpec": {"Stopped"},
 		}[c.Action]
 		// Other clients, also a second operator, may have changed more than this operator has observed.
 		if allowed != nil && !m.others && c.State != "" && !slices.Contains(allowed, c.State) {

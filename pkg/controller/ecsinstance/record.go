@@ -48,6 +48,7 @@ type recordedMemory struct {
 	NothingFoundSince time.Time       `json:"nothingFoundSince,omitzero"`
 	DeadToken         string          `json:"deadToken,omitempty"`
 	Backoff           recordedBackoff `json:"hold,omitzero"`
+	AddressUntil      time.Time       `json:"addressUntil,omitzero"`
 }
 
 type recordedTrial struct {
@@ -104,6 +105,7 @@ func (o *observed) Record() any {
 			wall(m.changedAt), recordedTrial{m.trial.step, m.trial.times, wall(m.trial.again)}, wall(m.missingSince), wall(m.unreachableSince),
 			wall(m.untaggedSince), m.deleteAccepted, m.lastCall, m.rejectedToken, wall(m.nothingFoundSince), m.deadToken,
 			recordedBackoff{recordProblem(m.backoff.problem), m.backoff.step, wall(m.backoff.until), m.backoff.generation},
+			wall(m.addressUntil),
 		},
 	}
 }
@@ -138,6 +140,7 @@ func restore(r *recordedObserved) *observed {
 			m.ChangedAt, trial{m.Trial.Step, m.Trial.Times, m.Trial.Again}, m.MissingSince, m.UnreachableSince, m.UntaggedSince,
 			m.DeleteAccepted, m.LastCall, m.RejectedToken, m.NothingFoundSince, m.DeadToken,
 			backoff{m.Backoff.Problem.restore(), m.Backoff.Step, m.Backoff.Until, m.Backoff.Generation},
+			m.AddressUntil,
 		},
 	}
 }

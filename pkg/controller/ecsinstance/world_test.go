@@ -308,6 +308,10 @@ func (m operatorCloud) Delete(ctx context.Context, id string, force bool) error 
 	return m.do(ctx, "delete", id, func() error { return m.Cloud.Delete(ctx, id, force) })
 }
 
+func (m operatorCloud) AllocateAddress(ctx context.Context, id string) error {
+	return m.do(ctx, "allocate address", id, func() error { return m.Cloud.AllocateAddress(ctx, id) })
+}
+
 func (m operatorCloud) SetType(ctx context.Context, id, instanceType string) error {
 	return m.do(ctx, "set type", id, func() error { return m.Cloud.SetType(ctx, id, instanceType) })
 }
