@@ -4,6 +4,7 @@
 package backup
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -24,7 +25,7 @@ import (
 )
 
 const (
-	// attempts is the largest number of attempts to save all shards while the cluster changes, and to save one shard while its master fails.
+	// attempts is the largest number of attempts to save a shard while the cluster changes, or while its master fails.
 	attempts = 3
 	// replicaWait is how long a backup waits for a replica that can send its shard. After that, the master sends it.
 	replicaWait = 30 * time.Second
@@ -64,7 +65,9 @@ func (b *backup) make(ctx context.Context) (*Result, error) {
 			warnings = append(warnings, "what failed backups left is not deleted: "+err.Error())
 		}
 		if m, err = b.take(ctx); err == nil {
-			m, err = b.finish(ctx, m)
+			m, err = b.finish(ctx, m) // After an error, the manifest may exist: all files stay.
+		} else {
+			err = errors.Join(err, b.abandon(ctx))
 		}
 	}
 	if err != nil {
@@ -81,6 +84,22 @@ func (b *backup) make(ctx context.Context) (*Result, error) {
 	return result, nil
 }
 
+// abandon deletes the files of this run, which has failed before it had all of them: another run saves all of them again. Otherwise they
+// would fill the store for as long as lifetime.
+func (b *backup) abandon(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	var errs []error
+	for _, list := range []func(context.Context, string) ([]string, error){b.store.list, b.store.partial} {
+		names, err := list(ctx, path.Join(b.cluster, b.id))
+		if err == nil {
+			err = b.remove(ctx, slices.DeleteFunc(names, func(name string) bool { return !strings.Contains(path.Base(name), b.run) }))
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
 // existing returns the manifest of the backup. It returns an error if the backup belongs to another owner.
 func (b *backup) existing(ctx context.Context) (*Manifest, error) {
 	m, err := readManifest(ctx, b.store, b.cluster, b.id)
@@ -91,54 +110,80 @@ func (b *backup) existing(ctx context.Context) (*Manifest, error) {
 	return m, err
 }
 
-// take saves the file of each shard. It begins again if the cluster changes meanwhile.
-func (b *backup) take(ctx context.Context) (*Manifest, error) {
-	var m *Manifest
-	var err error
-	for range attempts {
-		m, err = b.attempt(ctx)
-		if _, passes := errors.AsType[unsteady](err); !passes || ctx.Err() != nil {
-			return m, err
-		}
-		b.log("the shards are saved again: %v", err)
-	}
-	return nil, err
+// saved is the file of a shard.
+type saved struct {
+	shard
+	entry   *Shard
+	content *contents
 }
 
-// attempt saves the file of each shard once. Its error is unsteady if another attempt may succeed.
-func (b *backup) attempt(ctx context.Context) (*Manifest, error) {
+// take saves the file of each shard, until all shards at one moment have a file. If a shard gets another master or other slots meanwhile,
+// only its file is saved again.
+func (b *backup) take(ctx context.Context) (*Manifest, error) {
 	m := &Manifest{
 		Schema: schema, Cluster: b.cluster, Owner: b.owner, ID: b.id, StartedAt: time.Now().UTC(), Functions: []Function{},
 	}
-	before, err := b.steady(ctx)
-	if err != nil {
-		return nil, err
+	var done []saved
+	for round := 0; ; round++ {
+		t, err := b.steady(ctx)
+		if err == nil {
+			before := len(done)
+			done = slices.DeleteFunc(done, func(s saved) bool { return !slices.ContainsFunc(t.shards, s.same) })
+			if changed := before - len(done); changed > 0 {
+				b.log("%d shards are saved again: they have other masters or slots now", changed)
+			}
+			if len(done) == len(t.shards) {
+				m.describe(done, t.stray)
+				return m, nil
+			}
+			done, err = b.saveMissing(ctx, t, done)
+		}
+		_, passes := errors.AsType[unsteady](err)
+		switch {
+		case err != nil && (!passes || ctx.Err() != nil):
+			return nil, err
+		case t == nil && round+1 >= attempts, t != nil && round+1 >= attempts*len(t.shards):
+			return nil, cmp.Or(err, error(unsteady{errChanged}))
+		case err != nil:
+			b.log("the shards without a file are tried again: %v", err)
+		}
 	}
-	functions := map[Function]bool{}
-	tooLarge, largest := 0, int64(0)
-	for _, s := range before.shards { // One after the other: only one node forks at a time.
+}
+
+// saveMissing saves the files of the shards that have none, one after the other: only one node forks at a time.
+func (b *backup) saveMissing(ctx context.Context, t *topology, done []saved) ([]saved, error) {
+	for _, s := range t.shards {
+		if slices.ContainsFunc(done, func(other saved) bool { return other.same(s) }) {
+			continue
+		}
 		entry, content, err := b.saveShard(ctx, s)
 		if err != nil {
-			return nil, err
+			return done, err
 		}
-		m.Shards = append(m.Shards, *entry)
+		done = append(done, saved{s, entry, content})
+	}
+	return done, nil
+}
+
+// describe fills in what is in the files. stray is how many keys masters without slots have.
+func (m *Manifest) describe(done []saved, stray int64) {
+	slices.SortFunc(done, func(a, b saved) int { return cmp.Compare(a.slots[0].First, b.slots[0].First) })
+	functions := map[Function]bool{}
+	tooLarge, largest := 0, int64(0)
+	for _, s := range done {
+		m.Shards = append(m.Shards, *s.entry)
 		m.RedisVersion = newer(m.RedisVersion, s.master.view.Version)
-		tooLarge, largest = tooLarge+content.tooLarge, max(largest, content.largest)
-		for _, code := range content.libraries {
+		tooLarge, largest = tooLarge+s.content.tooLarge, max(largest, s.content.largest)
+		for _, code := range s.content.libraries {
 			functions[functionOf(code)] = true
 		}
-	}
-	after, err := b.steady(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if !before.same(after) {
-		return nil, unsteady{errChanged}
 	}
 	m.Functions = slices.AppendSeq(m.Functions, maps.Keys(functions))
 	slices.SortFunc(m.Functions, func(a, b Function) int { return strings.Compare(a.Name+" "+a.SHA256, b.Name+" "+b.SHA256) })
 	m.Warning = sizeWarning(tooLarge, largest)
-	return m, nil
+	if stray > 0 {
+		m.Warning = strings.TrimPrefix(m.Warning+fmt.Sprintf("; %d keys on masters without slots are not in the backup", stray), "; ")
+	}
 }
 
 // sizeWarning returns a warning about values that are too large for the nodes, "" for none. It names the directives to raise before a
@@ -248,7 +293,9 @@ func (b *backup) confirm(ctx context.Context, s shard, from node) error {
 	if err != nil {
 		return unsteady{err}
 	}
-	if master := s.master.view.ID; view.ID != from.view.ID || view.ID != master && (node{view: view}).own().MasterID != master {
+	master := s.master.view // Without replicas, it begins another history when it sends its snapshot.
+	follows := (node{view: view}).own().MasterID == master.ID && view.History == master.History
+	if view.ID != from.view.ID || view.ID != master.ID && !follows {
 		return changing("it has become a node of another shard")
 	}
 	return nil

@@ -189,7 +189,7 @@ func (o *settings) checkStore() error {
 
 // open reads the files of the flags, and opens the store.
 func (o *settings) open() error {
-	password, err := o.secret(o.passwordFile)
+	password, err := o.secret(o.passwordFile, endOfPassword)
 	if err != nil {
 		return err
 	}
@@ -209,18 +209,24 @@ func (o *settings) open() error {
 	if s3.endpoint, err = url.Parse(o.endpoint); err != nil {
 		return err
 	}
-	if s3.accessKeyID, err = o.secret(filepath.Join(o.credentials, "accessKeyID")); err != nil {
+	if s3.accessKeyID, err = o.secret(filepath.Join(o.credentials, "accessKeyID"), endOfKey); err != nil {
 		return err
 	}
-	if s3.secretAccessKey, err = o.secret(filepath.Join(o.credentials, "secretAccessKey")); err != nil {
+	if s3.secretAccessKey, err = o.secret(filepath.Join(o.credentials, "secretAccessKey"), endOfKey); err != nil {
 		return err
 	}
 	o.store, err = openBucket(s3)
 	return err
 }
 
-// secret returns the text of a file, without a newline at its end.
-func (o *settings) secret(file string) (string, error) {
+// The characters that do not count at the end of a secret. The operator and the nodes read passwords in the same way.
+const (
+	endOfPassword = "\n"
+	endOfKey      = "\r\n"
+)
+
+// secret returns the text of a file, without the characters of end at its end.
+func (o *settings) secret(file, end string) (string, error) {
 	if file == "" {
 		return "", nil
 	}
@@ -228,7 +234,7 @@ func (o *settings) secret(file string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	text := strings.TrimSuffix(strings.TrimSuffix(string(content), "\n"), "\r")
+	text := strings.TrimRight(string(content), end)
 	if text == "" {
 		return "", fmt.Errorf("%s is empty", file)
 	}

@@ -142,6 +142,18 @@ func TestWrongCredentials(t *testing.T) {
 	}
 }
 
+// The operator and the nodes read a password without newlines at its end, and so do the Jobs. "kubectl create secret --from-file" keeps
+// them.
+func TestNewlinesAtTheEndOfASecret(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "password")
+	for content, want := range map[string]string{"a\nb\n\n": "a\nb", "a\r\n": "a\r", "a": "a"} {
+		check(t, os.WriteFile(file, []byte(content), 0o600))
+		if got, err := (&settings{}).secret(file, endOfPassword); err != nil || got != want {
+			t.Errorf("of %q: %q, %v, want %q", content, got, err, want)
+		}
+	}
+}
+
 func TestCommandsThatFail(t *testing.T) {
 	empty := t.TempDir()
 	blank := filepath.Join(t.TempDir(), "blank")

@@ -75,11 +75,7 @@ func (s shard) usable() []node {
 type topology struct {
 	shards []shard
 	open   redisnode.Slots // the slots that are being moved
-}
-
-// same returns whether the same masters have the same slots.
-func (t *topology) same(o *topology) bool {
-	return slices.EqualFunc(t.shards, o.shards, shard.same)
+	stray  int64           // how many keys the masters without slots have
 }
 
 // newer returns the higher one of two versions of Redis.
@@ -200,7 +196,10 @@ func arrange(nodes []node) (*topology, error) {
 			}
 		}
 		switch {
-		case !own.Master || len(own.Slots) == 0:
+		case own.Master && len(own.Slots) == 0:
+			t.stray += n.view.Keys
+			continue
+		case !own.Master:
 			continue
 		case !n.view.StateOK:
 			return nil, changing("the master of slots %s at %s takes no requests: its cluster_state is fail", own.Slots, n.address())
@@ -220,11 +219,12 @@ func arrange(nodes []node) (*topology, error) {
 	return t, nil
 }
 
-// replicasOf returns the replicas that are connected to a master.
+// replicasOf returns the replicas that are connected to a master, and have its history: another node may have got its address.
 func replicasOf(master node, nodes []node) []node {
 	var replicas []node
 	for _, n := range nodes {
-		if n.err == nil && n.entry.ID == n.view.ID && n.view.LinkUp && n.own().MasterID == master.view.ID {
+		if n.err == nil && n.entry.ID == n.view.ID && n.view.LinkUp && n.own().MasterID == master.view.ID &&
+			n.view.History == master.view.History {
 			replicas = append(replicas, n)
 		}
 	}
