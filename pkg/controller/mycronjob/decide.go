@@ -21,7 +21,8 @@ const (
 	maxCaughtUp = 100
 	// maxWait limits the time to the next sync: a timer counts elapsed time, but a slot follows the clock, which an administrator may set.
 	maxWait = time.Minute
-	// clockAhead is how far in the future the watermark must be before a condition reports it.
+	// clockAhead is how far in the future the watermark must be before a condition reports it. A Job that was
+	// created that long before its slot is of a clock that was wrong: it does not count until then.
 	clockAhead = time.Minute
 )
 
@@ -117,7 +118,7 @@ func (p *plan) account(o *observed) {
 	case more: // More than maxDue slots are due: every policy counts the first maxDue as missed.
 		p.record(due, o)
 	case ptr.Deref(o.mcj.Spec.Suspend, false):
-		p.record(due, o)
+		p.recordAll(p.table, o)
 		p.accounted, p.suspended = max(p.accounted, slotAt(o.now)), true
 		p.runManual(o)
 	default:
@@ -147,14 +148,19 @@ func beginsNewCount(mcj *v1.MyCronJob, table timetable) bool {
 // endCount ends the count of the timetable in the status: its due slots without a Job are missed.
 func (p *plan) endCount(o *observed) {
 	if old, err := newTimetable(o.mcj, o.mcj.Status.Schedule); err == nil && !o.mcj.Status.Suspended {
-		for more := true; more; {
-			var due []slot
-			due, more = old.due(p.accounted, o.now)
-			p.record(due, o)
-		}
+		p.recordAll(old, o)
 	}
 	// The new count begins now, even if a wrong clock has set the watermark to a future time. But it does not begin before the newest Job.
 	p.accounted = max(slotAt(o.now), o.newest)
+}
+
+// recordAll records all slots of a timetable up to now, also those whose jitter has not passed: none of them will run any more.
+func (p *plan) recordAll(t timetable, o *observed) {
+	for more := true; more; {
+		var due []slot
+		due, more = t.due(p.accounted, o.now.Add(t.offset))
+		p.record(due, o)
+	}
 }
 
 // record moves the watermark to the last of slots, and counts each of slots that has no Job as missed.
@@ -263,7 +269,7 @@ func (p *plan) cleanUp(o *observed) {
 	ttl := o.mcj.Spec.JobTemplate.Spec.TTLSecondsAfterFinished
 	for _, job := range slices.Backward(o.jobs) {
 		how := finished(job)
-		if how == "" || job.DeletionTimestamp != nil {
+		if how == "" || job.DeletionTimestamp != nil || o.isAhead(job) {
 			continue
 		}
 		left[how]--

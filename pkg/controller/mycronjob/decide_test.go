@@ -47,6 +47,12 @@ func cronjob(change ...func(*v1.MyCronJob)) *v1.MyCronJob {
 
 type jobOption func(*batchv1.Job)
 
+// early makes a Job one that a clock which was ahead created at t0.
+func early(job *batchv1.Job) {
+	job.CreationTimestamp = t0.metaTime()
+	complete(job)
+}
+
 func complete(job *batchv1.Job) { finish(job, batchv1.JobComplete) }
 func failed(job *batchv1.Job)   { finish(job, batchv1.JobFailed) }
 func deleting(job *batchv1.Job) { job.DeletionTimestamp = ptr.To(metav1.Now()) }
@@ -72,7 +78,9 @@ func jobAt(m *v1.MyCronJob, seconds slot, options ...jobOption) *batchv1.Job {
 func observedAt(after time.Duration, m *v1.MyCronJob, jobs ...*batchv1.Job) *observed {
 	o := &observed{mcj: m, jobs: jobs, now: t0.time().Add(after)}
 	for _, job := range jobs {
-		o.newest = max(o.newest, slotOf(job))
+		if !o.isAhead(job) {
+			o.newest = max(o.newest, slotOf(job))
+		}
 	}
 	return o
 }
@@ -84,6 +92,9 @@ func TestDecide(t *testing.T) {
 	skip := func(m *v1.MyCronJob) { m.Spec.MissedRunPolicy = v1.SkipMissed }
 	suspend := func(m *v1.MyCronJob) { m.Spec.Suspend = ptr.To(true) }
 	suspended := func(m *v1.MyCronJob) { m.Status.Suspended = true }
+	jittered := func(m *v1.MyCronJob) {
+		m.Spec.IntervalSeconds, m.Spec.JitterSeconds, m.Status.Schedule = ptr.To[int32](600), ptr.To[int32](599), "every 600s"
+	}
 	invalid := func(m *v1.MyCronJob) { m.Spec.IntervalSeconds = ptr.To[int32](-1) }
 	accounted := func(seconds slot) func(*v1.MyCronJob) {
 		return func(m *v1.MyCronJob) { m.Status.AccountedTime = ptr.To((t0 + seconds).metaTime()) }
@@ -169,6 +180,29 @@ func TestDecide(t *testing.T) {
 		"a new schedule starts when it is seen, and what was due by the old one is missed": {
 			mcj: cronjob(func(m *v1.MyCronJob) { m.Spec.IntervalSeconds = ptr.To[int32](60) }), now: 13 * time.Second,
 			want: want{accounted: 13, missed: 2, next: 60, wait: 47 * time.Second},
+		},
+		"a suspension counts a slot whose jitter has not passed": {
+			mcj: cronjob(jittered, suspend), now: 600 * time.Second, want: want{accounted: 600, missed: 1, next: -1},
+		},
+		"a new schedule does, too": {
+			mcj: cronjob(jittered, func(m *v1.MyCronJob) { m.Spec.IntervalSeconds, m.Spec.Schedule = nil, ptr.To("*/10 * * * *") }),
+			now: 600 * time.Second, want: want{accounted: 600, missed: 1, next: 1200, wait: time.Minute},
+		},
+		"the end of a suspension gives up a watermark in the future, and Jobs of slots in the future": {
+			mcj: cronjob(suspended, accounted(86400)), jobs: []*batchv1.Job{jobAt(cronjob(), 86400, early)}, now: 12 * time.Second,
+			want: want{accounted: 12, next: 15, wait: 3 * time.Second},
+		},
+		"then the slots run": {
+			mcj: cronjob(accounted(12)), jobs: []*batchv1.Job{jobAt(cronjob(), 86400, early)}, now: 15 * time.Second,
+			want: want{accounted: 12, run: []slot{15}, next: 15, wait: 5 * time.Second},
+		},
+		"a Job of a slot in the future counts when the slot comes": {
+			mcj: cronjob(accounted(86395)), jobs: []*batchv1.Job{jobAt(cronjob(), 86400, early)}, now: 86400 * time.Second,
+			want: want{accounted: 86400, next: 86405, wait: 5 * time.Second},
+		},
+		"and not a moment before": {
+			mcj: cronjob(accounted(86390)), jobs: []*batchv1.Job{jobAt(cronjob(), 86400, early)}, now: 86395 * time.Second,
+			want: want{accounted: 86390, run: []slot{86395}, next: 86395, wait: 5 * time.Second},
 		},
 		"a spec that was corrected starts now": {
 			mcj: cronjob(func(m *v1.MyCronJob) { m.Status.Schedule = "" }), now: time.Hour,

@@ -40,7 +40,7 @@ type observed struct {
 	// jobs are the Jobs that the MyCronJob controls, in the order of their slots. A run-now Job is sorted by the second
 	// of its creation. The Jobs belong to the cache: do not change them.
 	jobs []*batchv1.Job
-	// newest is the latest slot that has a Job; 0 if no slot has a Job.
+	// newest is the latest slot that has a Job, without Jobs that are ahead; 0 if no slot has one.
 	newest slot
 	now    time.Time
 }
@@ -55,13 +55,21 @@ func (c *Controller) observe(_ context.Context, mcj *v1.MyCronJob) (*observed, e
 	for _, object := range objects {
 		if job, ok := object.(*batchv1.Job); ok && job.Namespace == mcj.Namespace {
 			o.jobs = append(o.jobs, job)
-			o.newest = max(o.newest, slotOf(job))
+			if !o.isAhead(job) {
+				o.newest = max(o.newest, slotOf(job))
+			}
 		}
 	}
 	slices.SortFunc(o.jobs, func(a, b *batchv1.Job) int {
 		return cmp.Or(cmp.Compare(orderOf(a), orderOf(b)), cmp.Compare(a.Name, b.Name))
 	})
 	return o, nil
+}
+
+// isAhead returns whether the slot of a Job is in the future, and so far after its creation that a clock was wrong then.
+func (o *observed) isAhead(job *batchv1.Job) bool {
+	s := slotOf(job)
+	return s > slotAt(o.now) && s > slotAt(job.CreationTimestamp.Add(clockAhead))
 }
 
 // slotOf returns the slot of a Job; 0 for a run-now Job. It reads the name, which cannot change.
