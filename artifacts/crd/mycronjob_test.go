@@ -23,6 +23,19 @@ func myCronJob(spec map[string]any) map[string]any {
 	}
 }
 
+// kubectl create job --dry-run=client --output=yaml prints "creationTimestamp: null" in the metadata of templates.
+func TestATemplateThatKubectlPrints(t *testing.T) {
+	obj := myCronJob(nil)
+	job := obj["spec"].(map[string]any)["jobTemplate"].(map[string]any)
+	pod := job["spec"].(map[string]any)["template"].(map[string]any)
+	for _, template := range []map[string]any{job, pod} {
+		template["metadata"] = map[string]any{"creationTimestamp": nil}
+	}
+	if _, errs := servers(t)["MyCronJob"].judge(t, obj, nil); len(errs) > 0 {
+		t.Error(errs)
+	}
+}
+
 func TestSchemaAndValidateAgreeOnSchedules(t *testing.T) {
 	agreeOnEach(t, "MyCronJob", "schedule", map[string]bool{
 		"* * * * *": true, "*/5 * * * *": true, "0 30 6 * * mon-fri": true, "? ? ? ? ?": true, "0 0 1 JAN Sun": true,

@@ -226,7 +226,7 @@ func TestTheOrderOfAnUninstall(t *testing.T) {
 		{"ValidatingWebhookConfiguration/glassback", "Deployment/glassback-manager"},
 		{"MutatingWebhookConfiguration/glassback", "Deployment/glassback-manager"},
 		{"Deployment/glassback-manager", "RoleBinding/glassback-webhook"},
-		{"RoleBinding/glassback-webhook", "Secret/glassback-webhook-ca"},
+		{"RoleBinding/glassback-webhook", "Secret/glassback-webhook-ca"}, {"RoleBinding/glassback-webhook", "ConfigMap/glassback-ca"},
 		{"RoleBinding/glassback-leader-election", "Lease/glassback"},
 	} {
 		first, second := slices.Index(order, pair[0]), slices.Index(order, pair[1])

@@ -229,6 +229,9 @@ func withoutHelm(t *testing.T, all objects) {
 	}
 }
 
+// operators are the objects that the chart has, so that an uninstall deletes them, and that the operator creates with the manifests.
+var operators = []string{"Lease/glassback", "Secret/glassback-webhook-ca", "ConfigMap/glassback-ca"}
+
 // What the operator would make itself the chart has, so that no uninstall leaves it behind;
 // kubectl deletes it with the namespace, which is Helm's own matter.
 func TestTheChartInstallsWhatKustomizeDoes(t *testing.T) {
@@ -238,20 +241,20 @@ func TestTheChartInstallsWhatKustomizeDoes(t *testing.T) {
 		own    []string // objects that the chart alone has
 	}{
 		"as they are": {
-			"", []string{"default"}, []string{"Lease/glassback", "Secret/glassback-webhook-ca"},
+			"", []string{"default"}, operators,
 		},
 		"with certificates from cert-manager": {
 			"webhooks: {certManager: {enabled: true}}", []string{"default-certmanager"}, []string{"Lease/glassback"},
 		},
 		"in one namespace": {
-			"watchNamespaces: [default]", []string{"namespaced"}, []string{"Lease/glassback", "Secret/glassback-webhook-ca"},
+			"watchNamespaces: [default]", []string{"namespaced"}, operators,
 		},
 		"with the page": {
-			"inspect: {enabled: true}", []string{"default-inspect"}, []string{"Lease/glassback", "Secret/glassback-webhook-ca"},
+			"inspect: {enabled: true}", []string{"default-inspect"}, operators,
 		},
 		"with what the Prometheus operator needs": {
 			"metrics: {serviceMonitor: {enabled: true}, prometheusRule: {enabled: true}}",
-			[]string{"default", "prometheus"}, []string{"Lease/glassback", "Secret/glassback-webhook-ca"},
+			[]string{"default", "prometheus"}, operators,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -26,7 +26,7 @@ import (
 const everything = `
 crds: {install: true, keep: false}
 watchNamespaces: [team-a, team-b]
-controllers: [mycronjob, rediscluster]
+controllers: [ecsinstance, rediscluster]
 workers: 4
 informerQueue: RealFIFO
 ecsEndpoint: http://ecs.example.com:8080
@@ -65,6 +65,8 @@ podSecurityContext: {fsGroup: 1000}
 securityContext: {runAsUser: 1000}
 extraArgs: [--profiling, "--vmodule=loop=6"]
 extraEnv: [{name: HTTPS_PROXY, value: "http://proxy.example.com:3128"}, {name: KEY, valueFrom: {secretKeyRef: {name: a, key: b}}}]
+extraVolumes: [{name: record, emptyDir: {}}]
+extraVolumeMounts: [{name: record, mountPath: /var/record}]
 commonLabels: {example.com/team: c}
 global: {anything: goes}
 `
@@ -134,7 +136,8 @@ func TestAValueChangesWhatItSaysAndNothingElse(t *testing.T) {
 			"{replicas: 0, image: {pullPolicy: Always, pullSecrets: [a]}, resources: {limits: {cpu: 1, memory: null}}, nodeSelector: {pool: a}, " +
 				"terminationGracePeriodSeconds: 90, tolerations: [{key: b, operator: Exists}], priorityClassName: c, " +
 				"affinity: {podAntiAffinity: {}}, podAnnotations: {a: b}, podLabels: {c: d}, podSecurityContext: {runAsUser: 7}, " +
-				"securityContext: {runAsGroup: 8}, extraEnv: [{name: A, value: b}], serviceAccount: {annotations: {a/b: c}}, " +
+				"securityContext: {runAsGroup: 8}, extraEnv: [{name: A, value: b}], extraVolumes: [{name: v, emptyDir: {medium: Memory}}], " +
+				"extraVolumeMounts: [{name: v, mountPath: /v}], serviceAccount: {annotations: {a/b: c}}, " +
 				"networkPolicy: {metricsFrom: [{ipBlock: {cidr: 10.0.0.0/8}}]}, podDisruptionBudget: {maxUnavailable: 50%}}", []string{
 				deployment + "spec.replicas: 2 → 0", main + "imagePullPolicy: IfNotPresent → Always", pod + "imagePullSecrets[a]: none → map[name:a]",
 				main + "resources.limits.cpu: none → 1", main + "resources.limits.memory: 256Mi → none", pod + "nodeSelector.pool: none → a",
@@ -142,6 +145,8 @@ func TestAValueChangesWhatItSaysAndNothingElse(t *testing.T) {
 				pod + "priorityClassName: none → c", pod + "affinity.podAntiAffinity: none → {}",
 				deployment + "spec.template.metadata.annotations.a: none → b", deployment + "spec.template.metadata.labels.c: none → d",
 				pod + "securityContext.runAsUser: none → 7", main + "securityContext.runAsGroup: none → 8", main + "env[A]: none → map[name:A value:b]",
+				pod + "volumes[v].emptyDir.medium: none → Memory", pod + "volumes[v].name: none → v",
+				main + "volumeMounts[v]: none → map[mountPath:/v name:v]",
 				"~ ServiceAccount/glassback metadata.annotations.a/b: none → c",
 				policy + "[8443].from[0].ipBlock.cidr: none → 10.0.0.0/8",
 				policy + "[8443].from[0].namespaceSelector.matchLabels.metrics: enabled → none",
@@ -163,7 +168,7 @@ func TestAValueChangesWhatItSaysAndNothingElse(t *testing.T) {
 			},
 		},
 		"an image by its digest": {
-			"image: {tag: v1, digest: 'sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef'}", []string{
+			"image: {digest: 'sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef'}", []string{
 				main + "image: glassback/glassback:" + appVersion(t) +
 					" → glassback/glassback@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
 				strings.TrimSuffix(args, image+" ") +
@@ -174,8 +179,7 @@ func TestAValueChangesWhatItSaysAndNothingElse(t *testing.T) {
 		"no webhooks": {
 			"webhooks: {enabled: false}", []string{
 				withoutRule("bytewang123-redis.wzj.kubebuilder.io", "redisclusters", "get"),
-				"- MutatingWebhookConfiguration/glassback", "- Role/glassback-webhook", "- RoleBinding/glassback-webhook",
-				"- Secret/glassback-webhook-ca", "- Service/glassback-webhook", "- ValidatingWebhookConfiguration/glassback",
+				"- MutatingWebhookConfiguration/glassback", "- Service/glassback-webhook", "- ValidatingWebhookConfiguration/glassback",
 				args + "--leader-elect --health-probe-bind-address=:8081 --metrics-bind-address=:8443 --webhooks=false]",
 				fmt.Sprintf(port, "webhook", 9443) + " → none", policy + "[9443].ports[9443]: map[port:9443 protocol:TCP] → none",
 				"~ ClusterRole/glassback-manager rules[[admissionregistration.k8s.io] " + configurations + " [list patch watch]]: " +
@@ -287,11 +291,13 @@ func TestEverythingAtOnceIsWhereItBelongs(t *testing.T) {
 		pod + "containers[manager].args": "[--backup-image=" + image + " --leader-elect --leader-elect-lease-duration=30s " +
 			"--leader-elect-renew-deadline=20s --leader-elect-retry-period=5s --health-probe-bind-address=:8081 --metrics-bind-address=:8443 " +
 			"--metrics-secure=false --metrics-objects=100 --inspect-bind-address=:8444 --namespace=team-a,team-b " +
-			"--controllers=mycronjob,rediscluster --workers=4 --informer-queue=RealFIFO --ecs-endpoint=http://ecs.example.com:8080 " +
+			"--controllers=ecsinstance,rediscluster --workers=4 --informer-queue=RealFIFO --ecs-endpoint=http://ecs.example.com:8080 " +
 			"--ecs-own-credentials-namespaces=* --ecs-own-credentials-allow=prepaid,metadata " +
 			"--webhook-cert-path=/tmp/k8s-webhook-server/serving-certs --logging-format=json -v=4 --profiling --vmodule=loop=6]",
 		pod + "containers[manager].volumeMounts[webhook-certificate]": "map[mountPath:/tmp/k8s-webhook-server/serving-certs " +
 			"name:webhook-certificate readOnly:true]",
+		pod + "containers[manager].volumeMounts[record]":                 "map[mountPath:/var/record name:record]",
+		pod + "volumes[record].emptyDir":                                 "{}",
 		pod + "volumes[webhook-certificate].secret.secretName":           "glassback-webhook-tls",
 		pod + "containers[manager].env[KEY].valueFrom.secretKeyRef.name": "a",
 		pod + "topologySpreadConstraints[0].labelSelector.matchLabels.a": "b",
@@ -306,10 +312,11 @@ func TestEverythingAtOnceIsWhereItBelongs(t *testing.T) {
 // How Prometheus can tell that it is the operator that it talks to.
 func TestPrometheusChecksTheCertificateThatIsServed(t *testing.T) {
 	for values, want := range map[string]string{
-		"": "map[ca:map[secret:map[key:ca.crt name:glassback-webhook-ca]] serverName:glassback-metrics.glassback-system.svc]",
+		"": "map[ca:map[configMap:map[key:ca.crt name:glassback-ca]] serverName:glassback-metrics.glassback-system.svc]",
 		"webhooks: {certManager: {enabled: true}}": "map[ca:map[secret:map[key:ca.crt name:glassback-webhook-tls]] " +
 			"serverName:glassback-metrics.glassback-system.svc]",
-		"webhooks: {enabled: false}": "map[insecureSkipVerify:true]",
+		"webhooks: {enabled: false}": "map[ca:map[configMap:map[key:ca.crt name:glassback-ca]] " +
+			"serverName:glassback-metrics.glassback-system.svc]",
 	} {
 		monitor := render(t, values+"\nmetrics: {serviceMonitor: {enabled: true}}")["ServiceMonitor/glassback"]
 		endpoints, _ := monitor.field("spec", "endpoints").([]any)
@@ -401,6 +408,28 @@ func TestImpossibleValuesAreRefusedInWordsThatSayWhatToDo(t *testing.T) {
 			[]string{
 				"- commonLabels has app.kubernetes.io/name: the chart sets it", "- podLabels has app.kubernetes.io/component: the chart sets it",
 			},
+		},
+		"two images": {
+			"image: {tag: v1, digest: 'sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef'}",
+			[]string{"image.tag and image.digest are both set: leave one of them out"},
+		},
+		"values of parts that are off": {
+			"{controllers: [mycronjob], crds: {install: false, keep: false}, ecsEndpoint: 'http://a', replicas: 1, " +
+				"leaderElection: {enabled: false, retryPeriod: 3s}, metrics: {enabled: false, secure: false, objects: 3, " +
+				"serviceMonitor: {interval: 1m}, prometheusRule: {labels: {a: b}}}, ecsOwnCredentials: {allow: [adopt]}, " +
+				"userRoles: {create: false, aggregate: false}, serviceAccount: {create: false, annotations: {a: b}}, " +
+				"networkPolicy: {enabled: false, metricsFrom: []}, podDisruptionBudget: {enabled: false, maxUnavailable: 2}}",
+			[]string{
+				"- crds.keep is set and crds.install is false: it has no effect, leave it out",
+				"- ecsEndpoint is set and the controller ecsinstance does not run", "- ecsOwnCredentials.allow is set and",
+				"- leaderElection.retryPeriod is set and", "- metrics.secure is set and", "- metrics.objects is set and",
+				"- metrics.serviceMonitor.interval is set and", "- metrics.prometheusRule.labels is set and", "- userRoles.aggregate is set and",
+				"- serviceAccount.annotations is set and", "- networkPolicy.metricsFrom is set and",
+				"- podDisruptionBudget.maxUnavailable is set and",
+			},
+		},
+		"a volume of the chart": {
+			"extraVolumes: [{name: webhook-certificate}]", []string{"extraVolumes has webhook-certificate: the chart sets it"},
 		},
 		"a value that there is not": {"replicaCount: 3", []string{"additional properties 'replicaCount' not allowed"}},
 		"a value further in that there is not": {

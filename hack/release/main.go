@@ -56,6 +56,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags.StringVar(&r.image, "image", defaultImage, "the name of the image, without a tag")
 	flags.StringVar(&r.baseURL, "base-url", home+"/releases/download", "the files will be at BASE-URL/VERSION/NAME")
 	flags.StringVar(&r.key, "key", "", "a PEM file with the Ed25519 key that signs the checksums")
+	flags.BoolVar(&r.unsigned, "unsigned", false, "make a release without a signature")
 	flags.StringVar(&only, "platforms", "", "platforms to build for, separated by commas (default: all)")
 	flags.BoolVar(&dryRun, "dry-run", false, "print what would be published")
 	if len(args) == 0 {

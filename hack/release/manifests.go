@@ -91,8 +91,9 @@ func (r *release) manifest(directory, digest string) ([]byte, error) {
 	return manifests, err
 }
 
-// chart returns the package of the chart. It differs from that of "helm package" only in the dates. The chart names the release's image.
-func (r *release) chart() ([]byte, error) {
+// chart returns the package of the chart. It differs from that of "helm package" only in the dates. The chart names the release's image, at
+// its digest.
+func (r *release) chart(digest string) ([]byte, error) {
 	var entries []entry
 	dir := filepath.Join(r.root, "artifacts", "chart")
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
@@ -105,6 +106,8 @@ func (r *release) chart() ([]byte, error) {
 			data = bytes.Replace(data, []byte("repository: "+manifestImage+"\n"), []byte("repository: "+r.image+"\n"), 1)
 		case filepath.Join(dir, "Chart.yaml"): // the images that Artifact Hub shows
 			data = bytes.Replace(data, []byte("image: "+defaultImage+":"), []byte("image: "+r.image+":"), 1)
+			// Not a value: "helm upgrade --reuse-values" would keep it.
+			data = bytes.Replace(data, []byte("\nannotations:\n"), []byte("\nannotations:\n  glassback.dev/image: "+r.image+"@"+digest+"\n"), 1)
 		}
 		entries = append(entries, entry{name: "glassback" + filepath.ToSlash(strings.TrimPrefix(path, dir)), mode: 0o644, data: data})
 		return err

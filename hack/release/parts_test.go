@@ -8,6 +8,8 @@ import (
 	"bytes"
 	"compress/gzip"
 	"crypto/ed25519"
+	"crypto/x509"
+	"encoding/pem"
 	"io"
 	"os"
 	"path/filepath"
@@ -128,6 +130,38 @@ func TestChecksumsAndTheirSignature(t *testing.T) {
 	}
 }
 
+// A release is signed with the key whose public half is in the checkout, unless its user asks for none.
+func TestTheKeyOfAReleaseIsTheOneOfTheCheckout(t *testing.T) {
+	key, _ := newKey(t)
+	other, _ := newKey(t)
+	dir := t.TempDir()
+	publishKey(t, dir, key)
+	for name, test := range map[string]struct {
+		key      string
+		unsigned bool
+		err      string
+	}{
+		"its key": {key, false, ""}, "unsigned": {"", true, ""},
+		"neither": {"", false, "give --key FILE"}, "both": {key, true, "give --key FILE"},
+		"another key": {other, false, other + " is not the key whose public half is in glassback.pub; for a new key, commit"},
+	} {
+		r := &release{source: source{root: dir}, key: test.key, unsigned: test.unsigned}
+		if err := r.checkKey(); (err == nil) != (test.err == "") || err != nil && !strings.HasPrefix(err.Error(), test.err) {
+			t.Errorf("%s: error %v, want %q", name, err, test.err)
+		}
+	}
+}
+
+// publishKey writes the public half of a key as openssl does.
+func publishKey(t *testing.T, dir, key string) {
+	t.Helper()
+	private, err := readKey(key)
+	succeed(t, err)
+	der, err := x509.MarshalPKIXPublicKey(private.Public())
+	succeed(t, err)
+	write(t, dir, publicKeyFile, string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})))
+}
+
 func TestCommandLine(t *testing.T) {
 	for name, test := range map[string]struct {
 		args []string
@@ -148,13 +182,13 @@ func TestCommandLine(t *testing.T) {
 
 func TestTheChartHasTheImageOfTheRelease(t *testing.T) {
 	r := &release{source: source{root: root, date: date}, image: "registry.example.com/glassback"}
-	data, err := r.chart()
+	data, err := r.chart("sha256:1234")
 	succeed(t, err)
 	unzipped, err := gzip.NewReader(bytes.NewReader(data))
 	succeed(t, err)
 	images := map[string]string{
 		"glassback/values.yaml": "\n  repository: registry.example.com/glassback\n",
-		"glassback/Chart.yaml":  " image: registry.example.com/glassback:v",
+		"glassback/Chart.yaml":  "\n  glassback.dev/image: registry.example.com/glassback@sha256:1234\n",
 	}
 	for reader := tar.NewReader(unzipped); len(images) > 0; {
 		header, err := reader.Next()

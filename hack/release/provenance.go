@@ -12,9 +12,11 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -68,8 +70,8 @@ func checksums(sums map[string]string) []byte {
 	return out.Bytes()
 }
 
-// sign returns the Ed25519 signature of data with the private key in a PEM file.
-func sign(file string, data []byte) ([]byte, error) {
+// readKey returns the private key in a PEM file.
+func readKey(file string) (ed25519.PrivateKey, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("read the key: %w", err)
@@ -82,6 +84,42 @@ func sign(file string, data []byte) ([]byte, error) {
 	key, ok := parsed.(ed25519.PrivateKey)
 	if !ok {
 		return nil, fmt.Errorf("%s has no Ed25519 key (%v): make one with openssl genpkey -algorithm ed25519", file, err)
+	}
+	return key, nil
+}
+
+// checkKey returns an error unless the release is to be unsigned, or its key is the one whose public half is in the checkout.
+func (r *release) checkKey() error {
+	if (r.key == "") != r.unsigned {
+		return errors.New("give --key FILE, which signs the release, or --unsigned (with make: KEY=FILE or UNSIGNED=1)")
+	}
+	if r.unsigned {
+		return nil
+	}
+	key, err := readKey(r.key)
+	if err != nil {
+		return err
+	}
+	der, err := x509.MarshalPKIXPublicKey(key.Public())
+	if err != nil {
+		return fmt.Errorf("encode the public half of the key: %w", err)
+	}
+	published, err := os.ReadFile(filepath.Join(r.root, publicKeyFile))
+	if err != nil {
+		return fmt.Errorf("read the public key of releases: %w", err)
+	}
+	if !bytes.Equal(published, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})) {
+		return fmt.Errorf("%[1]s is not the key whose public half is in %[2]s; for a new key, commit the file that "+
+			"openssl pkey -in %[1]s -pubout -out %[2]s writes", r.key, publicKeyFile)
+	}
+	return nil
+}
+
+// sign returns the Ed25519 signature of data with the private key in a PEM file.
+func sign(file string, data []byte) ([]byte, error) {
+	key, err := readKey(file)
+	if err != nil {
+		return nil, err
 	}
 	return key.Sign(nil, data, crypto.Hash(0))
 }

@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -26,6 +27,7 @@ const (
 	thirdPartyFile = "THIRD_PARTY_LICENSES"
 	checksumsFile  = "SHA256SUMS"
 	signatureFile  = checksumsFile + ".sig"
+	publicKeyFile  = "glassback.pub" // also in the checkout
 	notesFile      = "release-notes.md"
 	examplesFile   = "examples.tar.gz"
 )
@@ -37,7 +39,8 @@ type release struct {
 	image     string // the name of the image, without a tag
 	baseURL   string // the archives are at BASE/VERSION/NAME
 	platforms []platform
-	key       string // a PEM file; empty for no signature
+	key       string // a PEM file; empty if unsigned
+	unsigned  bool
 
 	dir          string            // that the files are written to
 	sums         map[string]string // of the written files, by name
@@ -47,7 +50,7 @@ type release struct {
 
 // make makes all files in the directory dist, which must not exist. The directory appears when all files are complete.
 func (r *release) make(ctx context.Context, dist string) error {
-	if err := r.checkVersion(); err != nil {
+	if err := errors.Join(r.checkVersion(), r.checkKey()); err != nil {
 		return err
 	}
 	if _, err := os.Stat(dist); err == nil {
@@ -158,11 +161,16 @@ func (r *release) complete(digest string) error {
 	if err := r.write(stateMetricsFile)(r.stateMetrics()); err != nil {
 		return err
 	}
-	if err := r.write("glassback-" + strings.TrimPrefix(r.version, "v") + ".tgz")(r.chart()); err != nil {
+	if err := r.write("glassback-" + strings.TrimPrefix(r.version, "v") + ".tgz")(r.chart(digest)); err != nil {
 		return err
 	}
 	if err := r.write(notesFile)(r.notes()); err != nil {
 		return err
+	}
+	if !r.unsigned {
+		if err := r.write(publicKeyFile)(os.ReadFile(filepath.Join(r.root, publicKeyFile))); err != nil {
+			return err
+		}
 	}
 	if err := r.write("provenance.intoto.json")(r.provenance(digest)); err != nil {
 		return err
@@ -171,8 +179,8 @@ func (r *release) complete(digest string) error {
 	if err := r.write(checksumsFile)(sums, nil); err != nil {
 		return err
 	}
-	if r.key == "" {
-		fmt.Fprintf(r.out, "unsigned: there is no key, so there is no %s\n", signatureFile)
+	if r.unsigned {
+		fmt.Fprintf(r.out, "unsigned: there is no %s\n", signatureFile)
 		return nil
 	}
 	return r.write(signatureFile)(sign(r.key, sums))

@@ -108,7 +108,7 @@ func TestTwoReleasesOfACommitAreTheSame(t *testing.T) {
 	var made []map[string][]byte
 	dirs := []string{filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "somewhere", "else")}
 	for _, dir := range dirs { // Both before the first release: an edit in the minute that it takes must not differ.
-		copyOf(t, dir)
+		publishKey(t, copyOf(t, dir), key)
 	}
 	for _, dir := range dirs {
 		r := newRelease(t, dir)
@@ -142,7 +142,7 @@ func testFiles(t *testing.T, r *release, dist map[string][]byte, public ed25519.
 	archive := r.name(amd64) + ".tar.gz"
 	for _, want := range []string{archive, r.name(amd64) + ".spdx.json", r.imageFile(), "install.yaml", "install-namespaced.yaml", "crds.yaml",
 		"prometheus.yaml", stateMetricsFile, "glassback-" + strings.TrimPrefix(r.version, "v") + ".tgz", "krew.yaml",
-		examplesFile, thirdPartyFile, notesFile,
+		examplesFile, thirdPartyFile, notesFile, publicKeyFile,
 		"provenance.intoto.json"} {
 		if dist[want] == nil {
 			t.Errorf("there is no %s", want)

@@ -173,6 +173,11 @@ func (f *factories) secret(name string) coreinformers.SecretInformer {
 	return f.addBuiltIn(&corev1.Secret{}, "secrets", onlyObject(name), client).Core().V1().Secrets()
 }
 
+func (f *factories) configMap(name string) coreinformers.ConfigMapInformer {
+	client := f.clients.Kube.CoreV1().RESTClient()
+	return f.addBuiltIn(&corev1.ConfigMap{}, "configmaps", onlyObject(name), client).Core().V1().ConfigMaps()
+}
+
 func (f *factories) lease(name string) coordinationinformers.LeaseInformer {
 	client := f.clients.Kube.CoordinationV1().RESTClient()
 	return f.addBuiltIn(&coordinationv1.Lease{}, "leases", onlyObject(name), client).Coordination().V1().Leases()

@@ -35,7 +35,7 @@ const drainPatience = 20 * time.Second
 type operator struct {
 	workers    int
 	scopes     []*scope
-	webhooks   *webhooks   // nil for none
+	webhooks   *webhooks   // nil for none, and no certificate
 	leadership *leadership // nil without leader election
 	selfCheck  *selfCheck
 	probes     *probes
@@ -105,7 +105,7 @@ func (o *operator) require(p *probes) {
 		p.live.require("leader-election", o.leadership.check)
 		p.requireCaches("-lease", o.leadership.watch)
 	}
-	if o.webhooks != nil {
+	if o.webhooks != nil && o.webhooks.listener != nil {
 		p.requireWebhooks(o.webhooks)
 	}
 }

@@ -40,10 +40,11 @@ const (
 // removePatience limits the deletion of the registration at the end: the API server may not answer.
 const removePatience = 5 * time.Second
 
-// webhooks answer the API server's admission requests.
+// webhooks answer the API server's admission requests. In the mode WebhooksOnlyCertificate they only keep a certificate for the metrics
+// and the page.
 type webhooks struct {
 	mode        options.WebhookMode
-	listener    net.Listener
+	listener    net.Listener // nil in the mode WebhooksOnlyCertificate
 	handler     *webhook.Handler
 	certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	linger      time.Duration
@@ -51,21 +52,29 @@ type webhooks struct {
 	keeper       *certificate.Keeper         // nil if the certificate comes from files
 	informers    []*factories                // the informers of the keeper
 	remove       func(context.Context) error // deletes the configurations that the keeper created; nil except in fromURL
-	unregistered func() bool                 // whether the configurations that a user must apply are missing; nil except in fromService
+	unregistered func() bool                 // whether the configurations that a user must apply are missing; nil if there is none to apply
 }
 
-// newWebhooks sets up the webhooks and starts to listen. It returns nil if the mode is WebhooksOff.
+// newWebhooks sets up the webhooks and starts to listen. It returns nil if nothing needs them or their certificate.
 func newWebhooks(ctx context.Context, o *options.Options, c *clients.Clients, stages *trace.Recorder) (*webhooks, error) {
 	w := &webhooks{mode: o.WebhookMode(), handler: webhook.NewHandler(c.Glassback), linger: lingerOutside}
 	if o.InCluster() {
 		w.linger = lingerInCluster
 	}
-	if w.mode == options.WebhooksOff {
+	switch w.mode {
+	case options.WebhooksOff:
 		if o.Webhooks {
 			klog.FromContext(ctx).Info("No webhooks: outside of a cluster they need --webhook-url https://HOST:PORT, " +
 				"by which the API server calls them")
 		}
 		return nil, nil
+	case options.WebhooksOnlyCertificate:
+		if err := w.fromSecret(ctx, o, c, stages); err != nil { // Its rights are newer than those of some installations.
+			klog.FromContext(ctx).Info("The certificate of the metrics and the page is self-signed, and changes with each start",
+				"reason", err.Error())
+			return nil, nil
+		}
+		return w, nil
 	}
 	err := permissions.Require(ctx, c.Kube, o.Namespaces, permissions.Handler)
 	if err != nil {
@@ -75,7 +84,7 @@ func newWebhooks(ctx context.Context, o *options.Options, c *clients.Clients, st
 	case options.WebhooksFromFiles:
 		err = w.fromFiles(o)
 	case options.WebhooksFromService:
-		err = w.fromService(ctx, o, c, stages)
+		err = w.fromSecret(ctx, o, c, stages)
 	case options.WebhooksFromURL:
 		err = w.fromURL(ctx, o, c, stages)
 	}
@@ -100,38 +109,55 @@ func (w *webhooks) fromFiles(o *options.Options) error {
 	return nil
 }
 
-func (w *webhooks) fromService(ctx context.Context, o *options.Options, c *clients.Clients, stages *trace.Recorder) error {
+// fromSecret keeps the CA in a Secret, which the replicas share, and publishes its certificate.
+func (w *webhooks) fromSecret(ctx context.Context, o *options.Options, c *clients.Clients, stages *trace.Recorder) error {
 	namespace := command.OwnNamespace()
 	if namespace == "" {
 		return fmt.Errorf("cannot find the namespace of this Pod: the file %s does not exist", command.NamespaceFile)
 	}
-	if err := errors.Join(
-		permissions.RequireIn(ctx, c.Kube, namespace, permissions.CASecret, "in namespace "+namespace+": apply artifacts/rbac"),
-		permissions.RequireIn(ctx, c.Kube, metav1.NamespaceAll, permissions.Injection, "in the cluster: apply artifacts/rbac"),
-	); err != nil {
+	where := "in namespace " + namespace + ": apply artifacts/rbac"
+	if err := permissions.RequireIn(ctx, c.Kube, namespace, permissions.CASecret, where); err != nil {
 		return fmt.Errorf("for its webhooks (--webhooks=false leaves them out) %w", err)
 	}
-	own, cluster := newFactories(c, namespace, o.Queue, stages), newFactories(c, metav1.NamespaceAll, o.Queue, stages)
+	core, own := c.Kube.CoreV1(), newFactories(c, namespace, o.Queue, stages)
 	secrets := own.secret(certificate.SecretName)
-	mutating := cluster.mutatingWebhookConfiguration(webhook.ConfigurationName).Informer()
-	validating := cluster.validatingWebhookConfiguration(webhook.ConfigurationName).Informer()
-	service := types.NamespacedName{Namespace: namespace, Name: webhook.ServiceName}
-	w.informers = []*factories{own, cluster}
-	admission := c.Kube.AdmissionregistrationV1()
-	registrations := []certificate.Registration{
-		webhook.Inject(webhook.ConfigurationName, mutating.GetStore(), admission.MutatingWebhookConfigurations(), service),
-		webhook.Inject(webhook.ConfigurationName, validating.GetStore(), admission.ValidatingWebhookConfigurations(), service),
+	watched := map[string]cache.SharedIndexInformer{"Secret": secrets.Informer()}
+	w.informers = []*factories{own}
+	var published certificate.Registration
+	if err := permissions.RequireIn(ctx, c.Kube, namespace, permissions.CAConfigMap, where); err != nil {
+		klog.FromContext(ctx).Info("The CA is not published", "configMap", certificate.ConfigMapName, "reason", err.Error())
+	} else {
+		configMaps := own.configMap(certificate.ConfigMapName)
+		watched["ConfigMap"] = configMaps.Informer()
+		published = certificate.ConfigMap{ConfigMaps: configMaps.Lister().ConfigMaps(namespace), Client: core.ConfigMaps(namespace)}
 	}
-	w.unregistered = func() bool { return !slices.ContainsFunc(registrations, registers) }
+	var registrations []certificate.Registration
+	if w.mode == options.WebhooksFromService {
+		err := permissions.RequireIn(ctx, c.Kube, metav1.NamespaceAll, permissions.Injection, "in the cluster: apply artifacts/rbac")
+		if err != nil {
+			return fmt.Errorf("for its webhooks (--webhooks=false leaves them out) %w", err)
+		}
+		cluster := newFactories(c, metav1.NamespaceAll, o.Queue, stages)
+		mutating := cluster.mutatingWebhookConfiguration(webhook.ConfigurationName).Informer()
+		validating := cluster.validatingWebhookConfiguration(webhook.ConfigurationName).Informer()
+		watched["MutatingWebhookConfiguration"], watched["ValidatingWebhookConfiguration"] = mutating, validating
+		w.informers = append(w.informers, cluster)
+		service := types.NamespacedName{Namespace: namespace, Name: webhook.ServiceName}
+		admission := c.Kube.AdmissionregistrationV1()
+		registrations = []certificate.Registration{
+			webhook.Inject(webhook.ConfigurationName, mutating.GetStore(), admission.MutatingWebhookConfigurations(), service),
+			webhook.Inject(webhook.ConfigurationName, validating.GetStore(), admission.ValidatingWebhookConfigurations(), service),
+		}
+		w.unregistered = func() bool { return !slices.ContainsFunc(registrations, registers) }
+	}
 	return w.keep(certificate.Config{
-		Store:         certificate.SecretStore{Secrets: secrets.Lister().Secrets(namespace), Client: c.Kube.CoreV1().Secrets(namespace)},
+		Store:         certificate.SecretStore{Secrets: secrets.Lister().Secrets(namespace), Client: core.Secrets(namespace)},
 		Shared:        true,
 		Registrations: registrations,
+		Published:     published,
 		Names:         []string{webhook.ServiceName + "." + namespace + ".svc", webhook.MetricsServiceName + "." + namespace + ".svc"},
 		Now:           c.Time.Now, Trace: stages,
-	}, map[string]cache.SharedIndexInformer{
-		"Secret": secrets.Informer(), "MutatingWebhookConfiguration": mutating, "ValidatingWebhookConfiguration": validating,
-	})
+	}, watched)
 }
 
 // registers reports whether a configuration has webhooks whose caBundle this operator writes. It returns true if it cannot tell.
@@ -195,6 +221,10 @@ func (w *webhooks) run(ctx, drain context.Context) error {
 	logger := klog.FromContext(ctx).WithValues("webhooks", w.mode)
 	ctx, stop := context.WithCancel(klog.NewContext(ctx, logger))
 	defer stop()
+	if w.listener == nil {
+		w.runKeeper(ctx, drain)
+		return nil
+	}
 	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopServing()
 	served := make(chan error, 1)

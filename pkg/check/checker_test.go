@@ -434,7 +434,10 @@ func TestRightsAreThoseThatThePartsOfTheOperatorNeed(t *testing.T) {
 		},
 		"one namespace":          {[]string{"--namespace=a"}, []string{"secrets in namespace a: create,get"}, []string{secrets}},
 		"webhooks out of it all": {[]string{"--webhook-url=https://a:1"}, nil, []string{"secrets in namespace glassback-system: create"}},
-		"without webhooks":       {[]string{"--webhooks=false"}, nil, []string{"secrets in namespace glassback-system: create"}},
+		"without webhooks": {
+			[]string{"--webhooks=false"}, []string{"secrets in namespace glassback-system: create"},
+			[]string{"mutatingwebhookconfigurations.admissionregistration.k8s.io glassback in the cluster: list,patch,watch"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o, err := parse(append([]string{"--pre", "--rights"}, test.args...), io.Discard)

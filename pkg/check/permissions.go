@@ -44,6 +44,8 @@ func (c *checker) operatorWants() []permissions.Wanted {
 	o := c.options
 	mode, lease := options.WebhooksOff, types.NamespacedName{}
 	switch {
+	case !o.Webhooks && (c.inside || c.deployment != nil) && len(o.MetricsWants()) > 0:
+		mode = options.WebhooksOnlyCertificate
 	case !o.Webhooks:
 	case o.WebhookURL != "":
 		mode = options.WebhooksFromURL
@@ -167,7 +169,8 @@ const installerRemedy = "use an account that may, such as a cluster-admin"
 // granted returns the permissions in the roles of artifacts/rbac. A test compares the two.
 func (c *checker) granted() []permissions.Permission {
 	all := slices.Concat(permissions.OfControllers(permissions.ControllerNames()), permissions.Handler, permissions.Injection,
-		permissions.CASecret, permissions.Metrics, permissions.Lease(c.options.leaseName), []permissions.Permission{permissions.Definitions})
+		permissions.CASecret, permissions.CAConfigMap, permissions.Metrics, permissions.Lease(c.options.leaseName),
+		[]permissions.Permission{permissions.Definitions})
 	grant := func(d *apiextensionsv1.CustomResourceDefinition, subresource string, verbs ...string) {
 		all = append(all, permissions.Permission{Group: d.Spec.Group, Resource: d.Spec.Names.Plural, Subresource: subresource, Verbs: verbs})
 	}

@@ -36,7 +36,7 @@ type right struct {
 
 // rights returns the rights that an operator with these options needs, if it is installed from artifacts in a cluster.
 func (o *settings) rights() []right {
-	mode := options.WebhooksOff
+	mode := options.WebhooksOnlyCertificate
 	switch {
 	case o.WebhookURL != "":
 		mode = options.WebhooksFromURL

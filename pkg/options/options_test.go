@@ -207,9 +207,12 @@ func TestWebhookFlags(t *testing.T) {
 		"in a cluster, self-managed":    {nil, WebhooksFromService, ":9443", ""},
 		"out of a cluster, unreachable": {[]string{out}, WebhooksOff, "", ""},
 		"switched off":                  {[]string{"--webhooks=false"}, WebhooksOff, "", ""},
-		"files":                         {[]string{"--webhook-cert-path=/certs"}, WebhooksFromFiles, ":9443", ""},
-		"a URL of this machine alone":   {[]string{out, "--webhook-url=https://127.0.0.1:1234"}, WebhooksFromURL, "127.0.0.1:1234", ""},
-		"a URL that others reach too":   {[]string{out, "--webhook-url=https://laptop.example.com:1234"}, WebhooksFromURL, ":1234", ""},
+		"switched off, with metrics": {
+			[]string{"--webhooks=false", "--metrics-bind-address=:8443"}, WebhooksOnlyCertificate, "", "",
+		},
+		"files":                       {[]string{"--webhook-cert-path=/certs"}, WebhooksFromFiles, ":9443", ""},
+		"a URL of this machine alone": {[]string{out, "--webhook-url=https://127.0.0.1:1234"}, WebhooksFromURL, "127.0.0.1:1234", ""},
+		"a URL that others reach too": {[]string{out, "--webhook-url=https://laptop.example.com:1234"}, WebhooksFromURL, ":1234", ""},
 		"a URL that a proxy leads here": {
 			[]string{out, "--webhook-url=https://10.0.0.7:443", "--webhook-port=9443"}, WebhooksFromURL, ":9443", "",
 		},
@@ -244,7 +247,7 @@ func TestWebhookFlags(t *testing.T) {
 			if mode := o.WebhookMode(); mode != test.mode {
 				t.Errorf("mode %s, want %s", mode, test.mode)
 			}
-			if address := o.WebhookAddress(); test.mode != WebhooksOff && address != test.address {
+			if address := o.WebhookAddress(); test.mode.Serves() && address != test.address {
 				t.Errorf("listens at %s, want %s", address, test.address)
 			}
 		})

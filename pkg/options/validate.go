@@ -36,15 +36,21 @@ type WebhookMode string
 
 // The modes.
 const (
-	WebhooksOff         WebhookMode = "off"
-	WebhooksFromFiles   WebhookMode = "files"   // certificate in --webhook-cert-path; registered by manifest
-	WebhooksFromService WebhookMode = "service" // CA in a Secret; registered by manifest, with a caBundle that the operator writes
-	WebhooksFromURL     WebhookMode = "url"     // CA in memory; registered by this process
+	WebhooksOff             WebhookMode = "off"
+	WebhooksOnlyCertificate WebhookMode = "certificate" // none, but a CA in a Secret, for metrics or a page that clients reach by a Service
+	WebhooksFromFiles       WebhookMode = "files"       // certificate in --webhook-cert-path; registered by manifest
+	WebhooksFromService     WebhookMode = "service"     // CA in a Secret; registered by manifest, with a caBundle that the operator writes
+	WebhooksFromURL         WebhookMode = "url"         // CA in memory; registered by this process
 )
+
+// Serves reports whether there are webhooks.
+func (m WebhookMode) Serves() bool { return m != WebhooksOff && m != WebhooksOnlyCertificate }
 
 // WebhookMode returns the mode that the options ask for.
 func (o *Options) WebhookMode() WebhookMode {
 	switch {
+	case !o.Webhooks && o.InCluster() && len(o.MetricsWants()) > 0:
+		return WebhooksOnlyCertificate
 	case !o.Webhooks:
 		return WebhooksOff
 	case o.WebhookURL != "":

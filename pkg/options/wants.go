@@ -4,6 +4,8 @@
 package options
 
 import (
+	"slices"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -19,13 +21,15 @@ func (o *Options) Wants(mode WebhookMode, namespace string, lease types.Namespac
 			all = append(all, permissions.WantedBy(name, ns, permissions.OfController(name))...)
 		}
 		all = append(all, permissions.WantedBy("all controllers", ns, permissions.Events)...)
-		if mode != WebhooksOff {
+		if mode.Serves() {
 			all = append(all, permissions.WantedBy("the webhooks", ns, permissions.Handler)...)
 		}
 	}
 	switch mode {
+	case WebhooksOnlyCertificate:
+		all = append(all, permissions.WantedBy("the metrics", namespace, slices.Concat(permissions.CASecret, permissions.CAConfigMap))...)
 	case WebhooksFromService:
-		all = append(all, permissions.WantedBy("the webhooks", namespace, permissions.CASecret)...)
+		all = append(all, permissions.WantedBy("the webhooks", namespace, slices.Concat(permissions.CASecret, permissions.CAConfigMap))...)
 		all = append(all, permissions.WantedBy("the webhooks", metav1.NamespaceAll, permissions.Injection)...)
 	case WebhooksFromURL:
 		all = append(all, permissions.WantedBy("--webhook-url", metav1.NamespaceAll, permissions.Registration)...)

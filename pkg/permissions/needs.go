@@ -100,13 +100,18 @@ var (
 	optionalVerbs = []string{"create", "delete", "get", "list", "patch", "watch"}
 )
 
-// The webhooks need Handler in the namespaces of the objects. With a CA in a Secret, they also need CASecret in their own
-// namespace, and Injection in the cluster. With a URL, they also need Registration in the cluster.
+// The webhooks need Handler in the namespaces of the objects. With a CA of the operator's own, they also need Injection in the cluster.
+// With a URL, they also need Registration in the cluster. To keep a CA, for its webhooks or its metrics, the operator needs CASecret in
+// its own namespace, and to publish it CAConfigMap: without that, only clients of the metrics miss it.
 var (
 	Handler  = []Permission{{Group: redisv1.GroupName, Resource: "redisclusters", Verbs: []string{"get"}}}
 	CASecret = []Permission{
 		{Resource: "secrets", Verbs: []string{"create"}},
 		{Resource: "secrets", Name: certificate.SecretName, Verbs: []string{"delete", "get", "list", "update", "watch"}},
+	}
+	CAConfigMap = []Permission{
+		{Resource: "configmaps", Verbs: []string{"create"}},
+		{Resource: "configmaps", Name: certificate.ConfigMapName, Verbs: []string{"delete", "list", "update", "watch"}},
 	}
 	Injection = []Permission{
 		{

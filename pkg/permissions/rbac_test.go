@@ -40,7 +40,7 @@ var (
 func TestTheRolesGrantWhatIsNeededAndNothingElse(t *testing.T) {
 	for name, needed := range map[string][]permissions.Permission{
 		"rbac/role.yaml":                 append(permissions.OfControllers(permissions.ControllerNames()), beyondControllers...),
-		"rbac/webhook_role.yaml":         permissions.CASecret,
+		"rbac/webhook_role.yaml":         slices.Concat(permissions.CASecret, permissions.CAConfigMap),
 		"rbac/webhook_url_role.yaml":     permissions.Registration,
 		"rbac/leader_election_role.yaml": permissions.Lease("glassback"),
 		"rbac/metrics_auth_role.yaml":    permissions.Metrics,

@@ -64,9 +64,13 @@ type View struct {
 	// it on its disk until the rewrite ends, and does not stop before, even when asked.
 	Rewriting bool
 	// WriteError says why the node may lose writes: the last write to its append-only
-	// file, the last rewrite of that file, or the last snapshot has failed, mostly
-	// because the disk is full. It is "" if none of them has failed.
+	// file, or the last rewrite of that file, has failed, mostly because the disk is full.
+	// It is "" if neither has failed.
 	WriteError string
+	// SaveError says that the last snapshot has failed; "" if it has not. With save points,
+	// and stop-writes-on-bgsave-error, the node then refuses writes:
+	// https://redis.io/docs/latest/operate/oss_and_stack/management/persistence/
+	SaveError string `json:",omitempty"`
 	// Unwritten says that no key and no function was written or deleted since the node began
 	// its append-only file.
 	Unwritten bool
@@ -126,7 +130,8 @@ type Entry struct {
 	// Slots is what the node owns. Only masters own slots.
 	Slots Slots
 	// Migrating and Importing are the open slots, each with the ID of the node that it goes to or comes from. A node reports only its own
-	// open slots; nil if there are none.
+	// open slots; nil if there are none. Those of a replica are left out: Valkey 8 copies the marks of a master to its replicas, which
+	// cannot remove them.
 	Migrating, Importing map[int]string
 }
 
@@ -231,9 +236,13 @@ func (v *View) parseInfo(info string) {
 			size = value
 		case "aof_rewrite_in_progress", "aof_rewrite_scheduled":
 			v.Rewriting = v.Rewriting || value == "1"
-		case "aof_last_write_status", "aof_last_bgrewrite_status", "rdb_last_bgsave_status":
+		case "aof_last_write_status", "aof_last_bgrewrite_status":
 			if value != "ok" {
 				failed = append(failed, key+" is "+field(value))
+			}
+		case "rdb_last_bgsave_status":
+			if value != "ok" {
+				v.SaveError = key + " is " + field(value)
 			}
 		case "db0": // A node of a cluster has no other database. The line is missing if there are no keys.
 			keys, _, _ := strings.Cut(strings.TrimPrefix(value, "keys="), ",")
@@ -356,7 +365,11 @@ func parseEntry(line string) (Entry, error) {
 		return Entry{}, fmt.Errorf("%q is no epoch", brief(field[6]))
 	}
 	entry.Epoch = epoch
-	return entry, entry.parseSlots(rest)
+	err = entry.parseSlots(rest)
+	if !entry.Master {
+		entry.Migrating, entry.Importing = nil, nil
+	}
+	return entry, err
 }
 
 // parseAddress reads "ip:port@busport", and what newer versions add after a comma: a

@@ -169,7 +169,7 @@ func TestParseView(t *testing.T) {
 		"the append-only file cannot be written": {replace: []string{"aof_last_write_status:ok", "aof_last_write_status:err"},
 			change: func(v *View) { v.WriteError = "aof_last_write_status is err" }},
 		"nothing can be written": {replace: []string{"_status:ok", "_status:err"}, change: func(v *View) {
-			v.WriteError = "rdb_last_bgsave_status is err, aof_last_bgrewrite_status is err, aof_last_write_status is err"
+			v.SaveError, v.WriteError = "rdb_last_bgsave_status is err", "aof_last_bgrewrite_status is err, aof_last_write_status is err"
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -19,6 +19,44 @@
 {{- if not $enabled -}}
 {{- $problems = append $problems (printf "controllers is [%s]: that leaves none to run; [\"*\"] is all of them" (join ", " .controllers)) -}}
 {{- end -}}
+{{- if and .image.tag .image.digest -}}
+{{- $problems = append $problems "image.tag and image.digest are both set: leave one of them out" -}}
+{{- end -}}
+{{- $ecs := has "ecsinstance" $enabled -}}
+{{- $everybody := list (dict "namespaceSelector" (dict "matchLabels" (dict "metrics" "enabled"))) -}}
+{{- /* Values that have an effect only with another one: the condition, in words, the value's name, the value, its default. */ -}}
+{{- range list
+  (list .crds.install "crds.install is false" "crds.keep" .crds.keep true)
+  (list $ecs "the controller ecsinstance does not run" "ecsEndpoint" .ecsEndpoint "")
+  (list $ecs "the controller ecsinstance does not run" "ecsOwnCredentials.namespaces" .ecsOwnCredentials.namespaces list)
+  (list .ecsOwnCredentials.namespaces "ecsOwnCredentials.namespaces is empty" "ecsOwnCredentials.allow" .ecsOwnCredentials.allow list)
+  (list .leaderElection.enabled "leaderElection.enabled is false" "leaderElection.leaseDuration" .leaderElection.leaseDuration "15s")
+  (list .leaderElection.enabled "leaderElection.enabled is false" "leaderElection.renewDeadline" .leaderElection.renewDeadline "10s")
+  (list .leaderElection.enabled "leaderElection.enabled is false" "leaderElection.retryPeriod" .leaderElection.retryPeriod "2s")
+  (list .metrics.enabled "metrics.enabled is false" "metrics.secure" .metrics.secure true)
+  (list .metrics.enabled "metrics.enabled is false" "metrics.objects" .metrics.objects 0)
+  (list .metrics.serviceMonitor.enabled "metrics.serviceMonitor.enabled is false" "metrics.serviceMonitor.interval" .metrics.serviceMonitor.interval "")
+  (list .metrics.serviceMonitor.enabled "metrics.serviceMonitor.enabled is false" "metrics.serviceMonitor.labels" .metrics.serviceMonitor.labels dict)
+  (list .metrics.prometheusRule.enabled "metrics.prometheusRule.enabled is false" "metrics.prometheusRule.labels" .metrics.prometheusRule.labels dict)
+  (list .userRoles.create "userRoles.create is false" "userRoles.aggregate" .userRoles.aggregate true)
+  (list .serviceAccount.create "serviceAccount.create is false" "serviceAccount.annotations" .serviceAccount.annotations dict)
+  (list .networkPolicy.enabled "networkPolicy.enabled is false" "networkPolicy.metricsFrom" .networkPolicy.metricsFrom $everybody)
+  (list .metrics.enabled "metrics.enabled is false" "networkPolicy.metricsFrom" .networkPolicy.metricsFrom $everybody)
+  (list .podDisruptionBudget.enabled "podDisruptionBudget.enabled is false" "podDisruptionBudget.maxUnavailable" .podDisruptionBudget.maxUnavailable 1)
+-}}
+{{- $value := index . 3 -}}
+{{- if and (not (index . 0)) (not (kindIs "invalid" $value)) (ne (toJson $value) (toJson (index . 4))) -}}
+{{- $problems = append $problems (printf "%s is set and %s: it has no effect, leave it out" (index . 2) (index . 1)) -}}
+{{- end -}}
+{{- end -}}
+{{- range list "extraVolumes" "extraVolumeMounts" -}}
+{{- $place := . -}}
+{{- range index $.Values $place -}}
+{{- if eq .name "webhook-certificate" -}}
+{{- $problems = append $problems (printf "%s has webhook-certificate: the chart sets it" $place) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- $flags := dict "leader-elect" "leaderElection" "leader-elect-lease-duration" "leaderElection" "leader-elect-renew-deadline" "leaderElection" "leader-elect-retry-period" "leaderElection" "leader-elect-resource-name" "" "leader-elect-resource-namespace" "" "health-probe-bind-address" "" "metrics-bind-address" "metrics" "metrics-secure" "metrics" "metrics-objects" "metrics" "inspect-bind-address" "inspect" "inspect-breakpoints" "inspect" "namespace" "watchNamespaces" "n" "watchNamespaces" "controllers" "controllers" "workers" "workers" "informer-queue" "informerQueue" "ecs-endpoint" "ecsEndpoint" "ecs-own-credentials-namespaces" "ecsOwnCredentials" "ecs-own-credentials-allow" "ecsOwnCredentials" "backup-image" "image" "webhooks" "webhooks" "webhook-port" "" "webhook-url" "" "webhook-cert-path" "webhooks.certManager" "install-crds" "crds" "logging-format" "logging" "v" "logging" "kubeconfig" "" "master" "" "version" "" -}}
 {{- range .extraArgs -}}
 {{- $name := regexReplaceAll "^(--([^=]*)|-(.)).*$" . "${2}${3}" -}}

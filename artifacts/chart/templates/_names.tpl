@@ -30,10 +30,22 @@ app.kubernetes.io/component: manager
 {{- end -}}
 {{- end }}
 
+{{- /* Not empty if the operator keeps a CA: for webhooks, or without them for metrics or the page. */ -}}
+{{- define "glassback.keepsCA" -}}
+{{- with .Values -}}
+{{- if .webhooks.enabled | ternary (not .webhooks.certManager.enabled) (or (and .metrics.enabled .metrics.secure) .inspect.enabled) -}}
+yes
+{{- end -}}
+{{- end -}}
+{{- end }}
+
 {{- define "glassback.image" -}}
 {{- with .Values.image -}}
+{{- $released := index $.Chart.Annotations "glassback.dev/image" | default "" -}}
 {{- if .digest -}}
 {{ .repository }}@{{ .digest }}
+{{- else if and (not .tag) (hasPrefix (printf "%s@" .repository) $released) -}}
+{{ $released }}
 {{- else -}}
 {{ .repository }}:{{ .tag | default $.Chart.AppVersion }}
 {{- end -}}

@@ -11,7 +11,7 @@
 //
 // trimcrd also limits the exponents of quantities. controller-gen's pattern allows "1e1.5", which no client can parse. It also allows
 // "1e-99999999", which takes minutes to parse. One object with such a value would stop every informer. For the same reason trimcrd limits
-// the numbers of an intstr.IntOrString: no client can decode 2147483648.
+// the numbers of an intstr.IntOrString: no client can decode 2147483648. The metadata of a template can have a creationTimestamp of null.
 package main
 
 import (
@@ -98,6 +98,7 @@ func trimSchema(node any) {
 		} else if n[intOrString] == true {
 			n["minimum"], n["maximum"] = math.MinInt32, math.MaxInt32
 		}
+		acceptNull(n["metadata"])
 		for _, child := range n {
 			trimSchema(child)
 		}
@@ -105,6 +106,15 @@ func trimSchema(node any) {
 		for _, child := range n {
 			trimSchema(child)
 		}
+	}
+}
+
+// acceptNull lets the metadata of a template have "creationTimestamp: null", as kubectl prints it with --dry-run. schema is of a property
+// with the name metadata, or nil.
+func acceptNull(schema any) {
+	metadata, _ := schema.(map[string]any)
+	if properties, _ := metadata["properties"].(map[string]any); properties["labels"] != nil {
+		properties["creationTimestamp"] = map[string]any{"type": "string", "format": "date-time", "nullable": true}
 	}
 }
 

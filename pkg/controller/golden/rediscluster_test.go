@@ -110,6 +110,7 @@ func TestRedisClusterPhases(t *testing.T) {
 	scenario(t, f, "volumes grow", newRedisCluster(r), func(w *world) {
 		objects := w.read(examples + "/rediscluster-storage.yaml")
 		objects[0].SetName(name)
+		(*r).binds = true
 		w.step("applied", 5*time.Minute, func() { w.apply(objects...) })
 		w.step("larger volumes", 5*time.Minute, edit(w, func(s *v1.RedisClusterSpec) { s.Storage.Size = resource.MustParse("2Gi") }))
 	})
@@ -143,6 +144,7 @@ type redis struct {
 	epoch int64
 
 	settable bool // whether nodes set directives while they run; otherwise they have no command CONFIG
+	binds    bool // whether claims get volumes
 }
 
 // redisServer is one node.
@@ -168,8 +170,12 @@ func newRedis(w *world) *redis {
 	return r
 }
 
-// boot is what a kubelet does with a new Pod. A node with a volume is the one that it was.
+// boot is what a kubelet does with a new Pod, and a provisioner with a new claim. A node with a volume is the one that it was.
 func (r *redis) boot(obj object) {
+	if claim, ok := obj.(*corev1.PersistentVolumeClaim); ok && r.binds {
+		claim.Spec.VolumeName = "volume-" + claim.Name
+		return
+	}
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
 		return

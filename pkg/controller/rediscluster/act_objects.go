@@ -25,6 +25,7 @@ import (
 	policyv1ac "k8s.io/client-go/applyconfigurations/policy/v1"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 
 	"github.com/glassback/glassback/pkg/apis/glassback"
@@ -184,8 +185,12 @@ func nameTaken(err error, object string) error {
 		" exists already, and does not have the labels of this RedisCluster: rename or delete one of the two"}
 }
 
-// growClaim requests a larger volume.
+// growClaim requests a larger volume. If the API server refuses, the operator waits before it asks again: all else goes on.
 func (e executor) growClaim(ctx context.Context, m *member) error {
+	current := e.sessions.get(e.o.rdc)
+	if current.growthRefused != nil && e.clock.Since(current.growthRefusedAt) < secretEvery {
+		return nil // That of another claim was refused a moment ago.
+	}
 	requests := corev1.ResourceList{corev1.ResourceStorage: e.o.rdc.Spec.Storage.Size}
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": m.claim.UID, "resourceVersion": m.claim.ResourceVersion},
@@ -195,9 +200,16 @@ func (e executor) growClaim(ctx context.Context, m *member) error {
 		return err
 	}
 	grown, err := e.claimClient().Patch(ctx, m.claim.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: glassback.Name})
+	if isRejected(err) || isQuota(err) {
+		current.growthRefused = &problem{reasonFailing, fmt.Sprintf("The API server refuses to grow the volume of %s: %s", m.name, err)}
+		current.growthRefusedAt = e.clock.Now()
+		klog.FromContext(ctx).Info("Could not grow a volume", "pod", m.name, "reason", err.Error())
+		return nil
+	}
 	if err != nil {
 		return err
 	}
+	current.growthRefused = nil
 	e.written.Record(e.key(), "patch persistentvolumeclaims", e.claims, grown)
 	return nil
 }

@@ -38,13 +38,13 @@ var policies = []policy{
 	{"finishMoves", finishMoves},                 // no slot is half moved
 	{"copyLibraries", copyLibraries},             // a new master has the functions of the others, before its first slot
 	{"balanceSlots", balanceSlots},               // the intended masters have all slots, in equal shares
+	{"replaceUnsynced", replaceUnsynced},         // a replica that cannot copy its master's data has the current revision
 	{"waitForReplicas", waitForReplicas},         // every node answers, and every replica is up to date
 	{"startSwitch", startSwitch},                 // the nodes use TLS as the spec says, if all have a certificate
 	{"removePods", removePods},                   // the members that leave are forgotten and deleted
 	{"balanceReplicas", balanceReplicas},         // every master has as many replicas as the others
 	{"rollPods", rollPods},                       // every Pod has the current revision; they are replaced one by one
 	{"waitForReadiness", waitForReadiness},       // the Pods are ready
-	{"growVolumes", growVolumes},                 // the volumes have the size of the spec
 	{"waitForAccount", waitForAccount},           // a Pod that is created can mount the password of the operator's user
 	{"restoreBackup", restoreBackup},             // a new cluster has every key of the backup in its spec
 	{"waitForAddresses", waitForAddresses},       // clients outside of the cluster reach every node
@@ -57,11 +57,12 @@ type policy struct {
 }
 
 // decide returns what to do next. One policy decides on the commands. In addition, the upkeep runs in any case: it creates the Secret of
-// the operator's user, missing Pods and the Job of a backup, sets directives and users, makes nodes load renewed certificates, and deletes
-// Services and Jobs that are not needed.
+// the operator's user, missing Pods and the Job of a backup, sets directives and users, makes nodes load renewed certificates, grows
+// volumes, and deletes Services and Jobs that are not needed.
 func decide(o *observed) plan {
 	p := plan{wait: poll}
 	account, upkeep, directives, users := accountCommands(o), missingPods(o), directiveCommands(o), userCommands(o)
+	growth := growthCommands(o)
 	switch {
 	case len(upkeep) > 0:
 		p.step, p.wait = "Creating Pods", brief
@@ -69,6 +70,8 @@ func decide(o *observed) plan {
 		p.step, p.wait = settingStep("directives", directives), brief
 	case len(users) > 0:
 		p.step, p.wait = settingStep("users", users), brief
+	case len(growth) > 0:
+		p.step, p.wait = fmt.Sprintf("Growing %d volumes to %s", len(growth), o.rdc.Spec.Storage.Size.String()), brief
 	}
 	for _, policy := range policies {
 		if decided := policy.decide(o); decided != nil {
@@ -76,9 +79,12 @@ func decide(o *observed) plan {
 			break
 		}
 	}
-	p.upkeep = slices.Concat(account, upkeep, directives, users, certificateCommands(o), serviceCommands(o), backupCommands(o, p))
+	p.upkeep = slices.Concat(account, upkeep, directives, users, certificateCommands(o), serviceCommands(o), growth, backupCommands(o, p))
 	if len(account) > 0 {
 		p.wait = brief // Pods wait for it.
+	}
+	if o.growthRefused != nil {
+		p.retries = len(growth)
 	}
 	if until := o.untilBackup(); until > 0 {
 		p.wait = min(p.wait, until)
@@ -118,6 +124,7 @@ type plan struct {
 	step            string    // the step of the operation, for status.operation; "" if the cluster matches the spec
 	evictionRefused string    // why the eviction among the commands was refused the last time; "" if it was not
 	upkeep          []command // commands that do not depend on each other
+	retries         int       // how many of them the API server has refused before
 	commands        []command // commands that run in order: each may depend on those before it
 	wait            time.Duration
 	byJob           bool // whether the plan waits for a Job, which may take long
@@ -127,7 +134,7 @@ type plan struct {
 
 // waits returns whether the plan only waits for something.
 func (p plan) waits() bool {
-	acts := len(p.commands)+len(p.upkeep) > 0 && p.evictionRefused == ""
+	acts := len(p.commands)+len(p.upkeep) > p.retries && p.evictionRefused == ""
 	return p.step != "" && !acts
 }
 

@@ -644,9 +644,13 @@ func TestTheJobsOfAPodTemplate(t *testing.T) {
 		}
 		rdc.Spec.Backup.Resources = &corev1.ResourceRequirements{Limits: corev1.ResourceList{"memory": resource.MustParse("1Gi")}}
 		rdc.Spec.Backup.Retention = ptr.To[int32](3)
+		rdc.Spec.Backup.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "operators"}, {Name: "registry"}}
+		rdc.Spec.Backup.ImagePullPolicy = corev1.PullAlways
 	})
 	spec := backupJob(rdc, dueID, testImage, access{}).Spec.Template.Spec
-	if spec.NodeSelector["disk"] != "fast" || len(spec.Tolerations) != 1 || len(spec.ImagePullSecrets) != 1 ||
+	if spec.NodeSelector["disk"] != "fast" || len(spec.Tolerations) != 1 ||
+		!slices.Equal(spec.ImagePullSecrets, []corev1.LocalObjectReference{{Name: "registry"}, {Name: "operators"}}) ||
+		spec.Containers[0].ImagePullPolicy != corev1.PullAlways ||
 		spec.SecurityContext.RunAsUser != nil || spec.ServiceAccountName != "" || spec.Containers[0].Image != testImage ||
 		!spec.Containers[0].Resources.Limits.Memory().Equal(resource.MustParse("1Gi")) ||
 		!slices.Contains(spec.Containers[0].Args, "--retention=3") {

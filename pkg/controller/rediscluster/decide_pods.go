@@ -5,6 +5,7 @@ package rediscluster
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -69,6 +70,22 @@ func replaceBrokenPods(o *observed) *plan {
 	return nil
 }
 
+// replaceUnsynced replaces an outdated replica that does not get the data of its master, so that a corrected spec takes effect: it may
+// have an image that cannot read this data. It is the only member that is not up to date: otherwise the cause may be the network or a
+// password, and another Pod would not help.
+func replaceUnsynced(o *observed) *plan {
+	behind := o.membersWhere(func(m *member) bool { return !m.answers() || !m.view.Master && !m.view.LinkUp })
+	if len(behind) != 1 || o.keepsPod(behind[0]) {
+		return nil
+	}
+	m := behind[0]
+	if master := o.masterOf(m); master == nil || master.view.Rewriting || !m.outdated || m.view.Syncing || m.pod.DeletionTimestamp != nil ||
+		m.unlinkedFor >= 0 && m.unlinkedFor <= o.patience() || m.unlinkedFor < 0 && m.unreadyFor <= silentTooLong {
+		return nil
+	}
+	return do([]command{evictOrDelete(m)}, "Replacing %s, which does not get the data of its master as it is", m.name)
+}
+
 // onlyCopy returns the slots of which a silent member may have the only copy: its own slots, or those of its master if the master does not
 // answer either.
 func (o *observed) onlyCopy(m *member) redisnode.Slots {
@@ -122,7 +139,7 @@ func removePods(o *observed) *plan {
 	slices.SortStableFunc(leaving, func(a, b *member) int { return compareBool(o.masterOf(a) == nil, o.masterOf(b) == nil) })
 	for _, m := range leaving {
 		known := o.nodes[m.id]
-		if !m.answers() && m.pod.DeletionTimestamp == nil && (o.isUnidentified(m) || (known != nil && known.Master)) {
+		if !m.answers() && m.pod.DeletionTimestamp == nil && (o.isUnidentified(m) || (known != nil && known.Master && !o.isReplaced(m))) {
 			return wait(check, "Waiting for %s, which may have keys: %s", m.name, m.whySilent)
 		}
 	}
@@ -140,6 +157,20 @@ func removePods(o *observed) *plan {
 		return p
 	}
 	return do(removeNode(o, m), "Removing %s", m.name)
+}
+
+// isReplaced returns whether a silent master whose claim a user has deleted has nothing that the cluster misses: masters that answer have
+// all slots, and none of them moves slots to it or from it.
+func (o *observed) isReplaced(m *member) bool {
+	return m.losesVolume() && o.unassigned().Len() == 0 && !slices.ContainsFunc(o.slotOwners(), func(owner *member) bool {
+		return !owner.answers() || owner.movesWith(m.id)
+	})
+}
+
+// movesWith returns whether the member marks a slot as moving to the node with this ID, or from it.
+func (m *member) movesWith(id string) bool {
+	own := m.self()
+	return slices.Contains(slices.Collect(maps.Values(own.Migrating)), id) || slices.Contains(slices.Collect(maps.Values(own.Importing)), id)
 }
 
 // removeNode returns the commands that remove a member for good. The claim is deleted before the Pod: Kubernetes keeps the claim until the
@@ -243,11 +274,23 @@ func waitForReadiness(o *observed) *plan {
 	return nil
 }
 
-// growVolumes requests larger volumes. Not every storage class allows that.
-func growVolumes(o *observed) *plan {
+// growthCommands returns the commands that request larger volumes, whatever state the nodes are in: one with a full disk may not run. The
+// API server accepts this only for a claim that has a volume, and not for every storage class. After a refusal, the operator waits.
+func growthCommands(o *observed) []command {
+	if o.growthRefused != nil && o.now.Sub(o.growthRefusedAt) < secretEvery {
+		return nil
+	}
+	return toGrow(o)
+}
+
+// toGrow returns the commands for all claims that are to grow.
+func toGrow(o *observed) []command {
+	if o.rdc.Spec.Storage == nil {
+		return nil
+	}
 	var commands []command
 	for _, m := range o.members {
-		if m.claim == nil || m.claim.DeletionTimestamp != nil || o.rdc.Spec.Storage == nil {
+		if m.claim == nil || m.claim.DeletionTimestamp != nil || m.claim.Spec.VolumeName == "" {
 			continue
 		}
 		requested := m.claim.Spec.Resources.Requests[corev1.ResourceStorage]
@@ -255,10 +298,7 @@ func growVolumes(o *observed) *plan {
 			commands = append(commands, command{verb: growClaim, on: m})
 		}
 	}
-	if len(commands) == 0 {
-		return nil
-	}
-	return do(commands, "Growing %d volumes to %s", len(commands), o.rdc.Spec.Storage.Size.String())
+	return commands
 }
 
 // isReady returns whether the Pod has the condition Ready: all of its containers are ready. The PodDisruptionBudget counts such Pods.

@@ -157,6 +157,7 @@ func TestDecideChildren(t *testing.T) {
 	larger := spec(func(s *v1.RedisClusterSpec) { s.Storage.Size = resource.MustParse("2Gi") })
 	smaller := spec(func(s *v1.RedisClusterSpec) { s.Storage.Size = resource.MustParse("1Mi") })
 	taken := reports(reasonConflict, "exists already")
+	grow := every("grow claim of demo-%d", all...)
 	cases{
 		{"settled: nothing is to be done", with(six()), settledIs},
 		{"a new cluster gets its Pods", with(six(), unformed, clearStatus, noPod(all...)),
@@ -169,8 +170,16 @@ func TestDecideChildren(t *testing.T) {
 			waits("demo-4").making("delete Pod demo-4")},
 		{"a Pod that has ended and is being deleted is waited for", with(six(), podIs(finished, 4), podIs(beingDeleted, 4), silenced(1, 4)),
 			waits("demo-4")},
-		{"volumes grow when the spec asks for more", with(six(), stored, larger), sends(every("grow claim of demo-%d", all...)...)},
-		{"after all else", with(six(), stored, larger, podIs(old, 3)), sends("evict Pod demo-3")},
+		{"volumes grow when the spec asks for more", with(six(), stored, larger), waitsBriefly("Growing 6 volumes to 2Gi").making(grow...)},
+		{"beside all else", with(six(), stored, larger, podIs(old, 3)), sends("evict Pod demo-3").making(grow...)},
+		{"also one whose disk is full", with(six(), stored, larger, fullDisk(0)),
+			waits("demo-0, which cannot write to its disk").making(grow...)},
+		{"also one that does not run", with(six(), stored, larger, podIs(crashing, 3), silenced(time.Hour, 3)), waits("demo-3").making(grow...)},
+		{"but none that has never been bound", with(six(), stored, larger, unbound(0)),
+			waitsBriefly("Growing 5 volumes").making(grow[1:]...)},
+		{"nor just after a refusal", with(six(), stored, larger, func(o *observed) {
+			o.growthRefused, o.growthRefusedAt = &problem{reasonFailing, "no"}, o.now.Add(-time.Second)
+		}), settledIs},
 		{"volumes do not shrink", with(six(), stored, smaller), settledIs},
 		{"no Pod is made on a volume that is being deleted", with(six(), stored, noPod(3), terminating(3)), waits("demo-3: there is no Pod")},
 		{"a name that is taken holds up what nodes are to do", with(six(), takenBy(3), renewed(4)), taken},
@@ -281,6 +290,27 @@ func TestDecideLosses(t *testing.T) {
 	}.run(t)
 }
 
+// fullDisk makes a node one that cannot write its append-only file.
+func fullDisk(ordinal int) alter {
+	return viewed(func(v *redisnode.View) { v.WriteError = "aof_last_write_status is err" }, ordinal)
+}
+
+// formerMaster makes demo-0 a master whose machine is lost, and whose slots its replica has.
+func formerMaster(o *observed) {
+	takenOver(0, 3)(o)
+	failedByAll(o, idOf(0))
+	silenced(time.Hour, 0)(o)
+	podIs(unscheduled, 0)(o)
+}
+
+// neverLinked makes a replica one that has not been linked to its master since it started.
+func neverLinked(ordinal int) alter {
+	return func(o *observed) {
+		unlinked(-1, 0, ordinal)(o)
+		unreadyForLong(ordinal)(o)
+	}
+}
+
 // triples is a cluster of three masters with two replicas each.
 func triples() *observed {
 	o := sixAnd(replica(0), replica(1), replica(2))
@@ -357,6 +387,14 @@ func TestDecideGoneAndBroken(t *testing.T) {
 			stuckBy(reasonHeldBack, "demo-3 does not run, and may have the only copy of the slots 0-5460")},
 		{"nor if no node tells who has slots", with(six(), podIs(both(old, crashing), all...), silenced(time.Hour, all...)),
 			stuckBy(reasonHeldBack, "demo-0 does not run")},
+		{"a replica that cannot get the data of its master is replaced", with(six(), stored, podIs(both(old, unready), 3), neverLinked(3)),
+			sends("delete Pod demo-3")},
+		{"also one that could before", with(six(), stored, podIs(old, 3), unlinked(time.Hour, 1000, 3)), sends("evict Pod demo-3")},
+		{"not at once", with(six(), stored, podIs(old, 3), unlinked(time.Second, 1000, 3)), waits("for demo-3 to be up to date")},
+		{"nor one of this revision", with(six(), stored, neverLinked(3)), waits("for demo-3 to be up to date")},
+		{"nor one of two: the network may be the cause", with(six(), stored, podIs(old, 3, 4), neverLinked(3), neverLinked(4)),
+			waits("for demo-3 to be up to date")},
+		{"nor one whose master is silent", with(six(), stored, podIs(old, 3), neverLinked(3), silenced(time.Second, 0)), waits("for demo-0")},
 		{"Pods that never started are replaced by what can",
 			with(cluster(newcomer(), newcomer(), newcomer()), unformed, podIs(both(old, unstarted), 0, 1, 2), silenced(time.Hour, 0, 1, 2)),
 			sends("delete Pod demo-0")},
@@ -518,6 +556,11 @@ func TestDecideWholeAndRemove(t *testing.T) {
 		{"unless it cannot have anything yet",
 			with(left(), stored, sized(6), namelessly(6), unbound(6), podIs(unscheduled, 6), forgotten("id-6", all...)),
 			sends("delete claim of demo-6", "delete Pod demo-6")},
+		{"a user deletes the volume of a lost master whose replica has taken over", with(six(), stored, formerMaster, terminating(0)),
+			sends(append(every("forget demo-%d id-0", 1, 2, 3, 4, 5), "delete claim of demo-0", "delete Pod demo-0")...)},
+		{"it is waited for while its volume stays", with(six(), stored, formerMaster), waits("for demo-0")},
+		{"and while it may have keys of a slot that moves", with(six(), stored, formerMaster, terminating(0), moving("6000", 1, 0, false)),
+			waits("for demo-0, which may have keys")},
 		{"a user deletes a replica's volume: its Pod goes too", with(six(), stored, terminating(5)),
 			sends(append(every("forget demo-%d id-5", 0, 1, 2, 3, 4), "delete claim of demo-5", "delete Pod demo-5")...)},
 	}.run(t)

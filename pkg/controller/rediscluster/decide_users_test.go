@@ -231,8 +231,8 @@ func TestDecideAccount(t *testing.T) {
 		"it is rejected: a replica takes over from a lost master": {
 			ready(six(), renewed(0), unlinked(time.Minute, 1000, 3), rejected), "", "replaceLostMasters: failover demo-3 FORCE"},
 		"it is rejected: volumes grow": {
-			ready(three(), replicas(0), stored, people(defaultOff, userApp), have(asSaid, 0, 1, 2), larger, rejected), "",
-			"growVolumes: grow claim of demo-0, grow claim of demo-1, grow claim of demo-2"},
+			ready(three(), replicas(0), stored, people(defaultOff, userApp), have(asSaid, 0, 1, 2), larger, rejected),
+			"grow claim of demo-0, grow claim of demo-1, grow claim of demo-2", "waitForAccount: "},
 		"users are gone: no new Pod needs it": {ready(six(), gone, noPod(5), rejected), "create Pod demo-5", forgets},
 	} {
 		t.Run(sentence, func(t *testing.T) {

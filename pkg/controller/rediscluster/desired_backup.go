@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -146,7 +147,7 @@ func backupJob(rdc *v1.RedisCluster, id, image string, a access) *batchv1.Job {
 		"backup", "--cluster=" + rdc.Namespace + "/" + rdc.Name, "--id=" + id, "--retention=" + strconv.Itoa(int(*spec.Retention)),
 		"--owner=" + string(rdc.UID), // If two clusters have one name and one store, neither deletes the backups of the other.
 	}
-	return newJob(rdc, backupName(rdc, id), image, args, a, &spec.BackupStore, spec.Resources, backupDeadline)
+	return newJob(rdc, backupName(rdc, id), image, args, a, &spec.BackupStore, &spec.BackupJob, backupDeadline)
 }
 
 // restoreJob returns the Job that restores the backup with this ID. For LatestBackup, it returns the Job that only chooses a backup: the
@@ -158,7 +159,7 @@ func restoreJob(rdc *v1.RedisCluster, id, image string, a access) *batchv1.Job {
 	if id == v1.LatestBackup {
 		name, args = choiceName(rdc), append(args, "--choose", "--before="+rdc.CreationTimestamp.UTC().Format(time.RFC3339))
 	}
-	job := newJob(rdc, name, image, args, a, &spec.BackupStore, spec.Resources, restoreDeadline)
+	job := newJob(rdc, name, image, args, a, &spec.BackupStore, &spec.BackupJob, restoreDeadline)
 	if claim := spec.PersistentVolumeClaim; claim != nil {
 		job.Spec.Template.Spec.Containers[0].VolumeMounts[0].ReadOnly = true
 	}
@@ -168,7 +169,7 @@ func restoreJob(rdc *v1.RedisCluster, id, image string, a access) *batchv1.Job {
 // newJob returns a Job that runs the operator's program with args, and with flags for the nodes and the store. Its Pods do not have
 // LabelRedisCluster, so that no selector takes them for Redis nodes, and they have no token of a ServiceAccount.
 func newJob(rdc *v1.RedisCluster, name, image string, args []string, a access, store *v1.BackupStore,
-	resources *corev1.ResourceRequirements, deadline time.Duration,
+	settings *v1.BackupJob, deadline time.Duration,
 ) *batchv1.Job {
 	common := map[string]string{"app.kubernetes.io/instance": rdc.Name, "app.kubernetes.io/managed-by": glassback.Name}
 	jobLabels, podLabels := map[string]string{v1.LabelRedisCluster: rdc.Name}, map[string]string{v1.LabelJob: rdc.Name}
@@ -177,7 +178,7 @@ func newJob(rdc *v1.RedisCluster, name, image string, args []string, a access, s
 	}
 	pod := corev1.PodSpec{
 		Containers: []corev1.Container{{
-			Name: containerJob, Image: image, ImagePullPolicy: corev1.PullIfNotPresent, Args: args,
+			Name: containerJob, Image: image, ImagePullPolicy: cmp.Or(settings.ImagePullPolicy, corev1.PullIfNotPresent), Args: args,
 			TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 			SecurityContext: &corev1.SecurityContext{
 				AllowPrivilegeEscalation: ptr.To(false),
@@ -190,13 +191,18 @@ func newJob(rdc *v1.RedisCluster, name, image string, args []string, a access, s
 		EnableServiceLinks:           ptr.To(false),
 		SecurityContext:              podSecurity(userJob),
 	}
-	if resources != nil {
-		pod.Containers[0].Resources = *resources.DeepCopy()
+	if settings.Resources != nil {
+		pod.Containers[0].Resources = *settings.Resources.DeepCopy()
 	}
 	if t := rdc.Spec.PodTemplate.DeepCopy(); t != nil {
 		pod.NodeSelector, pod.Tolerations, pod.ImagePullSecrets = t.NodeSelector, t.Tolerations, t.ImagePullSecrets
 		if t.SecurityContext != nil {
 			pod.SecurityContext = t.SecurityContext
+		}
+	}
+	for _, secret := range settings.ImagePullSecrets {
+		if !slices.Contains(pod.ImagePullSecrets, secret) {
+			pod.ImagePullSecrets = append(pod.ImagePullSecrets, secret)
 		}
 	}
 	addStore(&pod, store)

@@ -49,6 +49,9 @@ type observed struct {
 	failingFor time.Duration
 	// rejection is why the API server rejects the new Pod of an outdated member; "" if it does not. No Pod is then replaced.
 	rejection string
+	// growthRefused is why the API server refused a larger volume, and growthRefusedAt when; nil if it did not.
+	growthRefused   *problem
+	growthRefusedAt time.Time
 	// evictionRefused is why the last eviction was refused; "" if it was not.
 	evictionRefused string
 	// actedAt is when the last plan was carried out that did not only wait; zero if that is unknown.

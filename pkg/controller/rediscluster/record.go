@@ -35,6 +35,8 @@ type recordedObserved struct {
 	AccountProblem     *problem             `json:"accountProblem,omitempty"`
 	MissingUser        string               `json:"missingUser,omitempty"`
 	Certificate        *recordedCertificate `json:"certificate,omitempty"`
+	GrowthRefusedAt    time.Time            `json:"growthRefusedAt,omitzero"`
+	GrowthRefused      *problem             `json:"growthRefused,omitempty"`
 	EvictionRefused    string               `json:"evictionRefused,omitempty"`
 	ActedAt            time.Time            `json:"actedAt,omitzero"`
 	Revisions          map[string]bool      `json:"revisions,omitempty"`
@@ -102,6 +104,7 @@ type recordedPlan struct {
 	Step            string          `json:"step,omitempty"`
 	EvictionRefused string          `json:"evictionRefused,omitempty"`
 	Upkeep          []string        `json:"upkeep,omitempty"`
+	Retries         int             `json:"retries,omitempty"`
 	Commands        []string        `json:"commands,omitempty"`
 	Wait            metav1.Duration `json:"wait"`
 	ByJob           bool            `json:"byJob,omitempty"`
@@ -119,6 +122,7 @@ func (o *observed) Record() any {
 		UnassignedFor: duration(o.unassignedFor), FunctionsDifferFor: duration(o.functionsDifferFor),
 		NoFailoverFor: duration(o.noFailoverFor), FailingFor: duration(o.failingFor),
 		Rejection: o.rejection, AccountMissing: o.accountMissing, MissingUser: o.missingUser,
+		GrowthRefused: o.growthRefused, GrowthRefusedAt: recording.Wall(o.now, o.growthRefusedAt),
 		EvictionRefused: o.evictionRefused, ActedAt: recording.Wall(o.now, o.actedAt), Revisions: o.revisions,
 		Pods: o.pods, Uncounted: o.uncounted, Services: o.services, Nodes: map[string]recordedNode{},
 		Jobs: o.jobs, BackupImage: o.backupImage, JobRejection: o.jobRejection, JobRejectedAt: recording.Wall(o.now, o.jobRejectedAt),
@@ -148,6 +152,7 @@ func (o *observed) Record() any {
 func (p plan) Record(*observed) any {
 	r := recordedPlan{
 		Policy: p.policy, KeepStatus: p.keepStatus, Step: p.step, EvictionRefused: p.evictionRefused, Upkeep: textsOf(p.upkeep),
+		Retries:  p.retries,
 		Commands: textsOf(p.commands), Wait: duration(p.wait), ByJob: p.byJob, Problems: p.problems,
 	}
 	if p.loss != nil {
@@ -176,7 +181,8 @@ func restore(r *recordedObserved) *observed {
 		rdc: r.Object, now: r.Now, formed: r.Formed, unassignedFor: r.UnassignedFor.Duration, functionsDifferFor: r.FunctionsDifferFor.Duration,
 		noFailoverFor: r.NoFailoverFor.Duration, problems: r.Problems, failure: r.Failure, accountProblem: r.AccountProblem,
 		failingFor: r.FailingFor.Duration, rejection: r.Rejection, accountMissing: r.AccountMissing,
-		missingUser: r.MissingUser, evictionRefused: r.EvictionRefused, actedAt: r.ActedAt,
+		missingUser: r.MissingUser, growthRefused: r.GrowthRefused, growthRefusedAt: r.GrowthRefusedAt, evictionRefused: r.EvictionRefused,
+		actedAt:   r.ActedAt,
 		revisions: r.Revisions, pods: r.Pods, uncounted: r.Uncounted, services: r.Services,
 		jobs: r.Jobs, backupImage: r.BackupImage, jobRejection: r.JobRejection, jobRejectedAt: r.JobRejectedAt,
 		jobFailure: r.JobFailure,

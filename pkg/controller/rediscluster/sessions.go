@@ -97,6 +97,9 @@ type session struct {
 	evictionRefused string    // why the last eviction was refused; "" if it was not
 	actedAt         time.Time // when the last plan was carried out that did not only wait
 
+	growthRefused   *problem // why the API server refused the last larger volume; nil if it did not
+	growthRefusedAt time.Time
+
 	tried     string    // the revision of the last dry run that had a result
 	triedAt   time.Time // when that was
 	rejection string    // its result: see observed
@@ -307,6 +310,7 @@ func (s *session) recall(o *observed) {
 	if s.failure != nil {
 		o.failure, o.failingFor = problemOf(s.failure), s.ageOf(factFailing, o.now)
 	}
+	o.growthRefused, o.growthRefusedAt = s.growthRefused, s.growthRefusedAt
 	o.evictionRefused, o.actedAt = s.evictionRefused, s.actedAt
 	s.endFacts()
 }

@@ -123,8 +123,7 @@ func statusOf(o *observed, p plan, out outcome) v1.RedisClusterStatus {
 		status.Shards = shards(o)
 		status.SlotsAssigned = int32(ownedSlots(o))
 	}
-	problems := slices.Concat(p.problems, out.problems, memberProblems(o))
-	problems = slices.CompactFunc(problems, func(a, b problem) bool { return a == b })
+	problems := arranged(slices.Concat(p.problems, out.problems, memberProblems(o)))
 	status.Operation = operation(o, p)
 	setConditions(o, p, problems, &status)
 	status.Endpoint = ""
@@ -132,6 +131,20 @@ func statusOf(o *observed, p plan, out outcome) v1.RedisClusterStatus {
 		status.Endpoint = o.rdc.Spec.Addr
 	}
 	return status
+}
+
+// symptoms are the reasons of problems that mostly follow from others. The higher number is further from the cause.
+var symptoms = map[string]int{reasonFailing: 1, reasonSilent: 1, reasonNotStarting: 1, reasonNotReady: 1, reasonStalled: 2}
+
+// arranged returns problems with the root cause first: it gives the condition its reason, and the beginning of its message. It leaves out
+// that there was no progress if there is another problem, and counts members with the same problem.
+func arranged(problems []problem) []problem {
+	slices.SortStableFunc(problems, func(a, b problem) int { return cmp.Compare(symptoms[a.Reason], symptoms[b.Reason]) })
+	problems = slices.CompactFunc(problems, func(a, b problem) bool { return a == b })
+	if len(problems) > 1 {
+		problems = slices.DeleteFunc(problems, func(p problem) bool { return p.Reason == reasonStalled })
+	}
+	return problems
 }
 
 // ownedSlots returns how many slots have a master that has a Pod.
@@ -243,14 +256,8 @@ func memberProblems(o *observed) []problem {
 	if p := o.accountProblem; p != nil && !slices.Contains(o.problems, *p) {
 		all = append(all, *p) // It may be why Pods are missing.
 	}
-	for _, m := range o.members {
-		if p := o.memberProblem(m); p != nil {
-			all = append(all, *p)
-		}
-		if p := o.addressProblem(m); p != nil {
-			all = append(all, *p)
-		}
-	}
+	all = append(all, counted(o, o.memberProblem)...)
+	all = append(all, counted(o, o.addressProblem)...)
 	if p := o.hostnameProblem(); p != nil {
 		all = append(all, *p)
 	}
@@ -259,6 +266,9 @@ func memberProblems(o *observed) []problem {
 	}
 	if o.rejection != "" {
 		all = append(all, problem{reasonRejected, o.rejection})
+	}
+	if o.growthRefused != nil && len(toGrow(o)) > 0 {
+		all = append(all, *o.growthRefused)
 	}
 	all = append(all, rejectionProblems(o)...)
 	all = append(all, userProblems(o)...)
@@ -271,6 +281,31 @@ func memberProblems(o *observed) []problem {
 	return all
 }
 
+// counted returns the problems of the members. Of several that differ only in the name of the member, it returns the first one, and says
+// how many others have it.
+func counted(o *observed, problemOf func(*member) *problem) []problem {
+	var found []problem
+	others := map[problem]int{} // how many members have a problem, by the problem without the name
+	index := map[problem]int{}
+	for _, m := range o.members {
+		p := problemOf(m)
+		if p == nil {
+			continue
+		}
+		nameless := problem{p.Reason, strings.ReplaceAll(p.Message, m.name, "")}
+		if _, again := index[nameless]; again {
+			others[nameless]++
+			continue
+		}
+		index[nameless] = len(found)
+		found = append(found, *p)
+	}
+	for nameless, n := range others {
+		found[index[nameless]].Message += fmt.Sprintf(" (and %d more Pods)", n)
+	}
+	return found
+}
+
 // memberProblem returns the most important problem of a member, or nil.
 func (o *observed) memberProblem(m *member) *problem {
 	found := func(reason, format string, args ...any) *problem {
@@ -281,8 +316,8 @@ func (o *observed) memberProblem(m *member) *problem {
 		return o.tlsProblem(m)
 	case m.refused:
 		return found(reasonPassword, "%s: %s. Nothing is changed until it takes what %s says", m.name, m.whySilent, o.passwordSource(m))
-	case m.answers() && m.view.WriteError != "":
-		return found(reasonNotWritten, "%s cannot keep what is written to it: %s", m.name, m.view.WriteError)
+	case m.answers() && o.writeError(m) != "":
+		return found(reasonNotWritten, "%s cannot keep what is written to it: %s", m.name, o.writeError(m))
 	case o.uniqueData(m) != "" && !o.mayHaveKeys(m):
 		return found(reasonHeldBack, "%s is a master without slots, but has %s: it is not made a replica. Delete the Pod to give them up",
 			m.name, o.uniqueData(m))
@@ -297,6 +332,16 @@ func (o *observed) memberProblem(m *member) *problem {
 		return found(reasonSilent, "%s has not answered for more than %s: %s", m.name, silentTooLong, m.whySilent)
 	}
 	return nil
+}
+
+// writeError returns why a member that answers may lose writes, or refuses them; "" if it does neither. After a failed snapshot, Redis
+// refuses writes only if spec.config has save points: a snapshot that a client or a backup asked for does not count.
+func (o *observed) writeError(m *member) string {
+	config := o.rdc.Spec.Config
+	if m.view.WriteError == "" && redisnode.Value(string(config["save"])) != "" && config["stop-writes-on-bgsave-error"] != "no" {
+		return m.view.SaveError
+	}
+	return m.view.WriteError
 }
 
 // passwordSource returns the place of the password with which the operator logs in to a member.

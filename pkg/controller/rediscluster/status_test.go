@@ -72,6 +72,7 @@ func TestStatus(t *testing.T) {
 	}
 	service := problem{reasonConflict, "Service demo exists already and has no controller"}
 	full := viewed(func(v *redisnode.View) { v.WriteError = "aof_last_write_status is err" }, 1)
+	unsaved := viewed(func(v *redisnode.View) { v.SaveError = "rdb_last_bgsave_status is err" }, 1)
 	down := viewed(func(v *redisnode.View) { v.StateOK = false }, 2)
 	unscheduled := func(p *corev1.Pod) {
 		unstarted(p)
@@ -107,6 +108,10 @@ func TestStatus(t *testing.T) {
 			"-PodNotStarting +Healing +PodNotStarting" + usable, "demo-4 does not start: Unschedulable", nil},
 		{"a node refuses the password", with(six(), refused),
 			"-PasswordRefused +Healing +PasswordRefused" + usable, "demo-4: HELLO: the password is refused: the node has another one", nil},
+		{"a snapshot failed that nobody needs", with(six(), unsaved), ready, "Pods: 6", nil},
+		{"a snapshot failed, and Redis refuses writes until another succeeds",
+			with(six(), unsaved, spec(func(s *v1.RedisClusterSpec) { s.Config = map[string]v1.ConfigValue{"save": "3600 1"} })),
+			"-CannotWrite -Formed +CannotWrite" + usable, "demo-1 cannot keep what is written to it: rdb_last_bgsave_status is err", nil},
 		{"a disk is full", with(six(), full), "-CannotWrite +Healing +CannotWrite" + usable, "demo-1 cannot keep what is written to it", nil},
 		{"masters have had different functions for long", with(six(), libraries("f=1", 0, 1), differs(differTooLong+1)),
 			"-FunctionsDiffer -Formed +FunctionsDiffer" + usable, "demo-0 and demo-2 do not have the same library f", nil},

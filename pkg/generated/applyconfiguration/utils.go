@@ -89,6 +89,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationredisv1.BackupApplyConfiguration{}
 	case redisv1.SchemeGroupVersion.WithKind("BackupFailure"):
 		return &applyconfigurationredisv1.BackupFailureApplyConfiguration{}
+	case redisv1.SchemeGroupVersion.WithKind("BackupJob"):
+		return &applyconfigurationredisv1.BackupJobApplyConfiguration{}
 	case redisv1.SchemeGroupVersion.WithKind("BackupResult"):
 		return &applyconfigurationredisv1.BackupResultApplyConfiguration{}
 	case redisv1.SchemeGroupVersion.WithKind("BackupStatus"):

@@ -10,7 +10,7 @@
 //	Secret: CAs and keys ───▶ Keeper ───▶ leaf, signed by the CA, in memory ───▶ TLS handshake
 //	      ▲                    │  │
 //	      └── made, staged, ───┘  └────▶ caBundle of the webhook configurations ───▶ API servers
-//	          promoted, dropped
+//	          promoted, dropped                          and the ConfigMap ───▶ clients of the metrics
 //
 // A CA is valid for a year. Its key is in a Secret, so that all replicas sign with the same CA.
 // A leaf is valid for a week. Its key is only in the memory of one replica.

@@ -56,6 +56,9 @@ type Registration interface {
 type Config struct {
 	Store         Store
 	Registrations []Registration
+	// Published is a copy of the caBundle for other clients, or nil. What it holds decides nothing: whoever may write a ConfigMap can neither
+	// make API servers trust a CA, nor delay the next one.
+	Published Registration
 	// Shared says that other processes serve under the same names: a CA that is in a caBundle, and not in the Store, may be theirs.
 	Shared bool
 	// Names are the DNS names and IP addresses by which API servers call the webhooks.
@@ -76,7 +79,8 @@ type Keeper struct {
 	leaf Leaf
 
 	// Only Sync uses the fields below, and only one Sync runs at a time.
-	bundles [][]*x509.Certificate // the CAs in each caBundle
+	targets []Registration        // all that Trust is called of
+	bundles [][]*x509.Certificate // the CAs in each caBundle of Registrations
 	trusted map[string]time.Time  // the time since when all caBundles hold a CA, by the CA
 	wrote   []time.Time           // when the caBundle of each registration was last written
 	putOver string                // the resourceVersion that the last Put replaced
@@ -88,9 +92,13 @@ var key = cache.ObjectName{Name: Name}
 
 // New returns a Keeper. It starts nothing.
 func New(config Config) *Keeper {
+	targets := slices.Clone(config.Registrations)
+	if config.Published != nil {
+		targets = append(targets, config.Published)
+	}
 	k := &Keeper{
 		Config: config, leaf: Leaf{given: make(chan struct{})},
-		trusted: map[string]time.Time{}, wrote: make([]time.Time, len(config.Registrations)),
+		targets: targets, trusted: map[string]time.Time{}, wrote: make([]time.Time, len(targets)),
 	}
 	k.loop = loop.New(loop.Config{
 		Name: Name, Kind: "Certificate", Sync: k.Sync, MinRetry: retryFirst, MaxRetry: retryMost, Clock: config.Clock, Trace: config.Trace,
@@ -124,7 +132,7 @@ func (k *Keeper) Sync(ctx context.Context, _ cache.ObjectName) (time.Duration, e
 		return 0, err
 	}
 	held, problems := read(secret)
-	if err := k.observe(); err != nil {
+	if err := k.observe(held.trusted); err != nil {
 		return 0, err
 	}
 	situation := situation{now: now, settled: k.settled, lifetimes: k.Lifetimes}
@@ -177,8 +185,9 @@ func (k *Keeper) pause(written time.Time) time.Duration {
 	return k.Lifetimes.Settle/12 - k.Clock.Since(written)
 }
 
-// observe reads the caBundles of all webhooks that are registered, and remembers since when each CA is in all of them.
-func (k *Keeper) observe() error {
+// observe reads the caBundles of all webhooks that are registered, and remembers since when each CA is in all of them. If there are none,
+// it remembers since when the Secret has a CA: it is published then.
+func (k *Keeper) observe(inSecret []*x509.Certificate) error {
 	var all [][]*x509.Certificate
 	seen := map[string]bool{} // Most of the time they are all the same.
 	for _, r := range k.Registrations {
@@ -195,6 +204,9 @@ func (k *Keeper) observe() error {
 	}
 	before := k.trusted
 	k.bundles, k.trusted = all, map[string]time.Time{}
+	if len(all) == 0 {
+		all = [][]*x509.Certificate{inSecret}
+	}
 	for _, ca := range slices.Concat(all...) {
 		if !everywhere(ca, all) {
 			continue
@@ -213,9 +225,9 @@ func everywhere(ca *x509.Certificate, bundles [][]*x509.Certificate) bool {
 	return !slices.ContainsFunc(bundles, func(bundle []*x509.Certificate) bool { return !holds(bundle, ca) })
 }
 
-// settled reports whether every API server presumably trusts a CA. It returns true if no API server calls the webhooks.
+// settled reports whether every client presumably trusts a CA. It returns true if there is none.
 func (k *Keeper) settled(ca *x509.Certificate) bool {
-	if len(k.bundles) == 0 {
+	if len(k.bundles) == 0 && k.Published == nil {
 		return true
 	}
 	since, everywhere := k.trusted[string(ca.Raw)]
@@ -226,7 +238,7 @@ func (k *Keeper) settled(ca *x509.Certificate) bool {
 func (k *Keeper) trust(ctx context.Context, secret *corev1.Secret, c contents) (wait time.Duration, err error) {
 	bundle := formatBundle(c.trusted)
 	var behind []int
-	for i, r := range k.Registrations {
+	for i, r := range k.targets {
 		upToDate, err := r.UpToDate(bundle)
 		if err != nil {
 			return 0, err
@@ -252,7 +264,7 @@ func (k *Keeper) trust(ctx context.Context, secret *corev1.Secret, c contents) (
 	}
 	var errs []error
 	for _, i := range behind {
-		err := k.Registrations[i].Trust(ctx, bundle)
+		err := k.targets[i].Trust(ctx, bundle)
 		if err == nil {
 			k.wrote[i] = k.Clock.Now()
 		}

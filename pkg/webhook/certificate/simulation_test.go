@@ -21,7 +21,7 @@ import (
 	"github.com/glassback/glassback/pkg/must"
 )
 
-// The world of a simulation: one Secret and two configurations, some replicas of the
+// The world of a simulation: one Secret, two configurations and what is published, some replicas of the
 // operator with caches that are behind, and some API servers with caches that are behind.
 type world struct {
 	*testing.T
@@ -31,7 +31,7 @@ type world struct {
 	version int
 
 	secret     *corev1.Secret
-	bundles    [2]versioned
+	bundles    [3]versioned
 	replicas   []*replica
 	apiServers []*apiServer
 
@@ -51,7 +51,7 @@ type replica struct {
 	world   *world
 	skew    time.Duration // of what it believes the API server's clock to be
 	secret  *corev1.Secret
-	bundles [2]versioned
+	bundles [3]versioned
 	synced  time.Time
 	first   time.Time // when it first had a certificate
 	read    time.Time
@@ -59,7 +59,7 @@ type replica struct {
 }
 
 type apiServer struct {
-	bundles [2]versioned
+	bundles [3]versioned
 	read    time.Time
 }
 
@@ -90,7 +90,7 @@ func (w *world) newReplica() *replica {
 	r := &replica{world: w, skew: time.Duration(w.random.Int64N(int64(10*time.Second))) - 5*time.Second}
 	r.Keeper = New(Config{
 		Store: simulatedStore{r}, Registrations: []Registration{simulatedRegistration{r, 0}, simulatedRegistration{r, 1}},
-		Shared: true, Names: []string{"glassback-webhook.glassback-system.svc"}, Lifetimes: simulated,
+		Published: simulatedRegistration{r, 2}, Shared: true, Names: []string{"glassback-webhook.glassback-system.svc"}, Lifetimes: simulated,
 		Now: func() time.Time { return w.now.Add(r.skew) }, Clock: w.clock,
 	})
 	r.refresh() // A replica begins with caches that are up to date.
@@ -275,7 +275,7 @@ func (w *world) meddle() {
 	case 5:
 		w.bundleFault = w.now
 		w.version++
-		w.bundles[w.random.IntN(2)] = versioned{[]byte("garbage"), w.version}
+		w.bundles[w.random.IntN(3)] = versioned{[]byte("garbage"), w.version}
 	default:
 		w.replicas[w.random.IntN(len(w.replicas))] = w.newReplica()
 	}

@@ -64,11 +64,11 @@ func (s SecretStore) Put(ctx context.Context, secret *corev1.Secret) error {
 	return err
 }
 
-func orNone(secret *corev1.Secret, err error) (*corev1.Secret, error) {
+func orNone[T any](object *T, err error) (*T, error) {
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
-	return secret, err
+	return object, err
 }
 
 // MemoryStore keeps the CAs of one process in memory. Only one Keeper may use it.

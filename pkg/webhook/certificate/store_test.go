@@ -84,6 +84,61 @@ func TestSecretStore(t *testing.T) {
 	}
 }
 
+func TestTheConfigMapIsTheCaBundle(t *testing.T) {
+	const namespace = "glassback-system"
+	ctx, client := t.Context(), fake.NewClientset()
+	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+	c := ConfigMap{ConfigMaps: listers.NewConfigMapLister(indexer).ConfigMaps(namespace), Client: client.CoreV1().ConfigMaps(namespace)}
+	if bundles, err := c.Bundles(); len(bundles) > 0 || err != nil {
+		t.Errorf("there is none: %q, %v", bundles, err)
+	}
+	for i, immutable := range []bool{false, true, false} {
+		want := strings.Repeat("CA", i+1)
+		if upToDate, err := c.UpToDate([]byte(want)); upToDate || err != nil {
+			t.Errorf("before write %d: up to date %v, %v", i, upToDate, err)
+		}
+		must.Succeed(t, c.Trust(ctx, []byte(want)))
+		written, err := client.CoreV1().ConfigMaps(namespace).Get(ctx, ConfigMapName, metav1.GetOptions{})
+		must.Succeed(t, err)
+		if written.Data["ca.crt"] != want || written.Immutable != nil {
+			t.Errorf("write %d: %v", i, written)
+		}
+		if i == 0 {
+			if err := c.Trust(ctx, []byte(want)); !apierrors.IsConflict(err) {
+				t.Errorf("another replica was first: got %v, want a conflict, which is retried quietly", err)
+			}
+		}
+		cached := written.DeepCopy()
+		if immutable {
+			cached.Immutable = ptr.To(true)
+		}
+		must.Succeed(t, indexer.Add(cached))
+		if upToDate, err := c.UpToDate([]byte(want)); !upToDate || err != nil {
+			t.Errorf("after write %d: up to date %v, %v", i, upToDate, err)
+		}
+	}
+}
+
+// Who may write the ConfigMap cannot make API servers trust a CA of its own.
+func TestAPublishedCAIsNotTrusted(t *testing.T) {
+	foreign := authorityAt(t, time.Now())
+	webhooks, published := &registration{}, &registration{bundle: foreign.certPEM}
+	store := &MemoryStore{}
+	k := New(Config{
+		Store: store, Registrations: []Registration{webhooks}, Published: published, Names: []string{"127.0.0.1"}, Shared: true,
+		Lifetimes: DefaultLifetimes, Now: time.Now, Clock: clock.RealClock{},
+	})
+	for range 3 {
+		_, err := k.Sync(klog.NewContext(t.Context(), klog.Logger{}), key)
+		must.Succeed(t, err)
+	}
+	if all := string(store.secret.Data[keyTrusted]); all == "" || all != string(webhooks.bundle) || all != string(published.bundle) ||
+		strings.Contains(all, string(foreign.certPEM)) {
+		t.Errorf("trusted are %d CAs, in the webhooks %d, published %d: want the operator's own alone",
+			len(parseBundle([]byte(all))), len(parseBundle(webhooks.bundle)), len(parseBundle(published.bundle)))
+	}
+}
+
 // refusing is a store that cannot be written.
 type refusing struct{ secret *corev1.Secret }
 

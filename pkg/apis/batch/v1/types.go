@@ -19,7 +19,7 @@ import (
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=mycronjobs,singular=mycronjob,shortName=mcj,categories=glassback
 // +kubebuilder:subresource:status
-// +kubebuilder:metadata:annotations="glassback.dev/crd-revision=3"
+// +kubebuilder:metadata:annotations="glassback.dev/crd-revision=4"
 // +kubebuilder:printcolumn:name="Schedule",type=string,JSONPath=`.status.schedule`
 // +kubebuilder:printcolumn:name="Suspend",type=boolean,JSONPath=`.spec.suspend`
 // +kubebuilder:printcolumn:name="Active",type=integer,JSONPath=`.status.active`

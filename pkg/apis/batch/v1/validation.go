@@ -12,6 +12,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 )
 
 // maxNameLength leaves room for "-" and the ten digits of a Unix second in the
@@ -99,8 +100,9 @@ func (s *MyCronJobSpec) validateTimes(path *field.Path) field.ErrorList {
 	schedule, err := ParseSchedule(*s.Schedule)
 	if err != nil {
 		errs = append(errs, field.Invalid(path.Child("schedule"), *s.Schedule, err.Error()))
-	} else if schedule.Next(time.Date(2026, 1, 1, 0, 0, 0, 0, location)).IsZero() {
-		errs = append(errs, field.Invalid(path.Child("schedule"), *s.Schedule, "never comes: none of its months has such a day"))
+	} else if !ptr.Deref(s.Suspend, false) && schedule.Next(time.Date(2026, 1, 1, 0, 0, 0, 0, location)).IsZero() {
+		errs = append(errs, field.Invalid(path.Child("schedule"), *s.Schedule, "never comes: none of its months has such a day; "+
+			"for Jobs that only the annotation "+AnnotationRunNow+" creates, set suspend to true"))
 	}
 	return errs
 }

@@ -6,6 +6,7 @@ package v1
 import (
 	"errors"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -55,11 +56,7 @@ type Backup struct {
 	Retention *int32 `json:"retention,omitempty"`
 
 	BackupStore `json:",inline"`
-
-	// resources are the requests and limits of the container that makes a backup. Default: none.
-	// +optional
-	// +kubebuilder:validation:XValidation:rule="['cpu', 'memory', 'ephemeral-storage'].all(k, !self.?requests[?k].hasValue() || !self.?limits[?k].hasValue() || [self.requests[k], self.limits[k]].exists(q, string(q).matches('[eE].*[0-9]{3}')) || quantity(string(self.requests[k])).compareTo(quantity(string(self.limits[k]))) <= 0)",fieldPath=".requests",message="no request for cpu, memory or ephemeral-storage may be more than its limit"
-	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
+	BackupJob   `json:",inline"`
 }
 
 // BackupStore is where backups are: in a volume, or in a bucket of S3.
@@ -71,6 +68,29 @@ type BackupStore struct {
 	// s3 is a bucket of Amazon S3, or of another service with the same interface.
 	// +optional
 	S3 *S3 `json:"s3,omitempty"`
+}
+
+// BackupJob has settings of the Jobs that make a backup or restore one. They do not affect the Pods of the nodes.
+type BackupJob struct {
+	// resources are the requests and limits of the container. Default: none.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="['cpu', 'memory', 'ephemeral-storage'].all(k, !self.?requests[?k].hasValue() || !self.?limits[?k].hasValue() || [self.requests[k], self.limits[k]].exists(q, string(q).matches('[eE].*[0-9]{3}')) || quantity(string(self.requests[k])).compareTo(quantity(string(self.limits[k]))) <= 0)",fieldPath=".requests",message="no request for cpu, memory or ephemeral-storage may be more than its limit"
+	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
+
+	// imagePullSecrets are the Secrets for pulling the image of the Job, which is that of the operator,
+	// in addition to those of podTemplate.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:XValidation:rule="self.all(e, e.name != '')",message="every entry must have the name of a Secret"
+	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
+
+	// imagePullPolicy is when a node pulls the image: Always, IfNotPresent or Never. Default:
+	// IfNotPresent.
+	// +optional
+	// +kubebuilder:validation:Enum=Always;IfNotPresent;Never
+	ImagePullPolicy corev1.PullPolicy `json:"imagePullPolicy,omitempty"`
 }
 
 // ClaimReference is a PersistentVolumeClaim of the same namespace.
@@ -114,6 +134,7 @@ type S3 struct {
 // RestoreFrom is the backup from which a new cluster is made.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.persistentVolumeClaim) != has(self.s3)",message="must have either persistentVolumeClaim or s3"
+// +kubebuilder:validation:XValidation:rule="has(self.__namespace__) == has(oldSelf.__namespace__) && (!has(self.__namespace__) || self.__namespace__ == oldSelf.__namespace__) && has(self.name) == has(oldSelf.name) && (!has(self.name) || self.name == oldSelf.name) && has(self.backup) == has(oldSelf.backup) && (!has(self.backup) || self.backup == oldSelf.backup) && has(self.persistentVolumeClaim) == has(oldSelf.persistentVolumeClaim) && (!has(self.persistentVolumeClaim) || self.persistentVolumeClaim.claimName == oldSelf.persistentVolumeClaim.claimName) && has(self.s3) == has(oldSelf.s3) && (!has(self.s3) || self.s3.endpoint == oldSelf.s3.endpoint && self.s3.bucket == oldSelf.s3.bucket && has(self.s3.prefix) == has(oldSelf.s3.prefix) && (!has(self.s3.prefix) || self.s3.prefix == oldSelf.s3.prefix) && has(self.s3.region) == has(oldSelf.s3.region) && (!has(self.s3.region) || self.s3.region == oldSelf.s3.region) && self.s3.credentialsSecretRef.name == oldSelf.s3.credentialsSecretRef.name)",message="cannot be changed, except for resources, imagePullSecrets and imagePullPolicy; it can be removed"
 type RestoreFrom struct {
 	// namespace is the namespace of the RedisCluster that made the backup. Default: the namespace of
 	// this one. The claim or the Secret is always of the namespace of this one.
@@ -134,11 +155,7 @@ type RestoreFrom struct {
 	Backup string `json:"backup,omitempty"`
 
 	BackupStore `json:",inline"`
-
-	// resources are the requests and limits of the container that restores the backup. Default: none.
-	// +optional
-	// +kubebuilder:validation:XValidation:rule="['cpu', 'memory', 'ephemeral-storage'].all(k, !self.?requests[?k].hasValue() || !self.?limits[?k].hasValue() || [self.requests[k], self.limits[k]].exists(q, string(q).matches('[eE].*[0-9]{3}')) || quantity(string(self.requests[k])).compareTo(quantity(string(self.limits[k]))) <= 0)",fieldPath=".requests",message="no request for cpu, memory or ephemeral-storage may be more than its limit"
-	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
+	BackupJob   `json:",inline"`
 }
 
 // BackupStatus is the state of the backups.
@@ -283,7 +300,17 @@ func (b *Backup) validate(path *field.Path) field.ErrorList {
 	}
 	errs = append(errs, glassback.ValidateRange(path.Child("retention"), b.Retention, 1, maxRetention)...)
 	errs = append(errs, b.BackupStore.validate(path)...)
-	return append(errs, glassback.ValidateResources(path.Child("resources"), b.Resources)...)
+	return append(errs, b.BackupJob.validate(path)...)
+}
+
+func (j *BackupJob) validate(path *field.Path) field.ErrorList {
+	errs := glassback.ValidateResources(path.Child("resources"), j.Resources)
+	errs = append(errs, validateNames(path.Child("imagePullSecrets"), pullSecretNames(j.ImagePullSecrets), maxPullSecrets, nil)...)
+	policies := []string{string(corev1.PullAlways), string(corev1.PullIfNotPresent), string(corev1.PullNever)}
+	if j.ImagePullPolicy != "" && !slices.Contains(policies, string(j.ImagePullPolicy)) {
+		errs = append(errs, field.NotSupported(path.Child("imagePullPolicy"), j.ImagePullPolicy, policies))
+	}
+	return errs
 }
 
 func validateSchedule(path *field.Path, expression string) field.ErrorList {
@@ -343,14 +370,24 @@ func (r *RestoreFrom) validate(path *field.Path) field.ErrorList {
 	errs = append(errs, glassback.ValidateText(path.Child("backup"), r.Backup, len("20260301T030000Z"), backupID.MatchString,
 		`must be the ID of a backup, like "20260301T030000Z", or latest`)...)
 	errs = append(errs, r.BackupStore.validate(path)...)
-	return append(errs, glassback.ValidateResources(path.Child("resources"), r.Resources)...)
+	return append(errs, r.BackupJob.validate(path)...)
 }
 
+// validateRestoreChange allows a change of the Job, and of nothing that would lead to another restore.
 func validateRestoreChange(path *field.Path, now, old *RestoreFrom) field.ErrorList {
-	if now == nil || (old != nil && equality.Semantic.DeepEqual(now, old)) {
+	switch {
+	case now == nil:
+		return nil
+	case old == nil:
+		return field.ErrorList{field.Forbidden(path, "can be set only when the cluster is created; it can be removed")}
+	}
+	same := *now
+	same.BackupJob = old.BackupJob
+	if equality.Semantic.DeepEqual(&same, old) {
 		return nil
 	}
-	return field.ErrorList{field.Forbidden(path, "can be set only when the cluster is created, and not be changed; it can be removed")}
+	return field.ErrorList{field.Forbidden(path,
+		"cannot be changed, except for resources, imagePullSecrets and imagePullPolicy; it can be removed")}
 }
 
 func (s *RedisClusterSpec) setBackupDefaults() {

@@ -132,7 +132,7 @@ func (t *PodTemplate) validate(path *field.Path) field.ErrorList {
 			return strings.HasPrefix(key, ownPrefix) || slices.Contains(ownLabels, key)
 		}},
 		{"annotations", slices.Sorted(maps.Keys(t.Annotations)), maxMetadata, func(key string) bool { return strings.HasPrefix(key, ownPrefix) }},
-		{"imagePullSecrets", names(t.ImagePullSecrets, func(r *corev1.LocalObjectReference) string { return r.Name }), maxPullSecrets, nil},
+		{"imagePullSecrets", pullSecretNames(t.ImagePullSecrets), maxPullSecrets, nil},
 		{"containers", names(t.Containers, containerName), maxContainers, isOwnContainer},
 		{"initContainers", names(t.InitContainers, containerName), maxContainers, isOwnContainer},
 		{"volumes", names(t.Volumes, func(v *corev1.Volume) string { return v.Name }), maxVolumes, func(name string) bool {
@@ -173,6 +173,10 @@ func names[T any](list []T, name func(*T) string) []string {
 		all[i] = name(&list[i])
 	}
 	return all
+}
+
+func pullSecretNames(list []corev1.LocalObjectReference) []string {
+	return names(list, func(r *corev1.LocalObjectReference) string { return r.Name })
 }
 
 func containerName(c *corev1.Container) string { return c.Name }

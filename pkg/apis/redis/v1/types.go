@@ -20,7 +20,7 @@ import (
 // +kubebuilder:resource:path=redisclusters,singular=rediscluster,shortName=rdc,categories=glassback
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.size,statuspath=.status.size,selectorpath=.status.selector
-// +kubebuilder:metadata:annotations="glassback.dev/crd-revision=10"
+// +kubebuilder:metadata:annotations="glassback.dev/crd-revision=11"
 // +kubebuilder:printcolumn:name="Size",type=integer,JSONPath=`.status.size`
 // +kubebuilder:printcolumn:name="Masters",type=integer,JSONPath=`.status.masters`
 // +kubebuilder:printcolumn:name="Slots",type=integer,JSONPath=`.status.slotsAssigned`
@@ -51,7 +51,7 @@ type RedisCluster struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.tls) || !has(self.tls.port) || !has(self.addr) || !self.addr.matches(':[1-9][0-9]{0,4}$') || [int(self.addr.substring(self.addr.lastIndexOf(':') + 1))].all(p, self.tls.port != p && self.tls.port != (p > 55535 ? p - 10000 : p + 10000))",fieldPath=".tls.port",message="must be neither the port of addr nor that of the cluster bus, which is 10000 higher, or lower if that is more than 65535"
 // +kubebuilder:validation:XValidation:rule="!has(self.tls) || !has(self.config) || !self.config.exists(k, k in ['tls-auth-clients', 'tls-ca-cert-dir', 'tls-ca-cert-file', 'tls-cert-file', 'tls-client-cert-file', 'tls-client-key-file', 'tls-client-key-file-pass', 'tls-key-file', 'tls-key-file-pass'])",fieldPath=".config",message="cannot set the certificates and keys of TLS together with tls: they are in its Secret"
 // +kubebuilder:validation:XValidation:rule="!has(self.config) || !('cluster-preferred-endpoint-type' in self.config) || !has(self.access) || !has(self.access.external) || !has(self.access.external.hostname) || size(self.access.external.hostname) == 0",fieldPath=".config",message="cannot set cluster-preferred-endpoint-type together with access.external.hostname"
-// +kubebuilder:validation:XValidation:rule="!has(self.restoreFrom) || (has(oldSelf.restoreFrom) && self.restoreFrom == oldSelf.restoreFrom)",fieldPath=".restoreFrom",message="can be set only when the cluster is created, and not be changed; it can be removed"
+// +kubebuilder:validation:XValidation:rule="!has(self.restoreFrom) || has(oldSelf.restoreFrom)",fieldPath=".restoreFrom",message="can be set only when the cluster is created; it can be removed"
 type RedisClusterSpec struct {
 	// addr is neither required, nor does it have a default: for an empty addr, the message of the
 	// rule must be the only error, and the rule would reject an empty default. The webhook and the

@@ -23,8 +23,7 @@ type BackupApplyConfiguration struct {
 	// retention is how many backups are kept. After each backup, older ones are deleted.
 	Retention                     *int32 `json:"retention,omitempty"`
 	BackupStoreApplyConfiguration `json:""`
-	// resources are the requests and limits of the container that makes a backup. Default: none.
-	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
+	BackupJobApplyConfiguration   `json:""`
 }
 
 // BackupApplyConfiguration constructs a declarative configuration of the Backup type for use with
@@ -69,6 +68,24 @@ func (b *BackupApplyConfiguration) WithS3(value *S3ApplyConfiguration) *BackupAp
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Resources field is set to the value of the last call.
 func (b *BackupApplyConfiguration) WithResources(value corev1.ResourceRequirements) *BackupApplyConfiguration {
-	b.Resources = &value
+	b.BackupJobApplyConfiguration.Resources = &value
+	return b
+}
+
+// WithImagePullSecrets adds the given value to the ImagePullSecrets field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the ImagePullSecrets field.
+func (b *BackupApplyConfiguration) WithImagePullSecrets(values ...corev1.LocalObjectReference) *BackupApplyConfiguration {
+	for i := range values {
+		b.BackupJobApplyConfiguration.ImagePullSecrets = append(b.BackupJobApplyConfiguration.ImagePullSecrets, values[i])
+	}
+	return b
+}
+
+// WithImagePullPolicy sets the ImagePullPolicy field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ImagePullPolicy field is set to the value of the last call.
+func (b *BackupApplyConfiguration) WithImagePullPolicy(value corev1.PullPolicy) *BackupApplyConfiguration {
+	b.BackupJobApplyConfiguration.ImagePullPolicy = &value
 	return b
 }

@@ -24,8 +24,7 @@ type RestoreFromApplyConfiguration struct {
 	// backup is the ID of the backup, like "20260301T030000Z", or latest.
 	Backup                        *string `json:"backup,omitempty"`
 	BackupStoreApplyConfiguration `json:""`
-	// resources are the requests and limits of the container that restores the backup. Default: none.
-	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
+	BackupJobApplyConfiguration   `json:""`
 }
 
 // RestoreFromApplyConfiguration constructs a declarative configuration of the RestoreFrom type for use with
@@ -78,6 +77,24 @@ func (b *RestoreFromApplyConfiguration) WithS3(value *S3ApplyConfiguration) *Res
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Resources field is set to the value of the last call.
 func (b *RestoreFromApplyConfiguration) WithResources(value corev1.ResourceRequirements) *RestoreFromApplyConfiguration {
-	b.Resources = &value
+	b.BackupJobApplyConfiguration.Resources = &value
+	return b
+}
+
+// WithImagePullSecrets adds the given value to the ImagePullSecrets field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the ImagePullSecrets field.
+func (b *RestoreFromApplyConfiguration) WithImagePullSecrets(values ...corev1.LocalObjectReference) *RestoreFromApplyConfiguration {
+	for i := range values {
+		b.BackupJobApplyConfiguration.ImagePullSecrets = append(b.BackupJobApplyConfiguration.ImagePullSecrets, values[i])
+	}
+	return b
+}
+
+// WithImagePullPolicy sets the ImagePullPolicy field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ImagePullPolicy field is set to the value of the last call.
+func (b *RestoreFromApplyConfiguration) WithImagePullPolicy(value corev1.PullPolicy) *RestoreFromApplyConfiguration {
+	b.BackupJobApplyConfiguration.ImagePullPolicy = &value
 	return b
 }
