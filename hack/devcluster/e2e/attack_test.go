@@ -48,8 +48,8 @@ const attackEnv = "GLASSBACK_ATTACK"
 // TestOneNamespaceAttacksTheOthers lets one namespace do at once what a user of a namespace can do to stop or starve the operator: Redis
 // nodes that send hostile answers, large objects with the labels of the operator, many ECSInstances with Secrets, thousands of objects
 // whose syncs fail, and random tokens at the metrics port. The operator runs on, within the memory of the shipped Deployment. Meanwhile
-// objects of another namespace become Ready, no slot of its MyCronJob is missed, and the metrics are scraped. The test prints how long
-// each took.
+// objects of another namespace become Ready, each slot of its MyCronJob has one Job or is counted as missed, and the metrics are scraped.
+// The test prints how long each took, and how many slots were missed: these depend on the machine.
 func TestOneNamespaceAttacksTheOthers(t *testing.T) {
 	light.parallel(t)
 	lasts := 20 * time.Second
