@@ -19,11 +19,11 @@
 //   - Backup may be killed and run again with the same ID, even while the first run still writes: each run has its own names of files. It
 //     changes no backup that exists. The manifest is created only if it does not exist, and all files are there with their sizes.
 //   - Backup deletes only files of its own cluster whose names are those of a backup, and the manifest before the other files. It counts
-//     and deletes only backups of its own owner, the UID of the RedisCluster. The files of failed runs are deleted a day later.
+//     and deletes only backups of its own owner, the UID of the RedisCluster. A run that fails deletes its files, and those
+//     of a run that was killed are deleted a day later.
 //   - Restore sends nothing before it has verified each file. It changes no key and no function that the cluster has.
 //   - Restore may be killed and run again. It succeeds only if each key is there, existed before, or has expired, and if
-//     no key was evicted. A key that a client deletes meanwhile stays deleted, unless the master of its slot changes.
-//   - With --before, all attempts to restore the latest backup choose the same backup, unless the retention deletes it meanwhile.
+//     no key was evicted. What a client deletes or consumes meanwhile may come back: keep clients out until it has succeeded.
 //   - No password and no key of S3 is in an output.
 //
 // The largest key bounds the memory of a backup, and the largest value that of a restore.

@@ -159,7 +159,7 @@ func service(rdc *v1.RedisCluster) *corev1ac.ServiceApplyConfiguration {
 	}
 	return corev1ac.Service(rdc.Name, rdc.Namespace).
 		WithLabels(labels(rdc)).WithOwnerReferences(child.Reference(rdc, kind)).
-		WithSpec(corev1ac.ServiceSpec().WithClusterIP(corev1.ClusterIPNone).WithSelector(selector(rdc)).
+		WithSpec(corev1ac.ServiceSpec().WithClusterIP(corev1.ClusterIPNone).WithSelector(selectorForClients(rdc)).
 			// A Redis Cluster tracks its nodes itself. No node is ready before the cluster is formed, or after a shard is lost.
 			WithPublishNotReadyAddresses(true).
 			WithPorts(servicePorts...))
@@ -294,6 +294,25 @@ func claim(rdc *v1.RedisCluster, ordinal int) *corev1.PersistentVolumeClaim {
 // selector returns the labels that select the Pods.
 func selector(rdc *v1.RedisCluster) map[string]string {
 	return map[string]string{v1.LabelApp: v1.AppRedis, v1.LabelRedisCluster: rdc.Name}
+}
+
+// labelRestored is a label that no Pod has.
+const labelRestored = v1.GroupName + "/restored"
+
+// selectorForClients returns the selector of the Services for clients.
+func selectorForClients(rdc *v1.RedisCluster) map[string]string {
+	selected := selector(rdc)
+	if keepsClientsOut(rdc) {
+		selected[labelRestored] = "true"
+	}
+	return selected
+}
+
+// keepsClientsOut returns whether no Service selects a Pod, from the start until a restore is complete: a client would read what is not all
+// there yet, and what it deletes would come back with the next try. A cluster whose restore is refused, since it has slots and keys already,
+// keeps its clients.
+func keepsClientsOut(rdc *v1.RedisCluster) bool {
+	return toBeRestored(rdc) && (rdc.Status.Restore != nil || rdc.Status.SlotsAssigned == 0)
 }
 
 func labels(rdc *v1.RedisCluster) map[string]string {

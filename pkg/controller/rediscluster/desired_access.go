@@ -37,7 +37,7 @@ func clientService(rdc *v1.RedisCluster) *corev1ac.ServiceApplyConfiguration {
 	}
 	return corev1ac.Service(clientServiceName(rdc), rdc.Namespace).
 		WithLabels(labels(rdc)).WithAnnotations(rdc.Spec.Access.Service.Annotations).WithOwnerReferences(child.Reference(rdc, kind)).
-		WithSpec(corev1ac.ServiceSpec().WithType(corev1.ServiceTypeClusterIP).WithSelector(selector(rdc)).WithPorts(servicePorts...))
+		WithSpec(corev1ac.ServiceSpec().WithType(corev1.ServiceTypeClusterIP).WithSelector(selectorForClients(rdc)).WithPorts(servicePorts...))
 }
 
 func clientServiceName(rdc *v1.RedisCluster) string { return rdc.Name + "-clients" }
