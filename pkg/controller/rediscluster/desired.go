@@ -24,6 +24,7 @@ import (
 
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/redisnode"
 	"github.com/glassback/glassback/pkg/child"
 )
 
@@ -188,6 +189,10 @@ func configuration(rdc *v1.RedisCluster) *corev1ac.ConfigMapApplyConfiguration {
 		"start.sh":   startScript, "live.sh": withTLS(rdc, liveScript, probeWithTLS),
 		"ready.sh": withTLS(rdc, readyOf(rdc), probeWithTLS), "timeout.sh": timeoutScript,
 	}
+	if len(rdc.Spec.Config) > 0 {
+		config, _ := json.Marshal(rdc.Spec.Config) // Marshal cannot fail: the map has only texts.
+		data[keyConfig] = string(config)
+	}
 	if rdc.Spec.TLS != nil {
 		data["tls.sh"] = tlsScript
 	}
@@ -222,11 +227,8 @@ func redisConf(rdc *v1.RedisCluster) string {
 	port, bus := ports(rdc)
 	lines := slices.Clone(preferences)
 	for _, key := range slices.Sorted(maps.Keys(rdc.Spec.Config)) {
-		value := string(rdc.Spec.Config[key])
-		if strings.TrimSpace(value) == "" {
-			value = `""`
-		}
-		lines = append(lines, key+" "+value)
+		// One word, as CONFIG SET takes it: a line with several words is refused for tls-protocols, for example.
+		lines = append(lines, key+" "+redisnode.Quoted(redisnode.Value(string(rdc.Spec.Config[key]))))
 	}
 	lines = append(lines,
 		"port "+strconv.Itoa(port),
@@ -255,8 +257,22 @@ func redisConf(rdc *v1.RedisCluster) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// parseRedisConf returns the spec.config from which redisConf made a redis.conf. It returns false for a text that redisConf did not make.
-// An empty value is returned as `""`.
+// keyConfig is the key of a ConfigMap with spec.config as it was, in JSON, if it has any.
+const keyConfig = "config.json"
+
+// configIn returns the spec.config that a ConfigMap was made of. It returns false if it is not known.
+func configIn(data map[string]string) (map[string]v1.ConfigValue, bool) {
+	text, ok := data[keyConfig]
+	if !ok {
+		return parseRedisConf(data["redis.conf"])
+	}
+	config := map[string]v1.ConfigValue{}
+	err := json.Unmarshal([]byte(text), &config)
+	return config, err == nil && config != nil
+}
+
+// parseRedisConf returns the spec.config of a redis.conf that has none, or is from before there was a keyConfig: it had the values as they
+// were. It returns false for another text. An empty value is returned as `""`.
 func parseRedisConf(text string) (map[string]v1.ConfigValue, bool) {
 	lines := strings.Split(text, "\n")
 	end := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, "port ") }) // No spec.config has a port.

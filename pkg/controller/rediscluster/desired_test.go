@@ -178,13 +178,19 @@ func TestDesiredNamesAreNames(t *testing.T) {
 // TestDesiredConfig is about objects that came past validation.
 func TestDesiredConfig(t *testing.T) {
 	rdc := loadCluster(t, "sample")
-	rdc.Spec.Config = map[string]v1.ConfigValue{"port": "1", "save": " ", "appendonly": "no", "appendfsync": "always", "dir": "/tmp"}
+	rdc.Spec.Config = map[string]v1.ConfigValue{
+		"port": "1", "save": " ", "appendonly": "no", "appendfsync": "always", "dir": "/tmp",
+		"tls-protocols": "TLSv1.2  TLSv1.3", "proc-title-template": `"{title}" 'a "b"'`, "hz": `"10`,
+	}
 	last := map[string]string{}
 	for line := range strings.Lines(redisConf(rdc)) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), " ")
 		last[key] = value
 	}
-	for key, want := range map[string]string{"port": "6379", "save": `""`, "appendonly": "yes", "appendfsync": "always", "dir": "/data"} {
+	for key, want := range map[string]string{
+		"port": "6379", "save": `""`, "appendonly": "yes", "appendfsync": `"always"`, "dir": "/data",
+		"tls-protocols": `"TLSv1.2 TLSv1.3"`, "proc-title-template": `"{title} a \"b\""`, "hz": `"\"10"`,
+	} {
 		if last[key] != want {
 			t.Errorf("the last %s is %s, want %s", key, last[key], want)
 		}

@@ -328,7 +328,7 @@ func (c *Controller) readConfigs(o *observed, pods []*corev1.Pod) {
 		if cm == nil || !metav1.IsControlledBy(cm, o.rdc) {
 			continue
 		}
-		if config, ok := parseRedisConf(cm.Data["redis.conf"]); ok {
+		if config, ok := configIn(cm.Data); ok {
 			o.configs[was] = config
 		}
 	}
