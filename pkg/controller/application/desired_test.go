@@ -61,7 +61,9 @@ func extract(t testing.TB, child object) any {
 		must.Succeed(t, err)
 		for i := range d.Spec.Template.Spec.Containers[0].Env {
 			e := &d.Spec.Template.Spec.Containers[0].Env[i]
-			has := func(live corev1.EnvVar) bool { return live.Name == *e.Name && live.Value == "" && live.ValueFrom == nil }
+			has := func(live corev1.EnvVar) bool {
+				return live.Name == *e.Name && live.Value == "" && live.ValueFrom == nil
+			}
 			if slices.ContainsFunc(child.Spec.Template.Spec.Containers[0].Env, has) {
 				e.WithValue("")
 			}

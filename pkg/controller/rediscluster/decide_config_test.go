@@ -132,13 +132,13 @@ func TestAConfigIsReadFromItsConfigMap(t *testing.T) {
 		config map[string]v1.ConfigValue
 		lines  string // "": no ConfigMap from before
 	}{
-		"none":            {nil, "\n"},
-		"an empty value":  {map[string]v1.ConfigValue{"save": ""}, `save ""`},
-		"a blank value":   {map[string]v1.ConfigValue{"save": " "}, ""},
-		"quotes":          {map[string]v1.ConfigValue{"proc-title-template": `"{title} {port}"`}, `proc-title-template "{title} {port}"`},
-		"quotes alone":    {map[string]v1.ConfigValue{"save": `""`}, `save ""`},
-		"a preference":    {map[string]v1.ConfigValue{"appendfsync": "always"}, "appendfsync always"},
-		"several words":   {map[string]v1.ConfigValue{"tls-protocols": "TLSv1.2 TLSv1.3"}, "tls-protocols TLSv1.2 TLSv1.3"},
+		"none":           {nil, "\n"},
+		"an empty value": {map[string]v1.ConfigValue{"save": ""}, `save ""`},
+		"a blank value":  {map[string]v1.ConfigValue{"save": " "}, ""},
+		"quotes":         {map[string]v1.ConfigValue{"proc-title-template": `"{title} {port}"`}, `proc-title-template "{title} {port}"`},
+		"quotes alone":   {map[string]v1.ConfigValue{"save": `""`}, `save ""`},
+		"a preference":   {map[string]v1.ConfigValue{"appendfsync": "always"}, "appendfsync always"},
+		"several words":  {map[string]v1.ConfigValue{"tls-protocols": "TLSv1.2 TLSv1.3"}, "tls-protocols TLSv1.2 TLSv1.3"},
 	} {
 		o := six()
 		o.rdc.Spec.Config = test.config

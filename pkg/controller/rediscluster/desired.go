@@ -24,8 +24,8 @@ import (
 
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
-	"github.com/glassback/glassback/pkg/redisnode"
 	"github.com/glassback/glassback/pkg/child"
+	"github.com/glassback/glassback/pkg/redisnode"
 )
 
 // The functions below build the children of a valid RedisCluster with its defaults. They are pure: the same
