@@ -244,10 +244,12 @@ func chosen(o *observed) { begun(o); o.rdc.Status.Restore.ID = dueID }
 
 func TestDecideRestore(t *testing.T) {
 	const create = "create Job of restore"
+	empty := slices.Repeat([]part{master("")}, 6)
 	cases{
-		{"it begins before a slot is assigned", with(cluster(slices.Repeat([]part{master("")}, 6)...), unformed, restoring), waitsBriefly("Beginning to restore the backup latest")},
-		{"not while a Pod is missing", with(cluster(slices.Repeat([]part{master("")}, 6)...), unformed, restoring, silenced(1, 5)), waits("for demo-5")},
-		{"and then slots are assigned", with(cluster(slices.Repeat([]part{master("")}, 6)...), unformed, restoring, begun),
+		{"it begins before a slot is assigned", with(cluster(empty...), unformed, restoring),
+			waitsBriefly("Beginning to restore the backup latest")},
+		{"not while a Pod is missing", with(cluster(empty...), unformed, restoring, silenced(1, 5)), waits("for demo-5")},
+		{"and then slots are assigned", with(cluster(empty...), unformed, restoring, begun),
 			sends("add slots demo-0 0-5460", "add slots demo-1 5461-10921", "add slots demo-2 10922-16383")},
 		{"an empty cluster that was formed begins, too", with(six(), restoring), waitsBriefly("Beginning to restore the backup latest")},
 		{"the Job not before all else is done", with(six(), restoring, begun, under(opForm), podIs(unready, 4)), waits("demo-4")},
@@ -278,7 +280,8 @@ func TestDecideRestore(t *testing.T) {
 		{"it is done, and its Job stays", with(six(), restored, jobIs("", batchv1.JobComplete)), settledIs},
 		{"without an image it is a problem", with(six(), restoring, begun, withoutImage), reports(reasonNoImage, "without --backup-image")},
 		{"an old Job cannot be deleted: its Job is created",
-			with(six(), restoring, begun, func(o *observed) { o.jobFailure = "delete Job: forbidden" }), does("Restoring the backup latest", create)},
+			with(six(), restoring, begun, func(o *observed) { o.jobFailure = "delete Job: forbidden" }),
+			does("Restoring the backup latest", create)},
 		{"the cause is corrected: its Job is replaced", with(six(), restoring, begun, jobIs("", "", outdated)),
 			reports(reasonNotStarting, "does not start: ErrImagePull").making("delete Job demo-restore")},
 		{"its Job is rejected, and the operator waits", with(six(), restoring, begun, jobRejected(secretEvery-1)),
