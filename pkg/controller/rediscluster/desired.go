@@ -324,9 +324,9 @@ func selectorForClients(rdc *v1.RedisCluster) map[string]string {
 	return selected
 }
 
-// keepsClientsOut returns whether no Service selects a Pod, from the start until a restore is complete: a client would read what is not all
-// there yet, and what it deletes would come back with the next try. A cluster whose restore is refused has slots and keys already, and keeps
-// its clients.
+// keepsClientsOut returns whether no Service selects a Pod, from the start until a restore is complete: a client would read what is not
+// all there yet, and what it deletes would come back with the next try. A cluster whose restore is refused has slots and keys already, and
+// keeps its clients.
 func keepsClientsOut(rdc *v1.RedisCluster) bool {
 	return toBeRestored(rdc) && (rdc.Status.Restore != nil || rdc.Status.SlotsAssigned == 0)
 }
