@@ -88,7 +88,7 @@ func (c *Controller) changes(o *observed) ([]child.Change, error) {
 		return nil, err
 	}
 	changes := []child.Change{
-		c.services.Reconcile(rdc, rdc.Name, c.services.Observe(rdc, rdc.Name), false, child.Exactly(service(rdc))),
+		c.services.Reconcile(rdc, rdc.Name, c.services.Observe(rdc, rdc.Name), false, child.Exactly(service(rdc, o.closed))),
 		c.budgets.Reconcile(rdc, rdc.Name, c.budgets.Observe(rdc, rdc.Name), false, child.Exactly(budget(rdc, o.pods))),
 		c.policies.Reconcile(rdc, rdc.Name, observedPolicy, false, child.Exactly(policy)),
 		c.configurations.Reconcile(rdc, name, observedConfiguration, false, createOnly(configuration(rdc))),

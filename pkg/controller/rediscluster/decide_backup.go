@@ -295,11 +295,11 @@ func (o *observed) withKeys() *member {
 	return nil
 }
 
-// beginRestore has the status record that the restore has begun, before the first slot is assigned: no client can have written then, and a
-// cluster that has keys already is that of an earlier RedisCluster, see restoreBackup.
+// beginRestore has the status record that the restore has begun, before the first slot is assigned: no client can have written to a new
+// cluster then. If there are keys, they are of an earlier RedisCluster or of its clients: see restoreBackup.
 func beginRestore(o *observed) *plan {
-	if !o.toBeRestored() || o.rdc.Status.Restore != nil || !o.stayingAnswer() || o.withKeys() != nil {
-		return nil
+	if !o.toBeRestored() || o.rdc.Status.Restore != nil || len(o.answering()) < len(o.members) || o.withKeys() != nil {
+		return nil // A member that does not answer yet may have keys, also if it is to go.
 	}
 	return wait(brief, "Beginning to restore the backup %s", o.restoredBackup())
 }

@@ -249,6 +249,8 @@ func TestDecideRestore(t *testing.T) {
 		{"it begins before a slot is assigned", with(cluster(empty...), unformed, restoring),
 			waitsBriefly("Beginning to restore the backup latest")},
 		{"not while a Pod is missing", with(cluster(empty...), unformed, restoring, silenced(1, 5)), waits("for demo-5")},
+		{"not while one that is to go may have keys",
+			with(cluster(append(empty, master(""))...), unformed, restoring, sized(6), silenced(1, 6)), waits("for demo-6")},
 		{"and then slots are assigned", with(cluster(empty...), unformed, restoring, begun),
 			sends("add slots demo-0 0-5460", "add slots demo-1 5461-10921", "add slots demo-2 10922-16383")},
 		{"an empty cluster that was formed begins, too", with(six(), restoring), waitsBriefly("Beginning to restore the backup latest")},
@@ -294,18 +296,24 @@ func TestDecideRestore(t *testing.T) {
 
 func TestClientsAreKeptOutUntilAllIsRestored(t *testing.T) {
 	withSlots := func(o *observed) { o.rdc.Status.SlotsAssigned = redisnode.SlotCount }
+	open := &corev1.Service{Spec: corev1.ServiceSpec{Selector: selectorForClients(six().rdc, false)}}
+	closed := &corev1.Service{Spec: corev1.ServiceSpec{Selector: selectorForClients(six().rdc, true)}}
 	for name, test := range map[string]struct {
-		seen *observed
-		want bool
+		seen    *observed
+		service *corev1.Service
+		want    bool
 	}{
-		"nothing to restore":      {with(six(), unformed, clearStatus), false},
-		"a new cluster":           {with(six(), clearStatus, restoring), true},
-		"it has begun":            {with(six(), withSlots, restoring, begun), true},
-		"it is complete":          {with(six(), withSlots, restored), false},
-		"it is refused: has keys": {with(six(), withSlots, restoring), false},
-		"the spec has it no more": {with(six(), withSlots, begun), false},
+		"nothing to restore":                     {with(six(), unformed, clearStatus), nil, false},
+		"a new cluster":                          {with(six(), clearStatus, restoring), nil, true},
+		"it has begun":                           {with(six(), withSlots, restoring, begun), closed, true},
+		"it is complete":                         {with(six(), withSlots, restored), closed, false},
+		"it is refused: there are keys":          {with(six(), withSlots, restoring), closed, false},
+		"the spec has it no more":                {with(six(), withSlots, begun), closed, false},
+		"an earlier version has begun":           {with(six(), withSlots, restoring, begun), open, false},
+		"the status of the cluster was lost":     {with(six(), clearStatus, restoring), open, false},
+		"it was refused, and begins nonetheless": {with(six(), restoring, begun), open, false},
 	} {
-		if got := keepsClientsOut(test.seen.rdc); got != test.want {
+		if got := isClosed(test.seen.rdc, test.service); got != test.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}

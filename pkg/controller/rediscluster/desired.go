@@ -152,7 +152,7 @@ func revision(rdc *v1.RedisCluster) string {
 
 // service returns the Service that gives each Pod the DNS name <pod>.<name>. Clients find a first node by it, and learn
 // the IPs of the others from that node.
-func service(rdc *v1.RedisCluster) *corev1ac.ServiceApplyConfiguration {
+func service(rdc *v1.RedisCluster, closed bool) *corev1ac.ServiceApplyConfiguration {
 	port, bus := ports(rdc)
 	servicePorts := []*corev1ac.ServicePortApplyConfiguration{servicePort(portRedis, port), servicePort(portBus, bus)}
 	if tls := rdc.Spec.TLS; tls != nil {
@@ -160,7 +160,7 @@ func service(rdc *v1.RedisCluster) *corev1ac.ServiceApplyConfiguration {
 	}
 	return corev1ac.Service(rdc.Name, rdc.Namespace).
 		WithLabels(labels(rdc)).WithOwnerReferences(child.Reference(rdc, kind)).
-		WithSpec(corev1ac.ServiceSpec().WithClusterIP(corev1.ClusterIPNone).WithSelector(selectorForClients(rdc)).
+		WithSpec(corev1ac.ServiceSpec().WithClusterIP(corev1.ClusterIPNone).WithSelector(selectorForClients(rdc, closed)).
 			// A Redis Cluster tracks its nodes itself. No node is ready before the cluster is formed, or after a shard is lost.
 			WithPublishNotReadyAddresses(true).
 			WithPorts(servicePorts...))
@@ -219,6 +219,13 @@ var preferences = []string{
 	"repl-diskless-sync-delay 0",
 }
 
+// takesWords are the directives that take several words in redis.conf. Redis 7.0.0 does not take them as one word; later versions do. Each
+// other directive with several words, such as tls-protocols, must be one word.
+var takesWords = map[string]bool{
+	"client-output-buffer-limit": true, "latency-tracking-info-percentiles": true, "oom-score-adj-values": true, "save": true,
+	"shutdown-on-sigint": true, "shutdown-on-sigterm": true,
+}
+
 // redisConf returns the configuration that all nodes share. start.sh adds what differs for each Pod.
 //
 // If a directive occurs twice, the later one counts: spec.config overrides what stands before it. It cannot override
@@ -227,8 +234,11 @@ func redisConf(rdc *v1.RedisCluster) string {
 	port, bus := ports(rdc)
 	lines := slices.Clone(preferences)
 	for _, key := range slices.Sorted(maps.Keys(rdc.Spec.Config)) {
-		// One word, as CONFIG SET takes it: a line with several words is refused for tls-protocols, for example.
-		lines = append(lines, key+" "+redisnode.Quoted(redisnode.Value(string(rdc.Spec.Config[key]))))
+		value := string(rdc.Spec.Config[key])
+		if !takesWords[key] || strings.TrimSpace(value) == "" {
+			value = redisnode.Quoted(redisnode.Value(value)) // One word, as CONFIG SET takes it.
+		}
+		lines = append(lines, key+" "+value)
 	}
 	lines = append(lines,
 		"port "+strconv.Itoa(port),
@@ -315,20 +325,21 @@ func selector(rdc *v1.RedisCluster) map[string]string {
 // labelRestored is a label that no Pod has.
 const labelRestored = v1.GroupName + "/restored"
 
-// selectorForClients returns the selector of the Services for clients.
-func selectorForClients(rdc *v1.RedisCluster) map[string]string {
+// selectorForClients returns the selector of the Services for clients. It selects no Pod if the cluster is closed.
+func selectorForClients(rdc *v1.RedisCluster, closed bool) map[string]string {
 	selected := selector(rdc)
-	if keepsClientsOut(rdc) {
+	if closed {
 		selected[labelRestored] = "true"
 	}
 	return selected
 }
 
-// keepsClientsOut returns whether no Service selects a Pod, from the start until a restore is complete: a client would read what is not
-// all there yet, and what it deletes would come back with the next try. A cluster whose restore is refused has slots and keys already, and
-// keeps its clients.
-func keepsClientsOut(rdc *v1.RedisCluster) bool {
-	return toBeRestored(rdc) && (rdc.Status.Restore != nil || rdc.Status.SlotsAssigned == 0)
+// isClosed returns whether no Service selects a Pod, from the start until a restore is complete: a client would read what is not all there
+// yet, and what it deletes would come back with the next try. A cluster is closed when its first Service is made, and never later: clients
+// may use it by then, for example if a restore is refused, or was begun by an earlier version of the operator.
+func isClosed(rdc *v1.RedisCluster, service *corev1.Service) bool {
+	return toBeRestored(rdc) && (rdc.Status.Restore != nil || rdc.Status.SlotsAssigned == 0) &&
+		(service == nil || service.Spec.Selector[labelRestored] != "")
 }
 
 func labels(rdc *v1.RedisCluster) map[string]string {

@@ -146,7 +146,7 @@ func TestDesiredLeavesTheRedisClusterAlone(t *testing.T) {
 		rdc := loadCluster(t, name)
 		before, p, again := rdc.DeepCopy(), pod(rdc, 0), pod(rdc, 0)
 		for _, values := range []map[string]string{
-			p.Labels, p.Annotations, service(rdc).Labels, budget(rdc, 6).Labels, configuration(rdc).Labels, selector(rdc),
+			p.Labels, p.Annotations, service(rdc, false).Labels, budget(rdc, 6).Labels, configuration(rdc).Labels, selector(rdc),
 		} {
 			values["changed"] = "yes"
 		}
@@ -181,7 +181,7 @@ func TestDesiredConfig(t *testing.T) {
 	rdc := loadCluster(t, "sample")
 	rdc.Spec.Config = map[string]v1.ConfigValue{
 		"port": "1", "save": " ", "appendonly": "no", "appendfsync": "always", "dir": "/tmp",
-		"tls-protocols": "TLSv1.2  TLSv1.3", "proc-title-template": `"{title}" 'a "b"'`, "hz": `"10`,
+		"tls-protocols": "TLSv1.2  TLSv1.3", "oom-score-adj-values": "0 200 800", "proc-title-template": `"{title}" 'a "b"'`, "hz": `"10`,
 	}
 	last := map[string]string{}
 	for line := range strings.Lines(redisConf(rdc)) {
@@ -190,7 +190,7 @@ func TestDesiredConfig(t *testing.T) {
 	}
 	for key, want := range map[string]string{
 		"port": "6379", "save": `""`, "appendonly": "yes", "appendfsync": `"always"`, "dir": "/data",
-		"tls-protocols": `"TLSv1.2 TLSv1.3"`, "proc-title-template": `"{title} a \"b\""`, "hz": `"\"10"`,
+		"tls-protocols": `"TLSv1.2 TLSv1.3"`, "oom-score-adj-values": "0 200 800", "proc-title-template": `"{title} a \"b\""`, "hz": `"\"10"`,
 	} {
 		if last[key] != want {
 			t.Errorf("the last %s is %s, want %s", key, last[key], want)
@@ -344,6 +344,28 @@ policyTypes: [Ingress]
 		}
 		if fmt.Sprint(got) != test.operators {
 			t.Errorf("%s: the operator reaches the ports %v, want %s", name, got, test.operators)
+		}
+	}
+	// The bus of other Pods has no password. If all ports of clients are the bus of another Pod, there is no rule for clients.
+	for addrs, want := range map[[2]string]string{
+		{"127.0.0.1:6379", "127.0.0.1:16379"}:  "[6379]",
+		{"127.0.0.1:50000", "127.0.0.1:60000"}: "[]",
+	} {
+		rules := policyFor(t, func(o *observed) {
+			o.rdc.Spec.Addr, o.rdc.Spec.NetworkPolicy.From = addrs[0], []networkingv1.NetworkPolicyPeer{{PodSelector: &metav1.LabelSelector{}}}
+			for _, m := range o.members {
+				m.pod = pod(o.rdc, m.ordinal)
+			}
+			o.rdc.Spec.Addr = addrs[1]
+		}).Spec.Ingress
+		got := []int32{}
+		for _, rule := range rules[2:] {
+			for _, port := range rule.Ports {
+				got = append(got, port.Port.IntVal)
+			}
+		}
+		if fmt.Sprint(got) != want {
+			t.Errorf("while Pods go from %s to %s, clients reach the ports %v, want %s", addrs[0], addrs[1], got, want)
 		}
 	}
 	// The Pods of Jobs are no clients of from: they have no label of the nodes.

@@ -6,6 +6,7 @@ package rediscluster
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -33,8 +34,12 @@ func networkPolicy(o *observed, operatorNamespace string) (*networkingv1ac.Netwo
 	if spec == nil {
 		return nil, nil
 	}
-	clients, all := o.policyPorts(portRedis, portTLS), o.policyPorts(portRedis, portTLS, portBus)
-	operator := clients
+	operator, all := o.policyPorts(portRedis, portTLS), o.policyPorts(portRedis, portTLS, portBus)
+	bus := o.policyPorts(portBus)
+	// While Pods are replaced for another port, that may be the bus of others. It has no password.
+	clients := slices.DeleteFunc(slices.Clone(operator), func(port networkingv1.NetworkPolicyPort) bool {
+		return slices.ContainsFunc(bus, func(other networkingv1.NetworkPolicyPort) bool { return *other.Port == *port.Port })
+	})
 	if rdc.Spec.External() != nil {
 		operator = all
 	}
@@ -47,12 +52,13 @@ func networkPolicy(o *observed, operatorNamespace string) (*networkingv1ac.Netwo
 			PodSelector:       &metav1.LabelSelector{MatchLabels: operatorLabels},
 		}}, Ports: operator},
 	}
-	if rdc.Spec.Backup != nil || rdc.Spec.RestoreFrom != nil {
+	open := len(clients) > 0 // A rule without ports would be for all ports.
+	if open && (rdc.Spec.Backup != nil || rdc.Spec.RestoreFrom != nil) {
 		rules = append(rules, networkingv1.NetworkPolicyIngressRule{From: []networkingv1.NetworkPolicyPeer{{
 			PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{v1.LabelJob: rdc.Name}},
 		}}, Ports: clients})
 	}
-	if len(spec.From) > 0 {
+	if open && len(spec.From) > 0 {
 		rules = append(rules, networkingv1.NetworkPolicyIngressRule{From: spec.From, Ports: clients})
 	}
 	for _, rule := range spec.DeepCopy().Ingress {
