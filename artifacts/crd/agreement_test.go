@@ -175,6 +175,24 @@ func TestSchemaAndValidateAgreeOnRequestsAndLimits(t *testing.T) {
 	}
 }
 
+// A client of a Deployment can write "cpu: 0.5". In a custom resource, a quantity is a text or an integer.
+func TestANumberWithAFractionHasOneError(t *testing.T) {
+	for kind, obj := range map[string]map[string]any{
+		"Application":  application(map[string]any{"resources": map[string]any{"requests": map[string]any{"cpu": 0.5}}}),
+		"RedisCluster": redisCluster(map[string]any{"resources": map[string]any{"requests": map[string]any{"cpu": 0.5}}}),
+		"MyCronJob": myCronJob(map[string]any{"jobTemplate": map[string]any{"spec": map[string]any{"template": map[string]any{
+			"spec": map[string]any{"restartPolicy": "Never", "containers": []any{map[string]any{
+				"name": "a", "image": "b", "resources": map[string]any{"requests": map[string]any{"cpu": 0.5}},
+			}}},
+		}}}}),
+	} {
+		_, errs := servers(t)[kind].judge(t, obj, nil)
+		if len(errs) != 1 || !strings.Contains(errs[0].Error(), `requests.cpu in body must be of type integer,string: "number"`) {
+			t.Errorf("%s: got %v", kind, errs)
+		}
+	}
+}
+
 // Clients cannot parse 1e1.5, or a port of more than 32 bits, and parse 1e-99999999 for minutes. One object with such a value
 // would stop the informers of all objects of its kind. It must not stop the API server either: a rule compares quantities.
 func TestTheSchemaRejectsNumbersThatClientsCannotParse(t *testing.T) {

@@ -277,7 +277,9 @@ func (g generator) myCronJob() map[string]any {
 		"successfulJobsHistoryLimit": {g.number(0, 10000)}, "failedJobsHistoryLimit": {g.number(0, 10000)},
 		"concurrencyPolicy": {g.choice("Allow", "Forbid", "Replace")}, "missedRunPolicy": {g.choice("Latest", "Skip", "All")},
 	})
-	maps.Copy(spec, g.some(3, fields{"jitterSeconds": {g.number(0, pick[int64](g, 4, 5, 3599, 86400))}}))
+	maps.Copy(spec, g.some(3, fields{
+		"jitterSeconds": {g.number(0, pick[int64](g, 4, 5, 3599, 86400))}, "maxActive": {g.number(1, 10000)},
+	}))
 	_, scheduled := spec["schedule"]
 	if !scheduled || g.oneIn(20) {
 		maps.Copy(spec, g.some(2, fields{"intervalSeconds": {g.number(1, 31536000)}}))

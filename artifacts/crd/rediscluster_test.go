@@ -193,6 +193,20 @@ func TestTheSchemaTakesASizeThatIsTooSmallAsItIs(t *testing.T) {
 	}
 }
 
+// Validate takes it, since a stored object without TLS may have it, and must go on.
+func TestTheSchemaReservesTheVolumeOfCertificates(t *testing.T) {
+	server := servers(t)["RedisCluster"]
+	volumes := map[string]any{"volumes": []any{map[string]any{"name": "glassback-tls", "emptyDir": map[string]any{}}}}
+	obj := redisCluster(map[string]any{"podTemplate": volumes})
+	old, errs := server.judge(t, obj, nil)
+	if len(errs) != 1 || !strings.Contains(errs[0].Error(), "cannot have the name of a volume of the operator") {
+		t.Errorf("got %v", errs)
+	}
+	if errs := server.update(redisCluster(map[string]any{"podTemplate": volumes, "size": int64(9)}), old); len(errs) > 0 {
+		t.Errorf("another size of a stored object: %v", errs)
+	}
+}
+
 // TestSchemaAndValidateAgreeOnFieldsThatDependOnOthers is about TLS, backups, access from outside and lists of podTemplate.
 func TestSchemaAndValidateAgreeOnFieldsThatDependOnOthers(t *testing.T) {
 	tls := func(addr string, port int64, config ...string) map[string]any {

@@ -17,7 +17,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
@@ -65,8 +64,6 @@ const maxRetention = 1000
 // settings are the values of the flags of both commands.
 type settings struct {
 	cluster, id, owner               string
-	before                           string
-	endedBy                          time.Time // the value of before, or zero
 	choose                           bool
 	retention                        int
 	addresses                        []string
@@ -98,7 +95,6 @@ func (o *settings) flags(name string) *pflag.FlagSet {
 		flags.StringVar(&o.cluster, "cluster", "", "name in the store of the cluster that was saved, as NAMESPACE/NAME")
 		flags.StringVar(&o.id, "id", Latest, "id of the backup, or latest")
 		flags.StringVar(&o.owner, "owner", "", "UID of the RedisCluster; ignored: backups of all owners can be restored")
-		flags.StringVar(&o.before, "before", "", "time as in RFC 3339: latest is the newest backup that had ended by then (default: no limit)")
 		flags.BoolVar(&o.choose, "choose", false, "print which backup it is, and restore nothing")
 	}
 	flags.StringArrayVar(&o.addresses, "address", nil, "host:port of a node; repeatable: the first one that answers is asked")
@@ -133,12 +129,6 @@ func parse(name, usage string, args []string, stdout io.Writer) (*settings, erro
 	if name != "restore" || o.id != Latest {
 		if err := checkID(o.id); err != nil {
 			return nil, fmt.Errorf("--id: %w", err)
-		}
-	}
-	if o.before != "" {
-		var err error
-		if o.endedBy, err = time.Parse(time.RFC3339, o.before); err != nil {
-			return nil, fmt.Errorf("--before must be a time such as 2026-01-31T03:00:00Z, not %q", o.before)
 		}
 	}
 	if name == "backup" && (o.retention < 1 || o.retention > maxRetention) {
@@ -271,7 +261,7 @@ func RunRestore(ctx context.Context, args []string, stdout, stderr io.Writer) in
 		return command.Reject(stderr, err)
 	}
 	return o.run(stdout, stderr, func(log func(string, ...any)) (*Result, error) {
-		r := &restore{o.cluster, o.id, o.endedBy, o.choose, o.connection, o.store, defaultPatience, log}
+		r := &restore{o.cluster, o.id, o.choose, o.connection, o.store, defaultPatience, log}
 		return r.run(ctx)
 	})
 }

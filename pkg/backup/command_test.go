@@ -63,8 +63,6 @@ func TestFlags(t *testing.T) {
 		backup, restore bool // whether it is valid
 	}{
 		{"--id=latest", false, true},
-		{"--before=2026-01-31T03:00:00Z", false, true},
-		{"--before=yesterday", false, false},
 		{"--owner=7f0c5a3e", true, true},
 		{"--choose", false, true},
 		{"--retention=0", false, false},

@@ -23,8 +23,7 @@
 //     of a run that was killed are deleted a day later.
 //   - Restore sends nothing before it has verified each file. It changes no key and no function that the cluster has.
 //   - Restore may be killed and run again. It succeeds only if each key is there, existed before, or has expired, and if
-//     no key was evicted. A key that a client deletes meanwhile stays deleted, unless the master of its slot changes.
-//   - With --before, all attempts to restore the latest backup choose the same backup, unless the retention deletes it meanwhile.
+//     no key was evicted. What a client deletes or consumes meanwhile may come back: keep clients out until it has succeeded.
 //   - No password and no key of S3 is in an output.
 //
 // The largest key bounds the memory of a backup, and the largest value that of a restore.

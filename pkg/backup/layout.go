@@ -250,9 +250,8 @@ func (m *Manifest) check(cluster, id string) error {
 	return nil
 }
 
-// resolve returns the manifest of the backup with the id. For Latest, it returns that of the newest backup; if before is not zero, of the
-// newest one that had finished by then.
-func resolve(ctx context.Context, s store, cluster, id string, before time.Time) (*Manifest, error) {
+// resolve returns the manifest of the backup with the id. For Latest, it returns that of the newest backup.
+func resolve(ctx context.Context, s store, cluster, id string) (*Manifest, error) {
 	if id != Latest {
 		m, err := readManifest(ctx, s, cluster, id)
 		if !errors.Is(err, fs.ErrNotExist) {
@@ -269,18 +268,12 @@ func resolve(ctx context.Context, s store, cluster, id string, before time.Time)
 			continue
 		}
 		ids = append(ids, found.id)
-		if id != Latest || !before.IsZero() && found.id > before.UTC().Format(idForm) {
-			continue
-		}
-		if m, err := readManifest(ctx, s, cluster, found.id); err != nil || before.IsZero() || !m.FinishedAt.After(before) {
-			return m, err
+		if id == Latest {
+			return readManifest(ctx, s, cluster, found.id)
 		}
 	}
-	switch {
-	case len(ids) == 0:
+	if len(ids) == 0 {
 		return nil, fmt.Errorf("there is no backup of %s in %s", cluster, s)
-	case id == Latest:
-		id = "that ended before " + before.UTC().Format(time.RFC3339)
 	}
 	const most = 20
 	more := ""

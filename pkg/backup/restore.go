@@ -37,9 +37,8 @@ const (
 
 // restore is one run of glassback restore.
 type restore struct {
-	cluster, id string    // of the backup
-	before      time.Time // see resolve
-	choose      bool      // whether to return the ID of the backup, and restore nothing
+	cluster, id string // of the backup
+	choose      bool   // whether to return the ID of the backup, and restore nothing
 	nodes       connection
 	store       store
 	patience    patience
@@ -48,7 +47,7 @@ type restore struct {
 
 // run adds the keys and the functions of a backup to a cluster. It keeps what the cluster has.
 func (r *restore) run(ctx context.Context) (*Result, error) {
-	m, err := resolve(ctx, r.store, r.cluster, r.id, r.before)
+	m, err := resolve(ctx, r.store, r.cluster, r.id)
 	if err != nil {
 		return nil, err
 	}

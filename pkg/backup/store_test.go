@@ -396,7 +396,7 @@ func TestResolve(t *testing.T) {
 	put := func(id, file, text string) {
 		check(t, s.put(t.Context(), cluster+"/"+id+"/"+file, strings.NewReader(text)))
 	}
-	_, err := resolve(t.Context(), s, cluster, Latest, time.Time{})
+	_, err := resolve(t.Context(), s, cluster, Latest)
 	if err == nil || !strings.Contains(err.Error(), "there is no backup of shop/cache in ") {
 		t.Errorf("of nothing: error %v", err)
 	}
@@ -413,32 +413,19 @@ func TestResolve(t *testing.T) {
 		at("15"): strings.Replace(manifest(at("15"), now), `{"file": "`+valid+`"}`, "", 1),
 	} {
 		put(id, manifestFile, text)
-		if _, err := resolve(t.Context(), s, cluster, id, time.Time{}); err == nil || !strings.Contains(err.Error(), "is damaged: ") {
+		if _, err := resolve(t.Context(), s, cluster, id); err == nil || !strings.Contains(err.Error(), "is damaged: ") {
 			t.Errorf("%s: error %v", text, err)
 		}
 		check(t, s.remove(t.Context(), cluster+"/"+id+"/"+manifestFile))
 	}
-	for _, test := range []struct{ id, before, want string }{
-		{Latest, "", at("02")},
-		{at("01"), "", at("01")},
-		{at("02"), "2026-01-01T12:00:00Z", at("02")},
-		{Latest, "2026-01-02T00:05:00Z", at("02")},
-		{Latest, "2026-01-02T00:04:59Z", at("01")},
-		{Latest, "2026-01-02T01:04:59+01:00", at("01")},
-	} {
-		before, _ := time.Parse(time.RFC3339, test.before) // "" is the zero time.
-		if m, err := resolve(t.Context(), s, cluster, test.id, before); err != nil || m.ID != test.want {
-			t.Errorf("%s before %s: %+v, error %v", test.id, test.before, m, err)
+	for id, want := range map[string]string{Latest: at("02"), at("01"): at("01"), at("02"): at("02")} {
+		if m, err := resolve(t.Context(), s, cluster, id); err != nil || m.ID != want {
+			t.Errorf("%s: %+v, error %v", id, m, err)
 		}
 	}
-	_, err = resolve(t.Context(), s, cluster, at("03"), time.Time{})
+	_, err = resolve(t.Context(), s, cluster, at("03"))
 	if err == nil || !strings.HasSuffix(err.Error(), ", but 20260102T000000Z, 20260101T000000Z") {
 		t.Errorf("of an attempt that failed: error %v", err)
-	}
-	_, err = resolve(t.Context(), s, cluster, Latest, time.Date(2026, 1, 1, 0, 4, 0, 0, time.UTC))
-	const none = "there is no backup that ended before 2026-01-01T00:04:00Z of shop/cache in "
-	if err == nil || !strings.HasPrefix(err.Error(), none) || !strings.HasSuffix(err.Error(), at("01")) {
-		t.Errorf("before the first: error %v", err)
 	}
 }
 

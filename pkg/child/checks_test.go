@@ -247,6 +247,11 @@ func TestSameFields(t *testing.T) {
 		"a struct that was applied empty":  {`{"f:x":{}}`, `{"x":{"y":1}}`, `{"x":{"y":1}}`, false},
 		"a field that is not owned yet":    {`{"f:x":{}}`, `{"x":1,"y":2}`, `{"x":1,"y":2}`, false},
 		"an element that is not owned yet": {`{"f:x":{"v:1":{}}}`, `{"x":[1,2]}`, `{"x":[1,2]}`, false},
+		"an empty text":                    {`{"f:x":{}}`, `{"x":""}`, `{}`, true},
+		"a number is not empty":            {`{"f:x":{}}`, `{"x":0}`, `{}`, false},
+		"a text that is gone":              {`{"f:x":{}}`, `{"x":"a"}`, `{}`, false},
+		"an empty text, now another":       {`{"f:x":{}}`, `{"x":""}`, `{"x":"a"}`, false},
+		"an empty text, not owned":         {`{}`, `{"x":""}`, `{}`, false},
 		"a field that is not desired":      {`{"f:x":{},"f:y":{}}`, `{"x":1}`, `{"x":1,"y":2}`, false},
 	} {
 		t.Run(sentence, func(t *testing.T) {

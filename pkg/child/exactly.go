@@ -36,10 +36,11 @@ func isExactly[T Object, A any](object T, configuration A) bool {
 }
 
 // atomicFields are the maps and structs in our children that a field manager owns as one value: see isOneValue.
-var atomicFields = sets.New("selector", "podSelector", "fieldRef", "secretKeyRef", "configMapKeyRef")
+var atomicFields = sets.New("selector", "podSelector", "fieldRef", "resourceFieldRef", "secretKeyRef", "configMapKeyRef")
 
 // sameFields reports whether a has exactly the fields of a set, apart from the ignored fields, and whether b has the same values in these
-// fields. Items of lists must have the same order in both; b may have other items between them.
+// fields. Items of lists must have the same order in both; b may have other items between them. An owned field that b lacks may be an empty
+// text in a: the Go types of the API leave it out.
 func sameFields(fields, ignored *fieldpath.Set, a, b value.Value) bool {
 	notOwned := entries(a, ignored)
 	var positions []int // of the items of the list a in the list b
@@ -54,6 +55,9 @@ func sameFields(fields, ignored *fieldpath.Set, a, b value.Value) bool {
 		}
 		x, i := part(element, a)
 		y, j := part(element, b)
+		if y == nil && element.FieldName != nil && x != nil && x.IsString() && x.AsString() == "" {
+			return
+		}
 		same = x != nil && y != nil && equal(x, y)
 		if same && positions != nil {
 			positions[i] = j

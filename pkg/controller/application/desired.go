@@ -104,10 +104,14 @@ func container(spec *v1.ApplicationSpec) (*corev1ac.ContainerApplyConfiguration,
 			return nil, fmt.Errorf("convert %s: %w", field.name, err)
 		}
 	}
-	// A fieldRef is atomic, so the operator also owns the apiVersion that the API server defaults. It must apply that value.
 	for i := range c.Env {
-		if from := c.Env[i].ValueFrom; from != nil && from.FieldRef != nil && from.FieldRef.APIVersion == nil {
-			from.FieldRef.WithAPIVersion("v1")
+		switch e := &c.Env[i]; {
+		case e.ValueFrom == nil && e.Value == nil:
+			// An empty value is a value: only what is applied is owned, and corrected when another client changes it.
+			e.WithValue("")
+		case e.ValueFrom != nil && e.ValueFrom.FieldRef != nil && e.ValueFrom.FieldRef.APIVersion == nil:
+			// A fieldRef is atomic, so the operator also owns the apiVersion that the API server defaults. It must apply that value.
+			e.ValueFrom.FieldRef.WithAPIVersion("v1")
 		}
 	}
 	return c, nil

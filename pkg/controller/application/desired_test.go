@@ -49,14 +49,26 @@ func desired(t testing.TB, app *v1.Application) map[string]any {
 	return all
 }
 
-// extract returns what the operator owns of a child.
+// extract returns what the operator owns of a child. The Go types leave an empty value of a variable out.
 func extract(t testing.TB, child object) any {
 	t.Helper()
 	var owned any
 	var err error
 	switch child := fakeapi.WithOwnFields(child).(type) {
 	case *appsv1.Deployment:
-		owned, err = appsv1ac.ExtractDeployment(child, glassback.Name)
+		var d *appsv1ac.DeploymentApplyConfiguration
+		d, err = appsv1ac.ExtractDeployment(child, glassback.Name)
+		must.Succeed(t, err)
+		for i := range d.Spec.Template.Spec.Containers[0].Env {
+			e := &d.Spec.Template.Spec.Containers[0].Env[i]
+			has := func(live corev1.EnvVar) bool {
+				return live.Name == *e.Name && live.Value == "" && live.ValueFrom == nil
+			}
+			if slices.ContainsFunc(child.Spec.Template.Spec.Containers[0].Env, has) {
+				e.WithValue("")
+			}
+		}
+		owned = d
 	case *corev1.Service:
 		owned, err = corev1ac.ExtractService(child, glassback.Name)
 	case *networkingv1.Ingress:
@@ -144,7 +156,7 @@ func TestOnceAndNoMore(t *testing.T) {
 		"every field is set":                        {app: load(t, "full")},
 		"an autoscaler by CPU, a budget of one Pod": {},
 		"fields that are there, but empty": {app: application(func(a *v1.Application) {
-			a.Spec.Command, a.Spec.Env, a.Spec.EnvFrom = []string{}, []v1.EnvVar{}, []corev1.EnvFromSource{}
+			a.Spec.Command, a.Spec.Env, a.Spec.EnvFrom = []string{}, []v1.EnvVar{{Name: "EMPTY"}}, []corev1.EnvFromSource{}
 			a.Spec.Service.Annotations, a.Spec.Ingress.Annotations = map[string]string{}, map[string]string{}
 			a.Spec.Resources, a.Spec.Probes = &corev1.ResourceRequirements{}, &v1.Probes{}
 		})},
@@ -167,6 +179,20 @@ func TestOnceAndNoMore(t *testing.T) {
 				slices.Reverse(a.Spec.ImagePullSecrets)
 			})
 		}},
+		"an empty variable, which another client fills": {
+			app: application(func(a *v1.Application) { a.Spec.Env = []v1.EnvVar{{Name: "EMPTY"}} }),
+			change: func(s *server) {
+				alter(s, "deployments", "other-client", func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Env[0].Value = "1" })
+			},
+		},
+		"an empty variable, and then one from a field": {
+			app: application(func(a *v1.Application) { a.Spec.Env = []v1.EnvVar{{Name: "NAME"}} }),
+			change: func(s *server) {
+				s.edit(func(a *v1.Application) {
+					a.Spec.Env[0].ValueFrom = &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}
+				})
+			},
+		},
 		"fewer of everything": {change: func(s *server) {
 			s.edit(func(a *v1.Application) { onlyDeployment(a); a.Spec.Autoscaling, a.Spec.PDB = nil, nil })
 		}},

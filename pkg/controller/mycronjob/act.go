@@ -100,8 +100,8 @@ func (c *Controller) confirm(ctx context.Context, o *observed, p plan, out *outc
 	switch late := len(p.run) > 0 && c.clock.Since(p.table.start(p.run[0])) > lateAfter; {
 	case len(p.run) == 0 && p.manual == "":
 		return nil
-	case p.manual != "", len(p.run) > 1, mcj.Spec.ConcurrencyPolicy != v1.AllowConcurrent:
-		// A run-now Job has no due time, and counts as late. So do several slots. The other policies depend on all Jobs.
+	case p.manual != "", len(p.run) > 1, mcj.Spec.ConcurrencyPolicy != v1.AllowConcurrent, mcj.Spec.MaxActive != nil:
+		// A run-now Job has no due time, and counts as late. So do several slots. The other policies, and a limit, depend on all Jobs.
 		if err := c.confirmJobs(ctx, o); err != nil {
 			return err
 		}

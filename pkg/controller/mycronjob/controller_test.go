@@ -291,6 +291,30 @@ func TestAFailureIsToldOfUntilASuccess(t *testing.T) {
 	}
 }
 
+// Jobs that never end pile up under Allow: 720 an hour.
+func TestManyRunningJobsAreReported(t *testing.T) {
+	limited := func(m *v1.MyCronJob) { m.Spec.MaxActive = ptr.To[int32](1000) }
+	for _, test := range []struct {
+		running slot
+		mcj     *v1.MyCronJob
+		want    string
+	}{
+		{manyActive, cronjob(), report.ReasonAsExpected},
+		{manyActive + 1, cronjob(), reasonManyActive},
+		{manyActive + 1, cronjob(limited), report.ReasonAsExpected},
+	} {
+		var jobs []*batchv1.Job
+		for i := range test.running {
+			jobs = append(jobs, jobAt(test.mcj, 5*(i+1)))
+		}
+		o := observedAt(time.Duration(5*test.running)*time.Second, test.mcj, jobs...)
+		status := statusOf(o, decide(o), outcome{})
+		if c := meta.FindStatusCondition(status.Conditions, glassback.ConditionDegraded); c.Reason != test.want {
+			t.Errorf("with %d Jobs, Degraded is %s: %s", test.running, c.Reason, c.Message)
+		}
+	}
+}
+
 func TestALongBatchIsPlannedAnew(t *testing.T) {
 	s := newServer(cronjob(func(m *v1.MyCronJob) { m.Spec.MissedRunPolicy = v1.AllMissed }))
 	s.clock.SetTime(t0.time().Add(17 * time.Second))

@@ -4,6 +4,7 @@
 package mycronjob
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -196,22 +197,29 @@ func (p *plan) runDue(o *observed, due []slot) {
 	if len(run) == 0 {
 		return
 	}
-	active := o.active()
-	switch o.mcj.Spec.ConcurrencyPolicy {
-	case v1.ForbidConcurrent:
-		if len(active) > 0 || p.manual != "" {
-			p.held = true
-			return
+	if o.mcj.Spec.ConcurrencyPolicy == v1.ReplaceConcurrent {
+		if p.manual == "" { // Otherwise the run-now Job is recorded first. Then the Job of the slot replaces it.
+			p.run, p.replace = run, notDeleted(o.active())
 		}
-		p.held = len(run) > 1
-		run = run[:1]
-	case v1.ReplaceConcurrent:
-		if p.manual != "" {
-			return // The run-now Job is recorded first. Then the Job of the slot replaces it.
-		}
-		p.replace = notDeleted(active)
+		return
 	}
-	p.run = run
+	room := o.room()
+	if p.manual != "" {
+		room--
+	}
+	p.held = len(run) > room
+	p.run = run[:min(len(run), room)]
+}
+
+// room returns how many Jobs may be created while those that run go on.
+func (o *observed) room() int {
+	switch spec := &o.mcj.Spec; {
+	case spec.ConcurrencyPolicy == v1.ForbidConcurrent:
+		return max(0, 1-len(o.active()))
+	case spec.MaxActive != nil:
+		return max(0, int(*spec.MaxActive)-len(o.active()))
+	}
+	return math.MaxInt
 }
 
 // split divides the due slots into those that count as missed, and those to run.
@@ -244,13 +252,12 @@ func (p *plan) runManual(o *observed) {
 	if value == "" || value == o.mcj.Status.LastRunNow || o.unrecordedRun() != nil {
 		return // An unrecorded Job is recorded first: the number in the next name depends on it.
 	}
-	active := o.active()
-	switch {
-	case o.mcj.Spec.ConcurrencyPolicy == v1.ForbidConcurrent && len(active) > 0:
+	if o.room() == 0 {
 		p.held = true
 		return
-	case o.mcj.Spec.ConcurrencyPolicy == v1.ReplaceConcurrent:
-		p.replace = notDeleted(active)
+	}
+	if o.mcj.Spec.ConcurrencyPolicy == v1.ReplaceConcurrent {
+		p.replace = notDeleted(o.active())
 	}
 	p.manual = value
 }

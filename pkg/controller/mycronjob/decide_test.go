@@ -87,6 +87,7 @@ func observedAt(after time.Duration, m *v1.MyCronJob, jobs ...*batchv1.Job) *obs
 
 func TestDecide(t *testing.T) {
 	forbid := func(m *v1.MyCronJob) { m.Spec.ConcurrencyPolicy = v1.ForbidConcurrent }
+	atMost2 := func(m *v1.MyCronJob) { m.Spec.MaxActive = ptr.To[int32](2) }
 	replace := func(m *v1.MyCronJob) { m.Spec.ConcurrencyPolicy = v1.ReplaceConcurrent }
 	all := func(m *v1.MyCronJob) { m.Spec.MissedRunPolicy = v1.AllMissed }
 	skip := func(m *v1.MyCronJob) { m.Spec.MissedRunPolicy = v1.SkipMissed }
@@ -158,6 +159,27 @@ func TestDecide(t *testing.T) {
 		"Forbid and All run one at a time": {
 			mcj: cronjob(forbid, all), now: 15 * time.Second,
 			want: want{run: []slot{5}, held: true, next: 5, wait: 5 * time.Second},
+		},
+		"maxActive lets a Job run beside another": {
+			mcj: cronjob(atMost2, accounted(5)), jobs: []*batchv1.Job{jobAt(cronjob(), 5)}, now: 10 * time.Second,
+			want: want{accounted: 5, run: []slot{10}, next: 10, wait: 5 * time.Second},
+		},
+		"maxActive holds a slot while so many run": {
+			mcj: cronjob(atMost2, accounted(10)), jobs: []*batchv1.Job{jobAt(cronjob(), 5), jobAt(cronjob(), 10)}, now: 15 * time.Second,
+			want: want{accounted: 10, held: true, next: 15, wait: 5 * time.Second},
+		},
+		"maxActive and All run so many": {
+			mcj: cronjob(atMost2, all), now: 15 * time.Second,
+			want: want{run: []slot{5, 10}, held: true, next: 5, wait: 5 * time.Second},
+		},
+		"run-now counts for maxActive": {
+			mcj: cronjob(runNow("x"), atMost2, all), now: 10 * time.Second,
+			want: want{manual: "x", run: []slot{5}, held: true, next: 5, wait: 5 * time.Second},
+		},
+		"run-now waits for maxActive": {
+			mcj:  cronjob(runNow("x"), atMost2, accounted(10)),
+			jobs: []*batchv1.Job{jobAt(cronjob(), 5), jobAt(cronjob(), 10)}, now: 12 * time.Second,
+			want: want{accounted: 10, held: true, next: 15, wait: 3 * time.Second},
 		},
 		"a full history is cleaned up even when a slot is due": {
 			mcj:  cronjob(accounted(5), func(m *v1.MyCronJob) { m.Spec.SuccessfulJobsHistoryLimit = ptr.To[int32](0) }),

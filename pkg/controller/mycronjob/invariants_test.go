@@ -5,6 +5,7 @@ package mycronjob
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -65,6 +66,9 @@ func newHistory(run *fakeapi.History) *history {
 		if m.Spec.MissedRunPolicy == v1.AllMissed && m.Spec.ConcurrencyPolicy == v1.ReplaceConcurrent {
 			m.Spec.ConcurrencyPolicy = v1.AllowConcurrent
 		}
+		if m.Spec.ConcurrencyPolicy == v1.AllowConcurrent && pick(2) {
+			m.Spec.MaxActive = ptr.To[int32](2)
+		}
 	})
 	h := &history{History: run, server: newServer(m), countable: true, pace: []int{300, 3000}[random.IntN(2)]}
 	for i := range h.operators {
@@ -112,10 +116,11 @@ func (h *history) step() {
 	h.checkConcurrency()
 }
 
-// checkConcurrency checks that at most one Job runs, unless the policy is Allow.
+// checkConcurrency checks that no more Jobs run than the policy and maxActive allow.
 func (h *history) checkConcurrency() {
-	if h.server.cron().Spec.ConcurrencyPolicy == v1.AllowConcurrent {
-		return
+	most := 1
+	if spec := h.server.cron().Spec; spec.ConcurrencyPolicy == v1.AllowConcurrent {
+		most = int(ptr.Deref(spec.MaxActive, math.MaxInt32))
 	}
 	var running []string
 	for _, job := range h.server.jobs() {
@@ -123,8 +128,8 @@ func (h *history) checkConcurrency() {
 			running = append(running, job.Name)
 		}
 	}
-	if len(running) > 1 {
-		h.Errorf("Jobs %q run at the same time under %s", running, h.server.cron().Spec.ConcurrencyPolicy)
+	if len(running) > most {
+		h.Errorf("Jobs %q run at the same time, and at most %d under %s", running, most, h.server.cron().Spec.ConcurrencyPolicy)
 	}
 }
 

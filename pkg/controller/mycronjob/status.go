@@ -33,7 +33,11 @@ const (
 
 	reasonSlotTaken     = "SlotTaken"
 	reasonLastJobFailed = "LastJobFailed"
+	reasonManyActive    = "ManyJobsActive"
 )
+
+// manyActive is how many Jobs may run at the same time before a condition reports it, without spec.maxActive.
+const manyActive = 100
 
 // statusOf returns the status after a sync that carried out p.
 func statusOf(o *observed, p plan, out outcome) v1.MyCronJobStatus {
@@ -145,6 +149,9 @@ func degraded(c report.Conditions, o *observed, out outcome) {
 	case out.reason != "":
 		c.Set(glassback.ConditionDegraded, true, out.reason, out.message)
 	case stays(o, glassback.ConditionDegraded, reasonJobRejected, reasonJobNotMade, reasonSlotTaken):
+	case len(o.active()) > manyActive && o.mcj.Spec.MaxActive == nil:
+		c.Set(glassback.ConditionDegraded, true, reasonManyActive, fmt.Sprintf("More than %d Jobs run at the same time: do they ever end? "+
+			"Set maxActive, or activeDeadlineSeconds in jobTemplate.spec", manyActive))
 	case last != nil && finished(last) == batchv1.JobFailed:
 		c.Set(glassback.ConditionDegraded, true, reasonLastJobFailed, fmt.Sprintf("Job %s failed", last.Name))
 	case failedBefore && (last == nil || !finishedAt(last).After(was.LastTransitionTime.Time)):

@@ -307,13 +307,13 @@ func TestAnAddressIsGivenUpBeforeTheNodeLeavesIt(t *testing.T) {
 // The Services select Pods, and the ones for clients inside of the cluster have no port of the bus.
 func TestServicesOfAccess(t *testing.T) {
 	rdc := six().rdc
-	if clientService(rdc) != nil {
+	if clientService(rdc, false) != nil {
 		t.Error("there is a Service for clients without spec.access")
 	}
 	external(v1.ExternalLoadBalancer)(rdc)
 	rdc.Spec.Access.Service.Annotations = map[string]string{"a": "b"}
 	rdc.Spec.Access.External.LoadBalancerSourceRanges = []string{"192.0.2.0/24"}
-	clients, node := clientService(rdc), externalService(rdc, 3, keptPorts(rdc, 0, nil))
+	clients, node := clientService(rdc, false), externalService(rdc, 3, keptPorts(rdc, 0, nil))
 	if *clients.Name != "demo-clients" || len(clients.Spec.Ports) != 1 || clients.Spec.PublishNotReadyAddresses != nil ||
 		clients.Annotations["a"] != "b" || clients.Spec.Selector[LabelExternal] != "" || clients.Labels[LabelExternal] != "" {
 		t.Errorf("the Service for clients is %+v", clients)

@@ -6,6 +6,7 @@ package rediscluster
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -35,6 +36,14 @@ func (s *stage) jobs() []batchv1.Job {
 	list, err := s.kube.Tracker().List(jobsResource, batchv1.SchemeGroupVersion.WithKind("Job"), "default")
 	must.Succeed(s.t, err)
 	return list.(*batchv1.JobList).Items
+}
+
+// service returns the spec of the Service.
+func (s *stage) service() corev1.ServiceSpec {
+	s.t.Helper()
+	service, err := s.kube.CoreV1().Services("default").Get(s.t.Context(), "demo", metav1.GetOptions{})
+	must.Succeed(s.t, err)
+	return service.Spec
 }
 
 // end ends a Job as its Pod does, whose container prints a message.
@@ -555,7 +564,13 @@ func TestSyncRestoresABackup(t *testing.T) {
 	if got := s.rdc().Status.Restore; !equality.Semantic.DeepEqual(got, want) {
 		t.Errorf("the status is %+v, want %+v", got, want)
 	}
-	wantWrites(t, s.stepTo(at(14, 0)))
+	if got := s.service().Selector; len(got) == len(selector(s.rdc())) {
+		t.Errorf("until then, the Service selects %v", got)
+	}
+	wantWrites(t, s.stepTo(at(14, 0)), "patch services demo")
+	if got := s.service().Selector; !maps.Equal(got, selector(s.rdc())) {
+		t.Errorf("then, the Service selects %v", got)
+	}
 	must.Succeed(t, s.kube.Tracker().Delete(jobsResource, "default", "demo-restore"))
 	wantWrites(t, s.stepTo(at(14, 1)))
 	events := s.takeEvents()
@@ -688,6 +703,7 @@ func TestADeletionThatFailsHoldsNoRestore(t *testing.T) {
 	s.fails("delete", "jobs", errors.New("connection refused"))
 	s.stepTo(at(13, 51))
 	s.stepTo(at(13, 52))
+	s.stepTo(at(13, 53))
 	s.end("demo-restore-latest", 0, `{"id":"20260108T130000Z","keys":30}`)
 	s.stepTo(at(13, 54))
 	s.stepTo(at(13, 55))

@@ -83,12 +83,12 @@ func (c *Controller) changes(o *observed) ([]child.Change, error) {
 	name := configurationName(rdc)
 	observedPolicy := c.policies.Observe(rdc, rdc.Name)
 	observedConfiguration := c.configurations.WithOwned(rdc, c.configurations.Observe(rdc, name))
-	policy, err := networkPolicy(rdc, o.tlsPort() > 0, cmp.Or(c.operatorNamespace, namespaceOfOperator(observedPolicy.Object)))
+	policy, err := networkPolicy(o, cmp.Or(c.operatorNamespace, namespaceOfOperator(observedPolicy.Object)))
 	if err != nil {
 		return nil, err
 	}
 	changes := []child.Change{
-		c.services.Reconcile(rdc, rdc.Name, c.services.Observe(rdc, rdc.Name), false, child.Exactly(service(rdc))),
+		c.services.Reconcile(rdc, rdc.Name, c.services.Observe(rdc, rdc.Name), false, child.Exactly(service(rdc, o.closed))),
 		c.budgets.Reconcile(rdc, rdc.Name, c.budgets.Observe(rdc, rdc.Name), false, child.Exactly(budget(rdc, o.pods))),
 		c.policies.Reconcile(rdc, rdc.Name, observedPolicy, false, child.Exactly(policy)),
 		c.configurations.Reconcile(rdc, name, observedConfiguration, false, createOnly(configuration(rdc))),

@@ -30,6 +30,7 @@ var policies = []policy{
 	{"replaceBrokenPods", replaceBrokenPods},     // a Pod that cannot run has the current revision
 	{"introduceNodes", introduceNodes},           // all nodes know each other, at their current addresses
 	{"waitForUsers", waitForUsers},               // every node that answers has its users
+	{"beginRestore", beginRestore},               // the status has that the restore of an empty cluster has begun
 	{"assignSlots", assignSlots},                 // a new cluster has all slots assigned, once
 	{"assignReplicas", assignReplicas},           // every node that must not be a master is a replica
 	{"reconnectReplicas", reconnectReplicas},     // every replica asks for data at the current address of its master

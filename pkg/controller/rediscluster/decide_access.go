@@ -184,6 +184,9 @@ func (o *observed) reachesMost(m *member) bool {
 // Service has no address yet, or the operator does not reach its node there, the node keeps its address and delays nothing else: see
 // waitForAddresses.
 func announceAddresses(o *observed) *plan {
+	if o.closed {
+		return nil
+	}
 	unlabelled, changes := o.addressChanges()
 	switch {
 	case len(unlabelled) > 0:
@@ -302,7 +305,7 @@ func (o *observed) matchServices() {
 
 // addressProblem returns the problem that clients outside of the cluster, or the other nodes, do not reach a member; nil if there is none.
 func (o *observed) addressProblem(m *member) *problem {
-	if !m.answers() || o.leaving(m) {
+	if !m.answers() || o.leaving(m) || o.closed {
 		return nil
 	}
 	to := o.externalOf(m)

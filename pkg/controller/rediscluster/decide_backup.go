@@ -260,9 +260,11 @@ func (p plan) movesSlots() bool {
 }
 
 // toBeRestored returns whether the keys of spec.restoreFrom are not all in the cluster yet.
-func (o *observed) toBeRestored() bool {
-	return o.rdc.Spec.RestoreFrom != nil && (o.rdc.Status.Restore == nil || o.rdc.Status.Restore.CompletedAt == nil)
+func toBeRestored(rdc *v1.RedisCluster) bool {
+	return rdc.Spec.RestoreFrom != nil && (rdc.Status.Restore == nil || rdc.Status.Restore.CompletedAt == nil)
 }
+
+func (o *observed) toBeRestored() bool { return toBeRestored(o.rdc) }
 
 // restoredBackup returns the ID of the backup that is to be restored; LatestBackup until the latest backup is chosen. The choice is in the
 // status before the first key is sent. So each attempt restores the same backup, even if there are newer ones by then.
@@ -293,9 +295,17 @@ func (o *observed) withKeys() *member {
 	return nil
 }
 
+// beginRestore has the status record that the restore has begun, before the first slot is assigned: no client can have written to a new
+// cluster then. If there are keys, they are of an earlier RedisCluster or of its clients: see restoreBackup.
+func beginRestore(o *observed) *plan {
+	if !o.toBeRestored() || o.rdc.Status.Restore != nil || len(o.answering()) < len(o.members) || o.withKeys() != nil {
+		return nil // A member that does not answer yet may have keys, also if it is to go.
+	}
+	return wait(brief, "Beginning to restore the backup %s", o.restoredBackup())
+}
+
 // restoreBackup creates the Job that restores spec.restoreFrom, and waits for it. If spec.restoreFrom names the latest backup, another Job
-// first chooses that backup. The status records that the restore has begun before a Job exists: until then, the cluster must have no keys.
-// This policy is one of the last, so the nodes already have their slots, replicas and users.
+// first chooses that backup. This policy is one of the last, so the nodes already have their slots, replicas and users.
 func restoreBackup(o *observed) *plan {
 	if !o.toBeRestored() {
 		return nil

@@ -133,7 +133,7 @@ func TestDecideBackups(t *testing.T) {
 			with(six(), due, runningBackup("20260109T120000Z"), jobIs("20260109T120000Z", batchv1.JobComplete)), settledIs},
 		{"the operator ended before it created the Job", with(six(), hourly(at(13, 0)), runningBackup(dueID)), begins},
 		{"the status was lost, and the Job runs", with(six(), due, jobIs("20260109T120000Z", "")), settledIs},
-		{"not while a backup is being restored", with(six(), due, restoring, jobIs("", "")), lasts("Restoring the backup latest")},
+		{"not while a backup is being restored", with(six(), due, restoring, begun, jobIs("", "")), lasts("Restoring the backup latest")},
 		{"after it was restored", with(six(), due, restored), begins},
 		{"the Job that chose what was restored is no backup", with(six(), due, restored, jobIs(v1.LatestBackup, "")),
 			settledIs.making("delete Job demo-restore-latest", create)},
@@ -244,8 +244,17 @@ func chosen(o *observed) { begun(o); o.rdc.Status.Restore.ID = dueID }
 
 func TestDecideRestore(t *testing.T) {
 	const create = "create Job of restore"
+	empty := slices.Repeat([]part{master("")}, 6)
 	cases{
-		{"not before all else is done", with(six(), restoring, under(opForm), podIs(unready, 4)), waits("demo-4")},
+		{"it begins before a slot is assigned", with(cluster(empty...), unformed, restoring),
+			waitsBriefly("Beginning to restore the backup latest")},
+		{"not while a Pod is missing", with(cluster(empty...), unformed, restoring, silenced(1, 5)), waits("for demo-5")},
+		{"not while one that is to go may have keys",
+			with(cluster(append(empty, master(""))...), unformed, restoring, sized(6), silenced(1, 6)), waits("for demo-6")},
+		{"and then slots are assigned", with(cluster(empty...), unformed, restoring, begun),
+			sends("add slots demo-0 0-5460", "add slots demo-1 5461-10921", "add slots demo-2 10922-16383")},
+		{"an empty cluster that was formed begins, too", with(six(), restoring), waitsBriefly("Beginning to restore the backup latest")},
+		{"the Job not before all else is done", with(six(), restoring, begun, under(opForm), podIs(unready, 4)), waits("demo-4")},
 		{"it is not done while a node has keys", with(six(), restoring, viewed(func(v *redisnode.View) { v.Keys = 1 }, 1)),
 			reports(reasonRestoreRefused, "demo-1 has keys already")},
 		{"the operator ended before it created the Job", with(six(), restoring, begun, viewed(func(v *redisnode.View) { v.Keys = 1 }, 1)),
@@ -266,27 +275,53 @@ func TestDecideRestore(t *testing.T) {
 			with(six(), restoring, begun, jobIs("", batchv1.JobComplete, func(j *job) { j.Result = nil }), func(o *observed) {
 				o.jobFailure = "list Pods: forbidden"
 			}), waits("list Pods: forbidden")},
-		{"its Job has succeeded", with(six(), restoring, jobIs("", batchv1.JobComplete)), settledIs},
-		{"its Job has failed", with(six(), restoring, jobIs("", batchv1.JobFailed)),
+		{"its Job has succeeded", with(six(), restoring, begun, jobIs("", batchv1.JobComplete)), settledIs},
+		{"its Job has failed", with(six(), restoring, begun, jobIs("", batchv1.JobFailed)),
 			reports(reasonRestoreFailed, "failed: no disk. Correct the cause, and delete the Job")},
-		{"its Job is being deleted", with(six(), restoring, jobIs("", batchv1.JobFailed, deleting)), waits("to be deleted")},
+		{"its Job is being deleted", with(six(), restoring, begun, jobIs("", batchv1.JobFailed, deleting)), waits("to be deleted")},
 		{"it is done, and its Job stays", with(six(), restored, jobIs("", batchv1.JobComplete)), settledIs},
-		{"without an image it is a problem", with(six(), restoring, withoutImage), reports(reasonNoImage, "without --backup-image")},
+		{"without an image it is a problem", with(six(), restoring, begun, withoutImage), reports(reasonNoImage, "without --backup-image")},
 		{"an old Job cannot be deleted: its Job is created",
-			with(six(), restoring, func(o *observed) { o.jobFailure = "delete Job: forbidden" }), does("Restoring the backup latest", create)},
+			with(six(), restoring, begun, func(o *observed) { o.jobFailure = "delete Job: forbidden" }),
+			does("Restoring the backup latest", create)},
 		{"the cause is corrected: its Job is replaced", with(six(), restoring, begun, jobIs("", "", outdated)),
 			reports(reasonNotStarting, "does not start: ErrImagePull").making("delete Job demo-restore")},
-		{"its Job is rejected, and the operator waits", with(six(), restoring, jobRejected(secretEvery-1)),
+		{"its Job is rejected, and the operator waits", with(six(), restoring, begun, jobRejected(secretEvery-1)),
 			reports(reasonJobRejected, "exceeded quota")},
-		{"its Job is rejected, and the operator tries again", with(six(), restoring, jobRejected(secretEvery)),
+		{"its Job is rejected, and the operator tries again", with(six(), restoring, begun, jobRejected(secretEvery)),
 			decision{step: "exceeded quota", reason: reasonJobRejected, wait: poll, commands: []string{create}}},
 		{"the spec has it no more", with(six(), jobIs("", "")), settledIs.making("delete Job demo-restore")},
 	}.run(t)
 }
 
+func TestClientsAreKeptOutUntilAllIsRestored(t *testing.T) {
+	withSlots := func(o *observed) { o.rdc.Status.SlotsAssigned = redisnode.SlotCount }
+	open := &corev1.Service{Spec: corev1.ServiceSpec{Selector: selectorForClients(six().rdc, false)}}
+	closed := &corev1.Service{Spec: corev1.ServiceSpec{Selector: selectorForClients(six().rdc, true)}}
+	for name, test := range map[string]struct {
+		seen    *observed
+		service *corev1.Service
+		want    bool
+	}{
+		"nothing to restore":                     {with(six(), unformed, clearStatus), nil, false},
+		"a new cluster":                          {with(six(), clearStatus, restoring), nil, true},
+		"it has begun":                           {with(six(), withSlots, restoring, begun), closed, true},
+		"it is complete":                         {with(six(), withSlots, restored), closed, false},
+		"it is refused: there are keys":          {with(six(), withSlots, restoring), closed, false},
+		"the spec has it no more":                {with(six(), withSlots, begun), closed, false},
+		"an earlier version has begun":           {with(six(), withSlots, restoring, begun), open, false},
+		"the status of the cluster was lost":     {with(six(), clearStatus, restoring), open, false},
+		"it was refused, and begins nonetheless": {with(six(), restoring, begun), open, false},
+	} {
+		if got := isClosed(test.seen.rdc, test.service); got != test.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
 // A Job that was rejected is not tried again while Pods differ in how the Job would log in.
 func TestARejectedRestoreWaitsForThePods(t *testing.T) {
-	o := with(six(), restoring, jobRejected(secretEvery))
+	o := with(six(), restoring, begun, jobRejected(secretEvery))
 	if p := restoreBackup(o); p == nil || len(p.commands) != 1 {
 		t.Fatalf("with equal Pods, the plan is %+v, want one command", p)
 	}
@@ -388,7 +423,7 @@ func TestTheStatusOfARestore(t *testing.T) {
 		ready, op string
 	}{
 		"there is none":       {with(six()), nil, reasonFormed, ""},
-		"it begins":           {with(six(), restoring), &v1.RestoreStatus{StartedAt: &now}, reasonRestoring, opRestore},
+		"it begins":           {with(six(), restoring), &v1.RestoreStatus{StartedAt: &now}, reasonHealing, opHeal},
 		"it runs, after Form": {with(six(), restoring, under(opForm), begun, jobIs("", "")), runs, reasonRestoring, opRestore},
 		"it waits for a node": {with(six(), restoring, under(opRestore), begun, jobIs("", ""), silenced(time.Minute, 1)), runs, reasonSilent,
 			opRestore},

@@ -127,23 +127,36 @@ func TestANewPodWaitsForTheFirstAnswers(t *testing.T) {
 }
 
 func TestAConfigIsReadFromItsConfigMap(t *testing.T) {
-	for name, config := range map[string]map[string]v1.ConfigValue{
-		"none":            nil,
-		"an empty value":  {"save": ""},
-		"quotes":          {"save": `""`, "proc-title-template": `"{title} {port}"`},
-		"a preference":    {"appendfsync": "always", "cluster-node-timeout": "15000"},
-		"a name of words": {"client-output-buffer-limit": "pubsub 32mb 8mb 60"},
+	before := strings.Join(preferences, "\n") + "\n" // as the lines were written before there was config.json
+	for name, test := range map[string]struct {
+		config map[string]v1.ConfigValue
+		lines  string // "": no ConfigMap from before
+	}{
+		"none":           {nil, "\n"},
+		"an empty value": {map[string]v1.ConfigValue{"save": ""}, `save ""`},
+		"a blank value":  {map[string]v1.ConfigValue{"save": " "}, ""},
+		"quotes":         {map[string]v1.ConfigValue{"proc-title-template": `"{title} {port}"`}, `proc-title-template "{title} {port}"`},
+		"quotes alone":   {map[string]v1.ConfigValue{"save": `""`}, `save ""`},
+		"a preference":   {map[string]v1.ConfigValue{"appendfsync": "always"}, "appendfsync always"},
+		"several words":  {map[string]v1.ConfigValue{"tls-protocols": "TLSv1.2 TLSv1.3"}, "tls-protocols TLSv1.2 TLSv1.3"},
 	} {
 		o := six()
-		o.rdc.Spec.Config = config
-		if got, ok := parseRedisConf(redisConf(o.rdc)); !ok || !isRevision(o.rdc, got, revision(o.rdc)) {
-			t.Errorf("%s: the config %v is read as %v, %t", name, config, got, ok)
+		o.rdc.Spec.Config = test.config
+		datas := []map[string]string{configuration(o.rdc).Data}
+		if test.lines != "" {
+			datas = append(datas, map[string]string{"redis.conf": before + strings.TrimPrefix(test.lines+"\nport 6379\n", "\n\n")})
+		}
+		for _, data := range datas {
+			if got, ok := configIn(data); !ok || !isRevision(o.rdc, got, revision(o.rdc)) {
+				t.Errorf("%s: the config %v is read as %v, %t, from %q", name, test.config, got, ok, data["redis.conf"])
+			}
 		}
 	}
-	for name, text := range map[string]string{
-		"nothing": "", "another order": "save \"\"\nappendfsync everysec\nport 6379\n", "no port": strings.Join(preferences, "\n"),
+	for name, data := range map[string]map[string]string{
+		"nothing": {}, "no JSON": {"config.json": "{"}, "null": {"config.json": "null"},
+		"another order": {"redis.conf": "save \"\"\nappendfsync everysec\nport 6379\n"}, "no port": {"redis.conf": before},
 	} {
-		if got, ok := parseRedisConf(text); ok {
+		if got, ok := configIn(data); ok {
 			t.Errorf("%s is read as %v", name, got)
 		}
 	}

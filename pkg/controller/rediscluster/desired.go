@@ -25,6 +25,7 @@ import (
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 	"github.com/glassback/glassback/pkg/child"
+	"github.com/glassback/glassback/pkg/redisnode"
 )
 
 // The functions below build the children of a valid RedisCluster with its defaults. They are pure: the same
@@ -151,7 +152,7 @@ func revision(rdc *v1.RedisCluster) string {
 
 // service returns the Service that gives each Pod the DNS name <pod>.<name>. Clients find a first node by it, and learn
 // the IPs of the others from that node.
-func service(rdc *v1.RedisCluster) *corev1ac.ServiceApplyConfiguration {
+func service(rdc *v1.RedisCluster, closed bool) *corev1ac.ServiceApplyConfiguration {
 	port, bus := ports(rdc)
 	servicePorts := []*corev1ac.ServicePortApplyConfiguration{servicePort(portRedis, port), servicePort(portBus, bus)}
 	if tls := rdc.Spec.TLS; tls != nil {
@@ -159,7 +160,7 @@ func service(rdc *v1.RedisCluster) *corev1ac.ServiceApplyConfiguration {
 	}
 	return corev1ac.Service(rdc.Name, rdc.Namespace).
 		WithLabels(labels(rdc)).WithOwnerReferences(child.Reference(rdc, kind)).
-		WithSpec(corev1ac.ServiceSpec().WithClusterIP(corev1.ClusterIPNone).WithSelector(selector(rdc)).
+		WithSpec(corev1ac.ServiceSpec().WithClusterIP(corev1.ClusterIPNone).WithSelector(selectorForClients(rdc, closed)).
 			// A Redis Cluster tracks its nodes itself. No node is ready before the cluster is formed, or after a shard is lost.
 			WithPublishNotReadyAddresses(true).
 			WithPorts(servicePorts...))
@@ -188,6 +189,10 @@ func configuration(rdc *v1.RedisCluster) *corev1ac.ConfigMapApplyConfiguration {
 		"start.sh":   startScript, "live.sh": withTLS(rdc, liveScript, probeWithTLS),
 		"ready.sh": withTLS(rdc, readyOf(rdc), probeWithTLS), "timeout.sh": timeoutScript,
 	}
+	if len(rdc.Spec.Config) > 0 {
+		config, _ := json.Marshal(rdc.Spec.Config) // Marshal cannot fail: the map has only texts.
+		data[keyConfig] = string(config)
+	}
 	if rdc.Spec.TLS != nil {
 		data["tls.sh"] = tlsScript
 	}
@@ -214,6 +219,13 @@ var preferences = []string{
 	"repl-diskless-sync-delay 0",
 }
 
+// takesWords are the directives that take several words in redis.conf. Redis 7.0.0 does not take them as one word; later versions do. Each
+// other directive with several words, such as tls-protocols, must be one word.
+var takesWords = map[string]bool{
+	"client-output-buffer-limit": true, "latency-tracking-info-percentiles": true, "oom-score-adj-values": true, "save": true,
+	"shutdown-on-sigint": true, "shutdown-on-sigterm": true,
+}
+
 // redisConf returns the configuration that all nodes share. start.sh adds what differs for each Pod.
 //
 // If a directive occurs twice, the later one counts: spec.config overrides what stands before it. It cannot override
@@ -223,8 +235,8 @@ func redisConf(rdc *v1.RedisCluster) string {
 	lines := slices.Clone(preferences)
 	for _, key := range slices.Sorted(maps.Keys(rdc.Spec.Config)) {
 		value := string(rdc.Spec.Config[key])
-		if strings.TrimSpace(value) == "" {
-			value = `""`
+		if !takesWords[key] || strings.TrimSpace(value) == "" {
+			value = redisnode.Quoted(redisnode.Value(value)) // One word, as CONFIG SET takes it.
 		}
 		lines = append(lines, key+" "+value)
 	}
@@ -255,8 +267,22 @@ func redisConf(rdc *v1.RedisCluster) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// parseRedisConf returns the spec.config from which redisConf made a redis.conf. It returns false for a text that redisConf did not make.
-// An empty value is returned as `""`.
+// keyConfig is the key of a ConfigMap with spec.config as it was, in JSON, if it has any.
+const keyConfig = "config.json"
+
+// configIn returns the spec.config that a ConfigMap was made of. It returns false if it is not known.
+func configIn(data map[string]string) (map[string]v1.ConfigValue, bool) {
+	text, ok := data[keyConfig]
+	if !ok {
+		return parseRedisConf(data["redis.conf"])
+	}
+	config := map[string]v1.ConfigValue{}
+	err := json.Unmarshal([]byte(text), &config)
+	return config, err == nil && config != nil
+}
+
+// parseRedisConf returns the spec.config of a redis.conf that has none, or is from before there was a keyConfig: it had the values as they
+// were. It returns false for another text. An empty value is returned as `""`.
 func parseRedisConf(text string) (map[string]v1.ConfigValue, bool) {
 	lines := strings.Split(text, "\n")
 	end := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, "port ") }) // No spec.config has a port.
@@ -294,6 +320,26 @@ func claim(rdc *v1.RedisCluster, ordinal int) *corev1.PersistentVolumeClaim {
 // selector returns the labels that select the Pods.
 func selector(rdc *v1.RedisCluster) map[string]string {
 	return map[string]string{v1.LabelApp: v1.AppRedis, v1.LabelRedisCluster: rdc.Name}
+}
+
+// labelRestored is a label that no Pod has.
+const labelRestored = v1.GroupName + "/restored"
+
+// selectorForClients returns the selector of the Services for clients. It selects no Pod if the cluster is closed.
+func selectorForClients(rdc *v1.RedisCluster, closed bool) map[string]string {
+	selected := selector(rdc)
+	if closed {
+		selected[labelRestored] = "true"
+	}
+	return selected
+}
+
+// isClosed returns whether no Service selects a Pod, from the start until a restore is complete: a client would read what is not all there
+// yet, and what it deletes would come back with the next try. A cluster is closed when its first Service is made, and never later: clients
+// may use it by then, for example if a restore is refused, or was begun by an earlier version of the operator.
+func isClosed(rdc *v1.RedisCluster, service *corev1.Service) bool {
+	return toBeRestored(rdc) && (rdc.Status.Restore != nil || rdc.Status.SlotsAssigned == 0) &&
+		(service == nil || service.Spec.Selector[labelRestored] != "")
 }
 
 func labels(rdc *v1.RedisCluster) map[string]string {

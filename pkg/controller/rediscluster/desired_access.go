@@ -26,7 +26,7 @@ const LabelExternal = v1.GroupName + "/external"
 const AnnotationUnreachable = v1.GroupName + "/unreachable-address"
 
 // clientService returns the Service with an IP for clients inside of the cluster; nil without one. Its endpoints are the ready Pods.
-func clientService(rdc *v1.RedisCluster) *corev1ac.ServiceApplyConfiguration {
+func clientService(rdc *v1.RedisCluster, closed bool) *corev1ac.ServiceApplyConfiguration {
 	if rdc.Spec.Access == nil || rdc.Spec.Access.Service == nil {
 		return nil
 	}
@@ -37,7 +37,8 @@ func clientService(rdc *v1.RedisCluster) *corev1ac.ServiceApplyConfiguration {
 	}
 	return corev1ac.Service(clientServiceName(rdc), rdc.Namespace).
 		WithLabels(labels(rdc)).WithAnnotations(rdc.Spec.Access.Service.Annotations).WithOwnerReferences(child.Reference(rdc, kind)).
-		WithSpec(corev1ac.ServiceSpec().WithType(corev1.ServiceTypeClusterIP).WithSelector(selector(rdc)).WithPorts(servicePorts...))
+		WithSpec(corev1ac.ServiceSpec().WithType(corev1.ServiceTypeClusterIP).WithSelector(selectorForClients(rdc, closed)).
+			WithPorts(servicePorts...))
 }
 
 func clientServiceName(rdc *v1.RedisCluster) string { return rdc.Name + "-clients" }

@@ -151,13 +151,13 @@ func backupJob(rdc *v1.RedisCluster, id, image string, a access) *batchv1.Job {
 }
 
 // restoreJob returns the Job that restores the backup with this ID. For LatestBackup, it returns the Job that only chooses a backup: the
-// newest one that had ended when the RedisCluster was created.
+// newest one.
 func restoreJob(rdc *v1.RedisCluster, id, image string, a access) *batchv1.Job {
 	spec, name := rdc.Spec.RestoreFrom, restoreName(rdc)
 	from := cmp.Or(spec.Namespace, rdc.Namespace) + "/" + cmp.Or(spec.Name, rdc.Name)
 	args := []string{"restore", "--cluster=" + from, "--id=" + id}
 	if id == v1.LatestBackup {
-		name, args = choiceName(rdc), append(args, "--choose", "--before="+rdc.CreationTimestamp.UTC().Format(time.RFC3339))
+		name, args = choiceName(rdc), append(args, "--choose")
 	}
 	job := newJob(rdc, name, image, args, a, &spec.BackupStore, &spec.BackupJob, restoreDeadline)
 	if claim := spec.PersistentVolumeClaim; claim != nil {

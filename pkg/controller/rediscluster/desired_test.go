@@ -4,6 +4,7 @@
 package rediscluster
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -145,7 +146,7 @@ func TestDesiredLeavesTheRedisClusterAlone(t *testing.T) {
 		rdc := loadCluster(t, name)
 		before, p, again := rdc.DeepCopy(), pod(rdc, 0), pod(rdc, 0)
 		for _, values := range []map[string]string{
-			p.Labels, p.Annotations, service(rdc).Labels, budget(rdc, 6).Labels, configuration(rdc).Labels, selector(rdc),
+			p.Labels, p.Annotations, service(rdc, false).Labels, budget(rdc, 6).Labels, configuration(rdc).Labels, selector(rdc),
 		} {
 			values["changed"] = "yes"
 		}
@@ -178,13 +179,19 @@ func TestDesiredNamesAreNames(t *testing.T) {
 // TestDesiredConfig is about objects that came past validation.
 func TestDesiredConfig(t *testing.T) {
 	rdc := loadCluster(t, "sample")
-	rdc.Spec.Config = map[string]v1.ConfigValue{"port": "1", "save": " ", "appendonly": "no", "appendfsync": "always", "dir": "/tmp"}
+	rdc.Spec.Config = map[string]v1.ConfigValue{
+		"port": "1", "save": " ", "appendonly": "no", "appendfsync": "always", "dir": "/tmp",
+		"tls-protocols": "TLSv1.2  TLSv1.3", "oom-score-adj-values": "0 200 800", "proc-title-template": `"{title}" 'a "b"'`, "hz": `"10`,
+	}
 	last := map[string]string{}
 	for line := range strings.Lines(redisConf(rdc)) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), " ")
 		last[key] = value
 	}
-	for key, want := range map[string]string{"port": "6379", "save": `""`, "appendonly": "yes", "appendfsync": "always", "dir": "/data"} {
+	for key, want := range map[string]string{
+		"port": "6379", "save": `""`, "appendonly": "yes", "appendfsync": `"always"`, "dir": "/data",
+		"tls-protocols": `"TLSv1.2 TLSv1.3"`, "oom-score-adj-values": "0 200 800", "proc-title-template": `"{title} a \"b\""`, "hz": `"\"10"`,
+	} {
 		if last[key] != want {
 			t.Errorf("the last %s is %s, want %s", key, last[key], want)
 		}
@@ -268,13 +275,13 @@ ingress:
 - from:
   - podSelector:
       matchLabels: {app: redis, bytewang123-redis.wzj.kubebuilder.io/rediscluster: demo}
-  ports: [{port: redis, protocol: TCP}, {port: bus, protocol: TCP}]
+  ports: [{port: 6379, protocol: TCP}, {port: 16379, protocol: TCP}]
 - from:
   - namespaceSelector:
       matchLabels: {kubernetes.io/metadata.name: operators}
     podSelector:
       matchLabels: {app.kubernetes.io/component: manager, app.kubernetes.io/name: glassback}
-  ports: [{port: redis, protocol: TCP}]
+  ports: [{port: 6379, protocol: TCP}]
 `
 	const rest = `
 podSelector:
@@ -293,7 +300,7 @@ policyTypes: [Ingress]
 - from:
   - podSelector: {}
   - ipBlock: {cidr: 10.0.0.0/8, except: [10.1.0.0/16]}
-  ports: [{port: redis, protocol: TCP}]
+  ports: [{port: 6379, protocol: TCP}]
 ` + rest},
 		"with rules": {&v1.NetworkPolicy{Ingress: []networkingv1.NetworkPolicyIngressRule{{
 			From: []networkingv1.NetworkPolicyPeer{{
@@ -307,7 +314,7 @@ policyTypes: [Ingress]
   ports: [{port: 9121, protocol: TCP}, {protocol: UDP}]
 ` + rest},
 	} {
-		got, err := yaml.Marshal(policyFor(t, false, func(o *observed) { o.rdc.Spec.NetworkPolicy = test.spec }).Spec)
+		got, err := yaml.Marshal(policyFor(t, func(o *observed) { o.rdc.Spec.NetworkPolicy = test.spec }).Spec)
 		must.Succeed(t, err)
 		var want any
 		must.Succeed(t, yaml.Unmarshal([]byte(test.want), &want))
@@ -316,39 +323,71 @@ policyTypes: [Ingress]
 		}
 	}
 	// With access from outside, the operator connects to the port of the bus: see reach.
-	for _, test := range []struct {
-		change alter
-		ports  string
-	}{{func(*observed) {}, portRedis}, {opening, portRedis + " " + portBus}} {
-		var got []string
-		for _, port := range policyFor(t, false, test.change).Spec.Ingress[1].Ports {
-			got = append(got, port.Port.StrVal)
+	port7000 := func(o *observed) { o.rdc.Spec.Addr = "127.0.0.1:7000" }
+	onTLS := func(o *observed) { o.rdc.Spec.TLS = &v1.TLS{Port: 6380} }
+	offTLS := func(o *observed) { onTLS(o); addTLS(o.members[4].pod, o.rdc); o.rdc.Spec.TLS = nil }
+	for name, test := range map[string]struct {
+		change    alter
+		operators string
+	}{
+		"a cluster":                         {func(*observed) {}, "[6379]"},
+		"with access from outside":          {opening, "[6379 16379]"},
+		"while Pods get another port":       {port7000, "[6379 7000]"},
+		"while Pods get TLS":                {onTLS, "[6379 6380]"},
+		"without Pods":                      {func(o *observed) { port7000(o); noPod(0, 1, 2, 3, 4, 5)(o) }, "[7000]"},
+		"while a Pod still has TLS":         {offTLS, "[6379 6380]"},
+		"with access, and another port yet": {func(o *observed) { opening(o); port7000(o) }, "[6379 7000 16379 17000]"},
+	} {
+		var got []int32
+		for _, port := range policyFor(t, test.change).Spec.Ingress[1].Ports {
+			got = append(got, port.Port.IntVal)
 		}
-		if strings.Join(got, " ") != test.ports {
-			t.Errorf("the operator reaches the ports %q, want %s", got, test.ports)
+		if fmt.Sprint(got) != test.operators {
+			t.Errorf("%s: the operator reaches the ports %v, want %s", name, got, test.operators)
+		}
+	}
+	// The bus of other Pods has no password. If all ports of clients are the bus of another Pod, there is no rule for clients.
+	for addrs, want := range map[[2]string]string{
+		{"127.0.0.1:6379", "127.0.0.1:16379"}:  "[6379]",
+		{"127.0.0.1:50000", "127.0.0.1:60000"}: "[]",
+	} {
+		rules := policyFor(t, func(o *observed) {
+			o.rdc.Spec.Addr, o.rdc.Spec.NetworkPolicy.From = addrs[0], []networkingv1.NetworkPolicyPeer{{PodSelector: &metav1.LabelSelector{}}}
+			for _, m := range o.members {
+				m.pod = pod(o.rdc, m.ordinal)
+			}
+			o.rdc.Spec.Addr = addrs[1]
+		}).Spec.Ingress
+		got := []int32{}
+		for _, rule := range rules[2:] {
+			for _, port := range rule.Ports {
+				got = append(got, port.Port.IntVal)
+			}
+		}
+		if fmt.Sprint(got) != want {
+			t.Errorf("while Pods go from %s to %s, clients reach the ports %v, want %s", addrs[0], addrs[1], got, want)
 		}
 	}
 	// The Pods of Jobs are no clients of from: they have no label of the nodes.
 	for sentence, change := range map[string]alter{"backup": due, "restoreFrom": restoring} {
-		rules := policyFor(t, true, change).Spec.Ingress
-		if len(rules) != 3 || len(rules[2].From) != 1 || rules[2].From[0].NamespaceSelector != nil || len(rules[2].Ports) != 2 ||
-			!maps.Equal(rules[2].From[0].PodSelector.MatchLabels, map[string]string{v1.LabelJob: "demo"}) ||
-			rules[2].Ports[1].Port.StrVal != portTLS {
+		rules := policyFor(t, change).Spec.Ingress
+		if len(rules) != 3 || len(rules[2].From) != 1 || rules[2].From[0].NamespaceSelector != nil || len(rules[2].Ports) != 1 ||
+			!maps.Equal(rules[2].From[0].PodSelector.MatchLabels, map[string]string{v1.LabelJob: "demo"}) {
 			t.Errorf("with %s, the rules are %+v", sentence, rules)
 		}
 	}
-	if policy, err := networkPolicy(six().rdc, false, "operators"); policy != nil || err != nil {
+	if policy, err := networkPolicy(six(), "operators"); policy != nil || err != nil {
 		t.Errorf("without spec.networkPolicy: %v, error %v", policy, err)
 	}
 }
 
 // policyFor is the NetworkPolicy of a cluster with spec.networkPolicy, as the API server has it.
-func policyFor(t *testing.T, jobs bool, change alter) *networkingv1.NetworkPolicy {
+func policyFor(t *testing.T, change alter) *networkingv1.NetworkPolicy {
 	t.Helper()
 	o := six()
 	o.rdc.Spec.NetworkPolicy = &v1.NetworkPolicy{}
 	change(o)
-	policy, err := networkPolicy(o.rdc, jobs, "operators")
+	policy, err := networkPolicy(o, "operators")
 	must.Succeed(t, err)
 	text, err := yaml.Marshal(policy)
 	must.Succeed(t, err)
@@ -410,7 +449,7 @@ func TestANetworkPolicyOfAnotherStays(t *testing.T) {
 
 // TestThePlanKeepsTheNamespaceOfTheOperator has glassback plan run outside of the cluster.
 func TestThePlanKeepsTheNamespaceOfTheOperator(t *testing.T) {
-	if got := namespaceOfOperator(policyFor(t, false, func(*observed) {})); got != "operators" {
+	if got := namespaceOfOperator(policyFor(t, func(*observed) {})); got != "operators" {
 		t.Errorf("the namespace is %q", got)
 	}
 	if got := namespaceOfOperator(nil); got != defaultNamespace {

@@ -12,6 +12,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/sets"
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 	networkingv1ac "k8s.io/client-go/applyconfigurations/networking/v1"
 	"k8s.io/utils/ptr"
@@ -28,38 +29,37 @@ var operatorLabels = map[string]string{"app.kubernetes.io/name": glassback.Name,
 // operator, the clients and the Pods of Jobs on the ports for clients; with tls, there is one for TLS, too. With access from outside, the
 // operator connects to the port of the bus, too, before a node announces it. Without spec.networkPolicy.from, there is no rule for
 // clients: a rule without peers would admit everyone.
-//
-// It has the names of the ports and not their numbers: while Pods are replaced for another port, the numbers differ.
-func networkPolicy(rdc *v1.RedisCluster, tls bool, operatorNamespace string) (*networkingv1ac.NetworkPolicyApplyConfiguration, error) {
-	spec := rdc.Spec.NetworkPolicy
+func networkPolicy(o *observed, operatorNamespace string) (*networkingv1ac.NetworkPolicyApplyConfiguration, error) {
+	rdc, spec := o.rdc, o.rdc.Spec.NetworkPolicy
 	if spec == nil {
 		return nil, nil
 	}
-	clients := []string{portRedis}
-	if tls {
-		clients = append(clients, portTLS)
-	}
-	all := append(slices.Clone(clients), portBus)
-	operator := clients
+	operator, all := o.policyPorts(portRedis, portTLS), o.policyPorts(portRedis, portTLS, portBus)
+	bus := o.policyPorts(portBus)
+	// While Pods are replaced for another port, that may be the bus of others. It has no password.
+	clients := slices.DeleteFunc(slices.Clone(operator), func(port networkingv1.NetworkPolicyPort) bool {
+		return slices.ContainsFunc(bus, func(other networkingv1.NetworkPolicyPort) bool { return *other.Port == *port.Port })
+	})
 	if rdc.Spec.External() != nil {
 		operator = all
 	}
 	rules := []networkingv1.NetworkPolicyIngressRule{
 		{From: []networkingv1.NetworkPolicyPeer{{
 			PodSelector: &metav1.LabelSelector{MatchLabels: selector(rdc)},
-		}}, Ports: policyPorts(all...)},
+		}}, Ports: all},
 		{From: []networkingv1.NetworkPolicyPeer{{
 			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: operatorNamespace}},
 			PodSelector:       &metav1.LabelSelector{MatchLabels: operatorLabels},
-		}}, Ports: policyPorts(operator...)},
+		}}, Ports: operator},
 	}
-	if rdc.Spec.Backup != nil || rdc.Spec.RestoreFrom != nil {
+	open := len(clients) > 0 // A rule without ports would be for all ports.
+	if open && (rdc.Spec.Backup != nil || rdc.Spec.RestoreFrom != nil) {
 		rules = append(rules, networkingv1.NetworkPolicyIngressRule{From: []networkingv1.NetworkPolicyPeer{{
 			PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{v1.LabelJob: rdc.Name}},
-		}}, Ports: policyPorts(clients...)})
+		}}, Ports: clients})
 	}
-	if len(spec.From) > 0 {
-		rules = append(rules, networkingv1.NetworkPolicyIngressRule{From: spec.From, Ports: policyPorts(clients...)})
+	if open && len(spec.From) > 0 {
+		rules = append(rules, networkingv1.NetworkPolicyIngressRule{From: spec.From, Ports: clients})
 	}
 	for _, rule := range spec.DeepCopy().Ingress {
 		for i := range rule.Ports { // The API server would set it, and the next comparison would find a difference.
@@ -82,10 +82,23 @@ func networkPolicy(rdc *v1.RedisCluster, tls bool, operatorNamespace string) (*n
 		WithLabels(labels(rdc)).WithOwnerReferences(child.Reference(rdc, kind)).WithSpec(policy), nil
 }
 
-func policyPorts(names ...string) []networkingv1.NetworkPolicyPort {
+// policyPorts returns the numbers of the ports with these names: those of the spec, and those of all Pods, which differ while Pods are
+// replaced for another port. A policy with the names would be shorter, but not every network knows them: OVN-Kubernetes then opens all
+// ports, and openshift-sdn none.
+func (o *observed) policyPorts(names ...string) []networkingv1.NetworkPolicyPort {
+	numbers := sets.New[int]()
+	pods := []*corev1.Pod{pod(o.rdc, 0)}
+	for _, m := range o.withPods() {
+		pods = append(pods, m.pod)
+	}
+	for _, p := range pods {
+		for _, name := range names {
+			numbers.Insert(portNamed(p, name))
+		}
+	}
 	var all []networkingv1.NetworkPolicyPort
-	for _, name := range names {
-		all = append(all, networkingv1.NetworkPolicyPort{Protocol: ptr.To(corev1.ProtocolTCP), Port: ptr.To(intstr.FromString(name))})
+	for _, number := range sets.List(numbers.Delete(0)) {
+		all = append(all, networkingv1.NetworkPolicyPort{Protocol: ptr.To(corev1.ProtocolTCP), Port: ptr.To(intstr.FromInt(number))})
 	}
 	return all
 }

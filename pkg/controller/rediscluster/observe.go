@@ -81,6 +81,9 @@ type observed struct {
 	// operator will create. uncounted is how many of them it does not count yet.
 	pods, uncounted int
 
+	// closed says that no Service selects a Pod: see isClosed.
+	closed bool
+
 	// jobs are the Jobs of backups and of the restore, sorted by name. backupImage is the image of new Jobs; "" if none can be created.
 	// jobRejection is why the API server rejected the last Job ("" if it did not), and jobRejectedAt when. jobFailure is why a Job could
 	// not be deleted, or its Pods could not be read; "" if nothing failed.
@@ -266,6 +269,7 @@ func (c *Controller) observeObjects(rdc *v1.RedisCluster) (*observed, error) {
 	if err != nil {
 		return nil, err
 	}
+	o.closed = isClosed(rdc, c.services.Observe(rdc, rdc.Name).Object)
 	o.rules, o.certificate = c.sessions.get(rdc).rules.clone(), c.sessions.get(rdc).certificate
 	c.readConfigs(o, pods)
 	o.findMembers(pods, claims)
@@ -328,7 +332,7 @@ func (c *Controller) readConfigs(o *observed, pods []*corev1.Pod) {
 		if cm == nil || !metav1.IsControlledBy(cm, o.rdc) {
 			continue
 		}
-		if config, ok := parseRedisConf(cm.Data["redis.conf"]); ok {
+		if config, ok := configIn(cm.Data); ok {
 			o.configs[was] = config
 		}
 	}

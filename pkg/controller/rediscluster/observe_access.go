@@ -54,7 +54,7 @@ func (c *Controller) externalServices(rdc *v1.RedisCluster) ([]*corev1.Service, 
 func (c *Controller) accessChanges(o *observed) []child.Change {
 	rdc, name := o.rdc, clientServiceName(o.rdc)
 	changes := []child.Change{
-		c.services.Reconcile(rdc, name, c.services.Observe(rdc, name), false, child.Exactly(clientService(rdc))),
+		c.services.Reconcile(rdc, name, c.services.Observe(rdc, name), false, child.Exactly(clientService(rdc, o.closed))),
 	}
 	external, unused := rdc.Spec.External(), c.sessions.get(rdc).unusedServices
 	if external == nil {

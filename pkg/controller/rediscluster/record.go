@@ -43,6 +43,7 @@ type recordedObserved struct {
 	Pods               int                  `json:"pods"`
 	Uncounted          int                  `json:"uncounted"`
 	Services           []*corev1.Service    `json:"services,omitempty"`
+	Closed             bool                 `json:"closed,omitempty"`
 	Jobs               []*job               `json:"jobs,omitempty"`
 	BackupImage        string               `json:"backupImage,omitempty"`
 	JobRejection       string               `json:"jobRejection,omitempty"`
@@ -125,7 +126,8 @@ func (o *observed) Record() any {
 		GrowthRefused: o.growthRefused, GrowthRefusedAt: recording.Wall(o.now, o.growthRefusedAt),
 		EvictionRefused: o.evictionRefused, ActedAt: recording.Wall(o.now, o.actedAt), Revisions: o.revisions,
 		Pods: o.pods, Uncounted: o.uncounted, Services: o.services, Nodes: map[string]recordedNode{},
-		Jobs: o.jobs, BackupImage: o.backupImage, JobRejection: o.jobRejection, JobRejectedAt: recording.Wall(o.now, o.jobRejectedAt),
+		Closed: o.closed,
+		Jobs:   o.jobs, BackupImage: o.backupImage, JobRejection: o.jobRejection, JobRejectedAt: recording.Wall(o.now, o.jobRejectedAt),
 		JobFailure: o.jobFailure,
 	}
 	if c := o.certificate; c != nil {
@@ -184,7 +186,7 @@ func restore(r *recordedObserved) *observed {
 		missingUser: r.MissingUser, growthRefused: r.GrowthRefused, growthRefusedAt: r.GrowthRefusedAt, evictionRefused: r.EvictionRefused,
 		actedAt:   r.ActedAt,
 		revisions: r.Revisions, pods: r.Pods, uncounted: r.Uncounted, services: r.Services,
-		jobs: r.Jobs, backupImage: r.BackupImage, jobRejection: r.JobRejection, jobRejectedAt: r.JobRejectedAt,
+		closed: r.Closed, jobs: r.Jobs, backupImage: r.BackupImage, jobRejection: r.JobRejection, jobRejectedAt: r.JobRejectedAt,
 		jobFailure: r.JobFailure,
 	}
 	if c := r.Certificate; c != nil {

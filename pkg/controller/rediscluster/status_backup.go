@@ -6,7 +6,6 @@ package rediscluster
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -66,8 +65,7 @@ func restoreStatus(o *observed, p plan) *v1.RestoreStatus {
 		return o.rdc.Status.Restore
 	}
 	j := o.jobOfRestore()
-	starts := slices.ContainsFunc(p.commands, func(c command) bool { return c.verb == startRestore })
-	if j == nil && !starts {
+	if j == nil && p.policy != "beginRestore" {
 		return o.rdc.Status.Restore
 	}
 	status := o.rdc.Status.Restore.DeepCopy()

@@ -20,7 +20,7 @@ import (
 // +kubebuilder:resource:path=applications,singular=application,shortName=app,categories=glassback
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
-// +kubebuilder:metadata:annotations="glassback.dev/crd-revision=1"
+// +kubebuilder:metadata:annotations="glassback.dev/crd-revision=2"
 // +kubebuilder:printcolumn:name="Replicas",type=integer,JSONPath=`.status.replicas`
 // +kubebuilder:printcolumn:name="Available",type=integer,JSONPath=`.status.availableReplicas`
 // +kubebuilder:printcolumn:name="URL",type=string,JSONPath=`.status.url`

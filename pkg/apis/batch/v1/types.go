@@ -19,7 +19,7 @@ import (
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=mycronjobs,singular=mycronjob,shortName=mcj,categories=glassback
 // +kubebuilder:subresource:status
-// +kubebuilder:metadata:annotations="glassback.dev/crd-revision=4"
+// +kubebuilder:metadata:annotations="glassback.dev/crd-revision=5"
 // +kubebuilder:printcolumn:name="Schedule",type=string,JSONPath=`.status.schedule`
 // +kubebuilder:printcolumn:name="Suspend",type=boolean,JSONPath=`.spec.suspend`
 // +kubebuilder:printcolumn:name="Active",type=integer,JSONPath=`.status.active`
@@ -49,6 +49,7 @@ type MyCronJob struct {
 // +kubebuilder:validation:XValidation:rule="!(has(self.intervalSeconds) && has(self.schedule))",fieldPath=".schedule",message="intervalSeconds and schedule exclude each other: set one of them, or neither for a Job every 5 seconds"
 // +kubebuilder:validation:XValidation:rule="!has(self.timeZone) || has(self.schedule)",fieldPath=".timeZone",message="goes with schedule: slots of intervalSeconds do not depend on it"
 // +kubebuilder:validation:XValidation:rule="!has(self.jitterSeconds) || has(self.schedule) || self.jitterSeconds < (has(self.intervalSeconds) ? self.intervalSeconds : 5)",fieldPath=".jitterSeconds",message="must be less than the interval between two Jobs (intervalSeconds, or 5 if that is not set)"
+// +kubebuilder:validation:XValidation:rule="!has(self.maxActive) || !has(self.concurrencyPolicy) || self.concurrencyPolicy == 'Allow'",fieldPath=".maxActive",message="goes with concurrencyPolicy Allow: under Forbid and Replace, one Job runs at a time"
 // +kubebuilder:validation:XValidation:rule="!(has(self.concurrencyPolicy) && self.concurrencyPolicy == 'Replace' && has(self.missedRunPolicy) && self.missedRunPolicy == 'All')",fieldPath=".missedRunPolicy",message="All does not go with concurrencyPolicy Replace: every Job that is caught up would replace the one before it"
 type MyCronJobSpec struct {
 	// jobTemplate is the template of each Job, with its labels and annotations. The Jobs do not
@@ -105,6 +106,13 @@ type MyCronJobSpec struct {
 	// +optional
 	// +kubebuilder:default=Allow
 	ConcurrencyPolicy ConcurrencyPolicy `json:"concurrencyPolicy,omitempty"`
+
+	// maxActive limits how many Jobs run at the same time under Allow. A slot that is due then waits
+	// until a Job has finished, as under Forbid. Default: no limit.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=10000
+	MaxActive *int32 `json:"maxActive,omitempty"`
 
 	// missedRunPolicy applies to slots that have no Job in time, for example after an outage or
 	// under Forbid. Latest: the latest of them runs. Skip: the latest runs if it is at most 2

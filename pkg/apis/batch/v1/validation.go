@@ -48,6 +48,7 @@ func (s *MyCronJobSpec) validate(path *field.Path) field.ErrorList {
 		}
 	}
 	inRange("intervalSeconds", s.IntervalSeconds, 1, maxSeconds)
+	inRange("maxActive", s.MaxActive, 1, 10000)
 	inRange("successfulJobsHistoryLimit", s.SuccessfulJobsHistoryLimit, 0, 10000)
 	inRange("failedJobsHistoryLimit", s.FailedJobsHistoryLimit, 0, 10000)
 	inRange("jitterSeconds", s.JitterSeconds, 0, 24*60*60)
@@ -116,6 +117,10 @@ func (s *MyCronJobSpec) validatePolicies(path *field.Path) field.ErrorList {
 	missed := []MissedRunPolicy{LatestMissed, SkipMissed, AllMissed}
 	if !slices.Contains(missed, s.MissedRunPolicy) {
 		errs = append(errs, field.NotSupported(path.Child("missedRunPolicy"), s.MissedRunPolicy, missed))
+	}
+	if s.MaxActive != nil && s.ConcurrencyPolicy != AllowConcurrent {
+		errs = append(errs, field.Invalid(path.Child("maxActive"), *s.MaxActive,
+			"goes with concurrencyPolicy Allow: under Forbid and Replace, one Job runs at a time"))
 	}
 	if s.ConcurrencyPolicy == ReplaceConcurrent && s.MissedRunPolicy == AllMissed {
 		errs = append(errs, field.Invalid(path.Child("missedRunPolicy"), s.MissedRunPolicy,

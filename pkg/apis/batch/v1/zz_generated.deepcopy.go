@@ -105,6 +105,11 @@ func (in *MyCronJobSpec) DeepCopyInto(out *MyCronJobSpec) {
 		*out = new(int64)
 		**out = **in
 	}
+	if in.MaxActive != nil {
+		in, out := &in.MaxActive, &out.MaxActive
+		*out = new(int32)
+		**out = **in
+	}
 	if in.SuccessfulJobsHistoryLimit != nil {
 		in, out := &in.SuccessfulJobsHistoryLimit, &out.SuccessfulJobsHistoryLimit
 		*out = new(int32)

@@ -90,7 +90,7 @@ type PodTemplate struct {
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=32
-	// +kubebuilder:validation:XValidation:rule="!self.exists(v, v.name in ['auth', 'config', 'data', 'tmp'])",message="cannot have the name of a volume of the operator: auth, config, data, tmp"
+	// +kubebuilder:validation:XValidation:rule="!self.exists(v, v.name in ['auth', 'config', 'data', 'glassback-tls', 'tmp'])",message="cannot have the name of a volume of the operator: auth, config, data, glassback-tls, tmp"
 	Volumes []corev1.Volume `json:"volumes,omitempty"`
 
 	// env are additional environment variables of the container redis.
@@ -111,7 +111,7 @@ const (
 
 var (
 	ownLabels  = []string{LabelApp, "app.kubernetes.io/instance", "app.kubernetes.io/managed-by", "app.kubernetes.io/name"}
-	ownVolumes = []string{"auth", "config", "data", "tmp"}
+	ownVolumes = []string{"auth", "config", "data", "tmp"} // And glassback-tls, in the schema: stored objects without TLS may have it.
 	ownEnv     = []string{"POD_IP", "PORT", "REDISCLI_AUTH"}
 )
 

@@ -43,6 +43,9 @@ type MyCronJobSpecApplyConfiguration struct {
 	// operator creates the Job at once. Forbid: it waits until no Job runs. Replace: it deletes the
 	// running Jobs, and creates the Job.
 	ConcurrencyPolicy *apisbatchv1.ConcurrencyPolicy `json:"concurrencyPolicy,omitempty"`
+	// maxActive limits how many Jobs run at the same time under Allow. A slot that is due then waits
+	// until a Job has finished, as under Forbid. Default: no limit.
+	MaxActive *int32 `json:"maxActive,omitempty"`
 	// missedRunPolicy applies to slots that have no Job in time, for example after an outage or
 	// under Forbid. Latest: the latest of them runs. Skip: the latest runs if it is at most 2
 	// seconds late. All: all of them run, but at most the latest 100. The others count as missed.
@@ -118,6 +121,14 @@ func (b *MyCronJobSpecApplyConfiguration) WithStartingDeadlineSeconds(value int6
 // If called multiple times, the ConcurrencyPolicy field is set to the value of the last call.
 func (b *MyCronJobSpecApplyConfiguration) WithConcurrencyPolicy(value apisbatchv1.ConcurrencyPolicy) *MyCronJobSpecApplyConfiguration {
 	b.ConcurrencyPolicy = &value
+	return b
+}
+
+// WithMaxActive sets the MaxActive field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MaxActive field is set to the value of the last call.
+func (b *MyCronJobSpecApplyConfiguration) WithMaxActive(value int32) *MyCronJobSpecApplyConfiguration {
+	b.MaxActive = &value
 	return b
 }
 
