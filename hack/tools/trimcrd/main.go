@@ -12,8 +12,8 @@
 // trimcrd also limits the exponents of quantities. controller-gen's pattern allows "1e1.5", which no client can parse. It also allows
 // "1e-99999999", which takes minutes to parse. One object with such a value would stop every informer. For the same reason trimcrd limits
 // the numbers of an intstr.IntOrString: no client can decode 2147483648. It removes their anyOf, which says the same as
-// x-kubernetes-int-or-string: a number with a fraction, such as "cpu: 0.5", then has one error instead of four. The metadata of a template can
-// have a creationTimestamp of null.
+// x-kubernetes-int-or-string: a number with a fraction, such as "cpu: 0.5", then has one error instead of four. The metadata of a template
+// can have a creationTimestamp of null.
 package main
 
 import (
