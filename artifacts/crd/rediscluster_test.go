@@ -345,11 +345,12 @@ func TestSchemaAndValidateAgreeOnChangesOfRedisClusters(t *testing.T) {
 		}
 		return stored(storage)
 	}
-	from := func(backup string) map[string]any {
+	from := func(backup, claim string) map[string]any {
 		return redisCluster(map[string]any{
-			"restoreFrom": map[string]any{"backup": backup, "persistentVolumeClaim": map[string]any{"claimName": "backups"}},
+			"restoreFrom": map[string]any{"backup": backup, "persistentVolumeClaim": map[string]any{"claimName": claim}},
 		})
 	}
+	latest := from("latest", "backups")
 	other := of("1Gi")
 	maps.Copy(other["spec"].(map[string]any), map[string]any{
 		"addr": "[::1]:1", "size": int64(9), "replicasPerMaster": int64(2), "image": "redis:8",
@@ -371,10 +372,13 @@ func TestSchemaAndValidateAgreeOnChangesOfRedisClusters(t *testing.T) {
 		"a class is said":                          {of("1Gi"), of("1Gi", "a"), false},
 		"a class is left out":                      {of("1Gi", "a"), of("1Gi"), false},
 		"all else changes":                         {of("1Gi"), other, true},
-		"a restore is set at the creation":         {nil, from("latest"), true},
-		"a restore is removed":                     {from("latest"), none, true},
-		"a restore is added":                       {none, from("latest"), false},
-		"a restore changes, to that of one backup": {from("latest"), from("20260301T030000Z"), false},
+		"a restore is set at the creation":         {nil, latest, true},
+		"a restore is removed":                     {latest, none, true},
+		"a restore is added":                       {none, latest, false},
+		"a restore changes, to that of one backup": {latest, from("20260301T030000Z", "backups"), false},
+		"a restore changes, to that of a cluster of another name": {latest, redisCluster(map[string]any{
+			"restoreFrom": map[string]any{"name": "other", "persistentVolumeClaim": map[string]any{"claimName": "backups"}}}), false},
+		"the store of a restore is corrected": {latest, from("latest", "redis-backups"), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := servers(t)["RedisCluster"].agreeOnUpdate(t, test.obj, test.old); got != test.want {

@@ -213,10 +213,7 @@ func TestBackupAndRestore(t *testing.T) {
 	source := newWorld(t, 3, 3)
 	keys := source.fill()
 	want := source.contents()
-	credentials := t.TempDir()
-	check(t, os.WriteFile(filepath.Join(credentials, "accessKeyID"), []byte("the-key-id"), 0o600))
-	check(t, os.WriteFile(filepath.Join(credentials, "secretAccessKey"), []byte("the-secret-key\n"), 0o600))
-	directory := t.TempDir()
+	credentials, directory := credentialsOf(t, "the-key-id", "the-secret-key"), t.TempDir()
 	stores := [][]string{
 		{"--directory", directory},
 		{"--s3-endpoint", startS3(t), "--s3-bucket", "backups", "--s3-prefix", "redis", "--s3-region", "eu", "--s3-credentials", credentials},

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/url"
 	"os"
@@ -107,7 +108,7 @@ func (o *settings) flags(name string) *pflag.FlagSet {
 	flags.StringVar(&o.bucket, "s3-bucket", "", "bucket of the store")
 	flags.StringVar(&o.prefix, "s3-prefix", "", "prefix of all names in the bucket")
 	flags.StringVar(&o.region, "s3-region", "", "region of the bucket (default: the service is asked)")
-	flags.StringVar(&o.credentials, "s3-credentials", "", "directory with the files accessKeyID and secretAccessKey")
+	flags.StringVar(&o.credentials, "s3-credentials", "", "directory with the files accessKeyID and secretAccessKey, and optionally "+fileAuthorities)
 	flags.StringVar(&o.result, "result", "", "file for the result, or the error (default: "+terminationLog+", if it exists)")
 	return flags
 }
@@ -205,9 +206,15 @@ func (o *settings) open() error {
 	if s3.secretAccessKey, err = o.secret(filepath.Join(o.credentials, "secretAccessKey"), endOfKey); err != nil {
 		return err
 	}
+	if s3.authorities, err = os.ReadFile(filepath.Join(o.credentials, fileAuthorities)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	o.store, err = openBucket(s3)
 	return err
 }
+
+// fileAuthorities has the certificates of the CAs of an S3 service.
+const fileAuthorities = "ca.crt"
 
 // The characters that do not count at the end of a secret. The operator and the nodes read passwords in the same way.
 const (

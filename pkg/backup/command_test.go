@@ -125,10 +125,8 @@ func TestWrongCredentials(t *testing.T) {
 		fmt.Fprintf(w, `<Error><Code>InvalidAccessKeyId</Code><Message>The key %s with %s is not known.</Message></Error>`, keyID, key)
 	}))
 	t.Cleanup(server.Close)
-	credentials := t.TempDir()
-	check(t, os.WriteFile(filepath.Join(credentials, "accessKeyID"), []byte(keyID+"\n"), 0o600))
-	check(t, os.WriteFile(filepath.Join(credentials, "secretAccessKey"), []byte(key+"\n"), 0o600))
-	args := []string{"--directory=", "--s3-endpoint=" + server.URL, "--s3-bucket=backups", "--s3-region=a", "--s3-credentials=" + credentials}
+	args := []string{"--directory=", "--s3-endpoint=" + server.URL, "--s3-bucket=backups", "--s3-region=a",
+		"--s3-credentials=" + credentialsOf(t, keyID, key)}
 	for _, restore := range []bool{false, true} {
 		code, result, output := program{t, required}.run(restore, args...)
 		if code != refused || !strings.Contains(result, "The key [secret] with [secret] is not known") {
@@ -157,6 +155,9 @@ func TestCommandsThatFail(t *testing.T) {
 	blank := filepath.Join(t.TempDir(), "blank")
 	check(t, os.WriteFile(blank, []byte("\n"), 0o600))
 	noCredentials := []string{"--directory=", "--s3-endpoint=https://a", "--s3-bucket=b", "--s3-credentials=" + empty}
+	broken := credentialsOf(t, "the-key-id", "the-secret-key")
+	check(t, os.WriteFile(filepath.Join(broken, fileAuthorities), []byte("x"), 0o600))
+	noCA := []string{"--directory=", "--s3-endpoint=https://a", "--s3-bucket=b", "--s3-credentials=" + broken}
 	for name, test := range map[string]struct {
 		restore bool
 		args    []string
@@ -167,6 +168,7 @@ func TestCommandsThatFail(t *testing.T) {
 		"a wrong flag":         {false, []string{"--directory="}, command.Usage, ""},
 		"no directory":         {false, nil, command.Failed, "/missing: no such file or directory"},
 		"no credentials":       {true, noCredentials, command.Failed, "accessKeyID: no such file"},
+		"no CA of S3":          {true, noCA, command.Failed, "ca.crt of the credentials has no certificate"},
 		"no password":          {true, []string{"--password-file=" + blank}, command.Failed, "blank is empty"},
 		"no CA":                {true, []string{"--tls-ca=/missing/ca", "--tls-server-name=n"}, command.Failed, "/missing/ca: no such file"},
 		"nothing to restore":   {true, []string{"--directory=" + empty, "--id=latest"}, command.Failed, "there is no backup of shop/cache in "},

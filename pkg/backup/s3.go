@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -35,12 +36,24 @@ type s3Options struct {
 	endpoint                     *url.URL // https or http, host and port
 	bucket, prefix, region       string
 	accessKeyID, secretAccessKey string
+	authorities                  []byte // the certificates of the CAs of the endpoint, as PEM; nil for those of the system
 }
 
 func openBucket(o s3Options) (*bucket, error) {
+	secure := o.endpoint.Scheme == "https"
+	transport, err := minio.DefaultTransport(secure)
+	if err != nil {
+		return nil, err
+	}
+	if o.authorities != nil && secure {
+		transport.TLSClientConfig.RootCAs = x509.NewCertPool()
+		if !transport.TLSClientConfig.RootCAs.AppendCertsFromPEM(o.authorities) {
+			return nil, fmt.Errorf("%s of the credentials has no certificate, as PEM", fileAuthorities)
+		}
+	}
 	client, err := minio.New(o.endpoint.Host, &minio.Options{
 		Creds:  credentials.NewStaticV4(o.accessKeyID, o.secretAccessKey, ""),
-		Secure: o.endpoint.Scheme == "https", Region: o.region,
+		Secure: secure, Region: o.region, Transport: transport,
 	})
 	if err != nil {
 		return nil, err

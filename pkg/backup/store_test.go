@@ -35,24 +35,19 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// TestMain makes the processes trust the certificate of httptest's servers. It is read once.
-func TestMain(m *testing.M) {
+// credentialsOf returns a directory with the access key, and the CA of httptest's servers.
+func credentialsOf(t *testing.T, keyID, key string) string {
+	t.Helper()
 	server := httptest.NewTLSServer(nil)
 	server.Close()
-	directory, err := os.MkdirTemp("", "backup")
-	if err != nil {
-		panic(err)
+	directory := t.TempDir()
+	for name, content := range map[string]string{
+		"accessKeyID": keyID + "\n", "secretAccessKey": key + "\n",
+		fileAuthorities: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})),
+	} {
+		check(t, os.WriteFile(filepath.Join(directory, name), []byte(content), 0o600))
 	}
-	file := filepath.Join(directory, "ca.crt")
-	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	if err := errors.Join(os.WriteFile(file, text, 0o600), os.Setenv("SSL_CERT_FILE", file)); err != nil {
-		panic(err)
-	}
-	code := m.Run()
-	if err := os.RemoveAll(directory); err != nil {
-		panic(err)
-	}
-	os.Exit(code)
+	return directory
 }
 
 // startS3 starts an S3 server with a bucket named backups, and returns its URL. Without TLS, it would not understand the signatures of
@@ -75,8 +70,11 @@ func bucketAt(t *testing.T, address, prefix string) *bucket {
 	t.Helper()
 	endpoint, err := url.Parse(address)
 	check(t, err)
+	authorities, err := os.ReadFile(filepath.Join(credentialsOf(t, "", ""), fileAuthorities))
+	check(t, err)
 	b, err := openBucket(s3Options{
 		endpoint: endpoint, bucket: "backups", prefix: prefix, region: "us-east-1", accessKeyID: "id", secretAccessKey: "key",
+		authorities: authorities,
 	})
 	check(t, err)
 	return b
@@ -356,9 +354,10 @@ func TestCreate(t *testing.T) {
 // TestCreateHasACondition creates a file with S3 that another process has created after it was looked for.
 func TestCreateHasACondition(t *testing.T) {
 	b := newBucket(t, "")
-	late := http.DefaultTransport.(*http.Transport).Clone()
+	trusting := httptest.NewTLSServer(nil) // All of these servers have one certificate.
+	trusting.Close()
 	client, err := minio.New(b.client.EndpointURL().Host, &minio.Options{
-		Creds: credentials.NewStaticV4("id", "key", ""), Secure: true, Region: "us-east-1", Transport: blindTransport{late},
+		Creds: credentials.NewStaticV4("id", "key", ""), Secure: true, Region: "us-east-1", Transport: blindTransport{trusting.Client().Transport},
 	})
 	check(t, err)
 	check(t, b.create(t.Context(), "ns/a/1/manifest.json", []byte("first")))

@@ -273,6 +273,33 @@ func (n *Node) Keys(ctx context.Context, slots Slots, maxKeys int) (map[int][]st
 	return keys, nil
 }
 
+// Sizes returns how many bytes of memory each of the keys takes, about, in one round trip: 0 for a key that the node does not have (any
+// more), and all 0 if the node does not have the command. https://redis.io/docs/latest/commands/memory-usage/
+func (n *Node) Sizes(ctx context.Context, keys []string) ([]int64, error) {
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	answers := make([]*redis.IntCmd, len(keys))
+	err := n.pipeline(ctx, "MEMORY USAGE", func(p redis.Pipeliner) {
+		for i, key := range keys {
+			answers[i] = p.MemoryUsage(ctx, key)
+		}
+	}, func(cmd redis.Cmder) error {
+		if err := cmd.Err(); !errors.Is(err, redis.Nil) && !redis.HasErrorPrefix(err, "ASK ") && !lacksCommand(err) {
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	sizes := make([]int64, len(keys))
+	for i, answer := range answers {
+		sizes[i] = answer.Val()
+	}
+	return sizes, nil
+}
+
 // Migrate moves keys to the node at ip and port, and replaces keys that exist there. The node logs in there with login. All keys must
 // belong to one slot. Migrate returns no error for keys that the node does not have. The timeout limits each step: to connect, to send,
 // and to wait for the answer. Both nodes execute no other command in this time:

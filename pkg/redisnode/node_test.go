@@ -237,6 +237,9 @@ func testMoveSlots(t *testing.T, servers []server) {
 		errors.Is(err, redisnode.ErrPassword) {
 		t.Errorf("MIGRATE with a wrong password: error %v", err)
 	}
+	if sizes, err := from.Sizes(ctx, keys); err != nil || len(sizes) != len(keys) || slices.Min(sizes) <= 0 {
+		t.Errorf("the sizes of %d keys are %d, error %v", len(keys), sizes, err)
+	}
 	for range 2 { // The second time, the keys are gone from the source: this is no error.
 		for _, keys := range found {
 			check(t, from.Migrate(ctx, to.IP, to.Port, redisnode.Login{Password: password}, time.Second, keys))
@@ -244,6 +247,9 @@ func testMoveSlots(t *testing.T, servers []server) {
 	}
 	if found, err = from.Keys(ctx, slots, 10); err != nil || len(found) != 0 {
 		t.Errorf("the source still has the keys %v, error %v", found, err)
+	}
+	if sizes, err := from.Sizes(ctx, keys); err != nil || len(sizes) != len(keys) || slices.Max(sizes) != 0 {
+		t.Errorf("the sizes of keys that have moved are %d, error %v; want 0", sizes, err)
 	}
 	for _, s := range []server{to, from, servers[2]} {
 		check(t, s.SetSlots(ctx, slots, redisnode.SlotNode, toID))

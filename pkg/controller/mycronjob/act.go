@@ -30,7 +30,7 @@ type outcome struct {
 	missed  bool
 	// settledManual says that the result of plan.manual is known.
 	settledManual bool
-	// reason and message say why a Job could not be created; reason is a reason of the conditions, or "".
+	// reason and message say why a Job could not be created or deleted; reason is a reason of the conditions, or "".
 	reason, message string
 	// confirmed says that the cache shows all live Jobs.
 	confirmed bool
@@ -43,7 +43,11 @@ func (c *Controller) act(ctx context.Context, o *observed, p plan) (outcome, err
 	out, err := c.makeJobs(ctx, o, p)
 	errs := []error{err}
 	for _, job := range p.expired {
-		errs = append(errs, c.delete(ctx, o.mcj, job, "Deleted old Job"))
+		err := c.delete(ctx, o.mcj, job, "Deleted old Job")
+		if err != nil && out.reason == "" {
+			out.refuse(reasonJobNotDeleted, "delete the old Job "+job.Name, err)
+		}
+		errs = append(errs, err)
 	}
 	// A slot is counted as missed only if it has no live Job. The live MyCronJob need not be read: the write of the status
 	// fails if the cached status is stale.
@@ -64,6 +68,7 @@ func (c *Controller) makeJobs(ctx context.Context, o *observed, p plan) (outcome
 	decided := c.clock.Now()
 	for _, job := range p.replace {
 		if err := c.delete(ctx, o.mcj, job, "Replaced Job"); err != nil {
+			out.refuse(reasonJobNotMade, "delete the Job "+job.Name+" to replace it", err)
 			return out, err
 		}
 	}
@@ -180,16 +185,22 @@ func (c *Controller) create(
 		out.reason, out.message = reasonJobRejected, err.Error()
 		return createdNever, nil
 	}
-	if reason := apierrors.ReasonForError(err); reason != metav1.StatusReasonUnknown {
-		// The message omits the text of the error: the text may differ at each attempt, and each new text would be written to the status.
-		cause := string(reason)
-		if apierrors.IsForbidden(err) {
-			cause = err.Error()
-		}
-		out.reason = reasonJobNotMade
-		out.message = "The API server does not accept the Jobs at present, and the operator retries: " + cause
-	}
+	out.refuse(reasonJobNotMade, "accept the Jobs", err)
 	return createdNever, fmt.Errorf("create Job %s: %w", job.Name, err)
+}
+
+// refuse sets the reason and the message if the API server has answered err to what the operator tried. The message omits the text of most
+// errors: the text may differ at each attempt, and each new text would be written to the status.
+func (out *outcome) refuse(reason, tried string, err error) {
+	cause := apierrors.ReasonForError(err)
+	if cause == metav1.StatusReasonUnknown {
+		return
+	}
+	text := string(cause)
+	if status := apierrors.APIStatus(nil); apierrors.IsForbidden(err) && errors.As(err, &status) {
+		text = status.Status().Message
+	}
+	out.reason, out.message = reason, fmt.Sprintf("The API server does not %s at present, and the operator retries: %s", tried, text)
 }
 
 // claim returns whether the live Job that has the name of job counts as created: the MyCronJob must control it.

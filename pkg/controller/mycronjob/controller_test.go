@@ -27,14 +27,16 @@ import (
 
 func TestSync(t *testing.T) {
 	// noJobs is an API server that answers each creation of a Job with an error.
-	noJobs := func(err error) func(fakeapi.Request) error {
+	refuses := func(verb string, err error) func(fakeapi.Request) error {
 		return func(r fakeapi.Request) error {
-			if r.Verb == "create" {
+			if r.Verb == verb {
 				return err
 			}
 			return nil
 		}
 	}
+	noJobs := func(err error) func(fakeapi.Request) error { return refuses("create", err) }
+	keepsJobs := refuses("delete", apierrors.NewForbidden(batchv1.Resource("jobs"), "sample-1641736205", errors.New("a webhook keeps it")))
 	invalid := noJobs(apierrors.NewInvalid(batchv1.SchemeGroupVersion.WithKind("Job").GroupKind(), "sample-1641736205", nil))
 	foreign := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "sample-1641736205", Namespace: "default", UID: "other"}}
 	// settled is an object whose status is that of its last sync.
@@ -144,6 +146,34 @@ func TestSync(t *testing.T) {
 				err:      "create Job sample-1641736215: connection refused",
 				ready:    reasonScheduled, degraded: report.ReasonAsExpected, missed: 1,
 				events: []string{"Warning SlotsMissed Slots up to 2022-01-09T13:50:10Z without a Job: 1"},
+			},
+		},
+		"an old Job that cannot be deleted is reported": {
+			mcj: settled(func(m *v1.MyCronJob) {
+				m.Spec.Suspend, m.Spec.SuccessfulJobsHistoryLimit = ptr.To(true), ptr.To[int32](0)
+				m.Status.AccountedTime = ptr.To((t0 + 5).metaTime())
+			}),
+			jobs: []*batchv1.Job{jobAt(cronjob(), 5, complete)}, now: time.Minute, before: keepsJobs,
+			want: want{
+				requests: []string{"delete any version of jobs sample-1641736205", status},
+				err:      `delete Job sample-1641736205 of MyCronJob sample: jobs.batch "sample-1641736205" is forbidden: a webhook keeps it`,
+				ready:    reasonSuspended, degraded: reasonJobNotDeleted,
+				events: []string{"Warning JobNotDeleted The API server does not delete the old Job sample-1641736205 at present, " +
+					`and the operator retries: jobs.batch "sample-1641736205" is forbidden: a webhook keeps it`},
+			},
+		},
+		"a running Job that cannot be replaced is reported": {
+			mcj: settled(func(m *v1.MyCronJob) {
+				m.Spec.ConcurrencyPolicy = v1.ReplaceConcurrent
+				m.Status.AccountedTime = ptr.To((t0 + 5).metaTime())
+			}),
+			jobs: []*batchv1.Job{jobAt(cronjob(), 5)}, now: 10 * time.Second, before: keepsJobs,
+			want: want{
+				requests: []string{"list jobs", "get mycronjobs sample", "delete any version of jobs sample-1641736205", status}, after: 5 * time.Second,
+				err:   `delete Job sample-1641736205 of MyCronJob sample: jobs.batch "sample-1641736205" is forbidden: a webhook keeps it`,
+				ready: reasonJobNotMade, degraded: reasonJobNotMade,
+				events: []string{"Warning JobNotMade The API server does not delete the Job sample-1641736205 to replace it at present, " +
+					`and the operator retries: jobs.batch "sample-1641736205" is forbidden: a webhook keeps it`},
 			},
 		},
 		"an invalid spec makes no Job, and is not tried again": {

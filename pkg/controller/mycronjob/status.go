@@ -34,6 +34,7 @@ const (
 	reasonSlotTaken     = "SlotTaken"
 	reasonLastJobFailed = "LastJobFailed"
 	reasonManyActive    = "ManyJobsActive"
+	reasonJobNotDeleted = "JobNotDeleted"
 )
 
 // manyActive is how many Jobs may run at the same time before a condition reports it, without spec.maxActive.

@@ -19,19 +19,6 @@ import (
 	"github.com/glassback/glassback/pkg/redisnode"
 )
 
-const (
-	// maxMoveTime is the maximum time for which a sync moves slots. Then the next sync observes the cluster again.
-	maxMoveTime = 2 * time.Second
-	// migrateTimeout is how long Redis may take to send keys: Redis serves no client meanwhile.
-	migrateTimeout = 5 * time.Second
-	// maxKeysAtOnce is the maximum number of keys that one command sends, for the same reason.
-	maxKeysAtOnce = 32
-	// maxHearingTime is how long the operator waits until the old owner of slots has learned of the new owner. The old owner
-	// mostly learns at once. hearingPoll is how often the operator asks the old owner.
-	maxHearingTime = time.Second
-	hearingPoll    = 2 * time.Millisecond
-)
-
 // outcome is the result of writes.
 type outcome struct {
 	wrote    bool      // whether the caches do not show a write yet
@@ -163,7 +150,7 @@ func (e executor) dispatch(ctx context.Context, c command) error {
 	case startBackup, startRestore, deleteJob:
 		return e.changeJob(ctx, c)
 	case closeSlots:
-		return e.node(c.on).SetSlots(ctx, c.slots, redisnode.SlotStable, "")
+		return e.closeSlots(ctx, c.on, c.slots)
 	}
 	return fmt.Errorf("unknown command %q", c.verb)
 }
@@ -247,97 +234,6 @@ func (e executor) addSlots(ctx context.Context, m *member, slots redisnode.Slots
 		return e.node(m).SetSlots(ctx, slots, redisnode.SlotNode, m.id)
 	}
 	return err
-}
-
-// resumeMove resumes moves whose target is lost. A former replica of the target, now a master, may have keys of the slots.
-// resumeMove marks these slots as migrating to that master. If no other master has such keys, it removes the marks.
-func (e executor) resumeMove(ctx context.Context, from *member, slots redisnode.Slots) error {
-	for _, m := range e.o.answering() {
-		if m == from || !m.view.Master || from.entry(m.id) == nil {
-			continue
-		}
-		keys, err := e.node(m).Keys(ctx, slots, 1)
-		if err != nil {
-			return err
-		}
-		if len(keys) > 0 {
-			found := redisnode.NewSlots(slices.Collect(maps.Keys(keys))...)
-			return e.node(from).SetSlots(ctx, found, redisnode.SlotMigrating, m.id)
-		}
-	}
-	return e.node(from).SetSlots(ctx, slots, redisnode.SlotStable, "")
-}
-
-// moveSlots moves slots and their keys while clients use them: the old owner redirects clients to the new owner for each key
-// that has moved. If the move is not finished, a later sync finds its marks and continues the move.
-// https://redis.io/docs/latest/commands/cluster-setslot/
-func (e executor) moveSlots(ctx context.Context, from, to *member, slots redisnode.Slots) error {
-	begun := e.clock.Now()
-	source, target, login := e.node(from), e.node(to), e.sessions.get(e.o.rdc).loginTo(to.pod)
-	if err := mark(ctx, target, slots, redisnode.SlotImporting, to.self().Importing, from.id); err != nil {
-		return err
-	}
-	if err := mark(ctx, source, slots, redisnode.SlotMigrating, from.self().Migrating, to.id); err != nil {
-		return err
-	}
-	for {
-		keys, err := source.Keys(ctx, slots, maxKeysAtOnce)
-		if err != nil {
-			return err
-		}
-		if len(keys) == 0 {
-			break
-		}
-		for _, some := range keys {
-			if err := source.Migrate(ctx, to.ip(), to.port(), login, migrateTimeout, some); err != nil {
-				return err
-			}
-			if e.clock.Since(begun) > maxMoveTime {
-				return nil // The marks remain.
-			}
-		}
-	}
-	if err := target.SetSlots(ctx, slots, redisnode.SlotNode, to.id); err != nil {
-		return err
-	}
-	return e.waitUntilHeard(ctx, source, slots)
-}
-
-// waitUntilHeard waits until the new owner has told the old owner that it has the slots. Then it removes the marks of the
-// old owner. The operator does not tell the old owner itself: it would do so slot by slot. Then the old owner would conclude
-// that the new owner has given up the other slots, and would believe any claim for them, however old. Meanwhile the old
-// owner has no keys of the slots, and redirects clients to the new owner.
-func (e executor) waitUntilHeard(ctx context.Context, source Node, slots redisnode.Slots) error {
-	for begun := e.clock.Now(); e.clock.Since(begun) < maxHearingTime; {
-		view, err := source.View(ctx)
-		if err != nil {
-			return err
-		}
-		if !slices.ContainsFunc(view.Table, func(entry redisnode.Entry) bool { return entry.Myself && entry.Slots.Intersect(slots).Len() > 0 }) {
-			return source.SetSlots(ctx, slots, redisnode.SlotStable, "")
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(hearingPoll):
-		}
-	}
-	return nil // A later sync removes the marks: see finishMoves.
-}
-
-// mark marks those slots that are not marked yet.
-func mark(ctx context.Context, node Node, slots redisnode.Slots, how redisnode.SlotState, marks map[int]string, id string) error {
-	var marked []int
-	for slot, with := range marks {
-		if with == id {
-			marked = append(marked, slot)
-		}
-	}
-	slots = slots.Without(redisnode.NewSlots(marked...))
-	if slots.Len() == 0 {
-		return nil
-	}
-	return node.SetSlots(ctx, slots, how, id)
 }
 
 // copyFunctions copies the functions of one master to a new one, if all masters with slots have the same code. It reads the

@@ -141,8 +141,8 @@ func (e executor) hasStarted(ctx context.Context, j *job) (bool, error) {
 		return false, nil
 	}
 	meta := metav1.ObjectMeta{Name: j.Name, Namespace: e.o.rdc.Namespace, UID: j.UID}
-	why, err := e.whyNotStarting(ctx, e.o.rdc, &batchv1.Job{ObjectMeta: meta})
-	return why == "", err
+	pods, err := e.podsOf(ctx, e.o.rdc, &batchv1.Job{ObjectMeta: meta})
+	return err == nil && whyNotStarting(pods) == "", err
 }
 
 // reportJobs sends an event for each result of a Job that is in the new status and was not in the previous one.

@@ -4,6 +4,7 @@
 package rediscluster
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -428,6 +429,45 @@ func halfRunning(j *batchv1.Job) *corev1.Pod {
 			{Name: containerJob, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}},
 			{Name: "proxy", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull"}}},
 		}},
+	}
+}
+
+// A container that a service mesh injects runs on after that of the Job has ended: the Job counts as ended, and is deleted.
+func TestAJobWhosePodDoesNotEnd(t *testing.T) {
+	for sentence, test := range map[string]struct {
+		end     corev1.ContainerStateTerminated
+		keys    int64
+		message string
+	}{
+		"it succeeded": {corev1.ContainerStateTerminated{Message: `{"keys":30,"bytes":900}`}, 30, ""},
+		"it failed":    {corev1.ContainerStateTerminated{ExitCode: 1, Message: "no disk"}, 0, "no disk"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			s := withHourlyBackups(t)
+			s.stepTo(at(14, 0))
+			p := halfRunning(&s.jobs()[0])
+			p.Status.Phase = corev1.PodRunning
+			test.end.FinishedAt = at(14, 1)
+			p.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &test.end}
+			p.Status.ContainerStatuses[1].State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+			s.add(p)
+			s.stepTo(metav1.NewTime(at(14, 1).Add(maxLingering)))
+			if running := s.rdc().Status.Backup.Running; running != "20260109T140000Z" {
+				t.Fatalf("the backup that runs is %q: it may still end by itself", running)
+			}
+			var writes []string
+			for second := range 5 {
+				writes = append(writes, s.stepTo(metav1.NewTime(at(14, 1).Add(maxLingering+time.Duration(1+second)*time.Second)))...)
+			}
+			got := s.rdc().Status.Backup
+			keys, message := cmp.Or(got.Last, &v1.BackupResult{}).Keys, cmp.Or(got.LastFailure, &v1.BackupFailure{}).Message
+			if got.Running != "" || keys != test.keys || message != test.message {
+				t.Errorf("the status is %+v, with %d keys and the message %q", got, keys, message)
+			}
+			if deleted := "delete jobs demo-backup-20260109t140000z"; !slices.Contains(writes, deleted) {
+				t.Errorf("writes %q, want %q", writes, deleted)
+			}
+		})
 	}
 }
 

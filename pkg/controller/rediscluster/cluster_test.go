@@ -445,6 +445,11 @@ func moving(slots string, from, to int, both bool) alter {
 	}
 }
 
+// notMoved has the first attempt to move a slot fail some time ago.
+func notMoved(slot int, ago time.Duration) alter {
+	return func(o *observed) { o.moves = map[int]failedMove{slot: {Count: 1, At: o.now.Add(-ago)}} }
+}
+
 // slotMarks are those of slots that another member gives or gets.
 func slotMarks(slots string, other int) map[int]string {
 	all := map[int]string{}

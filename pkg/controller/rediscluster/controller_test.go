@@ -776,38 +776,150 @@ func TestWhenANodeIsAsked(t *testing.T) {
 	}
 }
 
-// slowNode needs longer for a MIGRATE than a sync may move slots.
-type slowNode struct {
+// movingNode has keys in slots. A MIGRATE moves them, or returns failure.
+type movingNode struct {
 	fakeNode
+	keys    map[int][]string
+	sizes   map[string]int64
+	takes   time.Duration // how long a MIGRATE takes
+	failure error
 }
 
-func (n slowNode) Keys(context.Context, redisnode.Slots, int) (map[int][]string, error) {
-	return map[int][]string{0: {"a"}, 1: {"b"}}, nil
+func (n *movingNode) Keys(_ context.Context, slots redisnode.Slots, _ int) (map[int][]string, error) {
+	keys := maps.Clone(n.keys)
+	maps.DeleteFunc(keys, func(slot int, keys []string) bool { return !slots.Has(slot) || len(keys) == 0 })
+	return keys, nil
 }
 
-func (n slowNode) Migrate(context.Context, string, int, redisnode.Login, time.Duration, []string) error {
-	if slices.ContainsFunc(n.commands, func(command string) bool { return strings.HasSuffix(command, " migrate") }) {
-		return errors.New("this is the second MIGRATE")
+func (n *movingNode) Sizes(_ context.Context, keys []string) ([]int64, error) {
+	sizes := make([]int64, len(keys))
+	for i, key := range keys {
+		sizes[i] = n.sizes[key]
 	}
-	n.clock.Step(maxMoveTime + 1)
-	return n.record("migrate")
+	return sizes, nil
+}
+
+func (n *movingNode) Migrate(_ context.Context, _ string, _ int, _ redisnode.Login, timeout time.Duration, keys []string) error {
+	n.clock.Step(n.takes)
+	if n.failure == nil {
+		for slot := range n.keys {
+			n.keys[slot] = slices.DeleteFunc(slices.Clone(n.keys[slot]), func(key string) bool { return slices.Contains(keys, key) })
+		}
+		n.heardOf(n.keys)
+	}
+	return errors.Join(n.record("migrate", strings.Join(keys, ","), timeout), n.failure)
+}
+
+// heardOf has the node hear that another one owns the slots that have no more keys: moveSlots waits for that.
+func (n *movingNode) heardOf(keys map[int][]string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	view := *n.views[n.ip]
+	view.Table = slices.Clone(view.Table)
+	for i := range view.Table {
+		for slot, left := range keys {
+			if view.Table[i].Myself && len(left) == 0 {
+				view.Table[i].Slots = view.Table[i].Slots.Without(redisnode.NewSlots(slot))
+			}
+		}
+	}
+	n.views[n.ip] = &view
+}
+
+// moves makes the node at an IP a movingNode, and returns it.
+func (s *stage) moves(ip string) *movingNode {
+	dial, node := s.controller.sessions.dial, &movingNode{sizes: map[string]int64{}}
+	s.controller.sessions.dial = func(at string, port int, login redisnode.Login) Node {
+		fake := dial(at, port, login).(fakeNode)
+		if at != ip {
+			return fake
+		}
+		node.fakeNode = fake
+		return node
+	}
+	return node
+}
+
+// newMove returns a settled stage, whose first node then gives the slot 7, with keys, to the second one.
+func newMove(t *testing.T, keys ...string) (*stage, *movingNode) {
+	t.Helper()
+	s := newStage(t, six())
+	source := s.moves(ipOf(0))
+	source.keys = map[int][]string{7: keys}
+	s.settle()
+	for _, m := range with(six(), moving("7", 0, 1, true)).members[:2] {
+		s.views[m.ip()] = m.view
+	}
+	return s, source
 }
 
 // TestASlowMoveEnds has a MIGRATE that takes too long. The sync ends then: the slots do not go to the new master yet, and keep their marks.
 func TestASlowMoveEnds(t *testing.T) {
 	s := newStage(t, with(sixAnd(master(""), replica(6)), sized(8)))
-	dial := s.controller.sessions.dial
-	s.controller.sessions.dial = func(ip string, port int, login redisnode.Login) Node {
-		return slowNode{dial(ip, port, login).(fakeNode)}
-	}
+	source := s.moves(ipOf(0))
+	source.keys, source.takes = map[int][]string{0: {"a"}, 1: {"b"}}, maxMoveTime+1
 	var err error
 	for syncs := 0; syncs < 5 && len(s.commands) == 0; syncs++ { // The first ones make children.
 		_, _, err = s.sync()
 		s.catchUp()
 	}
-	want := []string{ipOf(6) + " set 0-63 IMPORTING id-0", ipOf(0) + " set 0-63 MIGRATING id-6", ipOf(0) + " migrate"}
+	want := []string{ipOf(6) + " set 0-63 IMPORTING id-0", ipOf(0) + " set 0-63 MIGRATING id-6", ipOf(0) + " migrate a 5s"}
 	if err != nil || !slices.Equal(s.commands, want) {
 		t.Errorf("commands %q, error %v, want %q", s.commands, err, want)
+	}
+}
+
+// TestALargeKeyMoves: a key of 160 MiB is sent alone. Meanwhile all nodes wait longer for the two that send it: 5 s + 3 * 15 s.
+func TestALargeKeyMoves(t *testing.T) {
+	s, source := newMove(t, "a", "b", "large")
+	source.sizes["large"] = 160 << 20
+	s.next()
+	all := func(value string) []string {
+		var set []string
+		for ordinal := range 6 {
+			set = append(set, fmt.Sprintf("%s config set cluster-node-timeout %s", ipOf(ordinal), value))
+		}
+		return set
+	}
+	want := slices.Concat(all("5000"), []string{ipOf(0) + " migrate a,b 5s"}, all("50000"), []string{ipOf(0) + " migrate large 15s"}, all("5000"),
+		[]string{ipOf(1) + " set 7 NODE id-1"})
+	got := s.commands[:min(len(want), len(s.commands))]
+	for first := 0; first < len(got); first += 7 { // Nodes are told at once.
+		slices.Sort(got[first:min(first+6, len(got))])
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("commands %q, want %q", got, want)
+	}
+}
+
+// TestASlotThatCannotMove: the attempts become rare, and the status says why the slot does not move, without the name of the key.
+func TestASlotThatCannotMove(t *testing.T) {
+	s, source := newMove(t, "secret-name")
+	source.failure, source.sizes["secret-name"] = errors.New("MIGRATE: OOM"), 3<<20
+	var attempts []time.Duration
+	for begun := s.clock.Now(); s.clock.Since(begun) < 30*time.Minute; s.clock.Step(minMoveDelay) {
+		if _, _, err := s.sync(); err != nil {
+			attempts = append(attempts, s.clock.Since(begun))
+		}
+		s.catchUp()
+	}
+	var want []time.Duration
+	for at, delay := time.Duration(0), minMoveDelay; at < 30*time.Minute; at, delay = at+delay, min(2*delay, maxMoveDelay) {
+		want = append(want, at)
+	}
+	if !slices.Equal(attempts, want) {
+		t.Errorf("attempts after %s, want %s", attempts, want)
+	}
+	message := "Keys of the slot 7 cannot be moved, the largest takes 3.0 MiB of memory: MIGRATE: OOM. The operator tries again"
+	if got := s.ready(); got.Reason != reasonNotMoved || !strings.HasPrefix(got.Message, message) {
+		t.Errorf("Ready has the reason %s and the message %q, want %s and %q", got.Reason, got.Message, reasonNotMoved, message)
+	}
+	source.sizes["secret-name"] = maxKeySize + 1
+	s.clock.Step(maxMoveDelay)
+	if writes, _, err := s.sync(); err == nil || !strings.Contains(err.Error(), "takes 512.0 MiB") || slices.ContainsFunc(writes, func(w string) bool {
+		return strings.Contains(w, "migrate")
+	}) {
+		t.Errorf("writes %q, error %v; want an error without a MIGRATE", writes, err)
 	}
 }
 

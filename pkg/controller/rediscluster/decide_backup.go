@@ -197,9 +197,11 @@ func (o *observed) nextBackup() string {
 }
 
 // needsJob returns whether a Job is kept: the one that runs, the last one that succeeded, the last one that failed, and that of the spec's
-// restoreFrom.
+// restoreFrom. One whose Pod does not end is kept until the status has its result.
 func (o *observed) needsJob(j *job) bool {
 	switch {
+	case j.Lingering && !o.needsResult(j):
+		return false
 	case j.ID == "":
 		return o.rdc.Spec.RestoreFrom != nil
 	case j.ID == v1.LatestBackup: // The result is lost if the Pod is gone. Then a new Job chooses.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/glassback/glassback/pkg/redisnode"
 )
@@ -29,6 +30,48 @@ const (
 // slotsPerMove returns how many slots of a member one command moves. It assumes that each slot has the same number of keys.
 func (o *observed) slotsPerMove(from *member) int {
 	return min(max(keysPerMove*o.slots[from.id].Len()/max(1, int(from.view.Keys)), minSlotsPerMove), maxSlotsPerMove)
+}
+
+// failedMove is the last attempt to move the keys of a slot.
+type failedMove struct {
+	Count   int // of the attempts that have failed
+	At      time.Time
+	Reason  string
+	Largest int64 // the size of the largest key of those that were not moved, in bytes
+}
+
+// again returns the failedMove after another failure.
+func (f failedMove) again(reason string, largest int64, now time.Time) failedMove {
+	return failedMove{f.Count + 1, now, reason, largest}
+}
+
+// The delay before the next attempt begins with minMoveDelay, and doubles with each failure: while Redis sends a large key, it serves no
+// client.
+const (
+	minMoveDelay = 5 * time.Second
+	maxMoveDelay = 5 * time.Minute
+)
+
+// delay returns how long the operator waits before it moves the slot again; at most 0 if it does not.
+func (o *observed) delay(slot int) time.Duration {
+	f, ok := o.moves[slot]
+	if !ok {
+		return 0
+	}
+	delay := min(minMoveDelay<<min(f.Count-1, 10), maxMoveDelay)
+	return delay - o.now.Sub(f.At)
+}
+
+// moveProblems returns a problem for each slot whose keys could not be moved twice in a row.
+func (o *observed) moveProblems() []problem {
+	var all []problem
+	for _, slot := range slices.Sorted(maps.Keys(o.moves)) {
+		if f := o.moves[slot]; f.Count > 1 {
+			all = append(all, problem{reasonNotMoved, fmt.Sprintf("Keys of the slot %d cannot be moved, the largest takes %s of memory: %s. "+
+				"The operator tries again, at least every %s", slot, mebibytes(f.Largest), f.Reason, maxMoveDelay)})
+		}
+	}
+	return all
 }
 
 // assignSlots assigns the slots of a new cluster. If there are keys already, replaceLostMasters decides about the slots without an owner.
@@ -180,6 +223,11 @@ func finishMoves(o *observed) *plan {
 			return p
 		}
 	}
+	for _, slot := range slices.Sorted(maps.Keys(o.moves)) {
+		if delay := o.delay(slot); delay > 0 {
+			return wait(min(delay, poll), "Waiting before the slot %d is moved again", slot)
+		}
+	}
 	return nil
 }
 
@@ -189,7 +237,7 @@ func (o *observed) finishImport(to *member) *plan {
 	importing := to.self().Importing
 	for _, slot := range slices.Sorted(maps.Keys(importing)) {
 		from := o.owner(slot)
-		if from == nil || !from.answers() {
+		if from == nil || !from.answers() || o.delay(slot) > 0 {
 			continue
 		}
 		if !to.view.Master {
@@ -197,7 +245,7 @@ func (o *observed) finishImport(to *member) *plan {
 			return do([]command{{verb: closeSlots, on: to, slots: slots}},
 				"Clearing the importing state of the slots %s on %s, which is no longer a master", slots, to.name)
 		}
-		same := slices.DeleteFunc(slices.Sorted(maps.Keys(importing)), func(s int) bool { return o.owner(s) != from })
+		same := slices.DeleteFunc(slices.Sorted(maps.Keys(importing)), func(s int) bool { return o.owner(s) != from || o.delay(s) > 0 })
 		slots := redisnode.NewSlots(same...).First(o.slotsPerMove(from))
 		return handOver(from, to, slots, "Continuing to move the slots %s, from %s to %s", slots, from.name, to.name)
 	}
@@ -213,10 +261,12 @@ func (o *observed) finishExport(from *member) *plan {
 		if to != nil && to.answers() && !to.view.Master {
 			to = o.masterOf(to)
 		}
-		if to == nil || !to.answers() {
+		if to == nil || !to.answers() || o.delay(slot) > 0 {
 			continue
 		}
-		same := slices.DeleteFunc(slices.Sorted(maps.Keys(migrating)), func(s int) bool { return migrating[s] != migrating[slot] })
+		same := slices.DeleteFunc(slices.Sorted(maps.Keys(migrating)), func(s int) bool {
+			return migrating[s] != migrating[slot] || o.delay(s) > 0
+		})
 		slots := redisnode.NewSlots(same...).First(o.slotsPerMove(from))
 		if to == from {
 			return do([]command{{verb: closeSlots, on: from, slots: slots}},

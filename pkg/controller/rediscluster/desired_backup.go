@@ -246,7 +246,15 @@ func addStore(pod *corev1.PodSpec, store *v1.BackupStore) {
 		*args = append(*args, "--directory="+dirBackups)
 		return
 	}
-	mountSecret(pod, "s3", dirCredentials, store.S3.CredentialsSecretRef.Name, "accessKeyID", "secretAccessKey")
+	name := store.S3.CredentialsSecretRef.Name
+	mountReadOnly(pod, "s3", dirCredentials, corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+		DefaultMode: ptr.To[int32](0o440),
+		Sources: []corev1.VolumeProjection{
+			{Secret: &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: name}, Items: keysOf("accessKeyID", "secretAccessKey")}},
+			{Secret: &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: name}, Items: keysOf(v1.CertificateAuthorityKey),
+				Optional: ptr.To(true)}},
+		},
+	}})
 	*args = append(*args, "--s3-endpoint="+store.S3.Endpoint, "--s3-bucket="+store.S3.Bucket)
 	if store.S3.Prefix != "" {
 		*args = append(*args, "--s3-prefix="+store.S3.Prefix)
@@ -278,12 +286,23 @@ func addAccess(pod *corev1.PodSpec, rdc *v1.RedisCluster, a access) {
 
 // mountSecret mounts keys of a Secret as files in a directory. The group of the files is fsGroup.
 func mountSecret(pod *corev1.PodSpec, volume, directory, secret string, keys ...string) {
-	source := &corev1.SecretVolumeSource{SecretName: secret, DefaultMode: ptr.To[int32](0o440)}
-	for _, key := range keys {
-		source.Items = append(source.Items, corev1.KeyToPath{Key: key, Path: key})
-	}
-	mount(pod, volume, directory, corev1.VolumeSource{Secret: source})
+	mountReadOnly(pod, volume, directory, corev1.VolumeSource{
+		Secret: &corev1.SecretVolumeSource{SecretName: secret, DefaultMode: ptr.To[int32](0o440), Items: keysOf(keys...)},
+	})
+}
+
+func mountReadOnly(pod *corev1.PodSpec, volume, directory string, source corev1.VolumeSource) {
+	mount(pod, volume, directory, source)
 	pod.Containers[0].VolumeMounts[len(pod.Containers[0].VolumeMounts)-1].ReadOnly = true
+}
+
+// keysOf returns the items of a volume with these keys of a Secret as files.
+func keysOf(keys ...string) []corev1.KeyToPath {
+	var items []corev1.KeyToPath
+	for _, key := range keys {
+		items = append(items, corev1.KeyToPath{Key: key, Path: key})
+	}
+	return items
 }
 
 func mount(pod *corev1.PodSpec, volume, directory string, source corev1.VolumeSource) {

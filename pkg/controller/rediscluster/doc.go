@@ -65,6 +65,6 @@
 //     the IP of its Pod. No Service is deleted while a node knows its address.
 //   - Its NetworkPolicy has no rule without peers except the user's own rules: such a rule would admit everyone.
 //   - It assigns a slot once. A slot that is being moved has marks on both nodes, by which a later sync finishes the
-//     move.
+//     move. While a large key keeps both nodes from answering, all nodes have a longer cluster-node-timeout, so that no replica is elected.
 //   - It asks a settled cluster every ten seconds, with one request for each node (two with spec.users), and writes nothing.
 package rediscluster

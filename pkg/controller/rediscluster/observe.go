@@ -75,6 +75,8 @@ type observed struct {
 	certificate *certificate
 	// services are those for clients outside of the cluster.
 	services []*corev1.Service
+	// moves are the slots whose move has failed and is not over.
+	moves map[int]failedMove
 	// rules are what nodes have said about directives.
 	rules directiveRules
 	// pods is how many Pods the PodDisruptionBudget has to count: those that exist, and those that the

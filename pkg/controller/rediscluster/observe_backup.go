@@ -37,6 +37,8 @@ type job struct {
 	// Ended is Complete or Failed; "" while the Job runs. EndedAt is when it ended.
 	Ended   batchv1.JobConditionType `json:"ended,omitempty"`
 	EndedAt time.Time                `json:"endedAt,omitzero"`
+	// Lingering is whether the container of the Job has ended, and others in its Pod run on, such as one that a service mesh injects.
+	Lingering bool `json:"lingering,omitempty"`
 	// NotStarting is why the container of a Job does not run, for longer than maxStart; "" if it runs.
 	NotStarting string `json:"notStarting,omitempty"`
 	// Outdated is whether the container does not run, and the spec has changed since: the change may have corrected the cause.
@@ -97,8 +99,11 @@ func (c *Controller) observeJobs(ctx context.Context, o *observed) error {
 		case condition != nil && o.needsResult(found):
 			found.Result, err = c.resultOf(ctx, rdc, j, condition)
 		case condition == nil && !runs && (outdated || o.now.Sub(j.CreationTimestamp.Time) > maxStart):
-			found.NotStarting, err = c.whyNotStarting(ctx, rdc, j)
-			found.Outdated = outdated && found.NotStarting != ""
+			var pods []*corev1.Pod
+			if pods, err = c.podsOf(ctx, rdc, j); err == nil && !found.linger(pods, o.now) {
+				found.NotStarting = whyNotStarting(pods)
+				found.Outdated = outdated && found.NotStarting != ""
+			}
 		}
 		if err != nil {
 			klog.FromContext(ctx).Error(err, "Could not ask for the Pods of a Job", "job", j.Name)
@@ -189,19 +194,40 @@ func (c *Controller) podsOf(ctx context.Context, rdc *v1.RedisCluster, j *batchv
 	return pods, nil
 }
 
-// whyNotStarting returns why the container of a Job does not run; "" if it runs in any Pod, or has ended there, even if injected
-// containers wait.
-func (c *Controller) whyNotStarting(ctx context.Context, rdc *v1.RedisCluster, j *batchv1.Job) (string, error) {
-	pods, err := c.podsOf(ctx, rdc, j)
+// whyNotStarting returns why the container of a Job with these Pods does not run; "" if it runs in any of them, or has ended there, even if
+// injected containers wait.
+func whyNotStarting(pods []*corev1.Pod) string {
 	switch {
-	case err != nil:
-		return "", err
 	case len(pods) == 0:
-		return "there is no Pod: see the events of the Job", nil
+		return "there is no Pod: see the events of the Job"
 	case slices.ContainsFunc(pods, hasRun):
-		return "", nil
+		return ""
 	}
-	return waitingFor(pods[len(pods)-1]), nil
+	return waitingFor(pods[len(pods)-1])
+}
+
+// maxLingering is how long other containers may run after that of a Job has ended. Then the Job counts as ended.
+const maxLingering = 30 * time.Second
+
+// linger sets the end and the result of a Job whose container has ended in one of its Pods, while other containers of that Pod run on. It
+// returns false if there is no such Pod.
+func (j *job) linger(pods []*corev1.Pod, now time.Time) bool {
+	for _, p := range pods {
+		for i := range p.Status.ContainerStatuses {
+			c := &p.Status.ContainerStatuses[i]
+			end := c.State.Terminated
+			if p.Status.Phase != corev1.PodRunning || c.Name != containerJob || end == nil || now.Sub(end.FinishedAt.Time) <= maxLingering {
+				continue
+			}
+			j.Lingering, j.Ended, j.EndedAt, j.Result = true, batchv1.JobComplete, end.FinishedAt.UTC(), &jobResult{}
+			if end.ExitCode != 0 {
+				j.Ended, j.Result.Message = batchv1.JobFailed, fmt.Sprintf("exit code %d", end.ExitCode)
+			}
+			j.Result.read(p, j.Ended)
+			return true
+		}
+	}
+	return false
 }
 
 // hasRun returns whether the container of a Job runs in a Pod, or has ended. A Pod that failed does not count: the next one may not start.

@@ -39,6 +39,7 @@ type recordedObserved struct {
 	GrowthRefused      *problem             `json:"growthRefused,omitempty"`
 	EvictionRefused    string               `json:"evictionRefused,omitempty"`
 	ActedAt            time.Time            `json:"actedAt,omitzero"`
+	Moves              map[int]failedMove   `json:"moves,omitempty"`
 	Revisions          map[string]bool      `json:"revisions,omitempty"`
 	Pods               int                  `json:"pods"`
 	Uncounted          int                  `json:"uncounted"`
@@ -124,7 +125,7 @@ func (o *observed) Record() any {
 		NoFailoverFor: duration(o.noFailoverFor), FailingFor: duration(o.failingFor),
 		Rejection: o.rejection, AccountMissing: o.accountMissing, MissingUser: o.missingUser,
 		GrowthRefused: o.growthRefused, GrowthRefusedAt: recording.Wall(o.now, o.growthRefusedAt),
-		EvictionRefused: o.evictionRefused, ActedAt: recording.Wall(o.now, o.actedAt), Revisions: o.revisions,
+		EvictionRefused: o.evictionRefused, ActedAt: recording.Wall(o.now, o.actedAt), Moves: o.moves, Revisions: o.revisions,
 		Pods: o.pods, Uncounted: o.uncounted, Services: o.services, Nodes: map[string]recordedNode{},
 		Closed: o.closed,
 		Jobs:   o.jobs, BackupImage: o.backupImage, JobRejection: o.jobRejection, JobRejectedAt: recording.Wall(o.now, o.jobRejectedAt),
@@ -184,7 +185,7 @@ func restore(r *recordedObserved) *observed {
 		noFailoverFor: r.NoFailoverFor.Duration, problems: r.Problems, failure: r.Failure, accountProblem: r.AccountProblem,
 		failingFor: r.FailingFor.Duration, rejection: r.Rejection, accountMissing: r.AccountMissing,
 		missingUser: r.MissingUser, growthRefused: r.GrowthRefused, growthRefusedAt: r.GrowthRefusedAt, evictionRefused: r.EvictionRefused,
-		actedAt:   r.ActedAt,
+		actedAt: r.ActedAt, moves: r.Moves,
 		revisions: r.Revisions, pods: r.Pods, uncounted: r.Uncounted, services: r.Services,
 		closed: r.Closed, jobs: r.Jobs, backupImage: r.BackupImage, jobRejection: r.JobRejection, jobRejectedAt: r.JobRejectedAt,
 		jobFailure: r.JobFailure,

@@ -36,6 +36,7 @@ type Node interface {
 	ResumeWrites(ctx context.Context) error
 	SetSlots(ctx context.Context, slots redisnode.Slots, how redisnode.SlotState, id string) error
 	Keys(ctx context.Context, slots redisnode.Slots, maxKeys int) (map[int][]string, error)
+	Sizes(ctx context.Context, keys []string) ([]int64, error)
 	Migrate(ctx context.Context, ip string, port int, login redisnode.Login, timeout time.Duration, keys []string) error
 	Libraries(ctx context.Context) (map[string]string, error)
 	DumpFunctions(ctx context.Context) (string, error)
@@ -93,7 +94,8 @@ type session struct {
 	tls         tlsSecret
 	certificate *certificate
 
-	failure         error     // the error of the last commands
+	failure         error // the error of the last commands, and when they failed
+	failedAt        time.Time
 	evictionRefused string    // why the last eviction was refused; "" if it was not
 	actedAt         time.Time // when the last plan was carried out that did not only wait
 
@@ -117,6 +119,9 @@ type session struct {
 	unusedServices map[string]bool
 	// loadRefusals are why nodes refused to load a certificate, by the facts of factLoaded.
 	loadRefusals map[string]string
+
+	// moves are the slots whose move has failed and is not over.
+	moves map[int]failedMove
 
 	linked  map[string]link      // by the ID of the replica
 	reached map[string]time.Time // when a member was last connected to a node, by the node's ID
@@ -153,7 +158,7 @@ func (s *sessions) get(rdc *v1.RedisCluster) *session {
 	s.byKey[key] = &session{uid: rdc.UID, conns: map[types.UID]conn{}, asked: map[types.UID]answer{},
 		rules:    directiveRules{map[[2]string]bool{}, map[[3]string]bool{}, map[[2]string]string{}, map[string]rejection{}},
 		refusals: refusals{}, loadRefusals: map[string]string{}, results: map[types.UID]*jobResult{},
-		linked: map[string]link{}, reached: map[string]time.Time{}, since: map[string]time.Time{}}
+		linked: map[string]link{}, reached: map[string]time.Time{}, since: map[string]time.Time{}, moves: map[int]failedMove{}}
 	return s.byKey[key]
 }
 
@@ -312,6 +317,10 @@ func (s *session) recall(o *observed) {
 	}
 	o.growthRefused, o.growthRefusedAt = s.growthRefused, s.growthRefusedAt
 	o.evictionRefused, o.actedAt = s.evictionRefused, s.actedAt
+	maps.DeleteFunc(s.moves, func(slot int, _ failedMove) bool {
+		return !slices.ContainsFunc(o.answering(), func(m *member) bool { return isMarked(m, redisnode.NewSlots(slot)) })
+	})
+	o.moves = maps.Clone(s.moves)
 	s.endFacts()
 }
 
@@ -396,14 +405,22 @@ func (s *session) recordLoad(m *member, fingerprint string, refused *redisnode.R
 	}
 }
 
+// failureKept is for how long an error of commands is remembered while the operator only waits: it may wait before it repeats them.
+const failureKept = 2 * time.Minute
+
 // recordResult remembers the result of a plan: why an eviction was refused ("" if none was), and the
 // error of the commands.
 func (s *session) recordResult(p plan, evictionRefused string, err error, now time.Time) {
-	s.evictionRefused, s.failure = evictionRefused, err
-	if err == nil {
+	s.evictionRefused = evictionRefused
+	switch {
+	case err != nil:
+		s.failure, s.failedAt = err, now
+		if _, ok := s.since[factFailing]; !ok {
+			s.since[factFailing] = now
+		}
+	case !p.waits() || now.Sub(s.failedAt) > failureKept:
+		s.failure = nil
 		delete(s.since, factFailing)
-	} else if _, ok := s.since[factFailing]; !ok {
-		s.since[factFailing] = now
 	}
 	if !p.waits() || s.actedAt.IsZero() {
 		s.actedAt = now

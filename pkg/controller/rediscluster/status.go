@@ -47,6 +47,7 @@ const (
 	reasonNotReady    = "PodNotReady"
 	reasonRejected    = "PodRejected"
 	reasonNotWritten  = "CannotWrite"
+	reasonNotMoved    = "SlotNotMoved"
 	reasonFailing     = "CommandFailing"
 	reasonStalled     = "Stalled"
 	reasonFunctions   = "FunctionsDiffer"
@@ -275,6 +276,7 @@ func memberProblems(o *observed) []problem {
 	if o.functionsDifferFor > differTooLong {
 		all = append(all, problem{reasonFunctions, o.functionDifference()})
 	}
+	all = append(all, o.moveProblems()...)
 	if o.failure != nil && (o.failure.Reason != reasonFailing || o.failingFor > failingTooLong) {
 		all = append(all, *o.failure)
 	}

@@ -22,7 +22,8 @@ type S3ApplyConfiguration struct {
 	// region is the region of the bucket. Default: the service finds it.
 	Region *string `json:"region,omitempty"`
 	// credentialsSecretRef is the Secret of the same namespace with the access key, in the keys
-	// accessKeyID and secretAccessKey.
+	// accessKeyID and secretAccessKey. If the certificate of the endpoint is signed by a CA of your own,
+	// the Secret has this CA in the key ca.crt.
 	CredentialsSecretRef *SecretReferenceApplyConfiguration `json:"credentialsSecretRef,omitempty"`
 }
 
