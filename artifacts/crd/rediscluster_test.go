@@ -351,6 +351,10 @@ func TestSchemaAndValidateAgreeOnChangesOfRedisClusters(t *testing.T) {
 		})
 	}
 	latest := from("latest", "backups")
+	inS3 := func(secret, bucket string) map[string]any {
+		return redisCluster(map[string]any{"restoreFrom": map[string]any{"s3": map[string]any{
+			"endpoint": "https://s3.example.com", "bucket": bucket, "credentialsSecretRef": map[string]any{"name": secret}}}})
+	}
 	other := of("1Gi")
 	maps.Copy(other["spec"].(map[string]any), map[string]any{
 		"addr": "[::1]:1", "size": int64(9), "replicasPerMaster": int64(2), "image": "redis:8",
@@ -360,25 +364,25 @@ func TestSchemaAndValidateAgreeOnChangesOfRedisClusters(t *testing.T) {
 		old, obj map[string]any
 		want     bool
 	}{
-		"storage stays as it is":                   {of("1Gi", "a"), of("1Gi", "a"), true},
-		"storage is added":                         {none, of("1Gi"), false},
-		"storage is taken away by a null":          {of("1Gi"), redisCluster(map[string]any{"storage": nil}), false},
-		"storage grows, in other units":            {of("1G"), of("1Gi"), true},
-		"storage is the same in other units":       {of("1Gi"), of(int64(1 << 30)), true},
-		"storage shrinks, in other units":          {of("1Gi"), of("1G"), false},
-		"storage shrinks by one byte":              {of(int64(1 << 30)), of(int64(1<<30 - 1)), false},
-		"storage shrinks to nothing":               {of("1Gi"), of("0"), false},
-		"the class changes":                        {of("1Gi", "a"), of("1Gi", "b"), false},
-		"a class is said":                          {of("1Gi"), of("1Gi", "a"), false},
-		"a class is left out":                      {of("1Gi", "a"), of("1Gi"), false},
-		"all else changes":                         {of("1Gi"), other, true},
-		"a restore is set at the creation":         {nil, latest, true},
-		"a restore is removed":                     {latest, none, true},
-		"a restore is added":                       {none, latest, false},
-		"a restore changes, to that of one backup": {latest, from("20260301T030000Z", "backups"), false},
-		"a restore changes, to that of a cluster of another name": {latest, redisCluster(map[string]any{
-			"restoreFrom": map[string]any{"name": "other", "persistentVolumeClaim": map[string]any{"claimName": "backups"}}}), false},
-		"the store of a restore is corrected": {latest, from("latest", "redis-backups"), true},
+		"storage stays as it is":                      {of("1Gi", "a"), of("1Gi", "a"), true},
+		"storage is added":                            {none, of("1Gi"), false},
+		"storage is taken away by a null":             {of("1Gi"), redisCluster(map[string]any{"storage": nil}), false},
+		"storage grows, in other units":               {of("1G"), of("1Gi"), true},
+		"storage is the same in other units":          {of("1Gi"), of(int64(1 << 30)), true},
+		"storage shrinks, in other units":             {of("1Gi"), of("1G"), false},
+		"storage shrinks by one byte":                 {of(int64(1 << 30)), of(int64(1<<30 - 1)), false},
+		"storage shrinks to nothing":                  {of("1Gi"), of("0"), false},
+		"the class changes":                           {of("1Gi", "a"), of("1Gi", "b"), false},
+		"a class is said":                             {of("1Gi"), of("1Gi", "a"), false},
+		"a class is left out":                         {of("1Gi", "a"), of("1Gi"), false},
+		"all else changes":                            {of("1Gi"), other, true},
+		"a restore is set at the creation":            {nil, latest, true},
+		"a restore is removed":                        {latest, none, true},
+		"a restore is added":                          {none, latest, false},
+		"a restore changes, to that of one backup":    {latest, from("20260301T030000Z", "backups"), false},
+		"a restore changes, to that of another store": {latest, from("latest", "redis-backups"), false},
+		"a restore gets another Secret":               {inS3("a", "redis-backups"), inS3("b", "redis-backups"), true},
+		"a restore gets another bucket":               {inS3("a", "redis-backups"), inS3("a", "other"), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := servers(t)["RedisCluster"].agreeOnUpdate(t, test.obj, test.old); got != test.want {

@@ -108,7 +108,8 @@ func (o *settings) flags(name string) *pflag.FlagSet {
 	flags.StringVar(&o.bucket, "s3-bucket", "", "bucket of the store")
 	flags.StringVar(&o.prefix, "s3-prefix", "", "prefix of all names in the bucket")
 	flags.StringVar(&o.region, "s3-region", "", "region of the bucket (default: the service is asked)")
-	flags.StringVar(&o.credentials, "s3-credentials", "", "directory with the files accessKeyID and secretAccessKey, and optionally "+fileAuthorities)
+	flags.StringVar(&o.credentials, "s3-credentials", "",
+		"directory with the files accessKeyID and secretAccessKey, and optionally "+fileAuthorities)
 	flags.StringVar(&o.result, "result", "", "file for the result, or the error (default: "+terminationLog+", if it exists)")
 	return flags
 }

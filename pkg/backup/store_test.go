@@ -357,7 +357,8 @@ func TestCreateHasACondition(t *testing.T) {
 	trusting := httptest.NewTLSServer(nil) // All of these servers have one certificate.
 	trusting.Close()
 	client, err := minio.New(b.client.EndpointURL().Host, &minio.Options{
-		Creds: credentials.NewStaticV4("id", "key", ""), Secure: true, Region: "us-east-1", Transport: blindTransport{trusting.Client().Transport},
+		Creds: credentials.NewStaticV4("id", "key", ""), Secure: true, Region: "us-east-1",
+		Transport: blindTransport{trusting.Client().Transport},
 	})
 	check(t, err)
 	check(t, b.create(t.Context(), "ns/a/1/manifest.json", []byte("first")))

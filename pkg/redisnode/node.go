@@ -273,6 +273,9 @@ func (n *Node) Keys(ctx context.Context, slots Slots, maxKeys int) (map[int][]st
 	return keys, nil
 }
 
+// sizeSamples is how many elements of a key Redis looks at to estimate the size of all of its elements.
+const sizeSamples = 1000
+
 // Sizes returns how many bytes of memory each of the keys takes, about, in one round trip: 0 for a key that the node does not have (any
 // more), and all 0 if the node does not have the command. https://redis.io/docs/latest/commands/memory-usage/
 func (n *Node) Sizes(ctx context.Context, keys []string) ([]int64, error) {
@@ -282,7 +285,7 @@ func (n *Node) Sizes(ctx context.Context, keys []string) ([]int64, error) {
 	answers := make([]*redis.IntCmd, len(keys))
 	err := n.pipeline(ctx, "MEMORY USAGE", func(p redis.Pipeliner) {
 		for i, key := range keys {
-			answers[i] = p.MemoryUsage(ctx, key)
+			answers[i] = p.MemoryUsage(ctx, key, sizeSamples)
 		}
 	}, func(cmd redis.Cmder) error {
 		if err := cmd.Err(); !errors.Is(err, redis.Nil) && !redis.HasErrorPrefix(err, "ASK ") && !lacksCommand(err) {

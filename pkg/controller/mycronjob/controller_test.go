@@ -169,9 +169,10 @@ func TestSync(t *testing.T) {
 			}),
 			jobs: []*batchv1.Job{jobAt(cronjob(), 5)}, now: 10 * time.Second, before: keepsJobs,
 			want: want{
-				requests: []string{"list jobs", "get mycronjobs sample", "delete any version of jobs sample-1641736205", status}, after: 5 * time.Second,
-				err:   `delete Job sample-1641736205 of MyCronJob sample: jobs.batch "sample-1641736205" is forbidden: a webhook keeps it`,
-				ready: reasonJobNotMade, degraded: reasonJobNotMade,
+				requests: []string{"list jobs", "get mycronjobs sample", "delete any version of jobs sample-1641736205", status},
+				after:    5 * time.Second,
+				err:      `delete Job sample-1641736205 of MyCronJob sample: jobs.batch "sample-1641736205" is forbidden: a webhook keeps it`,
+				ready:    reasonJobNotMade, degraded: reasonJobNotMade,
 				events: []string{"Warning JobNotMade The API server does not delete the Job sample-1641736205 to replace it at present, " +
 					`and the operator retries: jobs.batch "sample-1641736205" is forbidden: a webhook keeps it`},
 			},

@@ -39,7 +39,7 @@ type executor struct {
 // eviction that the PodDisruptionBudget does not allow yet. It replaces a Pod only if the new Pod can mount the operator's password.
 func (c *Controller) act(ctx context.Context, o *observed, p plan) (outcome, error) {
 	e := executor{Controller: c, o: o, step: p.step, verified: map[*member]bool{}}
-	err := e.runUpkeep(ctx, p.upkeep)
+	err := errors.Join(e.endLongTimeout(ctx), e.runUpkeep(ctx, p.upkeep))
 	wait, evictionRefused, commands := p.wait, "", p.commands
 	if o.replacesPod(commands) {
 		if accountErr := e.checkAccount(ctx); accountErr != nil {
@@ -150,7 +150,7 @@ func (e executor) dispatch(ctx context.Context, c command) error {
 	case startBackup, startRestore, deleteJob:
 		return e.changeJob(ctx, c)
 	case closeSlots:
-		return e.closeSlots(ctx, c.on, c.slots)
+		return e.node(c.on).SetSlots(ctx, c.slots, redisnode.SlotStable, "")
 	}
 	return fmt.Errorf("unknown command %q", c.verb)
 }

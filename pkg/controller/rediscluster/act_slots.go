@@ -44,11 +44,6 @@ const (
 func (e executor) moveSlots(ctx context.Context, from, to *member, slots redisnode.Slots) error {
 	begun, moves := e.clock.Now(), e.sessions.get(e.o.rdc).moves
 	source, target := e.node(from), e.node(to)
-	if isMarked(from, slots) || isMarked(to, slots) {
-		if err := e.resetNodeTimeout(ctx); err != nil {
-			return err
-		}
-	}
 	if err := mark(ctx, target, slots, redisnode.SlotImporting, to.self().Importing, from.id); err != nil {
 		return err
 	}
@@ -106,23 +101,24 @@ func batches(keys []string, sizes []int64) []batch {
 }
 
 // migrate sends keys of one slot. While a large key is sent, the other nodes hear nothing of the two, and would elect a replica of theirs
-// after a cluster-node-timeout. So they wait longer meanwhile. If the operator stops before this is over, the marks of the slot say so:
-// whatever continues or ends a move that has marks first calls resetNodeTimeout.
+// after a cluster-node-timeout. So they wait longer meanwhile: see resetNodeTimeout.
 func (e executor) migrate(ctx context.Context, from, to *member, b batch) error {
 	if b.bytes > maxKeySize {
 		return fmt.Errorf("a key takes %s of memory, and at most %s can be moved: split it, or delete it (redis-cli --memkeys finds it)",
 			mebibytes(b.bytes), mebibytes(maxKeySize))
 	}
+	current := e.sessions.get(e.o.rdc)
 	sending := time.Duration(b.bytes) * time.Second / sendRate
-	timeout, login := migrateTimeout+sending, e.sessions.get(e.o.rdc).loginTo(to.pod)
+	timeout, login := migrateTimeout+sending, current.loginTo(to.pod)
 	send := func() error { return e.node(from).Migrate(ctx, to.ip(), to.port(), login, timeout, b.keys) }
 	if sending < e.o.nodeTimeout()/4 {
 		return send()
 	}
-	if err := e.setNodeTimeout(ctx, e.o.nodeTimeout()+3*timeout); err != nil {
-		return err
+	current.timeout = timeoutRaised
+	err := e.setNodeTimeout(ctx, e.o.nodeTimeout()+3*timeout)
+	if err == nil {
+		err = send()
 	}
-	err := send()
 	for range settleTries {
 		select {
 		case <-ctx.Done():
@@ -132,21 +128,30 @@ func (e executor) migrate(ctx context.Context, from, to *member, b batch) error 
 		_, fromErr := e.view(ctx, from)
 		_, toErr := e.view(ctx, to)
 		if fromErr == nil && toErr == nil {
-			break
+			return errors.Join(err, e.resetNodeTimeout(ctx))
 		}
 	}
-	return errors.Join(err, e.resetNodeTimeout(ctx))
+	return err
 }
 
 // directiveNodeTimeout is how long nodes wait for a silent node before they suspect it to have failed.
 const directiveNodeTimeout = "cluster-node-timeout"
 
-// setNodeTimeout sets directiveNodeTimeout of all nodes that answer. A node without the command CONFIG keeps what it has.
+// nodeTimeout is what a session knows of directiveNodeTimeout.
+type nodeTimeout int
+
+const (
+	timeoutUnknown nodeTimeout = iota // an earlier operator may have raised it, if slots have marks
+	timeoutRaised
+	timeoutNormal
+)
+
+// setNodeTimeout sets directiveNodeTimeout of all nodes that answer. It is no error if a node refuses the usual one: it has that already.
 func (e executor) setNodeTimeout(ctx context.Context, timeout time.Duration) error {
-	value := strconv.FormatInt(timeout.Milliseconds(), 10)
+	value, usual := strconv.FormatInt(timeout.Milliseconds(), 10), timeout == e.o.nodeTimeout()
 	return inParallel(e.o.answering(), func(m *member) error {
 		err := e.node(m).SetDirective(ctx, directiveNodeTimeout, value)
-		if refusedDirective(err) != nil {
+		if usual && refusedDirective(err) != nil {
 			return nil
 		}
 		return err
@@ -155,21 +160,36 @@ func (e executor) setNodeTimeout(ctx context.Context, timeout time.Duration) err
 
 // resetNodeTimeout undoes setNodeTimeout.
 func (e executor) resetNodeTimeout(ctx context.Context) error {
-	return e.setNodeTimeout(ctx, e.o.nodeTimeout())
+	if err := e.setNodeTimeout(ctx, e.o.nodeTimeout()); err != nil {
+		return err
+	}
+	e.sessions.get(e.o.rdc).timeout = timeoutNormal
+	return nil
+}
+
+// endLongTimeout calls resetNodeTimeout if the nodes may still have a longer timeout, and both ends of each move answer again. Nothing else
+// has to be done first: a node that fails meanwhile is replaced so much later.
+func (e executor) endLongTimeout(ctx context.Context) error {
+	moving := false
+	for _, m := range e.o.answering() {
+		self := m.self()
+		for _, id := range slices.AppendSeq(slices.Collect(maps.Values(self.Migrating)), maps.Values(self.Importing)) {
+			if other := e.o.byID[id]; other != nil && !other.answers() {
+				return nil
+			}
+			moving = true
+		}
+	}
+	if known := e.sessions.get(e.o.rdc).timeout; known == timeoutRaised || (known == timeoutUnknown && moving) {
+		return e.resetNodeTimeout(ctx)
+	}
+	return nil
 }
 
 // isMarked returns whether a member has a mark for one of the slots.
 func isMarked(m *member, slots redisnode.Slots) bool {
 	self := m.self()
 	return slices.ContainsFunc(slices.AppendSeq(slices.Collect(maps.Keys(self.Migrating)), maps.Keys(self.Importing)), slots.Has)
-}
-
-// closeSlots removes the marks of slots.
-func (e executor) closeSlots(ctx context.Context, m *member, slots redisnode.Slots) error {
-	if err := e.resetNodeTimeout(ctx); err != nil {
-		return err
-	}
-	return e.node(m).SetSlots(ctx, slots, redisnode.SlotStable, "")
 }
 
 // mebibytes returns a size for a message.
@@ -191,7 +211,7 @@ func (e executor) resumeMove(ctx context.Context, from *member, slots redisnode.
 			return e.node(from).SetSlots(ctx, found, redisnode.SlotMigrating, m.id)
 		}
 	}
-	return e.closeSlots(ctx, from, slots)
+	return e.node(from).SetSlots(ctx, slots, redisnode.SlotStable, "")
 }
 
 // waitUntilHeard waits until the new owner has told the old owner that it has the slots. Then it removes the marks of the

@@ -568,6 +568,31 @@ func TestSyncContinuesAfterAnError(t *testing.T) {
 	}
 }
 
+// An error is remembered while the operator only waits before it tries again, but its age ends with the last failure.
+func TestAFailureIsRememberedForAWhile(t *testing.T) {
+	fails, waits := plan{commands: []command{{verb: meet}}}, plan{step: "Waiting"}
+	s, o := &session{since: map[string]time.Time{}, seen: map[string]bool{}}, six()
+	for _, step := range []struct {
+		at   time.Duration
+		plan plan
+		err  error
+		want time.Duration // for how long commands have failed; negative if they have not
+	}{
+		{0, fails, errors.New("it fails"), 1},
+		{5 * time.Second, waits, nil, 0},
+		{40 * time.Second, fails, errors.New("it fails"), 40 * time.Second},
+		{60 * time.Second, waits, nil, 40 * time.Second},
+		{40*time.Second + keepFailure, waits, nil, -1},
+	} {
+		o.now, o.failure, o.failingFor = seenAt.Add(step.at), nil, -1
+		s.recordResult(step.plan, "", step.err, o.now)
+		s.recallFailure(o)
+		if o.failingFor != step.want {
+			t.Errorf("after %s, commands have failed for %s, want %s", step.at, o.failingFor, step.want)
+		}
+	}
+}
+
 func TestSyncWaitsForItsCaches(t *testing.T) {
 	s := newStage(t, sixStored()).settle()
 	s.destroy("pods", "demo-4")
@@ -881,8 +906,8 @@ func TestALargeKeyMoves(t *testing.T) {
 		}
 		return set
 	}
-	want := slices.Concat(all("5000"), []string{ipOf(0) + " migrate a,b 5s"}, all("50000"), []string{ipOf(0) + " migrate large 15s"}, all("5000"),
-		[]string{ipOf(1) + " set 7 NODE id-1"})
+	want := slices.Concat(all("5000"), []string{ipOf(0) + " migrate a,b 5s"}, all("50000"), []string{ipOf(0) + " migrate large 15s"},
+		all("5000"), []string{ipOf(1) + " set 7 NODE id-1"})
 	got := s.commands[:min(len(want), len(s.commands))]
 	for first := 0; first < len(got); first += 7 { // Nodes are told at once.
 		slices.Sort(got[first:min(first+6, len(got))])
@@ -916,9 +941,8 @@ func TestASlotThatCannotMove(t *testing.T) {
 	}
 	source.sizes["secret-name"] = maxKeySize + 1
 	s.clock.Step(maxMoveDelay)
-	if writes, _, err := s.sync(); err == nil || !strings.Contains(err.Error(), "takes 512.0 MiB") || slices.ContainsFunc(writes, func(w string) bool {
-		return strings.Contains(w, "migrate")
-	}) {
+	writes, _, err := s.sync()
+	if err == nil || !strings.Contains(err.Error(), "takes 512.0 MiB") || strings.Contains(strings.Join(writes, "\n"), "migrate") {
 		t.Errorf("writes %q, error %v; want an error without a MIGRATE", writes, err)
 	}
 }

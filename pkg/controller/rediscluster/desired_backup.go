@@ -246,13 +246,12 @@ func addStore(pod *corev1.PodSpec, store *v1.BackupStore) {
 		*args = append(*args, "--directory="+dirBackups)
 		return
 	}
-	name := store.S3.CredentialsSecretRef.Name
+	secret := corev1.LocalObjectReference{Name: store.S3.CredentialsSecretRef.Name}
 	mountReadOnly(pod, "s3", dirCredentials, corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
 		DefaultMode: ptr.To[int32](0o440),
 		Sources: []corev1.VolumeProjection{
-			{Secret: &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: name}, Items: keysOf("accessKeyID", "secretAccessKey")}},
-			{Secret: &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: name}, Items: keysOf(v1.CertificateAuthorityKey),
-				Optional: ptr.To(true)}},
+			{Secret: &corev1.SecretProjection{LocalObjectReference: secret, Items: keysOf("accessKeyID", "secretAccessKey")}},
+			{Secret: &corev1.SecretProjection{LocalObjectReference: secret, Items: keysOf(v1.CertificateAuthorityKey), Optional: ptr.To(true)}},
 		},
 	}})
 	*args = append(*args, "--s3-endpoint="+store.S3.Endpoint, "--s3-bucket="+store.S3.Bucket)

@@ -216,7 +216,8 @@ func (j *job) linger(pods []*corev1.Pod, now time.Time) bool {
 		for i := range p.Status.ContainerStatuses {
 			c := &p.Status.ContainerStatuses[i]
 			end := c.State.Terminated
-			if p.Status.Phase != corev1.PodRunning || c.Name != containerJob || end == nil || now.Sub(end.FinishedAt.Time) <= maxLingering {
+			if c.Name != containerJob || end == nil || now.Sub(end.FinishedAt.Time) <= maxLingering ||
+				p.Status.Phase != corev1.PodRunning || p.DeletionTimestamp != nil {
 				continue
 			}
 			j.Lingering, j.Ended, j.EndedAt, j.Result = true, batchv1.JobComplete, end.FinishedAt.UTC(), &jobResult{}

@@ -96,6 +96,7 @@ type session struct {
 
 	failure         error // the error of the last commands, and when they failed
 	failedAt        time.Time
+	failureKept     bool      // whether the operator has only waited since
 	evictionRefused string    // why the last eviction was refused; "" if it was not
 	actedAt         time.Time // when the last plan was carried out that did not only wait
 
@@ -121,7 +122,8 @@ type session struct {
 	loadRefusals map[string]string
 
 	// moves are the slots whose move has failed and is not over.
-	moves map[int]failedMove
+	moves   map[int]failedMove
+	timeout nodeTimeout
 
 	linked  map[string]link      // by the ID of the replica
 	reached map[string]time.Time // when a member was last connected to a node, by the node's ID
@@ -312,9 +314,7 @@ func (s *session) recall(o *observed) {
 	if o.assigned().Len() < redisnode.SlotCount {
 		o.unassignedFor = s.ageOf(factUnassigned, o.now)
 	}
-	if s.failure != nil {
-		o.failure, o.failingFor = problemOf(s.failure), s.ageOf(factFailing, o.now)
-	}
+	s.recallFailure(o)
 	o.growthRefused, o.growthRefusedAt = s.growthRefused, s.growthRefusedAt
 	o.evictionRefused, o.actedAt = s.evictionRefused, s.actedAt
 	maps.DeleteFunc(s.moves, func(slot int, _ failedMove) bool {
@@ -322,6 +322,17 @@ func (s *session) recall(o *observed) {
 	})
 	o.moves = maps.Clone(s.moves)
 	s.endFacts()
+}
+
+// recallFailure sets the error of the last commands, and for how long commands have failed.
+func (s *session) recallFailure(o *observed) {
+	if s.failure == nil {
+		return
+	}
+	o.failure, o.failingFor = problemOf(s.failure), s.ageOf(factFailing, o.now)
+	if s.failureKept {
+		o.failingFor = s.failedAt.Sub(s.since[factFailing])
+	}
 }
 
 // recallPasswords sets the users whose old passwords have been valid for long enough since all nodes have had the new one.
@@ -405,20 +416,21 @@ func (s *session) recordLoad(m *member, fingerprint string, refused *redisnode.R
 	}
 }
 
-// failureKept is for how long an error of commands is remembered while the operator only waits: it may wait before it repeats them.
-const failureKept = 2 * time.Minute
+// keepFailure is for how long an error of commands is remembered while the operator only waits: it may wait before it repeats them.
+const keepFailure = 2 * time.Minute
 
 // recordResult remembers the result of a plan: why an eviction was refused ("" if none was), and the
 // error of the commands.
 func (s *session) recordResult(p plan, evictionRefused string, err error, now time.Time) {
 	s.evictionRefused = evictionRefused
+	s.failureKept = err == nil && p.waits() && now.Sub(s.failedAt) < keepFailure
 	switch {
 	case err != nil:
 		s.failure, s.failedAt = err, now
 		if _, ok := s.since[factFailing]; !ok {
 			s.since[factFailing] = now
 		}
-	case !p.waits() || now.Sub(s.failedAt) > failureKept:
+	case !s.failureKept:
 		s.failure = nil
 		delete(s.since, factFailing)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/robfig/cron/v3"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
@@ -134,7 +135,7 @@ type S3 struct {
 // RestoreFrom is the backup from which a new cluster is made.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.persistentVolumeClaim) != has(self.s3)",message="must have either persistentVolumeClaim or s3"
-// +kubebuilder:validation:XValidation:rule="has(self.__namespace__) == has(oldSelf.__namespace__) && (!has(self.__namespace__) || self.__namespace__ == oldSelf.__namespace__) && has(self.name) == has(oldSelf.name) && (!has(self.name) || self.name == oldSelf.name) && has(self.backup) == has(oldSelf.backup) && (!has(self.backup) || self.backup == oldSelf.backup)",message="namespace, name and backup cannot be changed; restoreFrom can be removed"
+// +kubebuilder:validation:XValidation:rule="has(self.__namespace__) == has(oldSelf.__namespace__) && (!has(self.__namespace__) || self.__namespace__ == oldSelf.__namespace__) && has(self.name) == has(oldSelf.name) && (!has(self.name) || self.name == oldSelf.name) && has(self.backup) == has(oldSelf.backup) && (!has(self.backup) || self.backup == oldSelf.backup) && has(self.persistentVolumeClaim) == has(oldSelf.persistentVolumeClaim) && (!has(self.persistentVolumeClaim) || self.persistentVolumeClaim.claimName == oldSelf.persistentVolumeClaim.claimName) && has(self.s3) == has(oldSelf.s3) && (!has(self.s3) || self.s3.endpoint == oldSelf.s3.endpoint && self.s3.bucket == oldSelf.s3.bucket && has(self.s3.prefix) == has(oldSelf.s3.prefix) && (!has(self.s3.prefix) || self.s3.prefix == oldSelf.s3.prefix) && has(self.s3.region) == has(oldSelf.s3.region) && (!has(self.s3.region) || self.s3.region == oldSelf.s3.region))",message="cannot be changed, except for credentialsSecretRef, resources, imagePullSecrets and imagePullPolicy; it can be removed"
 type RestoreFrom struct {
 	// namespace is the namespace of the RedisCluster that made the backup. Default: the namespace of
 	// this one. The claim or the Secret is always of the namespace of this one.
@@ -373,17 +374,24 @@ func (r *RestoreFrom) validate(path *field.Path) field.ErrorList {
 	return append(errs, r.BackupJob.validate(path)...)
 }
 
-// validateRestoreChange allows a change of the store and the Job, which may have been wrong, but not of what is restored.
+// validateRestoreChange allows a change of the Job and of its Secret, and of nothing that would lead to another restore.
 func validateRestoreChange(path *field.Path, now, old *RestoreFrom) field.ErrorList {
 	switch {
 	case now == nil:
 		return nil
 	case old == nil:
 		return field.ErrorList{field.Forbidden(path, "can be set only when the cluster is created; it can be removed")}
-	case now.Namespace == old.Namespace && now.Name == old.Name && now.Backup == old.Backup:
+	}
+	same := now.DeepCopy()
+	same.BackupJob = old.BackupJob
+	if same.S3 != nil && old.S3 != nil {
+		same.S3.CredentialsSecretRef = old.S3.CredentialsSecretRef
+	}
+	if equality.Semantic.DeepEqual(same, old) {
 		return nil
 	}
-	return field.ErrorList{field.Forbidden(path, "namespace, name and backup cannot be changed; restoreFrom can be removed")}
+	return field.ErrorList{field.Forbidden(path, "cannot be changed, except for credentialsSecretRef, resources, imagePullSecrets and "+
+		"imagePullPolicy; it can be removed")}
 }
 
 func (s *RedisClusterSpec) setBackupDefaults() {
