@@ -152,7 +152,7 @@ func (e executor) setNodeTimeout(ctx context.Context, timeout time.Duration) err
 	return inParallel(e.o.answering(), func(m *member) error {
 		err := e.node(m).SetDirective(ctx, directiveNodeTimeout, value)
 		if usual && refusedDirective(err) != nil {
-			return nil
+			err = nil
 		}
 		return err
 	})
