@@ -177,22 +177,6 @@ func TestSchemaAndValidateAgreeOnFieldsOfRedisClusters(t *testing.T) {
 	})
 }
 
-// Without a webhook nothing raises a size before the API server stores it: that is left to
-// the controller. A negative one it does not store, since there is a scale subresource.
-func TestTheSchemaTakesASizeThatIsTooSmallAsItIs(t *testing.T) {
-	for size, want := range map[int64]string{
-		3: "", 0: "", -1: ".spec.size: Invalid value: -1: should be a non-negative integer",
-	} {
-		admitted, errs := servers(t)["RedisCluster"].judge(t, redisCluster(map[string]any{"size": size}), nil)
-		if (want == "") != (len(errs) == 0) || want != "" && errs[0].Error() != want {
-			t.Errorf("%d: got %v, want %q", size, errs, want)
-		}
-		if got := admitted["spec"].(map[string]any)["size"]; got != size {
-			t.Errorf("%d became %v", size, got)
-		}
-	}
-}
-
 // Validate takes it, since a stored object without TLS may have it, and must go on.
 func TestTheSchemaReservesTheVolumeOfCertificates(t *testing.T) {
 	server := servers(t)["RedisCluster"]

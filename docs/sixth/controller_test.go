@@ -33,7 +33,6 @@ import (
 	"github.com/glassback/glassback/pkg/child"
 	"github.com/glassback/glassback/pkg/fakeapi"
 	"github.com/glassback/glassback/pkg/loop"
-	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/pipeline"
 )
 
@@ -281,22 +280,6 @@ func TestAddress(t *testing.T) {
 	}
 }
 
-func TestSyncDoesNotActOnACacheOlderThanItsWrites(t *testing.T) {
-	s, clock := newServer(), clocktesting.NewFakeClock(t0)
-	s.serve("web", web())
-	o := s.connect(t, clock)
-	if requests, _, _, err := o.sync(); err != nil || !slices.Equal(requests, []string{created}) {
-		t.Fatalf("requests %q, error %v", requests, err)
-	}
-	if requests, _, after, err := o.sync(); len(requests) > 0 || after != 5*time.Second || err != nil {
-		t.Errorf("requests %q, after %s, error %v before the cache shows it, want none and 5s", requests, after, err)
-	}
-	o.catchUp()
-	if requests, _, after, err := o.sync(); len(requests) > 0 || after != 0 || err != nil {
-		t.Errorf("requests %q, after %s, error %v once it does, want nothing", requests, after, err)
-	}
-}
-
 func TestAStaleCacheDeletesNothingOfOthers(t *testing.T) {
 	s := newServer()
 	s.serve("web", web())
@@ -311,26 +294,6 @@ func TestAStaleCacheDeletesNothingOfOthers(t *testing.T) {
 	}
 	if s.data("web-address")["HOST"] != "theirs" {
 		t.Error("another owner's ConfigMap is gone")
-	}
-}
-
-func TestAProblemIsReportedOnce(t *testing.T) {
-	s := newServer()
-	s.serve("web", web())
-	s.Put(theirs())
-	o := s.connect(t, clocktesting.NewFakeClock(t0))
-	var all []string
-	for n := range 6 {
-		if n == 3 {
-			s.drop("web-address")
-		}
-		o.catchUp()
-		_, events, _, err := o.sync()
-		must.Succeed(t, err)
-		all = append(all, events...)
-	}
-	if want := []string{"Warning Conflict ", "Normal Published "}; !slices.EqualFunc(all, want, strings.HasPrefix) {
-		t.Errorf("events %q, want %q", all, want)
 	}
 }
 

@@ -19,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/util/watchlist"
 
 	"github.com/glassback/glassback/pkg/loop"
 	"github.com/glassback/glassback/pkg/must"
@@ -134,17 +133,6 @@ func TestAFullQueueReleasesItself(t *testing.T) {
 	}
 }
 
-func TestAQueueWithoutOptionalMethods(t *testing.T) {
-	var q Queue
-	store := q.Wrap(&calls{})
-	if store.(cache.TransformingStore).Transformer() != nil {
-		t.Error("it has a transform")
-	}
-	if err := store.(cache.ReflectorBookmarkStore).Bookmark("1"); err != nil {
-		t.Error(err)
-	}
-}
-
 var key = cache.NewObjectName("default", "sample")
 
 func TestAHeldSyncKeepsItsWorkerAndItsKey(t *testing.T) {
@@ -230,10 +218,6 @@ func TestACancelledSyncDoesNotBegin(t *testing.T) {
 		}
 	})
 }
-
-type noStream struct{}
-
-func (noStream) IsWatchListSemanticsUnSupported() bool { return true }
 
 // server returns a ListerWatcher whose WATCHes are sent to opened.
 func server(opened *[]*watch.FakeWatcher) *cache.ListWatch {
@@ -358,13 +342,4 @@ func TestAWireBreaksALateWatch(t *testing.T) {
 		}
 		wire.Release()
 	})
-}
-
-func TestAWireKeepsTheOptionalMethod(t *testing.T) {
-	for _, lw := range []cache.ListerWatcher{&cache.ListWatch{}, cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{}, noStream{})} {
-		want := watchlist.DoesClientNotSupportWatchListSemantics(lw)
-		if got := watchlist.DoesClientNotSupportWatchListSemantics(new(Wire).Wrap(lw)); got != want {
-			t.Errorf("it cannot stream: %t, want %t", got, want)
-		}
-	}
 }

@@ -284,27 +284,6 @@ func ruleErrors(t *testing.T, known *utilversion.Version) []error {
 	return errs
 }
 
-func TestVersions(t *testing.T) {
-	for version, want := range map[string]State{
-		"v1.31.0": OK, "v1.37.2": OK, "v1.33.1+k3s1": OK, "v1.32.0-eks-5ca49cb": OK, "v2.0.0": OK,
-		"v1.30.14": Failed, "v1.9.0": Failed, "": Warning, "master": Warning,
-	} {
-		if got := supported(version); got.State != want {
-			t.Errorf("%q: %+v, want %s", version, got, want)
-		}
-	}
-}
-
-func TestClocks(t *testing.T) {
-	for ahead, want := range map[time.Duration]string{
-		0: "", 90 * time.Second: "the API server's is 1m30s ahead", -time.Hour: "the API server's is 1h0m0s behind",
-	} {
-		if got := agree(ahead); !strings.HasPrefix(got.Reason, want) || (got.State == OK) != (ahead == 0) {
-			t.Errorf("%s: %+v, want %q", ahead, got, want)
-		}
-	}
-}
-
 // server is an API server of a few paths.
 func server(t *testing.T, answers map[string]func(http.ResponseWriter)) string {
 	t.Helper()
@@ -414,53 +393,6 @@ func parseCheck(t *testing.T, args ...string) *settings {
 	o, err := parse(args, &strings.Builder{})
 	must.Succeed(t, err)
 	return o
-}
-
-// The roles in artifacts/rbac grant what permissions.Wants returns: TestTheRolesGrantWhatIsNeededAndNothingElse compares the two.
-func TestRightsAreThoseThatThePartsOfTheOperatorNeed(t *testing.T) {
-	const secrets = "secrets in all namespaces: create,get"
-	for name, test := range map[string]struct {
-		args        []string
-		has, hasNot []string
-	}{
-		"all controllers": {nil, []string{
-			secrets, "leases.coordination.k8s.io glassback in namespace glassback-system: get,list,update,watch",
-			"customresourcedefinitions.apiextensions.k8s.io in the cluster: get",
-			"tokenreviews.authentication.k8s.io in the cluster: create",
-			"secrets glassback-webhook-ca in namespace glassback-system: delete,get,list,update,watch",
-		}, nil},
-		"MyCronJobs alone": {
-			[]string{"--controllers=mycronjob"}, []string{"jobs.batch in all namespaces: create,delete,get,list,watch"}, []string{secrets},
-		},
-		"one namespace":          {[]string{"--namespace=a"}, []string{"secrets in namespace a: create,get"}, []string{secrets}},
-		"webhooks out of it all": {[]string{"--webhook-url=https://a:1"}, nil, []string{"secrets in namespace glassback-system: create"}},
-		"without webhooks": {
-			[]string{"--webhooks=false"}, []string{"secrets in namespace glassback-system: create"},
-			[]string{"mutatingwebhookconfigurations.admissionregistration.k8s.io glassback in the cluster: list,patch,watch"},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			o, err := parse(append([]string{"--pre", "--rights"}, test.args...), io.Discard)
-			must.Succeed(t, err)
-			var lines []string
-			for _, r := range o.rights() {
-				lines = append(lines, r.Resource+" "+r.Where+": "+strings.Join(r.Verbs, ","))
-				if len(r.By) == 0 {
-					t.Errorf("no part needs %s", r.Resource)
-				}
-			}
-			for _, want := range test.has {
-				if !slices.Contains(lines, want) {
-					t.Errorf("missing: %s, in\n%s", want, strings.Join(lines, "\n"))
-				}
-			}
-			for _, unwanted := range test.hasNot {
-				if slices.Contains(lines, unwanted) {
-					t.Errorf("not needed: %s", unwanted)
-				}
-			}
-		})
-	}
 }
 
 func TestRightsNeedNoCluster(t *testing.T) {

@@ -298,27 +298,6 @@ func TestOtherSitesHoldNothing(t *testing.T) {
 	})
 }
 
-func TestAHeldQueueShowsWhatPilesUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorks(t, Config{Breakpoints: true})
-		synctest.Wait()
-		w.ask(http.MethodPost, "/inspect/api/hold", `{"gear":"queue","id":"secrets","action":"hold"}`)
-		w.send(watch.Added, "a")
-		w.send(watch.Added, "b")
-		w.send(watch.Modified, "a")
-		q := get[Queue](w, "queue?informer=secrets")
-		if q.Held == nil || q.Held.Kept != 3 || q.Queued != 3 || len(q.Objects) != 2 || q.Objects[0].Name != "a" ||
-			len(q.Objects[0].Deltas) != 2 || q.Objects[0].Deltas[1].Verb != "Updated" {
-			t.Errorf("the queue is %+v", q)
-		}
-		w.ask(http.MethodPost, "/inspect/api/hold", `{"gear":"queue","id":"secrets","action":"release"}`)
-		synctest.Wait()
-		if q := get[Queue](w, "queue?informer=secrets"); q.Held != nil || q.Queued != 0 || len(q.Objects) != 0 {
-			t.Errorf("after its release it is %+v", q)
-		}
-	})
-}
-
 // read reads messages of a stream, until there are so many events.
 func read(t *testing.T, stream io.Reader, events int) (lines []string, overviews int) {
 	t.Helper()

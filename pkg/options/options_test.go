@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/glassback/glassback/pkg/must"
-	"github.com/glassback/glassback/pkg/pipeline"
 )
 
 func TestParseOptions(t *testing.T) {
@@ -55,17 +54,6 @@ func TestParseOptions(t *testing.T) {
 				t.Errorf("namespaces %q and controllers %q, want %q and %q", o.Namespaces, o.Controllers, test.namespaces, test.controllers)
 			}
 		})
-	}
-}
-
-func TestTheQueueOfTheInformers(t *testing.T) {
-	for flag, want := range map[string]pipeline.Queue{
-		"": pipeline.DeltaFIFO, "--informer-queue=DeltaFIFO": pipeline.DeltaFIFO, "--informer-queue=RealFIFO": pipeline.RealFIFO,
-	} {
-		o, err := Parse(strings.Fields(flag), &bytes.Buffer{})
-		if err != nil || o.Queue != want {
-			t.Errorf("%q: %+v, error %v; want %s", flag, o, err, want)
-		}
 	}
 }
 

@@ -32,7 +32,6 @@ import (
 	admissionwebhook "k8s.io/apiserver/pkg/admission/plugin/webhook"
 	"k8s.io/apiserver/pkg/cel/environment"
 	webhookvalidation "k8s.io/apiserver/pkg/util/webhook"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
 	"github.com/glassback/glassback/artifacts/crd"
@@ -181,16 +180,6 @@ func TestTheWebhooksAreForTheNamespacesOfTheOperator(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-func TestByURL(t *testing.T) {
-	mutating, _ := hooks(ByURL(parseURL(t, "https://[::1]:8443"), nil, []byte("ca")))
-	want := admissionregistrationv1.WebhookClientConfig{
-		URL: ptr.To("https://[::1]:8443/mutate-bytewang123-redis-wzj-kubebuilder-io-v1-rediscluster"), CABundle: []byte("ca"),
-	}
-	if got := mutating[0].client; !reflect.DeepEqual(got, want) {
-		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -479,19 +478,6 @@ func TestMutateScale(t *testing.T) {
 			t.Errorf("got %+v", got)
 		}
 	})
-}
-
-// TestMutateScaleLeavesTheParentAsItIs: the parent can belong to a cache.
-func TestMutateScaleLeavesTheParentAsItIs(t *testing.T) {
-	parent := &redisv1.RedisCluster{}
-	reviewer := typed[redisv1.RedisCluster, *redisv1.RedisCluster]{
-		get:      func(context.Context, string, string) (*redisv1.RedisCluster, error) { return parent, nil },
-		replicas: func(r *redisv1.RedisCluster) **int32 { return &r.Spec.Size },
-	}
-	operations, err := reviewer.mutate(t.Context(), scale(t, `{"spec":{"replicas":3}}`))
-	if len(operations) != 1 || err != nil || !reflect.DeepEqual(parent, &redisv1.RedisCluster{}) {
-		t.Errorf("%v, error %v, and the parent is %+v", operations, err, parent)
-	}
 }
 
 // panicking is a reviewer that panics.

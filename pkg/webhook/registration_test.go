@@ -288,28 +288,6 @@ func TestOwn(t *testing.T) {
 	r.fails(own)
 }
 
-// TestMutatingConfigurations: the tests above use the other kind.
-func TestMutatingConfigurations(t *testing.T) {
-	client := fake.NewClientset().AdmissionregistrationV1().MutatingWebhookConfigurations()
-	store := cache.NewStore(cache.MetaNamespaceKeyFunc)
-	own := Own(store, client, func(caBundle []byte) *mutatingConfig {
-		return ByURL(parseURL(t, "https://[::1]:8443"), nil, caBundle).MutatingConfiguration("test")
-	})
-	must.Succeed(t, own.Trust(t.Context(), []byte("one")))
-	stored, err := client.Get(t.Context(), "test", metav1.GetOptions{})
-	must.Succeed(t, err)
-	must.Succeed(t, store.Add(stored))
-	if stored.Labels[LabelOwned] != "true" {
-		t.Errorf("labels %v", stored.Labels)
-	}
-	if upToDate, err := own.UpToDate([]byte("one")); !upToDate || err != nil {
-		t.Errorf("up to date: %t, error %v", upToDate, err)
-	}
-	if upToDate, err := own.UpToDate([]byte("two")); upToDate || err != nil {
-		t.Errorf("with another caBundle, up to date: %t, error %v", upToDate, err)
-	}
-}
-
 func TestRemove(t *testing.T) {
 	desired := func(caBundle []byte) *validatingConfig {
 		return ByURL(parseURL(t, "https://[::1]:8443"), nil, caBundle).ValidatingConfiguration("test")

@@ -4,7 +4,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -19,7 +18,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
 
 	v1 "github.com/glassback/glassback/pkg/apis/batch/v1"
 	"github.com/glassback/glassback/pkg/apis/glassback"
@@ -51,16 +49,6 @@ func exampleOf(object *unstructured.Unstructured) *example {
 	e.observe(object)
 	e.took = 12 * time.Second
 	return e
-}
-
-func greeting() *example {
-	return exampleOf(objectOf("groupa.k8s.zhuang.com/v1", "ApiExampleA", "hello", "True", "Greeted", 2,
-		map[string]any{"status": "Running", "greeting": "Greetings to Jimmy Song"}))
-}
-
-func shop() *example {
-	return exampleOf(objectOf("app.aiops.org/v1", "Application", "shop", "False", "RolloutInProgress", 2,
-		map[string]any{"replicas": int64(3), "availableReplicas": int64(2), "url": "http://shop.test"}))
 }
 
 func jobs(name string, completed ...bool) []batchv1.Job {
@@ -114,64 +102,6 @@ func TestPending(t *testing.T) {
 				t.Errorf("deleted: got %q", got)
 			}
 		})
-	}
-}
-
-func TestTheTableFitsTheTerminal(t *testing.T) {
-	e := exampleOf(object(sampleCronJob, "True", "Scheduled", 2))
-	e.observeJobs(jobs("j", true, false))
-	f := &follower{examples: []*example{greeting(), shop(), e}}
-	f.conclude(time.Second, true)
-	var out bytes.Buffer
-	s := &screen{out: &out, size: func() (int, int) { return 40, 12 }}
-	s.show(f)
-	if lines := strings.Count(out.String(), "\n"); lines != 11 {
-		t.Errorf("%d lines:\n%s", lines, out.String())
-	}
-	for line := range strings.Lines(out.String()) {
-		line = strings.TrimPrefix(strings.TrimSuffix(line, "\033[K\n"), "\033[J")
-		if n := len([]rune(line)); n >= 40 {
-			t.Errorf("%d columns: %q", n, line)
-		}
-	}
-	followed := kindsOn(f.real)
-	for _, part := range []string{
-		"hello", "lines more in a taller window", "All 3 examples are settled", followed[len(followed)-1].hint.command[:30],
-	} {
-		if !strings.Contains(out.String(), part) {
-			t.Errorf("%q is missing in\n%s", part, out.String())
-		}
-	}
-	s.show(f)
-	if !strings.Contains(out.String(), "\033[11A\r") {
-		t.Errorf("the second table is not drawn over the first:\n%q", out.String())
-	}
-}
-
-// TestHintsNameExistingExamples checks that the command of each kind's hint contains the name of an example of this kind.
-func TestHintsNameExistingExamples(t *testing.T) {
-	files, err := filepath.Glob("../../../artifacts/examples/*.yaml")
-	must.Succeed(t, err)
-	var objects []unstructured.Unstructured
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		must.Succeed(t, err)
-		for document := range strings.SplitSeq(string(text), "\n---\n") {
-			object := unstructured.Unstructured{}
-			if err := yaml.Unmarshal([]byte(document), &object.Object); err != nil {
-				t.Fatalf("%s: %v", file, err)
-			}
-			objects = append(objects, object)
-		}
-	}
-	f := newFollower(nil, objects, true)
-	for i := range kinds {
-		named := slices.ContainsFunc(f.examplesOf(&kinds[i]), func(e *example) bool {
-			return strings.Contains(kinds[i].hint.command, e.object.GetName())
-		})
-		if !named {
-			t.Errorf("the hint %q does not contain the name of an example of %s", kinds[i].hint.command, kinds[i].Kind)
-		}
 	}
 }
 

@@ -304,18 +304,6 @@ func program(t *testing.T) string {
 	return string(data)
 }
 
-func TestDependencies(t *testing.T) {
-	for printed, want := range map[string]string{
-		"app\n  PreDepends: a\n  Suggests: b\n":                         "a",
-		"app\n |Depends: a\n |Depends: b\n  Depends: c\n  Depends: d\n": "a d",
-		"app\n  Depends: <v>\n    p1\n    p2\n  Depends: a\n    p3\n":   "p1 a", // as libssl3 in Ubuntu 24.04
-	} {
-		if got := strings.Join(dependencies(printed), " "); got != want {
-			t.Errorf("%q: got %s, want %s", printed, got, want)
-		}
-	}
-}
-
 // TestLibrariesAreFound has a program whose libraries are in its dependencies, through links; then one of them is missing.
 func TestLibrariesAreFound(t *testing.T) {
 	d, lib := newDebian(t), "lib/"+triplet()

@@ -5,9 +5,9 @@
 //
 //	gotest [-artifacts DIRECTORY] FILE ARGUMENTS...
 //
-// It runs go test with the arguments and prints what go test would, and after each package its tests that took longer than half a minute.
-// It appends one line to FILE for every test that was skipped, with the reason that the test gave. DIRECTORY is emptied, and then holds
-// what tests keep in their T.ArtifactDir; it is gone if they keep nothing. Its exit code is go test's.
+// It runs go test with the arguments and prints what go test would, with -v without its lines of progress, and after each package its tests
+// that took longer than half a minute. It appends one line to FILE for every test that was skipped, with the reason that the test gave.
+// DIRECTORY is emptied, and then holds what tests keep in their T.ArtifactDir; it is gone if they keep nothing. Its exit code is go test's.
 //
 // It is not gotestsum: that neither collects the reasons of skipped tests in a file, which the last line of "make test" needs, nor
 // removes empty directories of artifacts, and it finds slow tests only when it reads the JSON of the run once more.
@@ -86,7 +86,7 @@ func run(file string, args []string) (int, error) {
 	if err := cmd.Start(); err != nil {
 		return 0, err
 	}
-	skipped, err := report(out, os.Stdout)
+	skipped, err := report(out, os.Stdout, slices.Contains(args, "-v"))
 	if waitErr := cmd.Wait(); waitErr != nil {
 		if exit, ok := errors.AsType[*exec.ExitError](waitErr); ok {
 			return max(exit.ExitCode(), 1), nil
@@ -125,8 +125,9 @@ const slow = 30
 // test names one test, or with an empty name all of a package.
 type test struct{ pkg, name string }
 
-// report copies events from in to out as go test without -v would print them, and returns the tests that were skipped.
-func report(in io.Reader, out io.Writer) ([]string, error) {
+// report copies events from in to out as go test would print them, with what successful tests say if verbose, and returns the tests that
+// were skipped.
+func report(in io.Reader, out io.Writer, verbose bool) ([]string, error) {
 	var skipped []string
 	outputs := map[test][]string{}    // of tests that have not ended yet
 	slowTests := map[string][]event{} // of packages that have not ended yet
@@ -152,7 +153,7 @@ func report(in io.Reader, out io.Writer) ([]string, error) {
 			}
 			delete(outputs, key)
 		case "pass", "fail":
-			if e.Action == "fail" || e.Test == "" {
+			if e.Action == "fail" || e.Test == "" || verbose {
 				printWithoutFraming(out, outputs[key])
 			}
 			if e.Test == "" {

@@ -37,13 +37,16 @@ not an event
 	want := "ok  \ta\t0.010s\n    62s TestSlower\n    31s TestSlow\n" +
 		"--- FAIL: TestZ (0.00s)\n    z_test.go:3: got 1, want 2\nFAIL\tb\t0.010s\n" +
 		"d.go:1:1: syntax error\nnot an event\n"
-	var out bytes.Buffer
-	skipped, err := report(strings.NewReader(in), &out)
-	if err != nil || out.String() != want {
-		t.Errorf("error %v, printed\n%s\nwant\n%s", err, out.String(), want)
-	}
-	if !slices.Equal(skipped, []string{"TestY/sub in a: there is no real node: not root"}) {
-		t.Errorf("skipped %q", skipped)
+	for _, verbose := range []bool{false, true} {
+		var out bytes.Buffer
+		skipped, err := report(strings.NewReader(in), &out, verbose)
+		if err != nil || out.String() != want {
+			t.Errorf("error %v, printed\n%s\nwant\n%s", err, out.String(), want)
+		}
+		if !slices.Equal(skipped, []string{"TestY/sub in a: there is no real node: not root"}) {
+			t.Errorf("skipped %q", skipped)
+		}
+		want = "--- PASS: TestX (0.00s)\n" + want
 	}
 }
 

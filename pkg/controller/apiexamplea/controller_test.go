@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,17 +16,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	kubeinformers "k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	v1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
 	"github.com/glassback/glassback/pkg/child"
 	"github.com/glassback/glassback/pkg/fakeapi"
-	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
-	"github.com/glassback/glassback/pkg/generated/informers/externalversions"
 	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/recording/recordtest"
 	"github.com/glassback/glassback/pkg/report"
@@ -258,22 +252,6 @@ func reasonOf(e *v1.ApiExampleA, kind string) string {
 	return ""
 }
 
-func TestSyncDoesNotActOnACacheOlderThanItsWrites(t *testing.T) {
-	s := newServer(example())
-	for _, want := range []string{createRequest, statusRequest} {
-		if requests, _, err := s.sync(t); err != nil || !slices.Equal(requests, []string{want}) {
-			t.Fatalf("requests %q, error %v; want %q", requests, err, want)
-		}
-		if requests, after, _ := s.sync(t); len(requests) != 0 || after != 5*time.Second {
-			t.Errorf("requests %q and after %s before the cache shows it, want none and 5s", requests, after)
-		}
-		s.catchUp()
-	}
-	if requests, after, err := s.sync(t); len(requests) != 0 || after != 0 || err != nil {
-		t.Errorf("requests %q, after %s, error %v once the caches show all; want nothing", requests, after, err)
-	}
-}
-
 // TestAFight is against a client that undoes every write at once.
 func TestAFight(t *testing.T) {
 	for sentence, undo := range map[string]func(*server){
@@ -324,31 +302,6 @@ func TestAFight(t *testing.T) {
 	}
 }
 
-func TestWhatIsGoneIsForgotten(t *testing.T) {
-	s := newServer(example()).settle(t)
-	sync := func() []string {
-		s.catchUp()
-		requests, _, err := s.sync(t)
-		must.Succeed(t, err)
-		return requests
-	}
-	for range 10 {
-		data("greeting", "theirs")(s)
-		sync()
-	}
-	again := s.example().DeepCopy()
-	if got := reasonOf(again, glassback.ConditionReady); got != "ConfigMapContested" {
-		t.Fatalf("Ready has reason %s, want ConfigMapContested", got)
-	}
-	goneExample(s)
-	sync()
-	again.Status = v1.ApiExampleAStatus{}
-	s.Put(again)
-	if requests := sync(); !slices.Equal(requests, []string{applyRequest}) {
-		t.Errorf("requests %q of one that has the name anew; want the repair at once", requests)
-	}
-}
-
 func TestAFreedNameIsTaken(t *testing.T) {
 	s := newServer(example())
 	taken(false)(s)
@@ -370,65 +323,6 @@ func TestAFreedNameIsTaken(t *testing.T) {
 	want := []string{"Normal Greeted ConfigMap sample-greeting holds the greeting", "Normal AsExpected Nothing is wrong"}
 	if events := s.sent(); !slices.Equal(events, want) {
 		t.Errorf("events %q, want %q", events, want)
-	}
-}
-
-// deaf is an informer without a watch: only a test calls its handlers.
-type deaf struct {
-	cache.SharedIndexInformer
-	handlers []cache.ResourceEventHandler
-}
-
-func (d *deaf) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
-	d.handlers = append(d.handlers, handler)
-	return nil, nil
-}
-
-// TestTombstones is about deletions that the watch has missed.
-func TestTombstones(t *testing.T) {
-	for sentence, test := range map[string]struct {
-		gone     func(*server)
-		requests []string
-	}{
-		"of the ConfigMap: it is made again": {gone, []string{createRequest}},
-		"of the object: nothing":             {goneExample, nil},
-	} {
-		t.Run(sentence, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newServer(example()).settle(t)
-				examples := &deaf{SharedIndexInformer: cache.NewSharedIndexInformer(nil, &v1.ApiExampleA{}, 0,
-					cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})}
-				configMaps := &deaf{SharedIndexInformer: cache.NewSharedIndexInformer(nil, &corev1.ConfigMap{}, 0, cache.Indexers{})}
-				c, err := New(s.config(func(kube kubeinformers.SharedInformerFactory, own externalversions.SharedInformerFactory) {
-					own.InformerFor(&v1.ApiExampleA{}, func(versioned.Interface, time.Duration) cache.SharedIndexInformer { return examples })
-					kube.InformerFor(&corev1.ConfigMap{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer { return configMaps })
-				}))
-				must.Succeed(t, err)
-				go c.Run(t.Context(), t.Context(), 0) // Handlers add keys, and no worker takes them.
-				synctest.Wait()
-				handler, deleted := configMaps.handlers[0], any(s.configMap())
-				was := s.example()
-				if test.gone(s); s.example() == nil {
-					handler, deleted = examples.handlers[0], was
-				}
-				s.fill(examples, configMaps)
-				handler.OnDelete(cache.DeletedFinalStateUnknown{Key: "default/sample", Obj: deleted})
-				if n := c.loop.Queue.Len(); n != 1 {
-					t.Fatalf("%d keys wait, want that of %s", n, key)
-				}
-				queued, _ := c.loop.Queue.Get()
-				c.loop.Queue.Done(queued)
-				if queued != key {
-					t.Errorf("%s waits, want %s", queued, key)
-				}
-				if _, err := c.Sync(quiet(t), queued); err != nil {
-					t.Fatal(err)
-				}
-				if requests := fakeapi.Strings(s.Requests()); !slices.Equal(requests, test.requests) {
-					t.Errorf("requests %q, want %q", requests, test.requests)
-				}
-			})
-		})
 	}
 }
 

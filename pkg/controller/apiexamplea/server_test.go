@@ -59,30 +59,19 @@ func newServer(e *v1.ApiExampleA) *server {
 	return s
 }
 
-// connect starts another operator.
+// connect starts another operator, with caches that show the current state. Its informers are never started.
 func (s *server) connect() {
-	config := s.config(func(kubeinformers.SharedInformerFactory, externalversions.SharedInformerFactory) {})
-	s.Controller = newController(config)
-	s.fill(config.ApiExampleAs.Informer(), config.ConfigMaps.Informer())
-	s.events = config.Recorder.(*record.FakeRecorder)
-}
-
-// fill makes the caches of the operator show the current state, as the informers do.
-func (s *server) fill(examples, configMaps cache.SharedIndexInformer) {
-	s.examples = s.Cache("apiexampleas", examples.GetStore(), nil)
-	s.configMaps = s.Cache("configmaps", configMaps.GetStore(), fakeapi.Labelled(v1.LabelApiExampleA))
-}
-
-// config has informers that are never started, unless prepare makes others.
-func (s *server) config(prepare func(kubeinformers.SharedInformerFactory, externalversions.SharedInformerFactory)) Config {
 	kube, client := s.Kube(), s.Glassback()
 	kubeFactory, factory := kubeinformers.NewSharedInformerFactory(kube, 0), externalversions.NewSharedInformerFactory(client, 0)
-	prepare(kubeFactory, factory)
-	return Config{
+	s.events = record.NewFakeRecorder(100)
+	config := Config{
 		Kube: kube, Client: client,
 		ApiExampleAs: factory.Groupa().V1().ApiExampleAs(), ConfigMaps: kubeFactory.Core().V1().ConfigMaps(),
-		Recorder: record.NewFakeRecorder(100), Clock: s.clock,
+		Recorder: s.events, Clock: s.clock,
 	}
+	s.Controller = newController(config)
+	s.examples = s.Cache("apiexampleas", config.ApiExampleAs.Informer().GetStore(), nil)
+	s.configMaps = s.Cache("configmaps", config.ConfigMaps.Informer().GetStore(), fakeapi.Labelled(v1.LabelApiExampleA))
 }
 
 // example returns the ApiExampleA, and nil if there is none.

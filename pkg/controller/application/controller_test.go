@@ -167,60 +167,6 @@ func deploy(s *server) {
 	}
 }
 
-// TestAFight is against another controller that undoes every write at once, for an hour. Then it stops. See also TestAFightGetsSlower
-// of package child.
-func TestAFight(t *testing.T) {
-	count := func(all []write) (children, statuses int) {
-		for _, w := range all {
-			if w.request == statusRequest {
-				statuses++
-			}
-		}
-		return len(all) - statuses, statuses
-	}
-	for sentence, test := range map[string]struct {
-		undo   func(*server)
-		reason string
-	}{
-		"over the image":                        {image, "DeploymentContested"},
-		"over the number of replicas":           {scaled(9), "DeploymentContested"},
-		"over the label that the cache goes by": {unlabel("ingresses"), "IngressContested"},
-		"over whether there is a Service":       {removed("services"), "ServiceContested"},
-	} {
-		t.Run(sentence, func(t *testing.T) {
-			s := newServer(application(func(a *v1.Application) { a.Spec.Replicas = ptr.To[int32](3) })).settle(t)
-			o := s.connect()
-			test.undo(s)
-			all := o.run(t, time.Hour, func() { test.undo(s); deploy(s) })
-			children, statuses := count(all)
-			if children < 15 || children > 25 || statuses > 2 {
-				t.Errorf("%d writes of children and %d of the status in an hour, want at most 25 and 2: %v", children, statuses, all)
-			}
-			if all[0].at != 0 || all[0].request == statusRequest {
-				t.Errorf("the first write is %v, want the first change undone at once", all[0])
-			}
-			if at := slices.IndexFunc(all, func(w write) bool { return w.request == statusRequest }); at < 0 || all[at].at > time.Minute {
-				t.Errorf("the status tells of it in %v, want it within a minute", all)
-			}
-			if got := reasonOf(s.app(), glassback.ConditionReady); got != test.reason {
-				t.Errorf("Ready has reason %s, want %s", got, test.reason)
-			}
-
-			all = o.run(t, 6*time.Minute, func() { deploy(s) })
-			if children, statuses := count(all); children != 1 || statuses > 2 {
-				t.Errorf("once it stops: %v, want one repair, and that it is told", all)
-			}
-			s.expectChildren(t)
-			if got := reasonOf(s.app(), glassback.ConditionReady); got != reasonRolledOut {
-				t.Errorf("Ready has reason %s, want %s", got, reasonRolledOut)
-			}
-			if events := o.sent(); len(events) > 4 {
-				t.Errorf("%d events of one fight: %q", len(events), events)
-			}
-		})
-	}
-}
-
 // TestWhatIsGoneIsForgotten deletes an Application, and creates it again: what was held back is then written at once.
 func TestWhatIsGoneIsForgotten(t *testing.T) {
 	for sentence, test := range map[string]struct {
@@ -554,36 +500,6 @@ func TestEventsOfEveryKindLeadToASync(t *testing.T) {
 		}
 		expect("the Application", func() { s.Remove("applications", key) }, key)
 	})
-}
-
-func TestSyncDoesNotActOnACacheOlderThanItsWrites(t *testing.T) {
-	s := newServer(application())
-	o := s.connect()
-	waits := func(what string) {
-		t.Helper()
-		if requests, after, _ := o.sync(t); len(requests) != 0 || after != toSee {
-			t.Errorf("requests %q and after %s before the cache shows %s, want none and %s", requests, after, what, toSee)
-		}
-	}
-	writes := func(want ...string) {
-		t.Helper()
-		if requests, _, err := o.sync(t); !slices.Equal(requests, want) || err != nil {
-			t.Errorf("requests %q, error %v; want %q", requests, err, want)
-		}
-	}
-	writes("create services", "create deployments", "create ingresses")
-	for _, resource := range []string{"deployments", "services", "ingresses"} {
-		waits("the " + resource)
-		o.caches[resource].CatchUp()
-	}
-	writes(statusRequest)
-	waits("the status")
-	s.edit(noIngress)
-	o.catchUp()
-	writes("delete ingresses")
-	waits("the deletion")
-	s.clock.SetTime(s.clock.Now().Add(toSee))
-	writes("delete ingresses") // There was no event, and the answer is a 404.
 }
 
 // TestANewLeaderDoesNotUndoAChange: the caches of a standby show the present children, but a former Application. It becomes the leader.

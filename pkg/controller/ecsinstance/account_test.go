@@ -59,25 +59,6 @@ func (w *world) instancesIn(account string) int {
 	return n
 }
 
-// TestAccountAfterARefusedCreate: ECS answers that it created nothing in the first account. Therefore the operator uses the corrected
-// Secret. This does not depend on a restart: TestDeathAroundARefusedCreate has one.
-func TestAccountAfterARefusedCreate(t *testing.T) {
-	inWorld(t, func(w *world) {
-		w.failCreates(testAccount, answered(403, "Forbidden.RAM"))
-		w.apply("vm")
-		w.waitForReason("vm", reasonForbidden)
-		time.Sleep(time.Hour) // and some retries
-		if account := w.get("vm").Status.AccountID; account != "" {
-			t.Errorf("the object is still bound to account %s", account)
-		}
-		w.useOtherAccount()
-		w.readySoon("vm")
-		if i := w.onlyInstance(); i.AccountID != otherAccount || w.get("vm").Status.AccountID != otherAccount {
-			t.Errorf("the instance is in account %s\n%s", i.AccountID, w.describe())
-		}
-	})
-}
-
 // TestAccountOfAnUnansweredCreate: a call without an answer may have created an instance. A later refusal does not prove the contrary.
 // The object stays bound to the account, also while it is deleted, and its condition says what to do. With a key of that account, the
 // lookups find the instance, or prove after a while that it does not exist.

@@ -4,8 +4,6 @@
 package ecsinstance
 
 import (
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -13,55 +11,6 @@ import (
 	v1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
 	"github.com/glassback/glassback/pkg/apis/glassback"
 )
-
-// TestChanges: the operator applies changes of the spec, and reverts changes that another client made in the console. It stops the instance
-// only for another type. TestRandomWorlds makes the same changes in any order.
-func TestChanges(t *testing.T) {
-	inWorld(t, func(w *world) {
-		w.apply("vm", func(e *v1alpha1.ECSInstance) {
-			e.Spec.Tags = map[string]string{"team": "a", "stage": "test"}
-			e.Spec.InstanceTypeChangePolicy, e.Spec.SecurityGroupIDs = v1alpha1.TypeChangeRestart, []string{"sg-b", "sg-a"}
-		})
-		id := w.ready("vm").Status.InstanceID
-		for stops, change := range []func(){ // The first takes no stop, and the second one.
-			func() {
-				w.cloud.Update(id, func(i *ecssim.Instance) {
-					i.State, i.Name, i.SecurityGroupIDs = "Stopped", "other", []string{"sg-other"}
-					i.Tags = map[string]string{"team": "b", "foreign": "yes", v1alpha1.TagUID: i.Tags[v1alpha1.TagUID]}
-				})
-			},
-			func() {
-				w.edit("vm", func(e *v1alpha1.ECSInstance) {
-					e.Spec.InstanceType, e.Spec.InstanceName, e.Spec.SecurityGroupIDs = "ecs.g6.xlarge", "renamed", []string{"sg-c"}
-					e.Spec.Tags = map[string]string{"team": "c"}
-				})
-			},
-		} {
-			time.Sleep(settleAfter)
-			change()
-			time.Sleep(5 * time.Minute)
-			w.readySoon("vm")
-			i, spec := w.onlyInstance(), w.get("vm").Spec
-			if i.ID != id || i.State != "Running" || i.Type != spec.InstanceType || i.Name != spec.InstanceName ||
-				!slices.Equal(i.SecurityGroupIDs, slices.Sorted(slices.Values(spec.SecurityGroupIDs))) ||
-				i.Tags["team"] != spec.Tags["team"] || i.Tags["stage"] != spec.Tags["stage"] || i.Tags["foreign"] != "yes" {
-				t.Errorf("it is %+v\n%s", i, w.describe())
-			}
-			if n := w.count("stop"); n != stops {
-				t.Errorf("it was stopped %d times, want %d", n, stops)
-			}
-			w.cloud.Forget()
-			w.limitHour(67, 0)
-			w.noChanges()
-		}
-		w.cloud.Update(id, func(i *ecssim.Instance) { i.ImageID = "other.vhd" }) // Only another instance could repair this.
-		time.Sleep(5 * time.Minute)
-		w.readySoon("vm")
-		if is := w.condition("vm", glassback.ConditionDegraded); !strings.Contains(is.Message, `imageID is "other.vhd"`) {
-			t.Errorf("Degraded is %s: %s", is.Status, is.Message)
-		}
-	})
-}
 
 // TestTagThatIsTakenOff: without the tag of this object, the operator neither changes nor deletes the instance.
 func TestTagThatIsTakenOff(t *testing.T) {

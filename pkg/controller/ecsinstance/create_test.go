@@ -200,43 +200,6 @@ func TestCreateWithoutAnAnswer(t *testing.T) {
 	}
 }
 
-// TestSurplusInstances: of two with the object's tag, the operator does not say which is right.
-func TestSurplusInstances(t *testing.T) {
-	inWorld(t, func(w *world) {
-		w.apply("vm")
-		id := w.ready("vm").Status.InstanceID
-		b := w.byHand(aliyun.CreateRequest{Name: "copied", Tags: map[string]string{v1alpha1.TagUID: string(w.get("vm").UID)}})
-		w.delete("vm")
-		w.waitForAdvice("vm", reasonSurplus, true, b, v1alpha1.TagUID, "take the tag off")
-		w.limitHour(23+23+67, 0)
-		w.noChanges()
-		if i := w.onlyInstance(); i.ID != b {
-			t.Errorf("%s is left, and not %s", id, b)
-		}
-		w.cloud.Update(b, func(i *ecssim.Instance) { i.Tags = nil })
-		w.within(5*time.Minute, "it to be gone", func() bool { return w.get("vm") == nil })
-		w.onlyInstance()
-	})
-}
-
-// TestInstanceThatIsGone: the operator reports it, and creates another instance only with recreatePolicy: Always, as in TestRandomWorlds.
-func TestInstanceThatIsGone(t *testing.T) {
-	inWorld(t, func(w *world) {
-		w.apply("vm")
-		id := w.ready("vm").Status.InstanceID
-		w.cloud.Update(id, func(i *ecssim.Instance) { i.Released = time.Now() })
-		w.waitForAdvice("vm", reasonInstanceGone, true, id, "recreatePolicy: Always", "delete this object")
-		if state := w.get("vm").Status.State; state != stateGone {
-			t.Errorf("state is %s", state)
-		}
-		w.limitHour(67, 0)
-		w.noChanges()
-		if alive := w.alive(""); len(alive) > 0 {
-			t.Fatalf("there is %+v", alive)
-		}
-	})
-}
-
 // TestTheTimeOfACallIsThatOfTheAPIServer: decide must not see another time before the write than after it.
 func TestTheTimeOfACallIsThatOfTheAPIServer(t *testing.T) {
 	at := &v1alpha1.Create{RequestedTime: metav1.NewTime(t0)}

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -18,58 +17,15 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 
-	v1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
 	"github.com/glassback/glassback/pkg/cloud/aliyun"
 	"github.com/glassback/glassback/pkg/trace"
 )
-
-// TestManyInstances: while nothing changes, each hundred of them cost one call a minute, and nothing else. The polls before their
-// deletions are for many at once, and every deletion ends.
-func TestManyInstances(t *testing.T) {
-	t.Parallel()
-	const many, perMinuteWant = 2 * maxBatch, 2.0
-	inWorld(t, func(w *world) {
-		for n := range many {
-			w.apply(fmt.Sprintf("vm-%d", n))
-		}
-		w.within(time.Hour, "all to be Ready", func() bool {
-			return !slices.ContainsFunc(w.all(), func(e *v1alpha1.ECSInstance) bool { return !w.isReady(e.Name) })
-		})
-		if made := len(w.cloud.Instances()); made != many || w.cloud.Count("StartInstance") != many {
-			t.Errorf("%d were made, and started %d times", made, w.cloud.Count("StartInstance"))
-		}
-		// One lookup before each create, and the polls, which many share.
-		if n := w.cloud.Count("DescribeInstances"); n > 2*many {
-			t.Errorf("it took %d describes to make them", n)
-		}
-		time.Sleep(10 * time.Minute)
-		calls, writes := w.measureHour()
-		if perMinute := float64(calls) / 60; perMinute > 1.05*perMinuteWant || perMinute < 0.9*perMinuteWant || writes > 0 {
-			t.Errorf("settled, they took %.2f calls a minute, and %d writes in an hour", perMinute, writes)
-		}
-		w.noChanges()
-		for _, c := range w.cloud.Calls() {
-			if ids := strings.Count(c.Params.Get("InstanceIds"), `"i-`); ids != maxBatch {
-				t.Fatalf("a call was about %d instances", ids)
-			}
-		}
-		w.cloud.Forget()
-		for n := range many {
-			w.delete(fmt.Sprintf("vm-%d", n))
-		}
-		w.within(15*time.Minute, "all to be gone", func() bool { return len(w.all()) == 0 })
-		if n := len(w.alive("")); n > 0 || w.cloud.Count("DeleteInstance") != many || w.cloud.Count("DescribeInstances") > 3*many {
-			t.Errorf("%d are left, after %d deletes and %d describes", n, w.cloud.Count("DeleteInstance"), w.cloud.Count("DescribeInstances"))
-		}
-	})
-}
 
 // fakeCloud is a Cloud with Describe alone.
 type fakeCloud struct {
 	Cloud
 	mu        sync.Mutex
 	instances map[string]aliyun.Instance
-	err       error
 	malformed string // an ID that is refused
 	asked     [][]string
 }
@@ -78,9 +34,6 @@ func (l *fakeCloud) Describe(_ context.Context, ids []string) ([]aliyun.Instance
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.asked = append(l.asked, slices.Clone(ids))
-	if l.err != nil {
-		return nil, l.err
-	}
 	if slices.Contains(ids, l.malformed) {
 		return nil, &aliyun.Error{Action: "DescribeInstances", Class: aliyun.Rejected, Code: "InvalidParameter"}
 	}
@@ -94,17 +47,11 @@ func (l *fakeCloud) Describe(_ context.Context, ids []string) ([]aliyun.Instance
 	return found, nil
 }
 
-// set and fail change what ECS answers from now on.
+// set changes what ECS answers from now on.
 func (l *fakeCloud) set(id string, state aliyun.State) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.instances[id] = aliyun.Instance{ID: id, State: state}
-}
-
-func (l *fakeCloud) fail(err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.err = err
 }
 
 // forget returns the requests since its last call.
@@ -172,41 +119,6 @@ func inObservatory(t *testing.T, n int, test func(*testing.T, *fleetsFixture)) {
 		}
 		test(t, o)
 	})
-}
-
-func TestFleetTellsOfWhatHasChanged(t *testing.T) {
-	const id = "i-0000"
-	for sentence, test := range map[string]struct {
-		change func(*fleetsFixture)
-		want   []string
-	}{
-		"nothing":       {change: func(*fleetsFixture) {}},
-		"another state": {func(o *fleetsFixture) { o.cloud.set(id, aliyun.StateStopped) }, []string{"vm-i-0000 Updated[State]"}},
-		"no answer, which lasts": {
-			func(o *fleetsFixture) { o.cloud.fail(errors.New("lost")) },
-			[]string{"vm-i-0000 Updated[error]", "vm-i-0001 Updated[error]"},
-		},
-		"a sync waits for it": {func(o *fleetsFixture) { o.soon(beijing, id, pollSoon) }, []string{"vm-i-0000 Sync[]"}},
-		"of one that no object refers to": {func(o *fleetsFixture) {
-			o.leave(beijing, "i-0001", key("vm-i-0001"))
-			o.cloud.set("i-0001", aliyun.StateStopped)
-		}, nil},
-	} {
-		t.Run(sentence, func(t *testing.T) {
-			inObservatory(t, 2, func(t *testing.T, o *fleetsFixture) {
-				o.settles()
-				if notified := o.takeNotified(); !slices.Equal(notified, []string{"vm-i-0000 Added[], not urgent", "vm-i-0001 Added[], not urgent"}) {
-					t.Errorf("at first it tells %q", notified)
-				}
-				test.change(o)
-				time.Sleep(5 * time.Minute)
-				notified := o.takeNotified()
-				if !slices.Equal(notified, test.want) {
-					t.Errorf("it tells %q, want %q", notified, test.want)
-				}
-			})
-		})
-	}
 }
 
 func TestFleetNext(t *testing.T) {

@@ -123,49 +123,6 @@ func withHourlyBackups(t *testing.T) *stage {
 	return s
 }
 
-func TestSyncMakesBackups(t *testing.T) {
-	s := withHourlyBackups(t)
-	wantWrites(t, s.stepTo(at(13, 56)))
-	const first, second, third = "demo-backup-20260109t140000z", "demo-backup-20260109t150000z", "demo-backup-20260109t160000z"
-	wantWrites(t, s.stepTo(at(14, 0)), "create jobs "+first, statusWrite)
-	wantWrites(t, s.stepTo(at(14, 1)))
-	s.end(first, 0, "a line\n"+`{"id":"20260109T140000Z","keys":30,"expiring":2,"functions":1,"bytes":900,"shards":3}`)
-	wantWrites(t, s.stepTo(at(14, 2)), statusWrite)
-	status := s.rdc().Status.Backup
-	if last := (v1.BackupResult{ID: "20260109T140000Z", Keys: 30, Bytes: 900}); status.Running != "" || *status.Last != last {
-		t.Errorf("the status is %+v", status)
-	}
-	wantWrites(t, s.stepTo(at(14, 3)))
-
-	wantWrites(t, s.stepTo(at(15, 0)), "create jobs "+second, statusWrite)
-	s.end(second, 1, "the slots 0-5460 have no owner")
-	wantWrites(t, s.stepTo(at(15, 2)), statusWrite)
-	status = s.rdc().Status.Backup
-	if f := status.LastFailure; f == nil || f.ID != "20260109T150000Z" || f.Message != "the slots 0-5460 have no owner" {
-		t.Errorf("the status is %+v", status)
-	}
-	if ready := s.ready(); ready.Status != metav1.ConditionTrue {
-		t.Errorf("after a bad backup, Ready is %s: %s", ready.Reason, ready.Message)
-	}
-	wantWrites(t, s.stepTo(at(16, 0)), "create jobs "+third, statusWrite)
-	s.end(third, 0, "no JSON")
-	wantWrites(t, s.stepTo(at(16, 2)), "delete jobs "+first, statusWrite)
-	wantWrites(t, s.stepTo(at(16, 4)))
-	want := []string{
-		"Normal BackedUp Made the backup 20260109T140000Z with 30 keys",
-		"Warning BackupFailed The backup 20260109T150000Z failed: the slots 0-5460 have no owner",
-		"Normal BackedUp Made the backup 20260109T160000Z with 0 keys",
-	}
-	if events := s.takeEvents(); !slices.Equal(events, want) {
-		t.Errorf("events %q, want %q", events, want)
-	}
-	s.edit(func(rdc *v1.RedisCluster) { rdc.Spec.Backup = nil })
-	wantWrites(t, s.stepTo(at(16, 5)), "delete jobs "+second, "delete jobs "+third, statusWrite)
-	if s.rdc().Status.Backup != nil || len(s.jobs()) > 0 {
-		t.Errorf("without spec.backup, the status is %+v, and there are %d Jobs", s.rdc().Status.Backup, len(s.jobs()))
-	}
-}
-
 // mortal is a stage whose controller dies before one of its writes. created has the names of the Jobs that it created.
 type mortal struct {
 	*stage
@@ -438,9 +395,12 @@ func TestAJobWhosePodDoesNotEnd(t *testing.T) {
 		end     corev1.ContainerStateTerminated
 		keys    int64
 		message string
+		event   string
 	}{
-		"it succeeded": {corev1.ContainerStateTerminated{Message: `{"keys":30,"bytes":900}`}, 30, ""},
-		"it failed":    {corev1.ContainerStateTerminated{ExitCode: 1, Message: "no disk"}, 0, "no disk"},
+		"it succeeded": {corev1.ContainerStateTerminated{Message: `{"keys":30,"bytes":900}`}, 30, "",
+			"Normal BackedUp Made the backup 20260109T140000Z with 30 keys"},
+		"it failed": {corev1.ContainerStateTerminated{ExitCode: 1, Message: "no disk"}, 0, "no disk",
+			"Warning BackupFailed The backup 20260109T140000Z failed: no disk"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			s := withHourlyBackups(t)
@@ -463,6 +423,9 @@ func TestAJobWhosePodDoesNotEnd(t *testing.T) {
 			keys, message := cmp.Or(got.Last, &v1.BackupResult{}).Keys, cmp.Or(got.LastFailure, &v1.BackupFailure{}).Message
 			if got.Running != "" || keys != test.keys || message != test.message {
 				t.Errorf("the status is %+v, with %d keys and the message %q", got, keys, message)
+			}
+			if events := s.takeEvents(); !slices.Contains(events, test.event) {
+				t.Errorf("events %q, want %q", events, test.event)
 			}
 			if deleted := "delete jobs demo-backup-20260109t140000z"; !slices.Contains(writes, deleted) {
 				t.Errorf("writes %q, want %q", writes, deleted)

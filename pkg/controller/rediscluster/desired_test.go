@@ -244,19 +244,6 @@ func TestDesiredPodTemplate(t *testing.T) {
 	}
 }
 
-// TestDesiredPodTemplateReplacesNothing is about objects that came past validation.
-func TestDesiredPodTemplateReplacesNothing(t *testing.T) {
-	rdc := loadCluster(t, "sample")
-	rdc.Spec.PodTemplate = &v1.PodTemplate{
-		Labels:      map[string]string{v1.LabelRedisCluster: "other", v1.LabelApp: "other"},
-		Annotations: map[string]string{AnnotationRevision: "other"},
-	}
-	got := pod(rdc, 0)
-	if !maps.Equal(got.Labels, labels(rdc)) || got.Annotations[AnnotationRevision] != revision(rdc) {
-		t.Errorf("labels %v, annotations %v", got.Labels, got.Annotations)
-	}
-}
-
 // TestAVolumeOfTheTemplateIsNoTLS: without spec.tls, a volume of the podTemplate may have any name that the operator does not use then.
 func TestAVolumeOfTheTemplateIsNoTLS(t *testing.T) {
 	rdc := loadCluster(t, "full")

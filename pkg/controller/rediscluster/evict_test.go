@@ -29,7 +29,6 @@ import (
 	"k8s.io/utils/dump"
 	"k8s.io/utils/ptr"
 
-	"github.com/glassback/glassback/pkg/apis/glassback"
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 	"github.com/glassback/glassback/pkg/fakeapi"
 	"github.com/glassback/glassback/pkg/must"
@@ -156,22 +155,6 @@ func TestTheBudgetOfALargeScaleInIsNoFight(t *testing.T) {
 		}
 		s.clock.Step(2 * time.Second)
 		s.destroy("pods", fmt.Sprintf("demo-%d", count-1))
-	}
-}
-
-// TestTheBudgetOfAnEarlierVersion has a number of Pods that may be unavailable.
-func TestTheBudgetOfAnEarlierVersion(t *testing.T) {
-	s := newStage(t, sixStored())
-	earlier := budget(s.rdc(), 6)
-	earlier.Spec.MinAvailable, earlier.Spec.MaxUnavailable = nil, ptr.To(intstr.FromInt32(1))
-	budgets := s.kube.PolicyV1().PodDisruptionBudgets("default")
-	if _, err := budgets.Apply(t.Context(), earlier, metav1.ApplyOptions{FieldManager: glassback.Name}); err != nil {
-		t.Fatal(err)
-	}
-	s.catchUp()
-	s.settle()
-	if b := s.budget(); b.MaxUnavailable != nil || b.MinAvailable.IntVal != 5 {
-		t.Errorf("the budget is %+v", b)
 	}
 }
 

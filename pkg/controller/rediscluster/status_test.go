@@ -249,22 +249,6 @@ func TestStatusWithoutTexts(t *testing.T) {
 	}
 }
 
-func TestStatusOfInvalid(t *testing.T) {
-	o := with(six())
-	o.rdc.Status = statusFor(o)
-	o.rdc.Generation, o.rdc.Spec.Addr = 2, "nowhere"
-	status := statusOfInvalid(o.rdc, o.rdc.Validate(nil), seenAt)
-	if got, want := verdict(status), "-InvalidSpec -InvalidSpec +InvalidSpec +Formed +AllSlotsCovered -NoDataLoss"; got != want {
-		t.Errorf("conditions %s, want %s", got, want)
-	}
-	if status.ObservedGeneration != 2 || status.Endpoint == "" || len(status.Shards) != 3 {
-		t.Errorf("%+v, want what runs to be as before", status)
-	}
-	if was := meta.FindStatusCondition(o.rdc.Status.Conditions, glassback.ConditionReady); was.Status != metav1.ConditionTrue {
-		t.Error("the status before was changed")
-	}
-}
-
 // TestStatusKeepsALoss until the nodes show that it is over.
 func TestStatusKeepsALoss(t *testing.T) {
 	lost := statusFor(with(six(), renewed(0, 3)))

@@ -128,17 +128,6 @@ func expired(t *testing.T) *x509.Certificate {
 	return authorityAt(t, start.Add(-2*DefaultLifetimes.Authority)).cert
 }
 
-func TestDecideReturnsWhatKeepsItFromMakingACA(t *testing.T) {
-	broken := errors.New("no randomness")
-	s := situation{now: start, lifetimes: DefaultLifetimes, settled: func(*x509.Certificate) bool { return false }}
-	ca := authorityAt(t, start)
-	for _, held := range []contents{{}, {current: ca, trusted: []*x509.Certificate{ca.cert}, rotate: true}} {
-		if _, _, err := decide(held, s, func() (*authority, error) { return nil, broken }); !errors.Is(err, broken) {
-			t.Errorf("got %v", err)
-		}
-	}
-}
-
 func TestTheSecretIsReadAsItWasWritten(t *testing.T) {
 	ca, next, old := authorityAt(t, start), authorityAt(t, start), authorityAt(t, start)
 	c := contents{current: ca, next: next, retired: retired(start, old), rotate: true,
@@ -166,33 +155,6 @@ func TestTheSecretIsReadAsItWasWritten(t *testing.T) {
 	if string(formatBundle(got.trusted)) != string(formatBundle(c.trusted)) || !maps.EqualFunc(got.retired, c.retired, time.Time.Equal) ||
 		!got.rotate {
 		t.Errorf("read %d trusted, retired %v, rotate %t", len(got.trusted), got.retired, got.rotate)
-	}
-}
-
-func TestABrokenSecretSaysWhatItCan(t *testing.T) {
-	ca, next := authorityAt(t, start), authorityAt(t, start)
-	complete := contents{current: ca, next: next, trusted: []*x509.Certificate{ca.cert, next.cert}}
-	for name, test := range map[string]struct {
-		spoil         func(map[string][]byte)
-		current, next bool
-		trusted       int
-	}{
-		"no key": {func(d map[string][]byte) { delete(d, keyCurrentKey) }, false, true, 2},
-		"the keys are exchanged": {
-			func(d map[string][]byte) { d[keyCurrentKey], d[keyNextKey] = d[keyNextKey], d[keyCurrentKey] }, false, false, 2,
-		},
-		"half of the next":          {func(d map[string][]byte) { delete(d, keyNextKey) }, true, false, 2},
-		"garbage for what to trust": {func(d map[string][]byte) { d[keyTrusted] = []byte("garbage") }, true, true, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			secret := &corev1.Secret{}
-			complete.write(secret)
-			test.spoil(secret.Data)
-			got, _ := read(secret)
-			if (got.current != nil) != test.current || (got.next != nil) != test.next || len(got.trusted) != test.trusted {
-				t.Errorf("read current %t, next %t, %d trusted", got.current != nil, got.next != nil, len(got.trusted))
-			}
-		})
 	}
 }
 
@@ -247,18 +209,6 @@ func TestWhatCannotSignIsNoAuthority(t *testing.T) {
 	}
 	if again, err := parseAuthority(ca.certPEM, ca.keyPEM); err != nil || !again.cert.Equal(ca.cert) {
 		t.Errorf("a CA is not read as it was written: %v", err)
-	}
-}
-
-func TestBundles(t *testing.T) {
-	a, b := authorityAt(t, start).cert, authorityAt(t, start).cert
-	if one, other := string(formatBundle([]*x509.Certificate{a, b})), string(formatBundle([]*x509.Certificate{b, a})); one != other {
-		t.Error("the text depends on the order")
-	}
-	text := append([]byte("# a comment\n-----BEGIN JUNK-----\nAAAA\n-----END JUNK-----\n"), formatBundle([]*x509.Certificate{a, b})...)
-	text = append(text, "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"...)
-	if got := parseBundle(text); len(got) != 2 || !holds(got, a) || !holds(got, b) {
-		t.Errorf("%d certificates were read, want both", len(got))
 	}
 }
 
