@@ -419,11 +419,11 @@ func (g generator) storage() any {
 func (g generator) config() any {
 	config := map[string]any{}
 	for range 1 + g.IntN(3) {
-		key := g.mutate(pick(g, "maxmemory", "maxmemory-policy", "save", "appendfsync", "cluster-node-timeout"), "M_ -.1\n")
+		key := g.mutate(pick(g, "maxmemory", "maxmemory-policy", "save", "appendfsync", "cluster-node-timeout", "maxclients"), "M_ -.1\n")
 		if g.oneIn(20) {
 			key = pick(g, "port", "requirepass", "cluster-announce-ip", "appendonly")
 		}
-		config[key] = g.mutate(pick(g, "100mb", "allkeys-lru", "3600 1", "5000"), "\n\t\x7f ü")
+		config[key] = g.mutate(pick(g, "100mb", "allkeys-lru", "3600 1", "5000", "99"), "\n\t\x7f ü")
 	}
 	return config
 }

@@ -154,6 +154,19 @@ func TestSchemaAndValidateAgreeOnFieldsOfRedisClusters(t *testing.T) {
 	}, func(value string) map[string]any {
 		return redisCluster(map[string]any{"config": map[string]any{"maxmemory": value}})
 	})
+	agreeOnEach(t, kind, "config.tls-protocols", map[string]bool{
+		"": true, "TLSv1.2": true, "tlsv1.1 tlsv1.3": true, "TLSv1.1": false, "TLSv1": false, " ": false,
+	}, func(value string) map[string]any {
+		return redisCluster(map[string]any{"config": map[string]any{"tls-protocols": value}})
+	})
+	agreeOnEach(t, kind, "config.maxclients of 100 Pods", map[string]bool{
+		"232": true, "10000": true, "0000000001": true, "-1": true, "many": true, "231": false, "99": false, "0": false,
+	}, func(value string) map[string]any {
+		return redisCluster(map[string]any{"size": int64(100), "config": map[string]any{"maxclients": value}})
+	})
+	agreeOnEach(t, kind, "config.maxclients of 2 Pods", map[string]bool{"100": true, "99": false}, func(value string) map[string]any {
+		return redisCluster(map[string]any{"size": int64(2), "config": map[string]any{"maxclients": value}})
+	})
 	claim := map[string]any{"claimName": "backups"}
 	agreeOnEach(t, kind, "backup.schedule", map[string]bool{
 		"*/10 * * * *": true, "@daily": true, "0 3 1,15 jan-mar mon": true, "": true, "0  3 * * *": true,
@@ -240,7 +253,7 @@ func TestSchemaAndValidateAgreeOnFieldsThatDependOnOthers(t *testing.T) {
 		"10000 above a port with a lower bus":    {tls("192.168.1.10:60000", 60001), true},
 		"TLS on less than a port":                {tls("192.168.1.10:6379", -1), false},
 		"TLS beyond all ports":                   {tls("192.168.1.10:6379", 65536), false},
-		"a directive that says how TLS is used":  {tls("192.168.1.10:6379", 6380, "tls-protocols"), true},
+		"a directive that says how TLS is used":  {tls("192.168.1.10:6379", 6380, "tls-ciphers"), true},
 		"another rule for clients in config":     {tls("192.168.1.10:6379", 6380, "tls-auth-clients"), false},
 
 		"two stores of backups": {backup(7, "persistentVolumeClaim", "s3"), false},

@@ -33,16 +33,12 @@ import (
 	"github.com/glassback/glassback/pkg/must"
 )
 
-// counted returns a fixture with a child that has a: 1, and a pointer to the number of extractions.
-func counted() (*fixture, *int) {
-	f, count := newFixture(), 0
-	f.extract = func(object *corev1.ConfigMap, manager string) (*configuration, error) {
-		count++
-		return corev1ac.ExtractConfigMap(object, manager)
-	}
+// greeted returns a fixture with a child that has a: 1.
+func greeted() *fixture {
+	f := newFixture()
 	apply(f.server, greeting("a", "1"))
 	f.shown.CatchUp()
-	return f, &count
+	return f
 }
 
 // next changes the child. Its managedFields are as the function leaves them.
@@ -79,7 +75,7 @@ func unnoticed(change func(*corev1.ConfigMap)) func(*fixture) {
 	return shown(func(s *server) { next(s, change) })
 }
 
-func TestAChildIsExtractedOnlyToChangeIt(t *testing.T) {
+func TestWhatMakesAChildDiffer(t *testing.T) {
 	entry := func(c *corev1.ConfigMap) *metav1.ManagedFieldsEntry {
 		for i := range c.ManagedFields {
 			if e := &c.ManagedFields[i]; e.Manager == glassback.Name && e.Operation == metav1.ManagedFieldsOperationApply {
@@ -89,34 +85,33 @@ func TestAChildIsExtractedOnlyToChangeIt(t *testing.T) {
 		return nil
 	}
 	for sentence, test := range map[string]struct {
-		change      func(*fixture) // after the first comparison
-		desired     Desired[*configuration]
-		extractions int
-		verb        Verb
+		change  func(*fixture) // after the first comparison
+		desired Desired[*configuration]
+		verb    Verb
 	}{
-		"nothing changed: no extraction":                                    {change: func(*fixture) {}},
-		"the cache holds the same version in another object: no extraction": {change: func(f *fixture) { f.shown.CatchUp() }},
-		"a new version with the same content: no extraction":                {change: unnoticed(func(c *corev1.ConfigMap) { c.Generation++ })},
+		"nothing changed: nothing to change":                                    {change: func(*fixture) {}},
+		"the cache holds the same version in another object: nothing to change": {change: func(f *fixture) { f.shown.CatchUp() }},
+		"a new version with the same content: nothing to change":                {change: unnoticed(func(c *corev1.ConfigMap) { c.Generation++ })},
 		"another client adds a field: nothing to change": {
 			change: shown(edited(func(c *corev1.ConfigMap) { c.Data["theirs"] = "1" })),
 		},
 		"another client changes a field: repaired": {
-			change: shown(edited(func(c *corev1.ConfigMap) { c.Data["a"] = "theirs" })), extractions: 1, verb: Update,
+			change: shown(edited(func(c *corev1.ConfigMap) { c.Data["a"] = "theirs" })), verb: Update,
 		},
 		"another value with the same managedFields, as within one second: repaired": {
-			change: unnoticed(func(c *corev1.ConfigMap) { c.Data["a"] = "theirs" }), extractions: 1, verb: Update,
+			change: unnoticed(func(c *corev1.ConfigMap) { c.Data["a"] = "theirs" }), verb: Update,
 		},
-		"another value with the same resourceVersion, as after a restored backup: repaired": {change: restore, extractions: 1, verb: Update},
+		"another value with the same resourceVersion, as after a restored backup: repaired": {change: restore, verb: Update},
 		"the same values without the operator's entry: applied": {
-			change: unnoticed(func(c *corev1.ConfigMap) { c.ManagedFields = nil }), extractions: 1, verb: Update,
+			change: unnoticed(func(c *corev1.ConfigMap) { c.ManagedFields = nil }), verb: Update,
 		},
 		"the same values, and the entry names fewer fields: applied": {
-			change:      unnoticed(func(c *corev1.ConfigMap) { entry(c).FieldsV1 = metav1.NewFieldsV1(`{"f:data":{"f:b":{}}}`) }),
-			extractions: 1, verb: Update,
+			change: unnoticed(func(c *corev1.ConfigMap) { entry(c).FieldsV1 = metav1.NewFieldsV1(`{"f:data":{"f:b":{}}}`) }),
+			verb:   Update,
 		},
-		"the same values, and the entry becomes unreadable: nothing": {change: shown(garble), extractions: 1},
+		"the same values, and the entry becomes unreadable: applied": {change: shown(garble), verb: Update},
 		"another value is desired: applied": {
-			change: func(*fixture) {}, desired: Exactly(greeting("a", "2")), extractions: 1, verb: Update,
+			change: func(*fixture) {}, desired: Exactly(greeting("a", "2")), verb: Update,
 		},
 		"the child was deleted and created again with the same content: nothing to change": {
 			change: shown(func(s *server) { recreate(s, "another") }),
@@ -124,30 +119,26 @@ func TestAChildIsExtractedOnlyToChangeIt(t *testing.T) {
 		"the cache is stale: its content decides": {change: func(f *fixture) {
 			edit(f.server, func(c *corev1.ConfigMap) { c.Data["a"] = "theirs" })
 		}},
-		"a Desired that reads the fields: extracted for it": {
-			extractions: 1, change: func(f *fixture) { f.withOwned = true }, desired: keeping,
-		},
-		"a Desired that fails: an Update that returns the error": {extractions: 1, verb: Update, change: func(*fixture) {}, desired: lost},
+		"a Desired that reads the fields: nothing to change":     {change: func(f *fixture) { f.withOwned = true }, desired: keeping},
+		"a Desired that fails: an Update that returns the error": {verb: Update, change: func(*fixture) {}, desired: lost},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			f, count := counted()
-			if verb, _, _ := f.reconcile(t, false, exactly(greeting("a", "1"))); verb != Nothing || *count != 0 {
-				t.Fatalf("at first %q and %d extractions, want nothing to change and no extraction", verb, *count)
+			f := greeted()
+			if verb, _, _ := f.reconcile(t, false, exactly(greeting("a", "1"))); verb != Nothing {
+				t.Fatalf("at first %q, want nothing to change", verb)
 			}
 			test.change(f)
-			*count = 0
 			if test.desired == nil {
 				test.desired = exactly(greeting("a", "1"))
 			}
 			change := f.Reconcile(f.owner, name, f.observe(), false, test.desired)
-			if change.Verb != test.verb || *count != test.extractions {
-				t.Errorf("%q and %d extractions, want %q and %d", change.Verb, *count, test.verb, test.extractions)
+			if change.Verb != test.verb {
+				t.Errorf("%q, want %q", change.Verb, test.verb)
 			}
 			if change.Verb == Nothing || change.Verb == Create {
 				return
 			}
 			// The memory still holds for the desired state that it was made for.
-			*count = 0
 			f.shown.CatchUp()
 			fresh := newFixture()
 			fresh.cache = f.cache
@@ -159,45 +150,44 @@ func TestAChildIsExtractedOnlyToChangeIt(t *testing.T) {
 	}
 }
 
-func TestWhatTheOperatorAppliedIsNotExtracted(t *testing.T) {
+func TestAdmissionMakesAChildDiffer(t *testing.T) {
 	set := func(key, value string) func(was, now fakeapi.Object) {
 		return func(_, now fakeapi.Object) { now.(*corev1.ConfigMap).Data[key] = value }
 	}
 	for sentence, test := range map[string]struct {
-		admit       func(was, now fakeapi.Object) // of the write
-		change      func(*fixture)                // after the write
-		desired     *configuration
-		extractions int
-		verb        Verb
+		admit   func(was, now fakeapi.Object) // of the write
+		change  func(*fixture)                // after the write
+		desired *configuration
+		verb    Verb
 	}{
-		"as applied: no extraction":                      {},
-		"a default was added: no extraction":             {admit: set("default", "1")},
-		"an admission webhook changed a value: repaired": {admit: set("a", "theirs"), extractions: 1, verb: Update},
+		"as applied: nothing to change":                  {},
+		"a default was added: nothing to change":         {admit: set("default", "1")},
+		"an admission webhook changed a value: repaired": {admit: set("a", "theirs"), verb: Update},
 		"an admission webhook removed a value: repaired": {
-			admit:       func(_, now fakeapi.Object) { delete(now.(*corev1.ConfigMap).Data, "a") },
-			extractions: 1, verb: Update,
+			admit: func(_, now fakeapi.Object) { delete(now.(*corev1.ConfigMap).Data, "a") },
+			verb:  Update,
 		},
-		"an admission webhook put an element before ours: no extraction": {
+		"an admission webhook put an element before ours: nothing to change": {
 			admit: func(_, now fakeapi.Object) {
 				now.SetOwnerReferences(append([]metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "p"}},
 					now.GetOwnerReferences()...))
 			},
 		},
 		"an admission webhook changed an element of ours: repaired": {
-			admit: func(_, now fakeapi.Object) { now.GetOwnerReferences()[0].BlockOwnerDeletion = nil }, extractions: 1, verb: Update,
+			admit: func(_, now fakeapi.Object) { now.GetOwnerReferences()[0].BlockOwnerDeletion = nil }, verb: Update,
 		},
 		"an admission webhook removed the operator's entry: applied": {
-			admit: func(_, now fakeapi.Object) { now.SetManagedFields(nil) }, extractions: 1, verb: Update,
+			admit: func(_, now fakeapi.Object) { now.SetManagedFields(nil) }, verb: Update,
 		},
 		"another client changed a value since: repaired": {
-			change:      func(f *fixture) { edit(f.server, func(c *corev1.ConfigMap) { c.Data["a"] = "theirs" }) },
-			extractions: 1, verb: Update,
+			change: func(f *fixture) { edit(f.server, func(c *corev1.ConfigMap) { c.Data["a"] = "theirs" }) },
+			verb:   Update,
 		},
-		"another value is desired: applied": {desired: greeting("a", "2"), extractions: 1, verb: Update},
+		"another value is desired: applied": {desired: greeting("a", "2"), verb: Update},
 	} {
 		for how, data := range map[string][]string{"created": nil, "updated": {"a", "0"}} {
 			t.Run(how+", "+sentence, func(t *testing.T) {
-				f, count := counted()
+				f := greeted()
 				remove(f.server)
 				if data != nil {
 					apply(f.server, greeting(data...))
@@ -215,10 +205,9 @@ func TestWhatTheOperatorAppliedIsNotExtracted(t *testing.T) {
 				if test.desired == nil {
 					test.desired = greeting("a", "1")
 				}
-				*count = 0
 				change := f.Reconcile(f.owner, name, f.Observe(f.owner, name), false, exactly(test.desired))
-				if change.Verb != test.verb || *count != test.extractions {
-					t.Errorf("%q and %d extractions, want %q and %d", change.Verb, *count, test.verb, test.extractions)
+				if change.Verb != test.verb {
+					t.Errorf("%q, want %q", change.Verb, test.verb)
 				}
 			})
 		}
@@ -290,7 +279,7 @@ func TestAnAtomicValueIsComparedAsAWhole(t *testing.T) {
 // TestFieldsThatBecomeUnreadable is about an extraction that fails although it succeeded for the same content: the Desired
 // would take missing fields for a child that does not exist.
 func TestFieldsThatBecomeUnreadable(t *testing.T) {
-	f, _ := counted()
+	f := greeted()
 	if verb, _, _ := f.reconcile(t, false, exactly(greeting("a", "1"))); verb != Nothing {
 		t.Fatalf("the verb is %q, want nothing to change", verb)
 	}
@@ -430,7 +419,7 @@ func TestChecksAreForgotten(t *testing.T) {
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			f, _ := counted()
+			f := greeted()
 			if _, _, err := f.reconcile(t, false, exactly(greeting("a", "1"))); err != nil || remembered(f) != 1 {
 				t.Fatalf("%d checks, error %v; want one check", remembered(f), err)
 			}
@@ -441,7 +430,7 @@ func TestChecksAreForgotten(t *testing.T) {
 		})
 	}
 	t.Run("the child gets other names", func(t *testing.T) {
-		f, _ := counted()
+		f := greeted()
 		for n := range 10 {
 			renamed := object(f.server).DeepCopy()
 			renamed.Name = name + strconv.Itoa(n)
@@ -459,8 +448,7 @@ func TestChecksAreForgotten(t *testing.T) {
 
 // TestOwnersShareTheMemory finds data races: the workers of a controller sync different owners at the same time.
 func TestOwnersShareTheMemory(t *testing.T) {
-	f, _ := counted()
-	f.extract = corev1ac.ExtractConfigMap
+	f := greeted()
 	var workers sync.WaitGroup
 	for n := range 4 {
 		workers.Go(func() {

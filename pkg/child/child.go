@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -170,38 +169,26 @@ func (k *Kind[T, A]) Reconcile(owner metav1.Object, name string, observed Observ
 // update returns change without a verb if the observed child is as desired. Otherwise it returns change with an apply of the desired
 // configuration.
 func (k *Kind[T, A]) update(owner metav1.Object, change Change, observed Observed[T, A], desired Desired[A]) Change {
-	var none A
-	object, owned, last := observed.Object, observed.Owned, k.lastCheck(owner, observed.Object)
-	configuration, err := desired(owned)
-	var sum checksum
-	if err == nil {
-		sum = checksumOf(configuration)
-	}
-	checked := last != nil && sum == last.desired
-	if !checked && err == nil && isExactly(object, configuration) {
-		k.remember(owner, observed, sum)
+	object, last := observed.Object, k.lastCheck(owner, observed.Object)
+	configuration, err := desired(observed.Owned)
+	if err != nil {
+		change.Verb = Update
+		change.do = func(context.Context) (Outcome, error) { return Outcome{}, err }
+		change.fields = func() (owned, desired, live any, _ error) { return nil, nil, nil, err }
 		return change
 	}
-	if !checked && owned == none {
-		var unreadable error
-		if owned, unreadable = k.extractOwned(object); unreadable != nil {
-			change.do = func(context.Context) (Outcome, error) { return k.unreadable(change.Name, unreadable.Error()), nil }
-			return change
+	sum := checksumOf(configuration)
+	if checked := last != nil && sum == last.desired; checked || isExactly(object, configuration) {
+		if !checked || last.owned == nil {
+			k.remember(owner, observed, sum)
 		}
+		return change
 	}
-	switch {
-	case checked && (observed.Owned == none || last.owned != nil): // The last check already holds all of this.
-	case checked || (err == nil && equality.Semantic.DeepEqual(owned, configuration)):
-		k.remember(owner, observed, sum)
-	default:
-		change.Verb = Update
-		change.do = func(ctx context.Context) (Outcome, error) {
-			if err != nil {
-				return Outcome{}, err
-			}
-			return k.apply(ctx, owner, object, owned, configuration)
-		}
-		change.fields = func() (ownedFields, desiredFields, live any, _ error) { return owned, configuration, object, err }
+	change.Verb = Update
+	change.do = func(ctx context.Context) (Outcome, error) { return k.apply(ctx, owner, object, configuration) }
+	change.fields = func() (owned, desired, live any, err error) {
+		owned, err = k.extractOwned(object)
+		return owned, configuration, object, err
 	}
 	return change
 }
@@ -221,7 +208,7 @@ func (k *Kind[T, A]) create(ctx context.Context, owner metav1.Object, name strin
 	sum := checksumOf(configuration) // before WithResourceVersion changes the configuration
 	created, err := client.Apply(ctx, configuration.WithResourceVersion(neverVersion), applyOptions)
 	if err == nil {
-		k.owners.repairs.applied(owner, nameOf(k.Name, name), checksum{}, sum)
+		k.owners.repairs.applied(owner, nameOf(k.Name, name), sum, nil)
 		k.wrote(ctx, owner, "create", created)
 		return Outcome{Wrote: true}, nil
 	}
@@ -259,7 +246,7 @@ func (k *Kind[T, A]) restore(ctx context.Context, owner metav1.Object, live T, d
 	if err != nil {
 		return Outcome{}, err
 	}
-	return k.apply(ctx, owner, live, owned, configuration)
+	return k.apply(ctx, owner, live, configuration)
 }
 
 func (k *Kind[T, A]) unreadable(name, reason string) Outcome {
@@ -268,8 +255,8 @@ func (k *Kind[T, A]) unreadable(name, reason string) Outcome {
 }
 
 // apply applies configuration to object, unless object was changed meanwhile. The UID makes sure that the object exists:
-// without it, an apply would create a deleted object again. owned holds the fields of object that the operator owns.
-func (k *Kind[T, A]) apply(ctx context.Context, owner metav1.Object, object T, owned, configuration A) (Outcome, error) {
+// without it, an apply would create a deleted object again.
+func (k *Kind[T, A]) apply(ctx context.Context, owner metav1.Object, object T, configuration A) (Outcome, error) {
 	if contested := k.owners.contested(owner, k.Name, object.GetName()); contested.Wait > 0 {
 		return contested, nil
 	}
@@ -282,7 +269,13 @@ func (k *Kind[T, A]) apply(ctx context.Context, owner metav1.Object, object T, o
 	if applied.GetResourceVersion() == object.GetResourceVersion() {
 		return Outcome{}, nil
 	}
-	k.owners.repairs.applied(owner, nameOf(k.Name, object.GetName()), checksumOf(owned), sum)
+	k.owners.repairs.applied(owner, nameOf(k.Name, object.GetName()), sum, func() checksum {
+		owned, err := k.extractOwned(object)
+		if err != nil {
+			return checksum{}
+		}
+		return checksumOf(owned)
+	})
 	k.wrote(ctx, owner, "apply", applied)
 	return Outcome{Wrote: true}, nil
 }

@@ -378,7 +378,7 @@ func TestErrorsSayWhatFailed(t *testing.T) {
 	}
 }
 
-// TestUnreadable is about managedFields that name no fields: what is wanted cannot be compared, and nothing is applied.
+// TestUnreadable is about managedFields that name no fields, and a Desired that depends on them: nothing is applied.
 func TestUnreadable(t *testing.T) {
 	const unclear = "glassback cannot read which fields of ConfigMap sample-greeting it owns, and leaves it as it is: "
 	f := newFixture()
@@ -388,15 +388,14 @@ func TestUnreadable(t *testing.T) {
 	if seen := f.WithOwned(owner, f.Observe(owner, name)); seen.Unreadable == "" || seen.Object == nil || seen.Owned != nil {
 		t.Errorf("seen is %+v, want the object and why its fields are not known", seen)
 	}
-	for _, f.withOwned = range []bool{true, false} {
-		verb, out, err := f.reconcile(t, true, exactly(greeting("a", "2")))
-		if problem := ptr.Deref(out.Problem, Problem{}); problem.Reason != "ConfigMapUnreadable" ||
-			!strings.HasPrefix(problem.Message, unclear) || problem.Message == unclear {
-			t.Errorf("problem %+v, want ConfigMapUnreadable: %s", problem, unclear)
-		}
-		if out.Problem = nil; verb != Nothing || out != (Outcome{Wait: Recheck}) || err != nil || len(f.requests()) > 0 {
-			t.Errorf("%q, outcome %+v, error %v, requests %q; want nothing, and to look again in %s", verb, out, err, f.requests(), Recheck)
-		}
+	f.withOwned = true
+	verb, out, err := f.reconcile(t, true, keeping)
+	if problem := ptr.Deref(out.Problem, Problem{}); problem.Reason != "ConfigMapUnreadable" ||
+		!strings.HasPrefix(problem.Message, unclear) || problem.Message == unclear {
+		t.Errorf("problem %+v, want ConfigMapUnreadable: %s", problem, unclear)
+	}
+	if out.Problem = nil; verb != Nothing || out != (Outcome{Wait: Recheck}) || err != nil || len(f.requests()) > 0 {
+		t.Errorf("%q, outcome %+v, error %v, requests %q; want nothing, and to look again in %s", verb, out, err, f.requests(), Recheck)
 	}
 
 	// One that is hidden too.

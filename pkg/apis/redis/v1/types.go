@@ -20,7 +20,7 @@ import (
 // +kubebuilder:resource:path=redisclusters,singular=rediscluster,shortName=rdc,categories=glassback
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.size,statuspath=.status.size,selectorpath=.status.selector
-// +kubebuilder:metadata:annotations="glassback.dev/crd-revision=12"
+// +kubebuilder:metadata:annotations="glassback.dev/crd-revision=13"
 // +kubebuilder:printcolumn:name="Size",type=integer,JSONPath=`.status.size`
 // +kubebuilder:printcolumn:name="Masters",type=integer,JSONPath=`.status.masters`
 // +kubebuilder:printcolumn:name="Slots",type=integer,JSONPath=`.status.slotsAssigned`
@@ -51,6 +51,7 @@ type RedisCluster struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.tls) || !has(self.tls.port) || !has(self.addr) || !self.addr.matches(':[1-9][0-9]{0,4}$') || [int(self.addr.substring(self.addr.lastIndexOf(':') + 1))].all(p, self.tls.port != p && self.tls.port != (p > 55535 ? p - 10000 : p + 10000))",fieldPath=".tls.port",message="must be neither the port of addr nor that of the cluster bus, which is 10000 higher, or lower if that is more than 65535"
 // +kubebuilder:validation:XValidation:rule="!has(self.tls) || !has(self.config) || !self.config.exists(k, k in ['tls-auth-clients', 'tls-ca-cert-dir', 'tls-ca-cert-file', 'tls-cert-file', 'tls-client-cert-file', 'tls-client-key-file', 'tls-client-key-file-pass', 'tls-key-file', 'tls-key-file-pass'])",fieldPath=".config",message="cannot set the certificates and keys of TLS together with tls: they are in its Secret"
 // +kubebuilder:validation:XValidation:rule="!has(self.config) || !('cluster-preferred-endpoint-type' in self.config) || !has(self.access) || !has(self.access.external) || !has(self.access.external.hostname) || size(self.access.external.hostname) == 0",fieldPath=".config",message="cannot set cluster-preferred-endpoint-type together with access.external.hostname"
+// +kubebuilder:validation:XValidation:rule="!has(self.config) || !('maxclients' in self.config) || !self.config['maxclients'].matches('^[0-9]{1,9}$') || [100, 2 * self.size + 32].all(n, int(self.config['maxclients']) >= n)",fieldPath=".config",message="maxclients must be at least 100, and at least 32 and 2 for each Pod: the connections between the nodes count, and those of the operator"
 // +kubebuilder:validation:XValidation:rule="!has(self.restoreFrom) || has(oldSelf.restoreFrom)",fieldPath=".restoreFrom",message="can be set only when the cluster is created; it can be removed"
 type RedisClusterSpec struct {
 	// addr is neither required, nor does it have a default: for an empty addr, the message of the
@@ -111,6 +112,7 @@ type RedisClusterSpec struct {
 	// +kubebuilder:validation:MaxProperties=64
 	// +kubebuilder:validation:XValidation:rule="self.all(k, k.matches('^[a-z][a-z0-9-]{0,63}$'))",message="every key must be the name of a directive of redis.conf, like \"maxmemory-policy\": no more than 64 lower case letters, digits and \"-\""
 	// +kubebuilder:validation:XValidation:rule="!self.exists(k, k.startsWith('cluster-announce-') || k in ['aclfile', 'appenddirname', 'appendfilename', 'appendonly', 'bind', 'bind-source-addr', 'cluster-allow-replica-migration', 'cluster-config-file', 'cluster-enabled', 'cluster-port', 'cluster-replica-no-failover', 'cluster-slave-no-failover', 'daemonize', 'dbfilename', 'dir', 'include', 'loadmodule', 'logfile', 'masterauth', 'masteruser', 'pidfile', 'port', 'protected-mode', 'rename-command', 'replicaof', 'requirepass', 'slaveof', 'supervised', 'syslog-enabled', 'tls-cluster', 'tls-port', 'tls-replication', 'unixsocket', 'user'])",message="cannot set directives that the operator sets, or another field of spec, like \"port\", \"dir\" or \"requirepass\""
+	// +kubebuilder:validation:XValidation:rule="!('tls-protocols' in self) || size(self['tls-protocols']) == 0 || self['tls-protocols'].matches('(?i)TLSv1[.][23]')",message="tls-protocols must have TLSv1.2 or TLSv1.3: the operator speaks no older version"
 	Config map[string]ConfigValue `json:"config,omitempty"`
 
 	// authSecretRef is the Secret with the password of nodes and clients. Default: no password. For

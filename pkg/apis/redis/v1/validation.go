@@ -40,6 +40,7 @@ var (
 	address      = regexp.MustCompile(`^([0-9.]+|[[][0-9A-Fa-f:.]+[]]):[1-9][0-9]{0,4}$`)
 	endsWithPort = regexp.MustCompile(`:[1-9][0-9]{0,4}$`)
 	directive    = regexp.MustCompile(`^[a-z][a-z0-9-]{0,63}$`)
+	newTLS       = regexp.MustCompile(`(?i)TLSv1[.][23]`)
 	control      = regexp.MustCompile(`[\x00-\x1f\x7f]`)
 )
 
@@ -89,7 +90,7 @@ func (s *RedisClusterSpec) validate(path *field.Path) field.ErrorList {
 		errs = append(errs, s.Storage.validate(path.Child("storage"))...)
 	}
 	errs = append(errs, glassback.ValidateResources(path.Child("resources"), s.Resources)...)
-	errs = append(errs, validateConfig(path.Child("config"), s.Config)...)
+	errs = append(errs, s.validateConfig(path.Child("config"))...)
 	if s.AuthSecretRef != nil {
 		errs = append(errs, s.AuthSecretRef.validate(path.Child("authSecretRef"))...)
 	}
@@ -153,7 +154,8 @@ func validateStorageChange(path *field.Path, now, old *Storage) field.ErrorList 
 	return errs
 }
 
-func validateConfig(path *field.Path, config map[string]ConfigValue) field.ErrorList {
+func (s *RedisClusterSpec) validateConfig(path *field.Path) field.ErrorList {
+	config := s.Config
 	if len(config) > maxDirectives {
 		return field.ErrorList{field.TooMany(path, len(config), maxDirectives)}
 	}
@@ -165,11 +167,24 @@ func validateConfig(path *field.Path, config map[string]ConfigValue) field.Error
 				`every key must be the name of a directive of redis.conf, like "maxmemory-policy": no more than 64 lower case letters, digits and "-"`))
 		case slices.Contains(ownDirectives, key) || strings.HasPrefix(key, ownDirectivePrefix):
 			errs = append(errs, field.Forbidden(path.Key(key), "the operator sets it, or another field of spec does"))
+		case key == "maxclients" && s.lacksConnections(string(config[key])):
+			errs = append(errs, field.Invalid(path.Key(key), string(config[key]),
+				"must be at least 100, and at least 32 and 2 for each Pod: the connections between the nodes count, and those of the operator"))
+		case key == "tls-protocols" && config[key] != "" && !newTLS.MatchString(string(config[key])):
+			errs = append(errs, field.Invalid(path.Key(key), string(config[key]),
+				"must have TLSv1.2 or TLSv1.3: the operator speaks no older version"))
 		}
 		errs = append(errs, glassback.ValidateText(path.Key(key), string(config[key]), maxDirectiveValue,
 			func(value string) bool { return !control.MatchString(value) }, "must be one line")...)
 	}
 	return errs
+}
+
+// lacksConnections returns whether maxclients leaves the operator no connection: Redis counts two for each other node. redis-server reports
+// a text that is no number.
+func (s *RedisClusterSpec) lacksConnections(maxclients string) bool {
+	most, err := strconv.ParseUint(maxclients, 10, 32)
+	return err == nil && len(maxclients) <= 9 && int64(most) < max(100, 32+2*int64(*s.Size)) //nolint:gosec // It has 32 bits.
 }
 
 func (r *SecretKeyReference) validate(path *field.Path) field.ErrorList {
