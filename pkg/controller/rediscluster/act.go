@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -77,82 +76,51 @@ func (e executor) runUpkeep(ctx context.Context, commands []command) error {
 	return errors.Join(errs...)
 }
 
-// alwaysLogged holds the commands that can cost data or availability. The log shows them at any verbosity.
-var alwaysLogged = []verb{deleteClaim, deletePod, evictPod, forget, failover, startRestore}
+// verb is a kind of command.
+type verb struct {
+	text string // for logs and tests
+	do   func(executor, context.Context, command) error
+	// writes returns what the command writes to the API server, for glassback plan. It is nil if the command writes nothing there.
+	writes func(*observed, command) write
+	// logged says that the command can cost data or availability: the log shows it at any verbosity.
+	logged bool
+}
+
+// write is a write to the API server: from one object to another, either of which may be nil. The zero write is none.
+type write struct {
+	verb, kind, name string
+	before, after    any
+}
+
+// The commands to redis-servers. Those to the API server are in the files of their subjects.
+var (
+	// on and peer become nodes of the same cluster.
+	meet = &verb{text: "meet", do: executor.meet}
+	// on forgets the node id.
+	forget = &verb{text: "forget", logged: true, do: func(e executor, ctx context.Context, c command) error {
+		return e.node(c.on).Forget(ctx, c.id)
+	}}
+	// on gets slots that have no owner.
+	addSlots = &verb{text: "add slots", do: executor.addSlots}
+	// on becomes a replica of peer.
+	replicate = &verb{text: "replicate", do: func(e executor, ctx context.Context, c command) error {
+		return e.node(c.on).Replicate(ctx, c.peer.id)
+	}}
+	// on gets the functions of peer.
+	copyFunctions = &verb{text: "copy functions", do: executor.copyFunctions}
+)
 
 // run carries out one command.
 func (e executor) run(ctx context.Context, c command) error {
 	logger := klog.FromContext(ctx)
-	if !slices.Contains(alwaysLogged, c.verb) {
+	if !c.verb.logged {
 		logger = logger.V(2)
 	}
 	logger.Info("Acting", "command", c.String(), "reason", e.step)
-	if err := e.dispatch(ctx, c); err != nil {
+	if err := c.verb.do(e, ctx, c); err != nil {
 		return fmt.Errorf("%s: %w", c, err)
 	}
 	return nil
-}
-
-func (e executor) dispatch(ctx context.Context, c command) error {
-	switch c.verb {
-	case createClaim:
-		return e.createClaim(ctx, c.on)
-	case growClaim:
-		return e.growClaim(ctx, c.on)
-	case deleteClaim:
-		return e.deleteClaim(ctx, c.on)
-	case createPod:
-		return e.createPod(ctx, c.on)
-	case deletePod:
-		return e.deletePod(ctx, c.on)
-	case evictPod:
-		return e.evictPod(ctx, c.on)
-	case meet:
-		return e.meet(ctx, c.on, c.peer)
-	case forget:
-		return e.node(c.on).Forget(ctx, c.id)
-	case addSlots:
-		return e.addSlots(ctx, c.on, c.slots)
-	case replicate:
-		return e.node(c.on).Replicate(ctx, c.peer.id)
-	case failover:
-		return e.failover(ctx, c.on, c.how)
-	case copyFunctions:
-		return e.copyFunctions(ctx, c.on, c.peer)
-	case moveSlots:
-		return e.moveSlots(ctx, c.on, c.peer, c.slots)
-	case openSlots:
-		return e.node(c.on).SetSlots(ctx, c.slots, redisnode.SlotMigrating, c.peer.id)
-	case resumeMove:
-		return e.resumeMove(ctx, c.on, c.slots)
-	case setUsers:
-		return e.setUsers(ctx, c.on, c.names)
-	case recordTLS:
-		return e.recordTLS(ctx, c.on, c.names[0])
-	case switchTLS:
-		return e.switchTLS(ctx, c.names)
-	case endSwitch:
-		return e.endSwitch(ctx, c.names)
-	case loadCertificate:
-		return e.loadCertificate(ctx, c.on)
-	case labelPod:
-		return e.labelPod(ctx, c.on)
-	case announce:
-		return e.announce(ctx, c.on, addressIn(c.names[0]))
-	case giveUpAddress:
-		return e.giveUpAddress(ctx, c.on, addressIn(c.names[0]))
-	case deleteService:
-		return e.deleteService(ctx, c.names[0])
-	case createAccount:
-		return e.createAccount(ctx)
-	case setDirectives:
-		return e.setDirectives(ctx, c.on, c.names)
-	case startBackup, startRestore, deleteJob:
-		return e.changeJob(ctx, c)
-	case closeSlots:
-		return e.node(c.on).SetSlots(ctx, c.slots, redisnode.SlotStable, "")
-	}
-	return fmt.Errorf("unknown command %q", c.verb)
 }
 
 // node returns the connection to a member that answers.
@@ -171,14 +139,14 @@ func (e executor) purpose() string {
 
 // meet introduces one member to another. If a node of another cluster has one of the addresses now, the two clusters would
 // merge, and one of them would lose its data. So meet first verifies both members.
-func (e executor) meet(ctx context.Context, on, peer *member) error {
-	for _, m := range []*member{on, peer} {
+func (e executor) meet(ctx context.Context, c command) error {
+	for _, m := range []*member{c.on, c.peer} {
 		if err := e.verify(ctx, m); err != nil {
 			return err
 		}
 	}
-	at := peer.own()
-	return e.node(on).Meet(ctx, at.IP, peer.port(), at.Bus)
+	at := c.peer.own()
+	return e.node(c.on).Meet(ctx, at.IP, c.peer.port(), at.Bus)
 }
 
 // verify asks the API server and the node again. It returns an error unless the member's Pod still has its address, the
@@ -219,7 +187,8 @@ func (e executor) view(ctx context.Context, m *member) (*redisnode.View, error) 
 
 // addSlots gives a member slots that have no owner. Redis refuses the command if the node believes that the slots have an
 // owner. Then the node imports the slots instead, from any other master.
-func (e executor) addSlots(ctx context.Context, m *member, slots redisnode.Slots) error {
+func (e executor) addSlots(ctx context.Context, c command) error {
+	m, slots := c.on, c.slots
 	err := e.node(m).AddSlots(ctx, slots)
 	if err == nil || !strings.Contains(err.Error(), "already busy") {
 		return err
@@ -239,7 +208,8 @@ func (e executor) addSlots(ctx context.Context, m *member, slots redisnode.Slots
 // copyFunctions copies the functions of one master to a new one, if all masters with slots have the same code. It reads the
 // code only now, since code can be large. If no master has a library any more after the copy, a user has deleted the library
 // meanwhile. Then copyFunctions also deletes it from the new master, unless a user has loaded other code there.
-func (e executor) copyFunctions(ctx context.Context, to, from *member) error {
+func (e executor) copyFunctions(ctx context.Context, c command) error {
+	to, from := c.on, c.peer
 	libraries, err := e.node(from).Libraries(ctx)
 	if err != nil {
 		return err

@@ -16,8 +16,27 @@ import (
 	"github.com/glassback/glassback/pkg/apis/glassback"
 )
 
+// The commands for addresses.
+var (
+	// The Pod of on gets LabelExternal.
+	labelPod = &verb{text: "label", do: executor.labelPod, writes: func(_ *observed, c command) write {
+		return patched(c, func(pod *metav1.ObjectMeta) { metav1.SetMetaDataLabel(pod, LabelExternal, strconv.Itoa(c.on.ordinal)) })
+	}}
+	// on announces the named address.
+	announce = &verb{text: "announce address of", do: executor.announce}
+	// The Pod of on gets AnnotationUnreachable with the named address.
+	giveUpAddress = &verb{text: "give up address of", do: executor.giveUpAddress, writes: func(_ *observed, c command) write {
+		return patched(c, func(pod *metav1.ObjectMeta) { metav1.SetMetaDataAnnotation(pod, AnnotationUnreachable, c.names[0]) })
+	}}
+	// The named Service.
+	deleteService = &verb{text: "delete Service", do: executor.deleteService, writes: func(_ *observed, c command) write {
+		return write{verb: "delete", kind: "Service", name: c.names[0]}
+	}}
+)
+
 // announce makes the node of a member announce an address. For the address of its Pod, the ports are reset to their defaults.
-func (e executor) announce(ctx context.Context, m *member, a address) error {
+func (e executor) announce(ctx context.Context, c command) error {
+	m, a := c.on, addressIn(c.names[0])
 	if a == m.own() {
 		return e.node(m).Announce(ctx, a.IP, 0, 0, 0)
 	}
@@ -26,13 +45,20 @@ func (e executor) announce(ctx context.Context, m *member, a address) error {
 }
 
 // labelPod writes LabelExternal to exactly the observed Pod.
-func (e executor) labelPod(ctx context.Context, m *member) error {
-	return e.patchPod(ctx, m, "labels", map[string]string{LabelExternal: strconv.Itoa(m.ordinal)})
+func (e executor) labelPod(ctx context.Context, c command) error {
+	return e.patchPod(ctx, c.on, "labels", map[string]string{LabelExternal: strconv.Itoa(c.on.ordinal)})
 }
 
 // giveUpAddress writes AnnotationUnreachable to exactly the observed Pod.
-func (e executor) giveUpAddress(ctx context.Context, m *member, a address) error {
-	return e.patchPod(ctx, m, "annotations", map[string]string{AnnotationUnreachable: a.String()})
+func (e executor) giveUpAddress(ctx context.Context, c command) error {
+	return e.patchPod(ctx, c.on, "annotations", map[string]string{AnnotationUnreachable: c.names[0]})
+}
+
+// patched returns a patch of the Pod of a command.
+func patched(c command, change func(*metav1.ObjectMeta)) write {
+	pod := c.on.pod.DeepCopy()
+	change(&pod.ObjectMeta)
+	return write{"patch", "Pod", c.on.name, c.on.pod, pod}
 }
 
 // patchPod sets labels or annotations of exactly the observed Pod. A nil value removes a label or annotation.
@@ -52,7 +78,8 @@ func (e executor) patchPod(ctx context.Context, m *member, field string, values 
 }
 
 // deleteService deletes exactly the observed Service.
-func (e executor) deleteService(ctx context.Context, name string) error {
+func (e executor) deleteService(ctx context.Context, c command) error {
+	name := c.names[0]
 	for _, s := range e.o.services {
 		if s.Name != name {
 			continue

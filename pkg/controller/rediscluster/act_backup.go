@@ -24,26 +24,32 @@ func (e executor) jobClient() typedbatchv1.JobInterface {
 	return e.kube.BatchV1().Jobs(e.o.rdc.Namespace)
 }
 
-// changeJob creates a Job or deletes one.
-func (e executor) changeJob(ctx context.Context, c command) error {
-	if c.verb == deleteJob {
-		e.deleteJob(ctx, c.names[0])
-		return nil
-	}
-	return e.startJob(ctx, c.id)
+// The commands for Jobs. The Job of a restore has the ID "".
+var (
+	startBackup  = &verb{text: "create Job of backup", do: executor.startJob, writes: createsJob}
+	startRestore = &verb{text: "create Job of restore", logged: true, do: executor.startJob, writes: createsJob}
+	// The named Job.
+	deleteJob = &verb{text: "delete Job", do: executor.deleteJob, writes: func(_ *observed, c command) write {
+		return write{verb: "delete", kind: "Job", name: c.names[0]}
+	}}
+)
+
+func createsJob(o *observed, c command) write {
+	desired := o.desiredJob(c.id)
+	return write{"create", "Job", desired.Name, nil, desired}
 }
 
 // startJob creates the Job of a backup; with the ID "", one of a restore. It returns no error if it cannot create the Job of a backup,
 // since nothing else depends on this Job: the status reports the error, and a sync after secretEvery retries. The same is true of the Job
 // of a restore if the API server rejects it, it exceeds a quota, or its name is taken.
-func (e executor) startJob(ctx context.Context, id string) error {
-	current, desired := e.sessions.get(e.o.rdc), e.o.desiredJob(id)
+func (e executor) startJob(ctx context.Context, c command) error {
+	current, desired := e.sessions.get(e.o.rdc), e.o.desiredJob(c.id)
 	created, err := e.createJob(ctx, desired)
 	switch {
 	case err == nil:
 		current.jobRejection = ""
 		e.written.Record(e.key(), "create jobs", e.jobs, created)
-	case id != "", isRejected(err), isQuota(err), isTaken(err):
+	case c.id != "", isRejected(err), isQuota(err), isTaken(err):
 		current.jobRejection, current.jobRejectedAt = err.Error(), e.clock.Now()
 		klog.FromContext(ctx).Info("Could not create a Job", "job", desired.Name, "reason", current.jobRejection)
 	default:
@@ -106,7 +112,8 @@ func isTaken(err error) bool {
 
 // deleteJob deletes exactly the observed Job, and its Pods. A Job that had not started may have started since, so deleteJob checks this
 // again. An error does not fail the sync: the status reports it.
-func (e executor) deleteJob(ctx context.Context, name string) {
+func (e executor) deleteJob(ctx context.Context, c command) error {
+	name := c.names[0]
 	for _, j := range e.o.jobs {
 		if j.Name != name {
 			continue
@@ -133,6 +140,7 @@ func (e executor) deleteJob(ctx context.Context, name string) {
 		gone := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: e.o.rdc.Namespace, UID: j.UID}}
 		e.written.RecordDelete(e.key(), "delete jobs", e.jobs, gone)
 	}
+	return nil
 }
 
 // hasStarted returns whether the container of an outdated Job, which did not run when it was observed, has started meanwhile.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/glassback/glassback/pkg/redisnode"
@@ -78,11 +79,23 @@ func (s *session) recordDirectives(o *observed) {
 	o.rules = s.rules.clone()
 }
 
+// setDirectives gives on the values of spec.config for the named directives.
+var setDirectives = &verb{text: "set directives of", do: executor.setDirectives, writes: func(_ *observed, c command) write {
+	set := c.on.withDirectives(c.names)
+	if len(set) == len(c.on.set) {
+		return write{}
+	}
+	return patched(c, func(pod *metav1.ObjectMeta) {
+		metav1.SetMetaDataAnnotation(pod, AnnotationDirectives, directivesText(set))
+	})
+}}
+
 // setDirectives sets directives in a running node. It first sets the present value. If the node refuses the present value, the
 // directive cannot be set while the node runs, and the Pod has to be replaced. If the node refuses only the new value, the new
 // value is invalid. If a directive has no present value, the node does not know the directive. It asks the node for the present values:
 // since the last answer, a client may have set others, or this function may have failed half-way.
-func (e executor) setDirectives(ctx context.Context, m *member, names []string) error {
+func (e executor) setDirectives(ctx context.Context, c command) error {
+	m, names := c.on, c.names
 	rules, node := &e.sessions.get(e.o.rdc).rules, e.node(m)
 	values, err := node.Directives(ctx, names)
 	if err != nil {

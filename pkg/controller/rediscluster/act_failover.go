@@ -22,8 +22,11 @@ const (
 	promotionPoll = 20 * time.Millisecond
 )
 
-// failover makes a replica take over from its master.
-func (e executor) failover(ctx context.Context, m *member, how redisnode.Failover) error {
+// failover makes on take over from its master.
+var failover = &verb{text: "failover", logged: true, do: executor.failover}
+
+func (e executor) failover(ctx context.Context, c command) error {
+	m, how := c.on, c.how
 	var err error
 	if how == redisnode.Graceful {
 		err = e.promote(ctx, m)

@@ -133,6 +133,34 @@ func createOnly(desired *corev1ac.ConfigMapApplyConfiguration) child.Desired[*co
 	}
 }
 
+// The commands for claims and Pods.
+var (
+	createClaim = &verb{text: "create claim of", do: executor.createClaim, writes: func(o *observed, c command) write {
+		return write{"create", "PersistentVolumeClaim", claimName(o.rdc, c.on.ordinal), nil, claim(o.rdc, c.on.ordinal)}
+	}}
+	growClaim = &verb{text: "grow claim of", do: executor.growClaim, writes: func(o *observed, c command) write {
+		grown := c.on.claim.DeepCopy()
+		grown.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: o.rdc.Spec.Storage.Size}
+		return write{"patch", "PersistentVolumeClaim", grown.Name, c.on.claim, grown}
+	}}
+	deleteClaim = &verb{text: "delete claim of", logged: true, do: executor.deleteClaim, writes: func(_ *observed, c command) write {
+		if c.on.claim.DeletionTimestamp != nil {
+			return write{}
+		}
+		return write{verb: "delete", kind: "PersistentVolumeClaim", name: c.on.claim.Name}
+	}}
+	createPod = &verb{text: "create Pod", do: executor.createPod, writes: func(o *observed, c command) write {
+		return write{"create", "Pod", c.on.name, nil, o.newPod(c.on)}
+	}}
+	deletePod = &verb{text: "delete Pod", logged: true, do: executor.deletePod, writes: func(_ *observed, c command) write {
+		return write{verb: "delete", kind: "Pod", name: c.on.name}
+	}}
+	// evictPod deletes a Pod if the PodDisruptionBudget allows it.
+	evictPod = &verb{text: "evict Pod", logged: true, do: executor.evictPod, writes: func(_ *observed, c command) write {
+		return write{verb: "evict", kind: "Pod", name: c.on.name}
+	}}
+)
+
 func (e executor) claimClient() typedcorev1.PersistentVolumeClaimInterface {
 	return e.kube.CoreV1().PersistentVolumeClaims(e.o.rdc.Namespace)
 }
@@ -141,7 +169,8 @@ func (e executor) podClient() typedcorev1.PodInterface {
 	return e.kube.CoreV1().Pods(e.o.rdc.Namespace)
 }
 
-func (e executor) createClaim(ctx context.Context, m *member) error {
+func (e executor) createClaim(ctx context.Context, c command) error {
+	m := c.on
 	created, err := e.claimClient().Create(ctx, claim(e.o.rdc, m.ordinal), metav1.CreateOptions{FieldManager: glassback.Name})
 	if err != nil {
 		return nameTaken(err, "PersistentVolumeClaim "+claimName(e.o.rdc, m.ordinal))
@@ -150,7 +179,8 @@ func (e executor) createClaim(ctx context.Context, m *member) error {
 	return nil
 }
 
-func (e executor) createPod(ctx context.Context, m *member) error {
+func (e executor) createPod(ctx context.Context, c command) error {
+	m := c.on
 	if err := e.checkAccount(ctx); err != nil {
 		return err
 	}
@@ -186,7 +216,8 @@ func nameTaken(err error, object string) error {
 }
 
 // growClaim requests a larger volume. If the API server refuses, the operator waits before it asks again: all else goes on.
-func (e executor) growClaim(ctx context.Context, m *member) error {
+func (e executor) growClaim(ctx context.Context, c command) error {
+	m := c.on
 	current := e.sessions.get(e.o.rdc)
 	if current.growthRefused != nil && e.clock.Since(current.growthRefusedAt) < secretEvery {
 		return nil // That of another claim was refused a moment ago.
@@ -215,7 +246,8 @@ func (e executor) growClaim(ctx context.Context, m *member) error {
 }
 
 // deleteClaim deletes exactly the observed claim. Kubernetes keeps it until its Pod is gone.
-func (e executor) deleteClaim(ctx context.Context, m *member) error {
+func (e executor) deleteClaim(ctx context.Context, c command) error {
+	m := c.on
 	if m.claim.DeletionTimestamp != nil {
 		return nil
 	}
@@ -229,7 +261,8 @@ func (e executor) deleteClaim(ctx context.Context, m *member) error {
 
 // deletePod deletes exactly the observed Pod. If the Pod was not ready, it must be unchanged since: a Pod that has become
 // ready counts for the PodDisruptionBudget.
-func (e executor) deletePod(ctx context.Context, m *member) error {
+func (e executor) deletePod(ctx context.Context, c command) error {
+	m := c.on
 	preconditions := &metav1.Preconditions{UID: ptr.To(m.pod.UID)}
 	if !isReady(m.pod) {
 		preconditions.ResourceVersion = ptr.To(m.pod.ResourceVersion)
@@ -251,12 +284,13 @@ func (e executor) recordDeletedPod(m *member, verb string) {
 // evictPod makes the API server evict exactly the observed Pod. It returns an evictionRefusedError if the PodDisruptionBudget does not
 // allow the eviction now, and a problemError if several PodDisruptionBudgets select the Pod. If an earlier eviction of this Pod was
 // allowed and did not complete, evictPod deletes the Pod.
-func (e executor) evictPod(ctx context.Context, m *member) error {
+func (e executor) evictPod(ctx context.Context, c command) error {
+	m := c.on
 	err := e.evict(ctx, m.pod)
 	cause, ofBudget := apierrors.StatusCause(err, policyv1.DisruptionBudgetCause)
 	switch {
 	case ofBudget && e.evictionAllowed(ctx, m.pod):
-		return e.deletePod(ctx, m)
+		return e.deletePod(ctx, c)
 	case ofBudget:
 		// After the first refusal, the next sync follows soon, to report it. After later ones, a watch event starts the
 		// next sync when the budget changes.

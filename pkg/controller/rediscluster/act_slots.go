@@ -38,10 +38,27 @@ const (
 	hearingPoll    = 2 * time.Millisecond
 )
 
+// The commands for slots that move.
+var (
+	// From on to peer.
+	moveSlots = &verb{text: "move slots", do: executor.moveSlots}
+	// on marks slots as migrating to peer.
+	openSlots = &verb{text: "open slots", do: func(e executor, ctx context.Context, c command) error {
+		return e.node(c.on).SetSlots(ctx, c.slots, redisnode.SlotMigrating, c.peer.id)
+	}}
+	// on removes the marks of slots.
+	closeSlots = &verb{text: "close slots", do: func(e executor, ctx context.Context, c command) error {
+		return e.node(c.on).SetSlots(ctx, c.slots, redisnode.SlotStable, "")
+	}}
+	// on marks slots as migrating to the node that has keys of them.
+	resumeMove = &verb{text: "resume move", do: executor.resumeMove}
+)
+
 // moveSlots moves slots and their keys while clients use them: the old owner redirects clients to the new owner for each key
 // that has moved. If the move is not finished, a later sync finds its marks and continues the move.
 // https://redis.io/docs/latest/commands/cluster-setslot/
-func (e executor) moveSlots(ctx context.Context, from, to *member, slots redisnode.Slots) error {
+func (e executor) moveSlots(ctx context.Context, c command) error {
+	from, to, slots := c.on, c.peer, c.slots
 	begun, moves := e.clock.Now(), e.sessions.get(e.o.rdc).moves
 	source, target := e.node(from), e.node(to)
 	if err := mark(ctx, target, slots, redisnode.SlotImporting, to.self().Importing, from.id); err != nil {
@@ -197,7 +214,8 @@ func mebibytes(bytes int64) string { return fmt.Sprintf("%.1f MiB", float64(byte
 
 // resumeMove resumes moves whose target is lost. A former replica of the target, now a master, may have keys of the slots.
 // resumeMove marks these slots as migrating to that master. If no other master has such keys, it removes the marks.
-func (e executor) resumeMove(ctx context.Context, from *member, slots redisnode.Slots) error {
+func (e executor) resumeMove(ctx context.Context, c command) error {
+	from, slots := c.on, c.slots
 	for _, m := range e.o.answering() {
 		if m == from || !m.view.Master || from.entry(m.id) == nil {
 			continue

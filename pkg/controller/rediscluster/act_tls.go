@@ -6,15 +6,35 @@ package rediscluster
 import (
 	"context"
 	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// The commands for TLS.
+var (
+	// The Pod of on gets the annotation for a switch to the named transport.
+	recordTLS = &verb{text: "record TLS of", do: executor.recordTLS, writes: func(_ *observed, c command) write {
+		return patched(c, func(pod *metav1.ObjectMeta) {
+			if delete(pod.Annotations, AnnotationTLS); c.names[0] != transportPlain {
+				metav1.SetMetaDataAnnotation(pod, AnnotationTLS, c.names[0])
+			}
+		})
+	}}
+	// The named nodes use what the annotations of their Pods say.
+	switchTLS = &verb{text: "switch TLS of", do: executor.switchTLS}
+	// The named nodes can be elected again.
+	endSwitch = &verb{text: "allow failover of", do: executor.endSwitch}
+	// on reads its files again.
+	loadCertificate = &verb{text: "load certificate of", do: executor.loadCertificate}
 )
 
 // recordTLS writes the transport to exactly the observed Pod. Its node does not switch yet.
-func (e executor) recordTLS(ctx context.Context, m *member, transport string) error {
+func (e executor) recordTLS(ctx context.Context, c command) error {
 	annotation := map[string]any{AnnotationTLS: nil}
-	if transport != transportPlain {
-		annotation[AnnotationTLS] = transport
+	if c.names[0] != transportPlain {
+		annotation[AnnotationTLS] = c.names[0]
 	}
-	return e.patchPod(ctx, m, "annotations", annotation)
+	return e.patchPod(ctx, c.on, "annotations", annotation)
 }
 
 // noFailover is the directive that keeps replicas from being elected.
@@ -22,9 +42,9 @@ const noFailover = "cluster-replica-no-failover"
 
 // switchTLS makes the named nodes follow the annotations of their Pods, all at once. If this changes the protocol among the nodes,
 // switchTLS first keeps all replicas from being elected.
-func (e executor) switchTLS(ctx context.Context, names []string) error {
+func (e executor) switchTLS(ctx context.Context, c command) error {
 	tls := e.o.membersWhere((*member).knowsTransport)
-	named := slices.DeleteFunc(slices.Clone(tls), func(m *member) bool { return !slices.Contains(names, m.name) })
+	named := slices.DeleteFunc(slices.Clone(tls), func(m *member) bool { return !slices.Contains(c.names, m.name) })
 	if slices.ContainsFunc(named, (*member).changesBus) {
 		if err := inParallel(tls, func(m *member) error { return e.node(m).SetDirective(ctx, noFailover, "yes") }); err != nil {
 			return err
@@ -51,13 +71,14 @@ func (m *member) changesBus() bool {
 }
 
 // endSwitch lets the named nodes be elected again.
-func (e executor) endSwitch(ctx context.Context, names []string) error {
-	some := e.o.membersWhere(func(m *member) bool { return slices.Contains(names, m.name) })
+func (e executor) endSwitch(ctx context.Context, c command) error {
+	some := e.o.membersWhere(func(m *member) bool { return slices.Contains(c.names, m.name) })
 	return inParallel(some, func(m *member) error { return e.node(m).SetDirective(ctx, noFailover, "no") })
 }
 
 // loadCertificate makes a node load the files of its Secret again.
-func (e executor) loadCertificate(ctx context.Context, m *member) error {
+func (e executor) loadCertificate(ctx context.Context, c command) error {
+	m := c.on
 	err := e.node(m).ReloadCertificate(ctx)
 	refused := refusedDirective(err)
 	e.sessions.get(e.o.rdc).recordLoad(m, e.o.certificate.fingerprint, refused, e.clock.Now())

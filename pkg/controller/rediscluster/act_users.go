@@ -22,9 +22,18 @@ import (
 	"github.com/glassback/glassback/pkg/redisnode"
 )
 
+// The commands for users.
+var (
+	createAccount = &verb{text: "create Secret", do: executor.createAccount, writes: func(o *observed, _ command) write {
+		return write{verb: "create", kind: "Secret", name: accountRef(o.rdc).Name} // Its password is generated when it is created.
+	}}
+	// on gets the named users of spec.users, or loses them.
+	setUsers = &verb{text: "set users of", do: executor.setUsers}
+)
+
 // createAccount creates the Secret of the operator's user: with the password that the nodes have, if the operator knows it. If the API
 // server rejects the Secret, createAccount returns no error: only what needs a new Pod waits, and the operator retries after secretEvery.
-func (e executor) createAccount(ctx context.Context) error {
+func (e executor) createAccount(ctx context.Context, _ command) error {
 	current, ref := e.sessions.get(e.o.rdc), accountRef(e.o.rdc)
 	own := current.secrets[ref]
 	own.text, own.readAt = cmp.Or(own.text, rand.Text()), time.Time{} // The next sync reads the Secret, even if the response is lost.
@@ -69,7 +78,8 @@ func (e executor) checkAccount(ctx context.Context) error {
 // itself ends those of deleted users. No link between nodes ends, since replicas log in as the operator's user. setUsers first resets that
 // user, which removes the mark (see markOf), and sets the mark last. After a crash in between, a later sync sets and saves all users again.
 // If the Pod has no file of users, the node has the operator's user only until its container restarts.
-func (e executor) setUsers(ctx context.Context, m *member, names []string) error {
+func (e executor) setUsers(ctx context.Context, c command) error {
+	m, names := c.on, c.names
 	node, current := e.node(m), e.sessions.get(e.o.rdc)
 	own := append([]string{"reset", "on", "#" + e.o.accountHash}, strings.Fields(everything)...)
 	if err := node.SetUser(ctx, v1.UserOperator, own); err != nil || !hasAccount(m.pod) {

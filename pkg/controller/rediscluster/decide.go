@@ -147,45 +147,9 @@ func (p plan) progress() string {
 	return p.step + ". The PodDisruptionBudget does not allow the eviction now: " + p.evictionRefused
 }
 
-// verb is the kind of a command. Logs and tests show its text.
-type verb string
-
-const (
-	createClaim     verb = "create claim of"
-	growClaim       verb = "grow claim of"
-	deleteClaim     verb = "delete claim of"
-	createPod       verb = "create Pod"
-	deletePod       verb = "delete Pod"
-	evictPod        verb = "evict Pod"            // if the PodDisruptionBudget allows it
-	meet            verb = "meet"                 // on and peer become nodes of the same cluster
-	forget          verb = "forget"               // on forgets the node id
-	addSlots        verb = "add slots"            // on gets slots that have no owner
-	replicate       verb = "replicate"            // on becomes a replica of peer
-	failover        verb = "failover"             // on takes over from its master
-	moveSlots       verb = "move slots"           // from on to peer
-	copyFunctions   verb = "copy functions"       // from peer to on
-	closeSlots      verb = "close slots"          // on removes the marks of slots
-	openSlots       verb = "open slots"           // on marks slots as migrating to peer
-	setDirectives   verb = "set directives of"    // on gets the values of spec.config
-	setUsers        verb = "set users of"         // on gets the users of spec.users, or loses others
-	createAccount   verb = "create Secret"        // of the operator's user
-	recordTLS       verb = "record TLS of"        // the Pod of on gets the annotation for a switch
-	switchTLS       verb = "switch TLS of"        // the named nodes use what their annotations say
-	endSwitch       verb = "allow failover of"    // the named nodes
-	loadCertificate verb = "load certificate of"  // on reads its files again
-	startBackup     verb = "create Job of backup" // id
-	startRestore    verb = "create Job of restore"
-	deleteJob       verb = "delete Job"          // the named one
-	labelPod        verb = "label"               // the Pod of on gets LabelExternal
-	announce        verb = "announce address of" // on announces the named address
-	giveUpAddress   verb = "give up address of"  // the Pod of on gets AnnotationUnreachable
-	deleteService   verb = "delete Service"      // the named one
-	resumeMove      verb = "resume move"         // on marks slots as migrating to the node that has keys of them
-)
-
 // command is one write, or a sequence of writes with one purpose.
 type command struct {
-	verb  verb
+	verb  *verb
 	on    *member
 	peer  *member
 	id    string
@@ -196,7 +160,7 @@ type command struct {
 
 // String returns the command in a few words, for logs and tests.
 func (c command) String() string {
-	words := []string{string(c.verb)}
+	words := []string{c.verb.text}
 	if c.on != nil {
 		words = append(words, c.on.name)
 	}

@@ -257,7 +257,7 @@ func (o *observed) openSlots() bool {
 // movesSlots returns whether the plan gives slots to another node.
 func (p plan) movesSlots() bool {
 	return p.loss != nil || slices.ContainsFunc(p.commands, func(c command) bool {
-		return slices.Contains([]verb{addSlots, moveSlots, openSlots, resumeMove, closeSlots, failover}, c.verb)
+		return slices.Contains([]*verb{addSlots, moveSlots, openSlots, resumeMove, closeSlots, failover}, c.verb)
 	})
 }
 

@@ -371,7 +371,7 @@ func tlsStatus(o *observed) *v1.TLSStatus {
 // switches returns whether a plan has a command of a TLS switch.
 func (p plan) switches() bool {
 	return slices.ContainsFunc(p.commands, func(c command) bool {
-		return slices.Contains([]verb{recordTLS, switchTLS, endSwitch}, c.verb)
+		return slices.Contains([]*verb{recordTLS, switchTLS, endSwitch}, c.verb)
 	})
 }
 

@@ -7,11 +7,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/glassback/glassback/pkg/child"
@@ -107,80 +104,24 @@ func (o *observed) previewPods(plan *preview.Plan) error {
 	return o.previewCommands(plan, missingPods(o))
 }
 
-// patchedPod returns the Pod of a command as it is after the command.
-func (c command) patchedPod() *corev1.Pod {
-	pod := c.on.pod.DeepCopy()
-	switch c.verb {
-	case setDirectives:
-		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, AnnotationDirectives, directivesText(c.on.withDirectives(c.names)))
-	case recordTLS:
-		if delete(pod.Annotations, AnnotationTLS); c.names[0] != transportPlain {
-			metav1.SetMetaDataAnnotation(&pod.ObjectMeta, AnnotationTLS, c.names[0])
-		}
-	case labelPod:
-		metav1.SetMetaDataLabel(&pod.ObjectMeta, LabelExternal, strconv.Itoa(c.on.ordinal))
-	case giveUpAddress:
-		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, AnnotationUnreachable, c.names[0])
-	}
-	return pod
-}
-
 // previewCommands adds commands to a plan.
 func (o *observed) previewCommands(plan *preview.Plan, commands []command) error {
 	for _, c := range commands {
-		var write preview.Write
-		if c.on != nil {
-			write.Name = c.on.name
+		var w write
+		if c.verb.writes != nil {
+			w = c.verb.writes(o, c)
 		}
-		var err error
-		switch c.verb {
-		case createClaim:
-			write.Verb, write.Kind, write.Name = "create", "PersistentVolumeClaim", claimName(o.rdc, c.on.ordinal)
-			write.Fields, err = preview.Diff(nil, claim(o.rdc, c.on.ordinal))
-		case growClaim:
-			write.Verb, write.Kind, write.Name = "patch", "PersistentVolumeClaim", c.on.claim.Name
-			grown := c.on.claim.DeepCopy()
-			grown.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: o.rdc.Spec.Storage.Size}
-			write.Fields, err = preview.Diff(c.on.claim, grown)
-		case deleteClaim:
-			if c.on.claim.DeletionTimestamp != nil {
-				continue
-			}
-			write.Verb, write.Kind, write.Name = "delete", "PersistentVolumeClaim", c.on.claim.Name
-		case createPod:
-			write.Verb, write.Kind = "create", "Pod"
-			write.Fields, err = preview.Diff(nil, o.newPod(c.on))
-		case setDirectives, recordTLS, labelPod, giveUpAddress:
-			if c.verb == setDirectives {
-				plan.Calls = append(plan.Calls, preview.Call{To: "Redis", Command: c.String()})
-				if len(c.on.withDirectives(c.names)) == len(c.on.set) {
-					continue
-				}
-			}
-			write.Verb, write.Kind = "patch", "Pod"
-			write.Fields, err = preview.Diff(c.on.pod, c.patchedPod())
-		case deleteService:
-			write.Verb, write.Kind, write.Name = "delete", "Service", c.names[0]
-		case deletePod:
-			write.Verb, write.Kind = "delete", "Pod"
-		case evictPod:
-			write.Verb, write.Kind = "evict", "Pod"
-		case startBackup, startRestore:
-			desired := o.desiredJob(c.id)
-			write.Verb, write.Kind, write.Name = "create", "Job", desired.Name
-			write.Fields, err = preview.Diff(nil, desired)
-		case deleteJob:
-			write.Verb, write.Kind, write.Name = "delete", "Job", c.names[0]
-		case createAccount: // Its password is generated when it is created.
-			write.Verb, write.Kind, write.Name = "create", "Secret", accountRef(o.rdc).Name
-		default:
+		if c.verb.writes == nil || c.verb == setDirectives {
 			plan.Calls = append(plan.Calls, preview.Call{To: "Redis", Command: c.String()})
+		}
+		if w == (write{}) {
 			continue
 		}
+		fields, err := preview.Diff(w.before, w.after)
 		if err != nil {
 			return err
 		}
-		plan.Writes = append(plan.Writes, write)
+		plan.Writes = append(plan.Writes, preview.Write{Verb: w.verb, Kind: w.kind, Name: w.name, Fields: fields})
 	}
 	return nil
 }
