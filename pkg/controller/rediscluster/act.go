@@ -37,9 +37,9 @@ type executor struct {
 // other commands may depend on those before it, so act stops at the first error. It also stops, without an error, at an
 // eviction that the PodDisruptionBudget does not allow yet. It replaces a Pod only if the new Pod can mount the operator's password.
 func (c *Controller) act(ctx context.Context, o *observed, p plan) (outcome, error) {
-	e := executor{Controller: c, o: o, step: p.step, verified: map[*member]bool{}}
-	err := errors.Join(e.endLongTimeout(ctx), e.runUpkeep(ctx, p.upkeep))
-	wait, evictionRefused, commands := p.wait, "", p.commands
+	e := executor{Controller: c, o: o, step: p.Step, verified: map[*member]bool{}}
+	err := errors.Join(e.endLongTimeout(ctx), e.runUpkeep(ctx, p.Upkeep))
+	wait, evictionRefused, commands := p.Wait.Duration, "", p.Commands
 	if o.replacesPod(commands) {
 		if accountErr := e.checkAccount(ctx); accountErr != nil {
 			err, commands = errors.Join(err, accountErr), nil
@@ -56,7 +56,7 @@ func (c *Controller) act(ctx context.Context, o *observed, p plan) (outcome, err
 			break
 		}
 	}
-	c.sessions.get(o.rdc).recordResult(p, evictionRefused, err, c.clock.Now())
+	c.sessions.get(o.Object).recordResult(p, evictionRefused, err, c.clock.Now())
 	return outcome{wait: wait}, err
 }
 
@@ -104,7 +104,7 @@ var (
 	addSlots = &verb{text: "add slots", do: executor.addSlots}
 	// on becomes a replica of peer.
 	replicate = &verb{text: "replicate", do: func(e executor, ctx context.Context, c command) error {
-		return e.node(c.on).Replicate(ctx, c.peer.id)
+		return e.node(c.on).Replicate(ctx, c.peer.ID)
 	}}
 	// on gets the functions of peer.
 	copyFunctions = &verb{text: "copy functions", do: executor.copyFunctions}
@@ -124,10 +124,10 @@ func (e executor) run(ctx context.Context, c command) error {
 }
 
 // node returns the connection to a member that answers.
-func (e executor) node(m *member) Node { return e.sessions.node(e.o.rdc, m.pod) }
+func (e executor) node(m *member) Node { return e.sessions.node(e.o.Object, m.Pod) }
 
 // key returns the key of the RedisCluster.
-func (e executor) key() cache.ObjectName { return cache.MetaObjectToName(e.o.rdc) }
+func (e executor) key() cache.ObjectName { return cache.MetaObjectToName(e.o.Object) }
 
 // purpose returns why the commands are carried out, for events.
 func (e executor) purpose() string {
@@ -155,23 +155,23 @@ func (e executor) verify(ctx context.Context, m *member) error {
 	if e.verified[m] {
 		return nil
 	}
-	live, err := e.podClient().Get(ctx, m.name, metav1.GetOptions{})
+	live, err := e.podClient().Get(ctx, m.Name, metav1.GetOptions{})
 	if err != nil {
-		return fmt.Errorf("get Pod %s: %w", m.name, err)
+		return fmt.Errorf("get Pod %s: %w", m.Name, err)
 	}
-	if live.UID != m.pod.UID || live.Status.PodIP != m.ip() || live.DeletionTimestamp != nil {
-		return fmt.Errorf("the Pod %s was replaced in the meantime", m.name)
+	if live.UID != m.Pod.UID || live.Status.PodIP != m.ip() || live.DeletionTimestamp != nil {
+		return fmt.Errorf("the Pod %s was replaced in the meantime", m.Name)
 	}
 	view, err := e.view(ctx, m)
 	if err != nil {
 		return err
 	}
-	if view.ID != m.id {
-		return fmt.Errorf("the node of %s was replaced in the meantime", m.name)
+	if view.ID != m.ID {
+		return fmt.Errorf("the node of %s was replaced in the meantime", m.Name)
 	}
 	for _, entry := range view.Table {
 		if !entry.Handshake && e.o.byID[entry.ID] == nil && !m.isReplicaOf(entry.ID) {
-			return fmt.Errorf("%s knows a node that belongs to no Pod of this cluster: %s", m.name, describe(&entry))
+			return fmt.Errorf("%s knows a node that belongs to no Pod of this cluster: %s", m.Name, describe(&entry))
 		}
 	}
 	e.verified[m] = true
@@ -194,13 +194,13 @@ func (e executor) addSlots(ctx context.Context, c command) error {
 		return err
 	}
 	for _, other := range e.o.answering() {
-		if other == m || !other.view.Master || m.entry(other.id) == nil {
+		if other == m || !other.View.Master || m.entry(other.ID) == nil {
 			continue
 		}
-		if err := e.node(m).SetSlots(ctx, slots, redisnode.SlotImporting, other.id); err != nil {
+		if err := e.node(m).SetSlots(ctx, slots, redisnode.SlotImporting, other.ID); err != nil {
 			return err
 		}
-		return e.node(m).SetSlots(ctx, slots, redisnode.SlotNode, m.id)
+		return e.node(m).SetSlots(ctx, slots, redisnode.SlotNode, m.ID)
 	}
 	return err
 }
@@ -225,7 +225,7 @@ func (e executor) copyFunctions(ctx context.Context, c command) error {
 			return err
 		}
 		if name := differentLibrary(libraries, theirs); name != "" {
-			return fmt.Errorf("%s and %s do not have the same code of the library %s: load it on all masters", from.name, other.name, name)
+			return fmt.Errorf("%s and %s do not have the same code of the library %s: load it on all masters", from.Name, other.Name, name)
 		}
 	}
 	if err := e.node(to).RestoreFunctions(ctx, dump); err != nil {

@@ -20,7 +20,7 @@ import (
 var (
 	// The Pod of on gets LabelExternal.
 	labelPod = &verb{text: "label", do: executor.labelPod, writes: func(_ *observed, c command) write {
-		return patched(c, func(pod *metav1.ObjectMeta) { metav1.SetMetaDataLabel(pod, LabelExternal, strconv.Itoa(c.on.ordinal)) })
+		return patched(c, func(pod *metav1.ObjectMeta) { metav1.SetMetaDataLabel(pod, LabelExternal, strconv.Itoa(c.on.Ordinal)) })
 	}}
 	// on announces the named address.
 	announce = &verb{text: "announce address of", do: executor.announce}
@@ -40,13 +40,13 @@ func (e executor) announce(ctx context.Context, c command) error {
 	if a == m.own() {
 		return e.node(m).Announce(ctx, a.IP, 0, 0, 0)
 	}
-	delete(e.sessions.get(e.o.rdc).unusedServices, m.name)
+	delete(e.sessions.get(e.o.Object).unusedServices, m.Name)
 	return e.node(m).Announce(ctx, a.IP, a.Port, a.TLS, a.Bus)
 }
 
 // labelPod writes LabelExternal to exactly the observed Pod.
 func (e executor) labelPod(ctx context.Context, c command) error {
-	return e.patchPod(ctx, c.on, "labels", map[string]string{LabelExternal: strconv.Itoa(c.on.ordinal)})
+	return e.patchPod(ctx, c.on, "labels", map[string]string{LabelExternal: strconv.Itoa(c.on.Ordinal)})
 }
 
 // giveUpAddress writes AnnotationUnreachable to exactly the observed Pod.
@@ -56,22 +56,22 @@ func (e executor) giveUpAddress(ctx context.Context, c command) error {
 
 // patched returns a patch of the Pod of a command.
 func patched(c command, change func(*metav1.ObjectMeta)) write {
-	pod := c.on.pod.DeepCopy()
+	pod := c.on.Pod.DeepCopy()
 	change(&pod.ObjectMeta)
-	return write{"patch", "Pod", c.on.name, c.on.pod, pod}
+	return write{"patch", "Pod", c.on.Name, c.on.Pod, pod}
 }
 
 // patchPod sets labels or annotations of exactly the observed Pod. A nil value removes a label or annotation.
 func (e executor) patchPod(ctx context.Context, m *member, field string, values any) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": m.pod.UID, "resourceVersion": m.pod.ResourceVersion, field: values,
+		"uid": m.Pod.UID, "resourceVersion": m.Pod.ResourceVersion, field: values,
 	}})
 	if err != nil {
 		return err
 	}
-	patched, err := e.podClient().Patch(ctx, m.pod.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: glassback.Name})
+	patched, err := e.podClient().Patch(ctx, m.Pod.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: glassback.Name})
 	if err != nil {
-		return fmt.Errorf("patch Pod %s: %w", m.name, err)
+		return fmt.Errorf("patch Pod %s: %w", m.Name, err)
 	}
 	e.written.Record(e.key(), "patch pods", e.pods, patched)
 	return nil
@@ -80,7 +80,7 @@ func (e executor) patchPod(ctx context.Context, m *member, field string, values 
 // deleteService deletes exactly the observed Service.
 func (e executor) deleteService(ctx context.Context, c command) error {
 	name := c.names[0]
-	for _, s := range e.o.services {
+	for _, s := range e.o.Services {
 		if s.Name != name {
 			continue
 		}

@@ -90,7 +90,7 @@ func TestANodeAnnouncesWhereItWasReached(t *testing.T) {
 		"the node answers":     {4, []string{"10.1.0.4 announce 192.0.2.1 30004 0 31004"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStage(t, with(six(), func(o *observed) { external(v1.ExternalNodePort)(o.rdc) }, onMachine))
+			s := newStage(t, with(six(), func(o *observed) { external(v1.ExternalNodePort)(o.Object) }, onMachine))
 			switch {
 			case test.there == 6:
 				s.views[machineIP] = &redisnode.View{ID: "other"}
@@ -177,10 +177,10 @@ func TestANodeIsReachedOnEachPort(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := with(six(), test.alters...)
-			m := o.members[3]
+			m := o.Members[3]
 			var asked []string
 			c := dialing(func(port int, login redisnode.Login) Node {
-				text, node := strconv.Itoa(port), portNode{id: m.id}
+				text, node := strconv.Itoa(port), portNode{id: m.ID}
 				if login.TLS.Name == demoName {
 					text += " with TLS"
 				}
@@ -194,7 +194,7 @@ func TestANodeIsReachedOnEachPort(t *testing.T) {
 				return node
 			})
 			got := ""
-			if err := c.reach(t.Context(), o.rdc, m, o.externalOf(m)); err != nil {
+			if err := c.reach(t.Context(), o.Object, m, o.externalOf(m)); err != nil {
 				got = err.Error()
 			}
 			if got != test.err || strings.Join(asked, " ") != test.want {
@@ -223,16 +223,16 @@ func TestThePortWithoutTLSIsReachedBeforeItsUse(t *testing.T) {
 				}
 				return node
 			}).reachNodes(t.Context(), o)
-			for _, m := range o.members {
-				if got := m.reachedAt == secureAt(m.ordinal); got != (test.want && m.ordinal != 3) {
-					t.Errorf("%s was reached: %t", m.name, got)
+			for _, m := range o.Members {
+				if got := m.ReachedAt == secureAt(m.Ordinal); got != (test.want && m.Ordinal != 3) {
+					t.Errorf("%s was reached: %t", m.Name, got)
 				}
 			}
-			if got := o.members[3].whyUnreached; (got != "") != test.want {
+			if got := o.Members[3].WhyUnreached; (got != "") != test.want {
 				t.Errorf("demo-3 was not reached: %q", got)
 			}
-			o.members[3].addressMissedFor = silentTooLong + 1
-			if p := o.addressProblem(o.members[3]); test.want && (p == nil || !strings.Contains(p.Message, "keep TLS: closed")) {
+			o.Members[3].AddressMissedFor = duration(silentTooLong + 1)
+			if p := o.addressProblem(o.Members[3]); test.want && (p == nil || !strings.Contains(p.Message, "keep TLS: closed")) {
 				t.Errorf("the problem is %v", p)
 			}
 		})
@@ -249,7 +249,7 @@ func TestANodeIsReachedOverALongWay(t *testing.T) {
 			dialing(func(port int, _ redisnode.Login) Node {
 				return portNode{id: idOf(port - 32000), slow: slow}
 			}).reachNodes(t.Context(), o)
-			if got := o.members[3].reachedAt == secureAt(3); got != want {
+			if got := o.Members[3].ReachedAt == secureAt(3); got != want {
 				t.Errorf("with answers after %s, the node was reached: %t", slow, got)
 			}
 			if took := time.Since(begun); took > reachTimeout+viewTimeout {
@@ -264,9 +264,9 @@ func TestServicesAreDeletedByTheirUID(t *testing.T) {
 	o := with(six(), served, selected(all...))
 	s := newStage(t, o)
 	s.addServices()
-	foreign := serviceOf(o.rdc, 7)
+	foreign := serviceOf(o.Object, 7)
 	foreign.Namespace, foreign.OwnerReferences = "default", nil
-	foreign.Labels[v1.LabelRedisCluster] = o.rdc.Name
+	foreign.Labels[v1.LabelRedisCluster] = o.Object.Name
 	s.add(foreign)
 	s.catchUp()
 	var deleted []string
@@ -306,7 +306,7 @@ func TestAnAddressIsGivenUpBeforeTheNodeLeavesIt(t *testing.T) {
 
 // The Services select Pods, and the ones for clients inside of the cluster have no port of the bus.
 func TestServicesOfAccess(t *testing.T) {
-	rdc := six().rdc
+	rdc := six().Object
 	if clientService(rdc, false) != nil {
 		t.Error("there is a Service for clients without spec.access")
 	}

@@ -21,7 +21,7 @@ import (
 )
 
 func (e executor) jobClient() typedbatchv1.JobInterface {
-	return e.kube.BatchV1().Jobs(e.o.rdc.Namespace)
+	return e.kube.BatchV1().Jobs(e.o.Object.Namespace)
 }
 
 // The commands for Jobs. The Job of a restore has the ID "".
@@ -43,7 +43,7 @@ func createsJob(o *observed, c command) write {
 // since nothing else depends on this Job: the status reports the error, and a sync after secretEvery retries. The same is true of the Job
 // of a restore if the API server rejects it, it exceeds a quota, or its name is taken.
 func (e executor) startJob(ctx context.Context, c command) error {
-	current, desired := e.sessions.get(e.o.rdc), e.o.desiredJob(c.id)
+	current, desired := e.sessions.get(e.o.Object), e.o.desiredJob(c.id)
 	created, err := e.createJob(ctx, desired)
 	switch {
 	case err == nil:
@@ -81,11 +81,11 @@ func (o *observed) desiredJob(id string) *batchv1.Job {
 func (o *observed) newJob(id string, a access) *batchv1.Job {
 	switch id {
 	case "":
-		return restoreJob(o.rdc, o.restoredBackup(), o.backupImage, a)
+		return restoreJob(o.Object, o.restoredBackup(), o.BackupImage, a)
 	case v1.LatestBackup:
-		return restoreJob(o.rdc, id, o.backupImage, a)
+		return restoreJob(o.Object, id, o.BackupImage, a)
 	}
-	j := backupJob(o.rdc, id, o.backupImage, a)
+	j := backupJob(o.Object, id, o.BackupImage, a)
 	if value := o.backupNowOf(id); value != "" {
 		j.Annotations[v1.AnnotationBackupNow] = value
 	}
@@ -98,7 +98,7 @@ func (e executor) ownJob(ctx context.Context, name string) (*batchv1.Job, error)
 	if err != nil {
 		return nil, fmt.Errorf("get Job %s: %w", name, err)
 	}
-	if !metav1.IsControlledBy(existing, e.o.rdc) || existing.Labels[v1.LabelRedisCluster] != e.o.rdc.Name {
+	if !metav1.IsControlledBy(existing, e.o.Object) || existing.Labels[v1.LabelRedisCluster] != e.o.Object.Name {
 		return nil, problemError{reasonConflict, "it exists already, and is not of this RedisCluster: rename or delete it"}
 	}
 	return existing, nil
@@ -114,7 +114,7 @@ func isTaken(err error) bool {
 // again. An error does not fail the sync: the status reports it.
 func (e executor) deleteJob(ctx context.Context, c command) error {
 	name := c.names[0]
-	for _, j := range e.o.jobs {
+	for _, j := range e.o.Jobs {
 		if j.Name != name {
 			continue
 		}
@@ -132,12 +132,12 @@ func (e executor) deleteJob(ctx context.Context, c command) error {
 			continue // It has changed: a watch event brings the next sync.
 		}
 		if err != nil && !apierrors.IsNotFound(err) {
-			current := e.sessions.get(e.o.rdc)
+			current := e.sessions.get(e.o.Object)
 			current.jobFailure, current.jobFailureOf = fmt.Sprintf("delete Job %s: %v", name, err), j.UID
 			klog.FromContext(ctx).Error(err, "Could not delete a Job", "job", name)
 			continue
 		}
-		gone := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: e.o.rdc.Namespace, UID: j.UID}}
+		gone := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: e.o.Object.Namespace, UID: j.UID}}
 		e.written.RecordDelete(e.key(), "delete jobs", e.jobs, gone)
 	}
 	return nil
@@ -148,8 +148,8 @@ func (e executor) hasStarted(ctx context.Context, j *job) (bool, error) {
 	if !j.Outdated || !e.o.needsJob(j) {
 		return false, nil
 	}
-	meta := metav1.ObjectMeta{Name: j.Name, Namespace: e.o.rdc.Namespace, UID: j.UID}
-	pods, err := e.podsOf(ctx, e.o.rdc, &batchv1.Job{ObjectMeta: meta})
+	meta := metav1.ObjectMeta{Name: j.Name, Namespace: e.o.Object.Namespace, UID: j.UID}
+	pods, err := e.podsOf(ctx, e.o.Object, &batchv1.Job{ObjectMeta: meta})
 	return err == nil && whyNotStarting(pods) == "", err
 }
 

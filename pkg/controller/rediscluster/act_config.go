@@ -24,7 +24,7 @@ type answer struct {
 
 // isValid returns whether the answer is about these directives of this run of the server.
 func (a answer) isValid(m *member) bool {
-	return a.runID == m.view.RunID && a.names == directiveNames(m.wanted)
+	return a.runID == m.View.RunID && a.names == directiveNames(m.wanted)
 }
 
 func directiveNames(wanted map[string]string) string {
@@ -34,7 +34,7 @@ func directiveNames(wanted map[string]string) string {
 // askDirectives sets the present values of the directives that the node of a member should have. It asks the node only if the
 // last answer is no longer valid: a settled cluster needs no request.
 func (m *member) askDirectives(ctx context.Context, node Node, last answer) {
-	if len(m.wanted) == 0 || m.view == nil {
+	if len(m.wanted) == 0 || m.View == nil {
 		return
 	}
 	if last.isValid(m) {
@@ -56,23 +56,23 @@ func (m *member) askDirectives(ctx context.Context, node Node, last answer) {
 // rejections by images that no Pod has any more, and copies the rules into o.
 func (s *session) recordDirectives(o *observed) {
 	now := map[types.UID]answer{}
-	for _, m := range o.members {
-		if m.pod == nil {
+	for _, m := range o.Members {
+		if m.Pod == nil {
 			continue
 		}
 		if m.noConfig {
 			s.rules.fixed[[2]string{m.image(), anyDirective}] = true
 		}
-		switch last, ok := s.asked[m.pod.UID]; {
+		switch last, ok := s.asked[m.Pod.UID]; {
 		case m.answers() && (m.directives != nil || m.noConfig):
-			now[m.pod.UID] = answer{m.view.RunID, directiveNames(m.wanted), m.directives}
+			now[m.Pod.UID] = answer{m.View.RunID, directiveNames(m.wanted), m.directives}
 		case ok:
-			now[m.pod.UID] = last
+			now[m.Pod.UID] = last
 		}
 	}
 	s.asked = now
 	images := map[string]bool{}
-	for _, m := range o.members {
+	for _, m := range o.Members {
 		images[m.image()] = true
 	}
 	maps.DeleteFunc(s.rules.rejections, func(_ string, r rejection) bool { return !images[r.image] }) // Another version may accept it.
@@ -96,7 +96,7 @@ var setDirectives = &verb{text: "set directives of", do: executor.setDirectives,
 // since the last answer, a client may have set others, or this function may have failed half-way.
 func (e executor) setDirectives(ctx context.Context, c command) error {
 	m, names := c.on, c.names
-	rules, node := &e.sessions.get(e.o.rdc).rules, e.node(m)
+	rules, node := &e.sessions.get(e.o.Object).rules, e.node(m)
 	values, err := node.Directives(ctx, names)
 	if err != nil {
 		return err
@@ -149,17 +149,17 @@ func refusedDirective(err error) *redisnode.RefusedDirectiveError {
 // recordRefusal remembers that a node refused the wanted value of a directive. The node keeps the present value, which is nil if the node
 // does not know the directive.
 func (e executor) recordRefusal(m *member, name, reason string, present *string) {
-	rules, image := &e.sessions.get(e.o.rdc).rules, m.image()
-	value, inSpec := e.o.rdc.Spec.Config[name]
+	rules, image := &e.sessions.get(e.o.Object).rules, m.image()
+	value, inSpec := e.o.Object.Spec.Config[name]
 	_, started := m.config[name]
 	_, ofHostnames := hostnameDefaults[name]
 	switch {
-	case image != e.o.rdc.Spec.Image, ofHostnames && present != nil: // The next image may accept the value, or this one another hostname.
+	case image != e.o.Object.Spec.Image, ofHostnames && present != nil: // The next image may accept the value, or this one another hostname.
 		rules.refused[[3]string{image, name, m.wanted[name]}] = true
 	case !inSpec, present == nil && started: // A new Pod starts with the default, or with a directive that CONFIG GET does not show.
 		rules.fixed[[2]string{image, name}] = true
 	default:
-		rules.rejections[name] = rejection{value: value, image: image, pod: m.name, reason: reason, kept: present}
+		rules.rejections[name] = rejection{value: value, image: image, pod: m.Name, reason: reason, kept: present}
 	}
 }
 
@@ -170,8 +170,8 @@ func (e executor) readBack(ctx context.Context, m *member, names []string) error
 	if err != nil {
 		return err
 	}
-	s := e.sessions.get(e.o.rdc)
-	s.asked[m.pod.UID] = answer{m.view.RunID, directiveNames(m.wanted), values}
+	s := e.sessions.get(e.o.Object)
+	s.asked[m.Pod.UID] = answer{m.View.RunID, directiveNames(m.wanted), values}
 	for _, name := range names {
 		_, rejected := s.rules.rejections[name]
 		if !rejected && !s.rules.isFixed(m, name) {

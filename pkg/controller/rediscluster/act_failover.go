@@ -36,8 +36,8 @@ func (e executor) failover(ctx context.Context, c command) error {
 	if err != nil {
 		return err
 	}
-	e.sessions.get(e.o.rdc).recordPromotion(m, e.clock.Now())
-	e.recorder.Eventf(e.o.rdc, corev1.EventTypeNormal, "Failover", "%s", e.purpose())
+	e.sessions.get(e.o.Object).recordPromotion(m, e.clock.Now())
+	e.recorder.Eventf(e.o.Object, corev1.EventTypeNormal, "Failover", "%s", e.purpose())
 	return nil
 }
 
@@ -50,23 +50,23 @@ func (e executor) failover(ctx context.Context, c command) error {
 func (e executor) promote(ctx context.Context, replica *member) error {
 	master := e.o.masterOf(replica)
 	if master == nil || !master.answers() {
-		return fmt.Errorf("the master of %s does not answer", replica.name)
+		return fmt.Errorf("the master of %s does not answer", replica.Name)
 	}
 	end := e.clock.Now().Add(maxPause)
 	if err := e.node(master).PauseWrites(ctx, maxPause); err != nil {
-		return fmt.Errorf("hold back writes to %s: %w", master.name, err)
+		return fmt.Errorf("hold back writes to %s: %w", master.Name, err)
 	}
 	err := e.node(replica).Failover(ctx, redisnode.Graceful)
 	if err == nil {
 		err = e.waitUntilReplica(ctx, master)
 	}
 	if err != nil {
-		e.sessions.get(e.o.rdc).recordPromotion(replica, end)
+		e.sessions.get(e.o.Object).recordPromotion(replica, end)
 		return err
 	}
 	// Clients wait, so the operator sends this even if it is about to stop.
 	if err := e.node(master).ResumeWrites(context.WithoutCancel(ctx)); err != nil {
-		return fmt.Errorf("end the pause of writes to %s: %w", master.name, err)
+		return fmt.Errorf("end the pause of writes to %s: %w", master.Name, err)
 	}
 	return nil
 }
@@ -79,7 +79,7 @@ func (e executor) waitUntilReplica(ctx context.Context, master *member) error {
 		case err == nil && !view.Master:
 			return nil
 		case e.clock.Since(begun) > failoverPatience:
-			return errors.Join(fmt.Errorf("no replica has taken over from %s within %s", master.name, failoverPatience), err)
+			return errors.Join(fmt.Errorf("no replica has taken over from %s within %s", master.Name, failoverPatience), err)
 		}
 		select {
 		case <-ctx.Done():

@@ -79,7 +79,7 @@ func (c *Controller) applyChildren(ctx context.Context, rdc *v1.RedisCluster) (o
 
 // changes returns the changes of the children to their desired fields, and the deletions of ConfigMaps whose revision no Pod has.
 func (c *Controller) changes(o *observed) ([]child.Change, error) {
-	rdc := o.rdc
+	rdc := o.Object
 	name := configurationName(rdc)
 	observedPolicy := c.policies.Observe(rdc, rdc.Name)
 	observedConfiguration := c.configurations.WithOwned(rdc, c.configurations.Observe(rdc, name))
@@ -88,8 +88,8 @@ func (c *Controller) changes(o *observed) ([]child.Change, error) {
 		return nil, err
 	}
 	changes := []child.Change{
-		c.services.Reconcile(rdc, rdc.Name, c.services.Observe(rdc, rdc.Name), false, child.Exactly(service(rdc, o.closed))),
-		c.budgets.Reconcile(rdc, rdc.Name, c.budgets.Observe(rdc, rdc.Name), false, child.Exactly(budget(rdc, o.pods))),
+		c.services.Reconcile(rdc, rdc.Name, c.services.Observe(rdc, rdc.Name), false, child.Exactly(service(rdc, o.Closed))),
+		c.budgets.Reconcile(rdc, rdc.Name, c.budgets.Observe(rdc, rdc.Name), false, child.Exactly(budget(rdc, o.Pods))),
 		c.policies.Reconcile(rdc, rdc.Name, observedPolicy, false, child.Exactly(policy)),
 		c.configurations.Reconcile(rdc, name, observedConfiguration, false, createOnly(configuration(rdc))),
 	}
@@ -100,7 +100,7 @@ func (c *Controller) changes(o *observed) ([]child.Change, error) {
 	}
 	for _, cm := range existing {
 		revision := strings.TrimPrefix(cm.Name, rdc.Name+"-")
-		if cm.Name != name && !o.revisions[revision] && metav1.IsControlledBy(cm, rdc) {
+		if cm.Name != name && !o.Revisions[revision] && metav1.IsControlledBy(cm, rdc) {
 			changes = append(changes, c.configurations.Reconcile(rdc, cm.Name, c.configurations.Observe(rdc, cm.Name), false, nil))
 		}
 	}
@@ -136,44 +136,44 @@ func createOnly(desired *corev1ac.ConfigMapApplyConfiguration) child.Desired[*co
 // The commands for claims and Pods.
 var (
 	createClaim = &verb{text: "create claim of", do: executor.createClaim, writes: func(o *observed, c command) write {
-		return write{"create", "PersistentVolumeClaim", claimName(o.rdc, c.on.ordinal), nil, claim(o.rdc, c.on.ordinal)}
+		return write{"create", "PersistentVolumeClaim", claimName(o.Object, c.on.Ordinal), nil, claim(o.Object, c.on.Ordinal)}
 	}}
 	growClaim = &verb{text: "grow claim of", do: executor.growClaim, writes: func(o *observed, c command) write {
-		grown := c.on.claim.DeepCopy()
-		grown.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: o.rdc.Spec.Storage.Size}
-		return write{"patch", "PersistentVolumeClaim", grown.Name, c.on.claim, grown}
+		grown := c.on.Claim.DeepCopy()
+		grown.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: o.Object.Spec.Storage.Size}
+		return write{"patch", "PersistentVolumeClaim", grown.Name, c.on.Claim, grown}
 	}}
 	deleteClaim = &verb{text: "delete claim of", logged: true, do: executor.deleteClaim, writes: func(_ *observed, c command) write {
-		if c.on.claim.DeletionTimestamp != nil {
+		if c.on.Claim.DeletionTimestamp != nil {
 			return write{}
 		}
-		return write{verb: "delete", kind: "PersistentVolumeClaim", name: c.on.claim.Name}
+		return write{verb: "delete", kind: "PersistentVolumeClaim", name: c.on.Claim.Name}
 	}}
 	createPod = &verb{text: "create Pod", do: executor.createPod, writes: func(o *observed, c command) write {
-		return write{"create", "Pod", c.on.name, nil, o.newPod(c.on)}
+		return write{"create", "Pod", c.on.Name, nil, o.newPod(c.on)}
 	}}
 	deletePod = &verb{text: "delete Pod", logged: true, do: executor.deletePod, writes: func(_ *observed, c command) write {
-		return write{verb: "delete", kind: "Pod", name: c.on.name}
+		return write{verb: "delete", kind: "Pod", name: c.on.Name}
 	}}
 	// evictPod deletes a Pod if the PodDisruptionBudget allows it.
 	evictPod = &verb{text: "evict Pod", logged: true, do: executor.evictPod, writes: func(_ *observed, c command) write {
-		return write{verb: "evict", kind: "Pod", name: c.on.name}
+		return write{verb: "evict", kind: "Pod", name: c.on.Name}
 	}}
 )
 
 func (e executor) claimClient() typedcorev1.PersistentVolumeClaimInterface {
-	return e.kube.CoreV1().PersistentVolumeClaims(e.o.rdc.Namespace)
+	return e.kube.CoreV1().PersistentVolumeClaims(e.o.Object.Namespace)
 }
 
 func (e executor) podClient() typedcorev1.PodInterface {
-	return e.kube.CoreV1().Pods(e.o.rdc.Namespace)
+	return e.kube.CoreV1().Pods(e.o.Object.Namespace)
 }
 
 func (e executor) createClaim(ctx context.Context, c command) error {
 	m := c.on
-	created, err := e.claimClient().Create(ctx, claim(e.o.rdc, m.ordinal), metav1.CreateOptions{FieldManager: glassback.Name})
+	created, err := e.claimClient().Create(ctx, claim(e.o.Object, m.Ordinal), metav1.CreateOptions{FieldManager: glassback.Name})
 	if err != nil {
-		return nameTaken(err, "PersistentVolumeClaim "+claimName(e.o.rdc, m.ordinal))
+		return nameTaken(err, "PersistentVolumeClaim "+claimName(e.o.Object, m.Ordinal))
 	}
 	e.written.Record(e.key(), "create persistentvolumeclaims", e.claims, created)
 	return nil
@@ -189,7 +189,7 @@ func (e executor) createPod(ctx context.Context, c command) error {
 	case isRejected(err):
 		return problemError{reasonRejected, "The API server rejects a Pod: " + err.Error()}
 	case err != nil:
-		return nameTaken(err, "Pod "+m.name)
+		return nameTaken(err, "Pod "+m.Name)
 	}
 	e.written.Record(e.key(), "create pods", e.pods, created)
 	return nil
@@ -218,23 +218,23 @@ func nameTaken(err error, object string) error {
 // growClaim requests a larger volume. If the API server refuses, the operator waits before it asks again: all else goes on.
 func (e executor) growClaim(ctx context.Context, c command) error {
 	m := c.on
-	current := e.sessions.get(e.o.rdc)
+	current := e.sessions.get(e.o.Object)
 	if current.growthRefused != nil && e.clock.Since(current.growthRefusedAt) < secretEvery {
 		return nil // That of another claim was refused a moment ago.
 	}
-	requests := corev1.ResourceList{corev1.ResourceStorage: e.o.rdc.Spec.Storage.Size}
+	requests := corev1.ResourceList{corev1.ResourceStorage: e.o.Object.Spec.Storage.Size}
 	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": m.claim.UID, "resourceVersion": m.claim.ResourceVersion},
+		"metadata": map[string]any{"uid": m.Claim.UID, "resourceVersion": m.Claim.ResourceVersion},
 		"spec":     map[string]any{"resources": map[string]any{"requests": requests}},
 	})
 	if err != nil {
 		return err
 	}
-	grown, err := e.claimClient().Patch(ctx, m.claim.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: glassback.Name})
+	grown, err := e.claimClient().Patch(ctx, m.Claim.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: glassback.Name})
 	if isRejected(err) || isQuota(err) {
-		current.growthRefused = &problem{reasonFailing, fmt.Sprintf("The API server refuses to grow the volume of %s: %s", m.name, err)}
+		current.growthRefused = &problem{reasonFailing, fmt.Sprintf("The API server refuses to grow the volume of %s: %s", m.Name, err)}
 		current.growthRefusedAt = e.clock.Now()
-		klog.FromContext(ctx).Info("Could not grow a volume", "pod", m.name, "reason", err.Error())
+		klog.FromContext(ctx).Info("Could not grow a volume", "pod", m.Name, "reason", err.Error())
 		return nil
 	}
 	if err != nil {
@@ -248,14 +248,14 @@ func (e executor) growClaim(ctx context.Context, c command) error {
 // deleteClaim deletes exactly the observed claim. Kubernetes keeps it until its Pod is gone.
 func (e executor) deleteClaim(ctx context.Context, c command) error {
 	m := c.on
-	if m.claim.DeletionTimestamp != nil {
+	if m.Claim.DeletionTimestamp != nil {
 		return nil
 	}
-	err := e.claimClient().Delete(ctx, m.claim.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &m.claim.UID}})
+	err := e.claimClient().Delete(ctx, m.Claim.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &m.Claim.UID}})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}
-	e.written.RecordDelete(e.key(), "delete persistentvolumeclaims", e.claims, m.claim)
+	e.written.RecordDelete(e.key(), "delete persistentvolumeclaims", e.claims, m.Claim)
 	return nil
 }
 
@@ -263,11 +263,11 @@ func (e executor) deleteClaim(ctx context.Context, c command) error {
 // ready counts for the PodDisruptionBudget.
 func (e executor) deletePod(ctx context.Context, c command) error {
 	m := c.on
-	preconditions := &metav1.Preconditions{UID: ptr.To(m.pod.UID)}
-	if !isReady(m.pod) {
-		preconditions.ResourceVersion = ptr.To(m.pod.ResourceVersion)
+	preconditions := &metav1.Preconditions{UID: ptr.To(m.Pod.UID)}
+	if !isReady(m.Pod) {
+		preconditions.ResourceVersion = ptr.To(m.Pod.ResourceVersion)
 	}
-	err := e.podClient().Delete(ctx, m.name, metav1.DeleteOptions{Preconditions: preconditions})
+	err := e.podClient().Delete(ctx, m.Name, metav1.DeleteOptions{Preconditions: preconditions})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}
@@ -277,8 +277,8 @@ func (e executor) deletePod(ctx context.Context, c command) error {
 
 // recordDeletedPod records the write that deleted a Pod, and sends an event.
 func (e executor) recordDeletedPod(m *member, verb string) {
-	e.written.RecordDelete(e.key(), verb, e.pods, m.pod)
-	e.recorder.Eventf(e.o.rdc, corev1.EventTypeNormal, "PodDeleted", "Deleted Pod %s: %s", m.name, e.purpose())
+	e.written.RecordDelete(e.key(), verb, e.pods, m.Pod)
+	e.recorder.Eventf(e.o.Object, corev1.EventTypeNormal, "PodDeleted", "Deleted Pod %s: %s", m.Name, e.purpose())
 }
 
 // evictPod makes the API server evict exactly the observed Pod. It returns an evictionRefusedError if the PodDisruptionBudget does not
@@ -286,16 +286,16 @@ func (e executor) recordDeletedPod(m *member, verb string) {
 // allowed and did not complete, evictPod deletes the Pod.
 func (e executor) evictPod(ctx context.Context, c command) error {
 	m := c.on
-	err := e.evict(ctx, m.pod)
+	err := e.evict(ctx, m.Pod)
 	cause, ofBudget := apierrors.StatusCause(err, policyv1.DisruptionBudgetCause)
 	switch {
-	case ofBudget && e.evictionAllowed(ctx, m.pod):
+	case ofBudget && e.evictionAllowed(ctx, m.Pod):
 		return e.deletePod(ctx, c)
 	case ofBudget:
 		// After the first refusal, the next sync follows soon, to report it. After later ones, a watch event starts the
 		// next sync when the budget changes.
 		wait := poll
-		if e.o.evictionRefused == "" {
+		if e.o.EvictionRefused == "" {
 			wait = brief
 		}
 		if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
@@ -303,7 +303,7 @@ func (e executor) evictPod(ctx context.Context, c command) error {
 		}
 		return evictionRefusedError{cause.Message, wait}
 	case isInternal(err):
-		return cmp.Or(e.findTwoBudgets(ctx, m.pod), err)
+		return cmp.Or(e.findTwoBudgets(ctx, m.Pod), err)
 	case err != nil && !apierrors.IsNotFound(err):
 		return err
 	}
@@ -330,8 +330,8 @@ const maxAllowed = 100 * time.Second
 // The API server writes the Pod to the status of the budget, and then deletes the Pod. If the client stops in between, the Pod is not
 // deleted. Until the status no longer lists the Pod, the budget allows no eviction, not even of this Pod.
 func (e executor) evictionAllowed(ctx context.Context, pod *corev1.Pod) bool {
-	live, err := e.kube.PolicyV1().PodDisruptionBudgets(pod.Namespace).Get(ctx, e.o.rdc.Name, metav1.GetOptions{})
-	if err != nil || !metav1.IsControlledBy(live, e.o.rdc) {
+	live, err := e.kube.PolicyV1().PodDisruptionBudgets(pod.Namespace).Get(ctx, e.o.Object.Name, metav1.GetOptions{})
+	if err != nil || !metav1.IsControlledBy(live, e.o.Object) {
 		return false // The eviction stays refused.
 	}
 	at, ok := live.Status.DisruptedPods[pod.Name]
@@ -359,7 +359,7 @@ func (e executor) findTwoBudgets(ctx context.Context, pod *corev1.Pod) error {
 			continue
 		}
 		count++
-		if !metav1.IsControlledBy(&b, e.o.rdc) {
+		if !metav1.IsControlledBy(&b, e.o.Object) {
 			others = append(others, b.Name)
 		}
 	}

@@ -44,7 +44,7 @@ var (
 	moveSlots = &verb{text: "move slots", do: executor.moveSlots}
 	// on marks slots as migrating to peer.
 	openSlots = &verb{text: "open slots", do: func(e executor, ctx context.Context, c command) error {
-		return e.node(c.on).SetSlots(ctx, c.slots, redisnode.SlotMigrating, c.peer.id)
+		return e.node(c.on).SetSlots(ctx, c.slots, redisnode.SlotMigrating, c.peer.ID)
 	}}
 	// on removes the marks of slots.
 	closeSlots = &verb{text: "close slots", do: func(e executor, ctx context.Context, c command) error {
@@ -59,12 +59,12 @@ var (
 // https://redis.io/docs/latest/commands/cluster-setslot/
 func (e executor) moveSlots(ctx context.Context, c command) error {
 	from, to, slots := c.on, c.peer, c.slots
-	begun, moves := e.clock.Now(), e.sessions.get(e.o.rdc).moves
+	begun, moves := e.clock.Now(), e.sessions.get(e.o.Object).moves
 	source, target := e.node(from), e.node(to)
-	if err := mark(ctx, target, slots, redisnode.SlotImporting, to.self().Importing, from.id); err != nil {
+	if err := mark(ctx, target, slots, redisnode.SlotImporting, to.self().Importing, from.ID); err != nil {
 		return err
 	}
-	if err := mark(ctx, source, slots, redisnode.SlotMigrating, from.self().Migrating, to.id); err != nil {
+	if err := mark(ctx, source, slots, redisnode.SlotMigrating, from.self().Migrating, to.ID); err != nil {
 		return err
 	}
 	for {
@@ -92,7 +92,7 @@ func (e executor) moveSlots(ctx context.Context, c command) error {
 		}
 	}
 	maps.DeleteFunc(moves, func(slot int, _ failedMove) bool { return slots.Has(slot) })
-	if err := target.SetSlots(ctx, slots, redisnode.SlotNode, to.id); err != nil {
+	if err := target.SetSlots(ctx, slots, redisnode.SlotNode, to.ID); err != nil {
 		return err
 	}
 	return e.waitUntilHeard(ctx, source, slots)
@@ -124,9 +124,9 @@ func (e executor) migrate(ctx context.Context, from, to *member, b batch) error 
 		return fmt.Errorf("a key takes %s of memory, and at most %s can be moved: split it, or delete it (redis-cli --memkeys finds it)",
 			mebibytes(b.bytes), mebibytes(maxKeySize))
 	}
-	current := e.sessions.get(e.o.rdc)
+	current := e.sessions.get(e.o.Object)
 	sending := time.Duration(b.bytes) * time.Second / sendRate
-	timeout, login := migrateTimeout+sending, current.loginTo(to.pod)
+	timeout, login := migrateTimeout+sending, current.loginTo(to.Pod)
 	send := func() error { return e.node(from).Migrate(ctx, to.ip(), to.port(), login, timeout, b.keys) }
 	if sending < e.o.nodeTimeout()/4 {
 		return send()
@@ -180,7 +180,7 @@ func (e executor) resetNodeTimeout(ctx context.Context) error {
 	if err := e.setNodeTimeout(ctx, e.o.nodeTimeout()); err != nil {
 		return err
 	}
-	e.sessions.get(e.o.rdc).timeout = timeoutNormal
+	e.sessions.get(e.o.Object).timeout = timeoutNormal
 	return nil
 }
 
@@ -197,7 +197,7 @@ func (e executor) endLongTimeout(ctx context.Context) error {
 			moving = true
 		}
 	}
-	if known := e.sessions.get(e.o.rdc).timeout; known == timeoutRaised || (known == timeoutUnknown && moving) {
+	if known := e.sessions.get(e.o.Object).timeout; known == timeoutRaised || (known == timeoutUnknown && moving) {
 		return e.resetNodeTimeout(ctx)
 	}
 	return nil
@@ -217,7 +217,7 @@ func mebibytes(bytes int64) string { return fmt.Sprintf("%.1f MiB", float64(byte
 func (e executor) resumeMove(ctx context.Context, c command) error {
 	from, slots := c.on, c.slots
 	for _, m := range e.o.answering() {
-		if m == from || !m.view.Master || from.entry(m.id) == nil {
+		if m == from || !m.View.Master || from.entry(m.ID) == nil {
 			continue
 		}
 		keys, err := e.node(m).Keys(ctx, slots, 1)
@@ -226,7 +226,7 @@ func (e executor) resumeMove(ctx context.Context, c command) error {
 		}
 		if len(keys) > 0 {
 			found := redisnode.NewSlots(slices.Collect(maps.Keys(keys))...)
-			return e.node(from).SetSlots(ctx, found, redisnode.SlotMigrating, m.id)
+			return e.node(from).SetSlots(ctx, found, redisnode.SlotMigrating, m.ID)
 		}
 	}
 	return e.node(from).SetSlots(ctx, slots, redisnode.SlotStable, "")

@@ -44,15 +44,15 @@ const noFailover = "cluster-replica-no-failover"
 // switchTLS first keeps all replicas from being elected.
 func (e executor) switchTLS(ctx context.Context, c command) error {
 	tls := e.o.membersWhere((*member).knowsTransport)
-	named := slices.DeleteFunc(slices.Clone(tls), func(m *member) bool { return !slices.Contains(c.names, m.name) })
+	named := slices.DeleteFunc(slices.Clone(tls), func(m *member) bool { return !slices.Contains(c.names, m.Name) })
 	if slices.ContainsFunc(named, (*member).changesBus) {
 		if err := inParallel(tls, func(m *member) error { return e.node(m).SetDirective(ctx, noFailover, "yes") }); err != nil {
 			return err
 		}
-		delete(e.sessions.get(e.o.rdc).since, factNoFailover) // Its age counts from the last switch.
+		delete(e.sessions.get(e.o.Object).since, factNoFailover) // Its age counts from the last switch.
 	}
 	return inParallel(named, func(m *member) error {
-		transport, port := m.pod.Annotations[AnnotationTLS], portFor(m.pod, false)
+		transport, port := m.Pod.Annotations[AnnotationTLS], portFor(m.Pod, false)
 		if transport == transportOnly {
 			port = 0
 		}
@@ -66,13 +66,13 @@ func (e executor) switchTLS(ctx context.Context, c command) error {
 
 // changesBus returns whether a switch to the transport of its Pod changes the protocol that the node uses with the other nodes.
 func (m *member) changesBus() bool {
-	among := m.pod.Annotations[AnnotationTLS] != transportPlain
-	return m.view.TLS.Cluster != among || m.view.TLS.Replication != among
+	among := m.Pod.Annotations[AnnotationTLS] != transportPlain
+	return m.View.TLS.Cluster != among || m.View.TLS.Replication != among
 }
 
 // endSwitch lets the named nodes be elected again.
 func (e executor) endSwitch(ctx context.Context, c command) error {
-	some := e.o.membersWhere(func(m *member) bool { return slices.Contains(c.names, m.name) })
+	some := e.o.membersWhere(func(m *member) bool { return slices.Contains(c.names, m.Name) })
 	return inParallel(some, func(m *member) error { return e.node(m).SetDirective(ctx, noFailover, "no") })
 }
 
@@ -81,7 +81,7 @@ func (e executor) loadCertificate(ctx context.Context, c command) error {
 	m := c.on
 	err := e.node(m).ReloadCertificate(ctx)
 	refused := refusedDirective(err)
-	e.sessions.get(e.o.rdc).recordLoad(m, e.o.certificate.fingerprint, refused, e.clock.Now())
+	e.sessions.get(e.o.Object).recordLoad(m, e.o.Certificate.Fingerprint, refused, e.clock.Now())
 	if refused != nil {
 		err = nil // See tlsProblem.
 	}

@@ -25,7 +25,7 @@ import (
 // The commands for users.
 var (
 	createAccount = &verb{text: "create Secret", do: executor.createAccount, writes: func(o *observed, _ command) write {
-		return write{verb: "create", kind: "Secret", name: accountRef(o.rdc).Name} // Its password is generated when it is created.
+		return write{verb: "create", kind: "Secret", name: accountRef(o.Object).Name} // Its password is generated when it is created.
 	}}
 	// on gets the named users of spec.users, or loses them.
 	setUsers = &verb{text: "set users of", do: executor.setUsers}
@@ -34,12 +34,12 @@ var (
 // createAccount creates the Secret of the operator's user: with the password that the nodes have, if the operator knows it. If the API
 // server rejects the Secret, createAccount returns no error: only what needs a new Pod waits, and the operator retries after secretEvery.
 func (e executor) createAccount(ctx context.Context, _ command) error {
-	current, ref := e.sessions.get(e.o.rdc), accountRef(e.o.rdc)
+	current, ref := e.sessions.get(e.o.Object), accountRef(e.o.Object)
 	own := current.secrets[ref]
 	own.text, own.readAt = cmp.Or(own.text, rand.Text()), time.Time{} // The next sync reads the Secret, even if the response is lost.
 	current.secrets[ref] = own
-	secrets := e.kube.CoreV1().Secrets(e.o.rdc.Namespace)
-	_, err := secrets.Create(ctx, account(e.o.rdc, own.text), metav1.CreateOptions{FieldManager: glassback.Name})
+	secrets := e.kube.CoreV1().Secrets(e.o.Object.Namespace)
+	_, err := secrets.Create(ctx, account(e.o.Object, own.text), metav1.CreateOptions{FieldManager: glassback.Name})
 	if err == nil {
 		return nil
 	}
@@ -63,11 +63,11 @@ func withoutPassword(text, password string) string {
 // deletes a Pod to replace it. It returns an error if the Secret no longer has the password that this sync observed: the next sync decides
 // again. Without spec.users, it does nothing.
 func (e executor) checkAccount(ctx context.Context) error {
-	if len(e.o.rdc.Spec.Users) == 0 {
+	if len(e.o.Object.Spec.Users) == 0 {
 		return nil
 	}
-	ref := accountRef(e.o.rdc)
-	read, err := e.sessions.readSecretNow(ctx, e.o.rdc, ref)
+	ref := accountRef(e.o.Object)
+	read, err := e.sessions.readSecretNow(ctx, e.o.Object, ref)
 	if err == nil && (read.missing || read.foreign || redisnode.HashPassword(read.text) != e.o.accountHash) {
 		return fmt.Errorf("the Secret %s has changed in the meantime", ref.Name)
 	}
@@ -80,9 +80,9 @@ func (e executor) checkAccount(ctx context.Context) error {
 // If the Pod has no file of users, the node has the operator's user only until its container restarts.
 func (e executor) setUsers(ctx context.Context, c command) error {
 	m, names := c.on, c.names
-	node, current := e.node(m), e.sessions.get(e.o.rdc)
+	node, current := e.node(m), e.sessions.get(e.o.Object)
 	own := append([]string{"reset", "on", "#" + e.o.accountHash}, strings.Fields(everything)...)
-	if err := node.SetUser(ctx, v1.UserOperator, own); err != nil || !hasAccount(m.pod) {
+	if err := node.SetUser(ctx, v1.UserOperator, own); err != nil || !hasAccount(m.Pod) {
 		return err
 	}
 	var gone []string
@@ -102,7 +102,7 @@ func (e executor) setUsers(ctx context.Context, c command) error {
 		}
 		err := node.SetUser(ctx, name, rules)
 		if refused, ok := errors.AsType[*redisnode.RefusedRulesError](err); ok {
-			current.refusals[refusedUser{name, m.image()}] = refusal{u.rules, m.name, refused.Reason}
+			current.refusals[refusedUser{name, m.image()}] = refusal{u.rules, m.Name, refused.Reason}
 		} else if err != nil {
 			return err
 		} else if u.isOff() {

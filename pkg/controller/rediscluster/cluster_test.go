@@ -72,25 +72,25 @@ func cluster(parts ...part) *observed {
 	}
 	rdc.Default()
 	rdc.Spec.Size = ptr.To(int32(len(parts))) // Default may raise the size, but tests use as few as three members.
-	o := &observed{rdc: rdc, now: seenAt, formed: true}
+	o := &observed{Object: rdc, Now: seenAt, Formed: true}
 	for ordinal, p := range parts {
-		m := &member{name: podName(rdc, ordinal), ordinal: ordinal, pod: podAt(rdc, ordinal)}
-		m.view = &redisnode.View{
+		m := &member{Name: podName(rdc, ordinal), Ordinal: ordinal, Pod: podAt(rdc, ordinal)}
+		m.View = &redisnode.View{
 			ID: idOf(ordinal), Version: "7.2.4", StateOK: !p.lone, Epoch: int64(len(parts)),
 			Master: p.masterOf < 0, LinkUp: p.masterOf >= 0, Offset: 1000, Unwritten: p.masterOf < 0 && len(p.slots) == 0,
 		}
 		if !p.lone && (p.masterOf >= 0 || len(p.slots) > 0) {
-			m.view.Keys = 10
+			m.View.Keys = 10
 		}
 		for other, q := range parts {
 			if other != ordinal && (p.lone || q.lone) {
 				continue
 			}
-			m.view.Table = append(m.view.Table, entryFor(q, other, other == ordinal))
+			m.View.Table = append(m.View.Table, entryFor(q, other, other == ordinal))
 		}
-		o.members = append(o.members, m)
+		o.Members = append(o.Members, m)
 		if !p.lone {
-			rdc.Status.Nodes = append(rdc.Status.Nodes, v1.Node{Pod: m.name, ID: idOf(ordinal), IP: m.ip()})
+			rdc.Status.Nodes = append(rdc.Status.Nodes, v1.Node{Pod: m.Name, ID: idOf(ordinal), IP: m.ip()})
 		}
 	}
 	return o
@@ -139,17 +139,17 @@ func with(o *observed, alters ...alter) *observed {
 	o.identify()
 	o.merge()
 	for _, n := range o.unknownNodes() {
-		n.unknownFor, n.unreachableFor, n.lossSeen = time.Hour, time.Hour, true
+		n.UnknownFor, n.UnreachableFor, n.LossSeen = duration(time.Hour), duration(time.Hour), true
 	}
 	(&session{linked: map[string]link{}}).recordLinks(o)
-	o.unassignedFor = time.Hour
+	o.UnassignedFor = duration(time.Hour)
 	return o
 }
 
 // since sets how long nodes have been without a Pod.
 func since(suspect time.Duration, o *observed) *observed {
 	for _, n := range o.unknownNodes() {
-		n.unknownFor = suspect
+		n.UnknownFor = duration(suspect)
 	}
 	return o
 }
@@ -157,19 +157,19 @@ func since(suspect time.Duration, o *observed) *observed {
 // unwitnessed is an observation of an operator that started after the nodes had lost their Pods.
 func unwitnessed(o *observed) *observed {
 	for _, n := range o.unknownNodes() {
-		n.unknownFor, n.unreachableFor, n.lossSeen = minPatience, minPatience, false
+		n.UnknownFor, n.UnreachableFor, n.LossSeen = duration(minPatience), duration(minPatience), false
 	}
 	return o
 }
 
 // each calls f with the entry for a node in the table of every other node.
 func each(o *observed, id string, f func(e *redisnode.Entry)) {
-	for _, m := range o.members {
-		if m.view == nil || m.view.ID == id {
+	for _, m := range o.Members {
+		if m.View == nil || m.View.ID == id {
 			continue
 		}
-		for i := range m.view.Table {
-			if e := &m.view.Table[i]; e.ID == id {
+		for i := range m.View.Table {
+			if e := &m.View.Table[i]; e.ID == id {
 				f(e)
 			}
 		}
@@ -178,7 +178,7 @@ func each(o *observed, id string, f func(e *redisnode.Entry)) {
 
 // saidBy returns the entry for a node in the table of a member. The node can be the member itself.
 func saidBy(o *observed, ordinal int, id string) *redisnode.Entry {
-	table := o.members[ordinal].view.Table
+	table := o.Members[ordinal].View.Table
 	return &table[slices.IndexFunc(table, func(e redisnode.Entry) bool { return e.ID == id })]
 }
 
@@ -189,15 +189,15 @@ func failedByAll(o *observed, id string) {
 
 // silenced makes members silent for this long. The other nodes have not noticed it.
 func silenced(lasts time.Duration, ordinals ...int) alter {
-	return changed(func(m *member) { m.view, m.whySilent, m.silentFor = nil, "connection refused", lasts }, ordinals...)
+	return changed(func(m *member) { m.View, m.WhySilent, m.SilentFor = nil, "connection refused", duration(lasts) }, ordinals...)
 }
 
 // noPod removes Pods. All other nodes report them as failed. The volumes keep their data.
 func noPod(ordinals ...int) alter {
 	return func(o *observed) {
 		for _, i := range ordinals {
-			m := o.members[i]
-			m.pod, m.view, m.whySilent, m.silentFor = nil, nil, "there is no Pod", time.Second
+			m := o.Members[i]
+			m.Pod, m.View, m.WhySilent, m.SilentFor = nil, nil, "there is no Pod", duration(time.Second)
 			failedByAll(o, idOf(i))
 		}
 	}
@@ -207,17 +207,17 @@ func noPod(ordinals ...int) alter {
 func renewed(ordinals ...int) alter {
 	return func(o *observed) {
 		for _, i := range ordinals {
-			m := o.members[i]
+			m := o.Members[i]
 			failedByAll(o, idOf(i))
-			m.pod.UID, m.pod.Status.PodIP = types.UID("new-"+m.name), fmt.Sprintf("10.1.1.%d", i)
-			m.claim = nil
-			if o.rdc.Spec.Storage != nil {
-				m.claim = claimAt(o.rdc, i)
-				m.claim.UID = types.UID("new-" + m.claim.Name)
+			m.Pod.UID, m.Pod.Status.PodIP = types.UID("new-"+m.Name), fmt.Sprintf("10.1.1.%d", i)
+			m.Claim = nil
+			if o.Object.Spec.Storage != nil {
+				m.Claim = claimAt(o.Object, i)
+				m.Claim.UID = types.UID("new-" + m.Claim.Name)
 			}
 			e := entryFor(newcomer(), i, true)
 			e.ID, e.IP = fmt.Sprintf("new-%d", i), m.ip()
-			m.whySilent, m.view = "", &redisnode.View{ID: e.ID, Version: "7.2.4", Master: true, Unwritten: true, Table: []redisnode.Entry{e}}
+			m.WhySilent, m.View = "", &redisnode.View{ID: e.ID, Version: "7.2.4", Master: true, Unwritten: true, Table: []redisnode.Entry{e}}
 		}
 	}
 }
@@ -225,7 +225,7 @@ func renewed(ordinals ...int) alter {
 // claimed makes a replica claim the slots of its master, after renewed, with the same epoch. So the other nodes do not accept the claim.
 func claimed(was, by int) alter {
 	return func(o *observed) {
-		o.members[by].view.Master, o.members[by].view.LinkUp = true, false
+		o.Members[by].View.Master, o.Members[by].View.LinkUp = true, false
 		lost, own := saidBy(o, by, idOf(was)), saidBy(o, by, idOf(by))
 		own.Master, own.MasterID, own.Slots, own.Epoch, lost.Slots = true, "", lost.Slots, lost.Epoch, nil
 		each(o, idOf(by), func(e *redisnode.Entry) { e.Master, e.MasterID, e.Epoch = true, "", lost.Epoch })
@@ -236,7 +236,7 @@ func claimed(was, by int) alter {
 func takenOver(was, by int) alter {
 	return func(o *observed) {
 		slots := redisnode.Slots(nil)
-		o.members[by].view.Master, o.members[by].view.LinkUp = true, false
+		o.Members[by].View.Master, o.Members[by].View.LinkUp = true, false
 		each(o, idOf(was), func(e *redisnode.Entry) { slots, e.Slots = slots.Union(e.Slots), nil })
 		become := func(e *redisnode.Entry) {
 			e.Master, e.MasterID, e.Slots, e.Epoch = true, "", slots, 100+int64(by)
@@ -268,7 +268,7 @@ func elsewhere(ordinal int, by ...int) alter {
 // greeted starts a handshake between two members.
 func greeted(by, ordinal int) alter {
 	return func(o *observed) {
-		v := o.members[by].view
+		v := o.Members[by].View
 		v.Table = append(v.Table, redisnode.Entry{ID: "handshake", IP: ipOf(ordinal), Port: 6379, BusPort: 16379, Handshake: true})
 	}
 }
@@ -303,19 +303,19 @@ func unlinked(lasts time.Duration, offset int64, ordinals ...int) alter {
 func changed(f func(*member), ordinals ...int) alter {
 	return func(o *observed) {
 		for _, i := range ordinals {
-			f(o.members[i])
+			f(o.Members[i])
 		}
 	}
 }
 
 // viewed changes the views of members.
 func viewed(f func(*redisnode.View), ordinals ...int) alter {
-	return changed(func(m *member) { f(m.view) }, ordinals...)
+	return changed(func(m *member) { f(m.View) }, ordinals...)
 }
 
 // podIs changes Pods.
 func podIs(f func(*corev1.Pod), ordinals ...int) alter {
-	return changed(func(m *member) { f(m.pod) }, ordinals...)
+	return changed(func(m *member) { f(m.Pod) }, ordinals...)
 }
 
 func old(p *corev1.Pod)          { p.Annotations[AnnotationRevision] = "before" }
@@ -353,7 +353,7 @@ func sidecarsCrashing(p *corev1.Pod) {
 }
 
 // rejecting makes the API server reject new Pods.
-func rejecting(o *observed) { o.rejection = "demo-0 stays, since the API server rejects its new Pod" }
+func rejecting(o *observed) { o.Rejection = "demo-0 stays, since the API server rejects its new Pod" }
 
 // both returns a function that makes all of these changes.
 func both(changes ...func(*corev1.Pod)) func(*corev1.Pod) {
@@ -366,13 +366,13 @@ func both(changes ...func(*corev1.Pod)) func(*corev1.Pod) {
 
 // unreadyForLong marks members as not ready for an hour, which is too long.
 func unreadyForLong(ordinals ...int) alter {
-	return changed(func(m *member) { m.unreadyFor = time.Hour }, ordinals...)
+	return changed(func(m *member) { m.UnreadyFor = duration(time.Hour) }, ordinals...)
 }
 
 // allOld gives all Pods an outdated revision.
 func allOld(o *observed) {
-	for _, m := range o.members {
-		old(m.pod)
+	for _, m := range o.Members {
+		old(m.Pod)
 	}
 }
 
@@ -383,10 +383,10 @@ func on(machine string, ordinals ...int) alter {
 
 // stored gives every Pod a volume. It must be the first change, since it sets the revisions.
 func stored(o *observed) {
-	o.rdc.Spec.Storage = &v1.Storage{Size: resource.MustParse("1Gi")}
-	for i, m := range o.members {
-		m.claim = claimAt(o.rdc, i)
-		m.pod.Annotations[AnnotationRevision] = revision(o.rdc)
+	o.Object.Spec.Storage = &v1.Storage{Size: resource.MustParse("1Gi")}
+	for i, m := range o.Members {
+		m.Claim = claimAt(o.Object, i)
+		m.Pod.Annotations[AnnotationRevision] = revision(o.Object)
 	}
 }
 
@@ -399,7 +399,7 @@ func claimAt(rdc *v1.RedisCluster, ordinal int) *corev1.PersistentVolumeClaim {
 
 // unbound takes the volumes away from claims, as if these had never been bound.
 func unbound(ordinals ...int) alter {
-	return changed(func(m *member) { m.claim.Spec.VolumeName = "" }, ordinals...)
+	return changed(func(m *member) { m.Claim.Spec.VolumeName = "" }, ordinals...)
 }
 
 // unscheduled makes a Pod one that is not scheduled to a machine.
@@ -410,16 +410,16 @@ func unscheduled(p *corev1.Pod) {
 
 // terminating marks volumes as being deleted, while their Pods still exist.
 func terminating(ordinals ...int) alter {
-	return changed(func(m *member) { m.claim.DeletionTimestamp = ptr.To(metav1.NewTime(seenAt)) }, ordinals...)
+	return changed(func(m *member) { m.Claim.DeletionTimestamp = ptr.To(metav1.NewTime(seenAt)) }, ordinals...)
 }
 
 // spec changes the spec. Pods with the present revision get the new revision.
 func spec(f func(*v1.RedisClusterSpec)) alter {
 	return func(o *observed) {
-		f(&o.rdc.Spec)
-		for _, m := range o.members {
-			if m.pod != nil && m.pod.Annotations[AnnotationRevision] != "before" {
-				m.pod.Annotations[AnnotationRevision] = revision(o.rdc)
+		f(&o.Object.Spec)
+		for _, m := range o.Members {
+			if m.Pod != nil && m.Pod.Annotations[AnnotationRevision] != "before" {
+				m.Pod.Annotations[AnnotationRevision] = revision(o.Object)
 			}
 		}
 	}
@@ -447,7 +447,7 @@ func moving(slots string, from, to int, both bool) alter {
 
 // notMoved has the first attempt to move a slot fail some time ago.
 func notMoved(slot int, ago time.Duration) alter {
-	return func(o *observed) { o.moves = map[int]failedMove{slot: {Count: 1, At: o.now.Add(-ago)}} }
+	return func(o *observed) { o.Moves = map[int]failedMove{slot: {Count: 1, At: o.Now.Add(-ago)}} }
 }
 
 // slotMarks are those of slots that another member gives or gets.
@@ -492,26 +492,26 @@ func claims(ordinal int, slots string) alter {
 
 // unformed makes the cluster one that has never had all slots, and has no keys.
 func unformed(o *observed) {
-	o.formed = false
-	for _, m := range o.members {
-		m.view.Keys = 0
+	o.Formed = false
+	for _, m := range o.Members {
+		m.View.Keys = 0
 	}
 }
 
 // asked marks a replica as told to take over one second ago.
 func asked(ordinal int) alter {
-	return func(o *observed) { o.members[ordinal].promotedFor = time.Second }
+	return func(o *observed) { o.Members[ordinal].PromotedFor = duration(time.Second) }
 }
 
 // accepting sets the annotation that accepts a loss.
 func accepting(value string) alter {
-	return func(o *observed) { o.rdc.Annotations = map[string]string{AnnotationAcceptDataLoss: value} }
+	return func(o *observed) { o.Object.Annotations = map[string]string{AnnotationAcceptDataLoss: value} }
 }
 
 // under sets the running operation in the status.
 func under(operation string) alter {
 	return func(o *observed) {
-		o.rdc.Status.Operation = &v1.Operation{Type: operation, Step: "A step", StartedAt: ptr.To(metav1.NewTime(seenAt.Add(-time.Minute)))}
+		o.Object.Status.Operation = &v1.Operation{Type: operation, Step: "A step", StartedAt: ptr.To(metav1.NewTime(seenAt.Add(-time.Minute)))}
 	}
 }
 
@@ -520,8 +520,8 @@ func under(operation string) alter {
 // harmToCopies says which data a command loses, or may lose; "" if none.
 func (s scene) harmToCopies(p plan, c command) string {
 	switch {
-	case (c.verb == deletePod || c.verb == evictPod) && c.on.pod != nil && c.on.pod.Status.Phase != corev1.PodFailed:
-		return s.harmOfRemoval(c.on, s.rdc.Spec.Storage == nil)
+	case (c.verb == deletePod || c.verb == evictPod) && c.on.Pod != nil && c.on.Pod.Status.Phase != corev1.PodFailed:
+		return s.harmOfRemoval(c.on, s.Object.Spec.Storage == nil)
 	case c.verb == deleteClaim:
 		return s.harmOfRemoval(c.on, true)
 	case c.verb == forget:
@@ -536,14 +536,14 @@ func (s scene) harmToCopies(p plan, c command) string {
 
 // harmOfRemoval is about a member whose Pod is deleted: with its data, or only for a while.
 func (s scene) harmOfRemoval(m *member, withData bool) string {
-	if !m.answers() && withData && s.rdc.Spec.Storage != nil && s.keeps(m) && s.idKnown(m) == "" {
+	if !m.answers() && withData && s.Object.Spec.Storage != nil && s.keeps(m) && s.idKnown(m) == "" {
 		return "deletes what may be the only copy of anything"
 	}
 	n := s.nodes[s.idKnown(m)]
 	if n == nil {
 		return ""
 	}
-	if m.answers() && m.view.Master && m.view.Keys > 0 && len(n.Slots) == 0 && withData {
+	if m.answers() && m.View.Master && m.View.Keys > 0 && len(n.Slots) == 0 && withData {
 		return "deletes keys that no other node has"
 	}
 	if n.Master || s.slots[n.MasterID].Len() == 0 {
@@ -553,13 +553,13 @@ func (s scene) harmOfRemoval(m *member, withData bool) string {
 	if withData && (master == nil || !master.answers()) {
 		return "deletes a copy of slots whose master does not answer"
 	}
-	if !m.answers() || !m.view.LinkUp {
+	if !m.answers() || !m.View.LinkUp {
 		return ""
 	}
-	for _, other := range s.members {
+	for _, other := range s.Members {
 		o := s.nodes[s.idKnown(other)]
-		if other != m && !s.leaving(other) && o != nil && !o.Master && o.MasterID == n.MasterID && (!other.answers() || !other.view.LinkUp) {
-			return "deletes a replica that is up to date, while " + other.name + " is not"
+		if other != m && !s.leaving(other) && o != nil && !o.Master && o.MasterID == n.MasterID && (!other.answers() || !other.View.LinkUp) {
+			return "deletes a replica that is up to date, while " + other.Name + " is not"
 		}
 	}
 	return ""
@@ -567,13 +567,13 @@ func (s scene) harmOfRemoval(m *member, withData bool) string {
 
 // harmOfCopy is about a node that gets functions.
 func (s scene) harmOfCopy(m *member) string {
-	if v := m.view; s.slots[m.id].Len() > 0 || v.Keys > 0 || !v.Unwritten || len(v.Libraries) > 0 {
+	if v := m.View; s.slots[m.ID].Len() > 0 || v.Keys > 0 || !v.Unwritten || len(v.Libraries) > 0 {
 		return "brings back what may have been deleted"
 	}
 	has := map[bool]bool{}
-	for _, other := range s.members {
-		if s.slots[other.id].Len() > 0 {
-			has[other.answers() && len(other.view.Libraries) > 0] = true
+	for _, other := range s.Members {
+		if s.slots[other.ID].Len() > 0 {
+			has[other.answers() && len(other.View.Libraries) > 0] = true
 		}
 	}
 	if len(has) != 1 || !has[true] {
@@ -584,11 +584,11 @@ func (s scene) harmOfCopy(m *member) string {
 
 // harmOfForgetting is about a node that others are to forget.
 func (s scene) harmOfForgetting(p plan, id string) string {
-	for _, m := range s.members {
-		if s.rdc.Spec.Storage == nil || idOf(m.ordinal) != id || !s.keeps(m) || m.answers() {
+	for _, m := range s.Members {
+		if s.Object.Spec.Storage == nil || idOf(m.Ordinal) != id || !s.keeps(m) || m.answers() {
 			continue
 		}
-		if !slices.ContainsFunc(p.commands, func(c command) bool { return (c.verb == deletePod || c.verb == evictPod) && c.on == m }) {
+		if !slices.ContainsFunc(p.Commands, func(c command) bool { return (c.verb == deletePod || c.verb == evictPod) && c.on == m }) {
 			return "forgets " + id + ", whose volume is there"
 		}
 	}
@@ -598,8 +598,8 @@ func (s scene) harmOfForgetting(p plan, id string) string {
 // harmOfForce is about a replica that takes over without having asked its master.
 func (s scene) harmOfForce(heir *member, how redisnode.Failover) string {
 	id := heir.self().MasterID
-	for _, m := range s.members {
-		if s.rdc.Spec.Storage != nil && idOf(m.ordinal) == id && s.keeps(m) && !m.answers() {
+	for _, m := range s.Members {
+		if s.Object.Spec.Storage != nil && idOf(m.Ordinal) == id && s.keeps(m) && !m.answers() {
 			return "takes over from " + id + ", whose volume is there"
 		}
 		n := s.nodes[s.idKnown(m)]
@@ -607,13 +607,13 @@ func (s scene) harmOfForce(heir *member, how redisnode.Failover) string {
 			continue
 		}
 		if how == redisnode.Takeover && !m.answers() {
-			return "asks no master, and " + m.name + " may have been elected"
+			return "asks no master, and " + m.Name + " may have been elected"
 		}
 		if linkedAtLast(heir) {
 			continue
 		}
-		if !m.answers() || (linkedAtLast(m) && m.view.Keys > 0) {
-			return fmt.Sprintf("is stale, and %s may not be", m.name)
+		if !m.answers() || (linkedAtLast(m) && m.View.Keys > 0) {
+			return fmt.Sprintf("is stale, and %s may not be", m.Name)
 		}
 	}
 	return ""
@@ -622,25 +622,25 @@ func (s scene) harmOfForce(heir *member, how redisnode.Failover) string {
 // linkedAtLast returns whether a replica was linked to its master shortly before that was
 // lost, which is an hour ago.
 func linkedAtLast(m *member) bool {
-	return m.view.LinkUp || (m.view.LinkDown >= 0 && m.view.LinkDown <= time.Hour+20*time.Second)
+	return m.View.LinkUp || (m.View.LinkDown >= 0 && m.View.LinkDown <= time.Hour+20*time.Second)
 }
 
 // keeps returns whether the member has what it had from the start.
 func (s scene) keeps(m *member) bool {
-	if s.rdc.Spec.Storage != nil {
-		return m.claim != nil && string(m.claim.UID) == "uid-"+m.claim.Name && m.claim.Spec.VolumeName != ""
+	if s.Object.Spec.Storage != nil {
+		return m.Claim != nil && string(m.Claim.UID) == "uid-"+m.Claim.Name && m.Claim.Spec.VolumeName != ""
 	}
-	return m.pod != nil && string(m.pod.UID) == "uid-"+m.name && m.pod.Status.Phase != corev1.PodFailed
+	return m.Pod != nil && string(m.Pod.UID) == "uid-"+m.Name && m.Pod.Status.Phase != corev1.PodFailed
 }
 
 // idKnown is the ID of the member's node, as far as anybody can know it: the node itself,
 // the status, or a node that knows its address.
 func (s scene) idKnown(m *member) string {
 	if m.answers() {
-		return m.view.ID
+		return m.View.ID
 	}
-	for _, n := range s.rdc.Status.Nodes {
-		if n.Pod == m.name && (m.claim != nil || (m.pod != nil && n.IP == m.ip())) {
+	for _, n := range s.Object.Status.Nodes {
+		if n.Pod == m.Name && (m.Claim != nil || (m.Pod != nil && n.IP == m.ip())) {
 			return n.ID
 		}
 	}

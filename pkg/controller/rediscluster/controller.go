@@ -192,9 +192,9 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	observeNodes(key, o.nodeMetrics())
 	p := decide(o)
 	recording.Decided(ctx, o, p)
-	klog.FromContext(ctx).V(4).Info("Decided", "policy", p.policy, "step", p.step)
-	if p.keepStatus {
-		return p.wait, applyErr
+	klog.FromContext(ctx).V(4).Info("Decided", "policy", p.Policy, "step", p.Step)
+	if p.KeepStatus {
+		return p.Wait.Duration, applyErr
 	}
 	wait, err := c.status.Report(ctx, rdc, statusOf(o, p, children))
 	if err != nil {

@@ -203,9 +203,9 @@ func (p fakeNode) Close()                          {}
 // newStage returns a stage with the objects and nodes of an observation.
 func newStage(t *testing.T, o *observed) *stage {
 	t.Helper()
-	o.rdc.Spec.AuthSecretRef = nil
+	o.Object.Spec.AuthSecretRef = nil
 	s := &stage{
-		t: t, kube: kubefake.NewClientset(), client: fake.NewClientset(o.rdc), clock: testingclock.NewFakeClock(seenAt),
+		t: t, kube: kubefake.NewClientset(), client: fake.NewClientset(o.Object), clock: testingclock.NewFakeClock(seenAt),
 		events: record.NewFakeRecorder(100), informers: map[schema.GroupVersionResource]*quietInformer{},
 		views: map[string]*redisnode.View{}, errs: map[string]error{}, values: map[string]map[string]string{},
 		recorded: map[string]map[string]string{},
@@ -214,20 +214,20 @@ func newStage(t *testing.T, o *observed) *stage {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		name := action.(clienttesting.PatchAction).GetName()
-		for ordinal := range o.members {
-			if podName(o.rdc, ordinal) == name {
+		for ordinal := range o.Members {
+			if podName(o.Object, ordinal) == name {
 				s.recorded[name] = maps.Clone(s.values[ipOf(ordinal)])
 			}
 		}
 		return false, nil, nil
 	})
-	for _, m := range o.members {
-		if m.pod != nil {
-			s.add(m.pod)
-			s.views[m.ip()] = m.view
+	for _, m := range o.Members {
+		if m.Pod != nil {
+			s.add(m.Pod)
+			s.views[m.ip()] = m.View
 		}
-		if m.claim != nil {
-			s.add(m.claim)
+		if m.Claim != nil {
+			s.add(m.Claim)
 		}
 	}
 	s.connect()
@@ -570,7 +570,7 @@ func TestSyncContinuesAfterAnError(t *testing.T) {
 
 // An error is remembered while the operator only waits before it tries again, but its age ends with the last failure.
 func TestAFailureIsRememberedForAWhile(t *testing.T) {
-	fails, waits := plan{commands: []command{{verb: meet}}}, plan{step: "Waiting"}
+	fails, waits := plan{Commands: []command{{verb: meet}}}, plan{Step: "Waiting"}
 	s, o := &session{since: map[string]time.Time{}, seen: map[string]bool{}}, six()
 	for _, step := range []struct {
 		at   time.Duration
@@ -584,11 +584,11 @@ func TestAFailureIsRememberedForAWhile(t *testing.T) {
 		{60 * time.Second, waits, nil, 40 * time.Second},
 		{40*time.Second + keepFailure, waits, nil, -1},
 	} {
-		o.now, o.failure, o.failingFor = seenAt.Add(step.at), nil, -1
-		s.recordResult(step.plan, "", step.err, o.now)
+		o.Now, o.Failure, o.FailingFor = seenAt.Add(step.at), nil, duration(-1)
+		s.recordResult(step.plan, "", step.err, o.Now)
 		s.recallFailure(o)
-		if o.failingFor != step.want {
-			t.Errorf("after %s, commands have failed for %s, want %s", step.at, o.failingFor, step.want)
+		if o.FailingFor.Duration != step.want {
+			t.Errorf("after %s, commands have failed for %s, want %s", step.at, o.FailingFor.Duration, step.want)
 		}
 	}
 }
@@ -661,7 +661,7 @@ func TestSyncIntroducesNoReplacedPod(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, sixStored()).settle()
-			s.views[ipOf(3)] = with(six(), forgotten("id-4", 3)).members[3].view
+			s.views[ipOf(3)] = with(six(), forgotten("id-4", 3)).Members[3].View
 			if writes, _, err := s.sync(); !slices.Contains(writes, "10.1.0.3 meet 10.1.0.4") || err != nil {
 				t.Fatalf("without a change: writes %q, error %v; want a MEET with demo-4", writes, err)
 			}
@@ -744,7 +744,7 @@ func TestSyncKeepsThePassword(t *testing.T) {
 		"a node does not answer for long": {func(s *stage) { good(s); s.errs[ipOf(4)] = errors.New("i/o timeout") }, reasonSilent},
 		"the sync sends commands to nodes": {func(s *stage) {
 			good(s)
-			s.views[ipOf(3)] = with(six(), forgotten("id-4", 3)).members[3].view
+			s.views[ipOf(3)] = with(six(), forgotten("id-4", 3)).Members[3].View
 		}, reasonForming},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -792,7 +792,7 @@ func TestWhenANodeIsAsked(t *testing.T) {
 		"the Pod is being deleted":         {both(sidecarsCrashing, beingDeleted), "the Pod is being deleted"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := podAt(six().rdc, 0)
+			p := podAt(six().Object, 0)
 			test.change(p)
 			if err := whyNotAsked(p); (err == nil) != (test.want == "") || (err != nil && err.Error() != test.want) {
 				t.Errorf("got %v, want %q", err, test.want)
@@ -872,8 +872,8 @@ func newMove(t *testing.T, keys ...string) (*stage, *movingNode) {
 	source := s.moves(ipOf(0))
 	source.keys = map[int][]string{7: keys}
 	s.settle()
-	for _, m := range with(six(), moving("7", 0, 1, true)).members[:2] {
-		s.views[m.ip()] = m.view
+	for _, m := range with(six(), moving("7", 0, 1, true)).Members[:2] {
+		s.views[m.ip()] = m.View
 	}
 	return s, source
 }
@@ -976,13 +976,13 @@ func TestSessionRecordsReachable(t *testing.T) {
 			for _, step := range test.steps {
 				last = with(six(), step.is...)
 				now = now.Add(step.after)
-				last.now = now
+				last.Now = now
 				s.beginFacts()
 				s.recordReachable(last)
 				s.endFacts()
 			}
-			if n := last.nodes["id-0"]; n.unreachableFor != test.missed || n.lossSeen != test.witnessed {
-				t.Errorf("missed for %s, witnessed: %t; want %s, %t", n.unreachableFor, n.lossSeen, test.missed, test.witnessed)
+			if n := last.nodes["id-0"]; n.UnreachableFor.Duration != test.missed || n.LossSeen != test.witnessed {
+				t.Errorf("missed for %s, witnessed: %t; want %s, %t", n.UnreachableFor.Duration, n.LossSeen, test.missed, test.witnessed)
 			}
 			s.recordReachable(with(cluster(master("0-16383"))))
 			if len(s.reached) != 1 {
@@ -1015,9 +1015,9 @@ func TestSessionRecordsLinks(t *testing.T) {
 	} {
 		o := with(six(), step.is)
 		now = now.Add(step.after)
-		o.now = now
+		o.Now = now
 		s.recordLinks(o)
-		if got := o.members[3].unlinkedFor; got != step.want {
+		if got := o.Members[3].UnlinkedFor.Duration; got != step.want {
 			t.Errorf("%s: without a link for %s, want %s", step.what, got, step.want)
 		}
 	}
@@ -1054,7 +1054,7 @@ func TestPlan(t *testing.T) {
 			s.addServices()
 			o := with(six(), announcing(all...))
 			for i := range all {
-				s.views[ipOf(i)] = o.members[i].view
+				s.views[ipOf(i)] = o.Members[i].View
 			}
 			s.setPod("demo-3", func(p *corev1.Pod) { p.Annotations[AnnotationUnreachable] = nodePortsOf(3).String() })
 		}, want: []string{"correctAddresses: ", "Redis: announce address of demo-3 10.1.0.3:6379@16379"}},
@@ -1120,13 +1120,12 @@ func TestPlan(t *testing.T) {
 }
 
 func TestAllFieldsAreRecorded(t *testing.T) {
-	recordtest.Covers(t, observed{}, recordedObserved{}, "rdc", "byID", "slots", "configs", "rules", // merge sets byID and slots
-		"users", "userProblems", "refusals", "accountHash", "retired") // missingUser follows from them; hashes of passwords are secret.
-	// markOutdated has used the others: outdated, pending and pendingUsers follow from them. Values of directives may be secret.
-	recordtest.Covers(t, member{}, recordedMember{}, "entries", "config", "set", "wanted", "directives", "noConfig", "users",
+	recordtest.Covers(t, observed{}, observed{}, "byID", "nodes", "slots", "configs", "rules", // merge sets byID, nodes and slots
+		"users", "userProblems", "refusals", "accountHash", "retired") // MissingUser follows from them; hashes of passwords are secret.
+	// markOutdated has used the others: Outdated, Pending and PendingUsers follow from them. Values of directives may be secret.
+	recordtest.Covers(t, member{}, member{}, "entries", "config", "set", "wanted", "directives", "noConfig", "users",
 		"service") // matchServices sets service.
-	recordtest.Covers(t, node{}, recordedNode{}, "Entry", "member")
-	recordtest.Covers(t, plan{}, recordedPlan{})
+	recordtest.Covers(t, plan{}, plan{})
 }
 
 func TestObservedIsPlain(t *testing.T) {

@@ -4,10 +4,13 @@
 package rediscluster
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/glassback/glassback/pkg/redisnode"
 )
@@ -61,40 +64,40 @@ type policy struct {
 // the operator's user, missing Pods and the Job of a backup, sets directives and users, makes nodes load renewed certificates, grows
 // volumes, and deletes Services and Jobs that are not needed.
 func decide(o *observed) plan {
-	p := plan{wait: poll}
+	p := plan{Wait: duration(poll)}
 	account, upkeep, directives, users := accountCommands(o), missingPods(o), directiveCommands(o), userCommands(o)
 	growth := growthCommands(o)
 	switch {
 	case len(upkeep) > 0:
-		p.step, p.wait = "Creating Pods", brief
+		p.Step, p.Wait = "Creating Pods", duration(brief)
 	case len(directives) > 0:
-		p.step, p.wait = settingStep("directives", directives), brief
+		p.Step, p.Wait = settingStep("directives", directives), duration(brief)
 	case len(users) > 0:
-		p.step, p.wait = settingStep("users", users), brief
+		p.Step, p.Wait = settingStep("users", users), duration(brief)
 	case len(growth) > 0:
-		p.step, p.wait = fmt.Sprintf("Growing %d volumes to %s", len(growth), o.rdc.Spec.Storage.Size.String()), brief
+		p.Step, p.Wait = fmt.Sprintf("Growing %d volumes to %s", len(growth), o.Object.Spec.Storage.Size.String()), duration(brief)
 	}
 	for _, policy := range policies {
 		if decided := policy.decide(o); decided != nil {
-			p, p.policy = *decided, policy.name
+			p, p.Policy = *decided, policy.name
 			break
 		}
 	}
-	p.upkeep = slices.Concat(account, upkeep, directives, users, certificateCommands(o), serviceCommands(o), growth, backupCommands(o, p))
+	p.Upkeep = slices.Concat(account, upkeep, directives, users, certificateCommands(o), serviceCommands(o), growth, backupCommands(o, p))
 	if len(account) > 0 {
-		p.wait = brief // Pods wait for it.
+		p.Wait = duration(brief) // Pods wait for it.
 	}
-	if o.growthRefused != nil {
-		p.retries = len(growth)
+	if o.GrowthRefused != nil {
+		p.Retries = len(growth)
 	}
 	if until := o.untilBackup(); until > 0 {
-		p.wait = min(p.wait, until)
+		p.Wait = duration(min(p.Wait.Duration, until))
 	}
-	if slices.ContainsFunc(p.commands, func(c command) bool { return c.verb == evictPod }) {
-		p.evictionRefused = o.evictionRefused
+	if slices.ContainsFunc(p.Commands, func(c command) bool { return c.verb == evictPod }) {
+		p.EvictionRefused = o.EvictionRefused
 	}
-	if p.waits() && !p.byJob && !o.actedAt.IsZero() && o.now.Sub(o.actedAt) > stalledAfter && len(p.problems) == 0 && o.accountProblem == nil {
-		p.problems = []problem{{reasonStalled, fmt.Sprintf("There was no progress for more than %s: %s", stalledAfter, p.progress())}}
+	if p.waits() && !p.ByJob && !o.ActedAt.IsZero() && o.Now.Sub(o.ActedAt) > stalledAfter && len(p.Problems) == 0 && o.AccountProblem == nil {
+		p.Problems = []problem{{reasonStalled, fmt.Sprintf("There was no progress for more than %s: %s", stalledAfter, p.progress())}}
 	}
 	return p
 }
@@ -120,31 +123,36 @@ const (
 
 // plan is what to do next.
 type plan struct {
-	policy          string    // the name of the policy that decided; "" if all are satisfied
-	keepStatus      bool      // whether to report nothing and do nothing
-	step            string    // the step of the operation, for status.operation; "" if the cluster matches the spec
-	evictionRefused string    // why the eviction among the commands was refused the last time; "" if it was not
-	upkeep          []command // commands that do not depend on each other
-	retries         int       // how many of them the API server has refused before
-	commands        []command // commands that run in order: each may depend on those before it
-	wait            time.Duration
-	byJob           bool // whether the plan waits for a Job, which may take long
-	problems        []problem
-	loss            *loss // the slots that were lost, until they are assigned again
+	Policy          string          `json:"policy"`                    // the name of the policy that decided; "" if all are satisfied
+	KeepStatus      bool            `json:"keepStatus,omitempty"`      // whether to report nothing and do nothing
+	Step            string          `json:"step,omitempty"`            // for status.operation; "" if the cluster matches the spec
+	EvictionRefused string          `json:"evictionRefused,omitempty"` // why the eviction among the commands was refused the last time
+	Upkeep          []command       `json:"upkeep,omitempty"`          // commands that do not depend on each other
+	Retries         int             `json:"retries,omitempty"`         // how many of them the API server has refused before
+	Commands        []command       `json:"commands,omitempty"`        // commands that run in order: each may depend on those before it
+	Wait            metav1.Duration `json:"wait"`
+	ByJob           bool            `json:"byJob,omitempty"` // whether the plan waits for a Job, which may take long
+	Problems        []problem       `json:"problems,omitempty"`
+	Loss            *loss           `json:"loss,omitempty"` // the slots that were lost, until they are assigned again
 }
+
+func duration(d time.Duration) metav1.Duration { return metav1.Duration{Duration: d} }
+
+// Record implements recording.Plan.
+func (p plan) Record(*observed) any { return p }
 
 // waits returns whether the plan only waits for something.
 func (p plan) waits() bool {
-	acts := len(p.commands)+len(p.upkeep) > p.retries && p.evictionRefused == ""
-	return p.step != "" && !acts
+	acts := len(p.Commands)+len(p.Upkeep) > p.Retries && p.EvictionRefused == ""
+	return p.Step != "" && !acts
 }
 
 // progress returns the step, and what delays it.
 func (p plan) progress() string {
-	if p.evictionRefused == "" {
-		return p.step
+	if p.EvictionRefused == "" {
+		return p.Step
 	}
-	return p.step + ". The PodDisruptionBudget does not allow the eviction now: " + p.evictionRefused
+	return p.Step + ". The PodDisruptionBudget does not allow the eviction now: " + p.EvictionRefused
 }
 
 // command is one write, or a sequence of writes with one purpose.
@@ -162,13 +170,13 @@ type command struct {
 func (c command) String() string {
 	words := []string{c.verb.text}
 	if c.on != nil {
-		words = append(words, c.on.name)
+		words = append(words, c.on.Name)
 	}
 	if c.how != redisnode.Graceful {
 		words = append(words, string(c.how))
 	}
 	if c.peer != nil {
-		words = append(words, c.peer.name)
+		words = append(words, c.peer.Name)
 	}
 	if c.id != "" {
 		words = append(words, c.id)
@@ -179,17 +187,20 @@ func (c command) String() string {
 	return strings.Join(append(words, c.names...), " ")
 }
 
+// MarshalJSON returns the text of the command, for records.
+func (c command) MarshalJSON() ([]byte, error) { return json.Marshal(c.String()) }
+
 // wait returns a plan that does nothing until the next sync.
 func wait(after time.Duration, format string, args ...any) *plan {
-	return &plan{step: fmt.Sprintf(format, args...), wait: after}
+	return &plan{Step: fmt.Sprintf(format, args...), Wait: duration(after)}
 }
 
 // do returns a plan that carries out commands. The next sync follows after brief. After a move of slots it follows
 // at once, since there is nothing to wait for.
 func do(commands []command, format string, args ...any) *plan {
-	p := &plan{step: fmt.Sprintf(format, args...), commands: commands, wait: brief}
+	p := &plan{Step: fmt.Sprintf(format, args...), Commands: commands, Wait: duration(brief)}
 	if commands[0].verb == moveSlots {
-		p.wait = time.Millisecond
+		p.Wait = duration(time.Millisecond)
 	}
 	return p
 }
@@ -197,7 +208,7 @@ func do(commands []command, format string, args ...any) *plan {
 // stuck returns a plan that does nothing until a user has acted.
 func stuck(reason, format string, args ...any) *plan {
 	message := fmt.Sprintf(format, args...)
-	return &plan{step: message, wait: check, problems: []problem{{reason, message}}}
+	return &plan{Step: message, Wait: duration(check), Problems: []problem{{reason, message}}}
 }
 
 // shortSilence is how long a node of a settled cluster may be silent before the operator reports this.
@@ -205,34 +216,34 @@ const shortSilence = 3 * time.Second
 
 // ignoreShortSilence keeps the status of a settled cluster while running nodes have not answered for a moment.
 func ignoreShortSilence(o *observed) *plan {
-	if !o.formed || o.rdc.Status.Operation != nil || o.rdc.Status.ObservedGeneration != o.rdc.Generation {
+	if !o.Formed || o.Object.Status.Operation != nil || o.Object.Status.ObservedGeneration != o.Object.Generation {
 		return nil
 	}
 	silent := o.membersWhere(func(m *member) bool { return !m.answers() })
 	if len(silent) == 0 || slices.ContainsFunc(silent, func(m *member) bool { return !transientlySilent(m) }) {
 		return nil
 	}
-	return &plan{keepStatus: true, wait: check}
+	return &plan{KeepStatus: true, Wait: duration(check)}
 }
 
 // transientlySilent returns whether a silent member is perhaps just slow to answer.
 func transientlySilent(m *member) bool {
-	return m.silentFor <= shortSilence && whyNotAsked(m.pod) == nil && !notStarting(m.pod) && !m.refused
+	return m.SilentFor.Duration <= shortSilence && whyNotAsked(m.Pod) == nil && !notStarting(m.Pod) && !m.Refused
 }
 
 // stopForProblems stops all later policies while a user has to remove an obstacle. The upkeep continues.
 func stopForProblems(o *observed) *plan {
-	if len(o.problems) == 0 {
+	if len(o.Problems) == 0 {
 		return nil
 	}
-	return &plan{step: o.problems[0].Message, wait: poll, problems: o.problems}
+	return &plan{Step: o.Problems[0].Message, Wait: duration(poll), Problems: o.Problems}
 }
 
 // waitForAgreement waits until every master with slots answers, and all nodes describe each other alike.
 func waitForAgreement(o *observed) *plan {
 	for _, m := range o.slotOwners() {
 		if !m.answers() {
-			return wait(check, "Waiting for %s, which has the slots %s: %s", m.name, o.slots[m.id], m.whySilent)
+			return wait(check, "Waiting for %s, which has the slots %s: %s", m.Name, o.slots[m.ID], m.WhySilent)
 		}
 	}
 	if disagreement := o.disagreement(); disagreement != "" {

@@ -30,21 +30,21 @@ import (
 func (m *member) own() address {
 	self := m.self()
 	return address{
-		IP: m.ip(), Port: cmp.Or(portFor(m.pod, false), self.Port), TLS: portFor(m.pod, true),
-		Bus: cmp.Or(portNamed(m.pod, portBus), self.BusPort),
+		IP: m.ip(), Port: cmp.Or(portFor(m.Pod, false), self.Port), TLS: portFor(m.Pod, true),
+		Bus: cmp.Or(portNamed(m.Pod, portBus), self.BusPort),
 	}
 }
 
 // announced returns the address that the node of a member tells to others. Without a Service, it returns the address of the Pod.
 func (m *member) announced() address {
 	self, own := m.self(), m.own()
-	if self.IP == "" || (!isExternal(m.pod) && m.service == nil) {
+	if self.IP == "" || (!isExternal(m.Pod) && m.service == nil) {
 		return own
 	}
 	a := addressOf(self)
-	if hasTLS(m.pod) { // The entry has only one of the two ports for clients.
+	if hasTLS(m.Pod) { // The entry has only one of the two ports for clients.
 		a.Port, a.TLS = own.Port, own.TLS
-		if tls := m.view.TLS; tls != nil {
+		if tls := m.View.TLS; tls != nil {
 			a.Port, a.TLS = cmp.Or(tls.AnnouncedPort, own.Port), cmp.Or(tls.AnnouncedTLSPort, own.TLS)
 		}
 	}
@@ -56,15 +56,15 @@ func addressOf(e *redisnode.Entry) address { return address{IP: e.IP, Port: e.Po
 
 // isAt returns whether an entry has this address. With TLS, a node has two ports for clients, and the entry has only one of them.
 func (m *member) isAt(e *redisnode.Entry, a address) bool {
-	if !isExternal(m.pod) {
-		return e.IP == a.IP && (hasTLS(m.pod) || e.Port == a.Port)
+	if !isExternal(m.Pod) {
+		return e.IP == a.IP && (hasTLS(m.Pod) || e.Port == a.Port)
 	}
 	return e.IP == a.IP && a.hasPort(e.Port) && e.BusPort == a.Bus
 }
 
 // isAnnouncing returns whether the node of a member announces exactly this address.
 func (m *member) isAnnouncing(a address) bool {
-	return m.isAt(m.self(), a) && (!isExternal(m.pod) || m.announced() == a)
+	return m.isAt(m.self(), a) && (!isExternal(m.Pod) || m.announced() == a)
 }
 
 // isElsewhere returns whether the node of a member announces another address than that of its Pod.
@@ -77,17 +77,17 @@ func (m *member) reachableAt(e *redisnode.Entry) bool {
 }
 
 // externalOf returns the address of the member's Service that its node can announce; the zero address if there is none.
-func (o *observed) externalOf(m *member) address { return externalAddress(o.rdc, m.service, m.pod) }
+func (o *observed) externalOf(m *member) address { return externalAddress(o.Object, m.service, m.Pod) }
 
 // isGivenUp returns whether the other nodes did not reach the member at an address.
 func (m *member) isGivenUp(a address) bool {
-	return m.pod.Annotations[AnnotationUnreachable] == a.String()
+	return m.Pod.Annotations[AnnotationUnreachable] == a.String()
 }
 
 // gaveUp returns whether any member has given up the address that it should announce. Then no other node announces a new address of its
 // Service: the others would probably not reach that node, either, and each attempt interrupts replication.
 func (o *observed) gaveUp() bool {
-	return slices.ContainsFunc(o.members, func(m *member) bool {
+	return slices.ContainsFunc(o.Members, func(m *member) bool {
 		to := o.externalOf(m)
 		return to != address{} && !o.leaving(m) && m.isGivenUp(to)
 	})
@@ -99,26 +99,26 @@ func (o *observed) gaveUp() bool {
 func correctAddresses(o *observed) *plan {
 	var commands []command
 	for _, m := range o.answering() {
-		if !m.isElsewhere() || (!isExternal(m.pod) && m.service == nil && o.rdc.Spec.External() == nil) {
+		if !m.isElsewhere() || (!isExternal(m.Pod) && m.service == nil && o.Object.Spec.External() == nil) {
 			continue
 		}
 		at := m.announced()
 		back := command{verb: announce, on: m, names: []string{m.own().String()}}
 		switch {
 		case !serves(m.service, at), m.isGivenUp(at):
-			if !m.view.Master || o.isUnreached(m) {
+			if !m.View.Master || o.isUnreached(m) {
 				commands = append(commands, back)
 			}
-		case !isExternal(m.pod):
+		case !isExternal(m.Pod):
 			commands = append(commands, command{verb: labelPod, on: m})
-		case m.unreachedFor > o.addressPatience() && !o.tlsInterrupts():
+		case m.UnreachedFor.Duration > o.addressPatience() && !o.tlsInterrupts():
 			commands = append(commands, command{verb: giveUpAddress, on: m, names: []string{at.String()}}, back)
 		}
 	}
 	if len(commands) == 0 {
 		return nil
 	}
-	return do(commands, "Correcting the addresses that nodes announce: %s", commands[0].on.name)
+	return do(commands, "Correcting the addresses that nodes announce: %s", commands[0].on.Name)
 }
 
 // addressPatience is how long a node keeps the address of its Service if the other nodes do not reach the node there. Meanwhile, replicas
@@ -129,8 +129,8 @@ func (o *observed) addressPatience() time.Duration { return max(2*o.nodeTimeout(
 func (o *observed) tlsInterrupts() bool {
 	transport, same := o.transport()
 	secure := transport != transportPlain
-	return !same || (secure && o.badCertificate() != nil) || slices.ContainsFunc(o.members, func(m *member) bool {
-		return m.preventsFailover() || !m.hasTransport(transport) || (secure && (m.untrusted || m.staleCertificate))
+	return !same || (secure && o.badCertificate() != nil) || slices.ContainsFunc(o.Members, func(m *member) bool {
+		return m.preventsFailover() || !m.hasTransport(transport) || (secure && (m.Untrusted || m.StaleCertificate))
 	})
 }
 
@@ -142,7 +142,7 @@ func (o *observed) isUnreached(m *member) bool {
 	}
 	var witnesses, missing int
 	for _, a := range o.answering() {
-		e := a.entry(m.id)
+		e := a.entry(m.ID)
 		if a == m || e == nil || !m.isAt(e, m.announced()) {
 			continue
 		}
@@ -157,7 +157,7 @@ func (o *observed) isUnreached(m *member) bool {
 		}
 	}
 	return (witnesses == 0 && missing > 0) || slices.ContainsFunc(o.replicasOf(m), func(r *member) bool {
-		return !r.view.LinkUp && !r.view.Syncing && r.view.MasterIP == m.announced().IP && m.announced().hasPort(r.view.MasterPort)
+		return !r.View.LinkUp && !r.View.Syncing && r.View.MasterIP == m.announced().IP && m.announced().hasPort(r.View.MasterPort)
 	})
 }
 
@@ -173,7 +173,7 @@ func (o *observed) reachesMost(m *member) bool {
 			continue
 		}
 		others++
-		if e := m.entry(other.id); e != nil && reaches(e) {
+		if e := m.entry(other.ID); e != nil && reaches(e) {
 			reached++
 		}
 	}
@@ -184,7 +184,7 @@ func (o *observed) reachesMost(m *member) bool {
 // Service has no address yet, or the operator does not reach its node there, the node keeps its address and delays nothing else: see
 // waitForAddresses.
 func announceAddresses(o *observed) *plan {
-	if o.closed {
+	if o.Closed {
 		return nil
 	}
 	unlabelled, changes := o.addressChanges()
@@ -195,11 +195,11 @@ func announceAddresses(o *observed) *plan {
 		return nil
 	}
 	for _, m := range o.answering() {
-		if o.isUnreached(m) || (!m.view.Master && !m.view.LinkUp) {
+		if o.isUnreached(m) || (!m.View.Master && !m.View.LinkUp) {
 			return nil // The last change may be the cause. See waitForReplicas.
 		}
 	}
-	return do(changes[:1], "%s announces the address %s: %d nodes are left", changes[0].on.name, changes[0].names[0], len(changes))
+	return do(changes[:1], "%s announces the address %s: %d nodes are left", changes[0].on.Name, changes[0].names[0], len(changes))
 }
 
 // addressChanges returns the commands for the Pods that have no label yet, and for the nodes that should announce another address, replicas
@@ -209,19 +209,19 @@ func (o *observed) addressChanges() (unlabelled, changes []command) {
 	for _, m := range o.answering() {
 		to := o.externalOf(m)
 		switch {
-		case o.leaving(m), !isExternal(m.pod) && to == address{}:
+		case o.leaving(m), !isExternal(m.Pod) && to == address{}:
 			continue
-		case to == address{} || m.isGivenUp(to) || (to.isName() && isExternal(m.pod)):
+		case to == address{} || m.isGivenUp(to) || (to.isName() && isExternal(m.Pod)):
 			if to = m.own(); m.isAnnouncing(to) {
 				continue
 			}
-		case isExternal(m.pod) && m.isAnnouncing(to):
+		case isExternal(m.Pod) && m.isAnnouncing(to):
 			continue
-		case !isExternal(m.pod):
+		case !isExternal(m.Pod):
 			unlabelled = append(unlabelled, command{verb: labelPod, on: m})
 			continue
-		case m.reachedAt != to:
-			if !m.isElsewhere() || (serves(m.service, m.announced()) && m.addressMissedFor <= silentTooLong) {
+		case m.ReachedAt != to:
+			if !m.isElsewhere() || (serves(m.service, m.announced()) && m.AddressMissedFor.Duration <= silentTooLong) {
 				continue
 			}
 			to = m.own() // The announced address is no longer that of the Service, or the new one has not been reached for too long.
@@ -231,7 +231,7 @@ func (o *observed) addressChanges() (unlabelled, changes []command) {
 		}
 		changes = append(changes, command{verb: announce, on: m, names: []string{to.String()}})
 	}
-	slices.SortStableFunc(changes, func(a, b command) int { return compareBool(a.on.view.Master, b.on.view.Master) })
+	slices.SortStableFunc(changes, func(a, b command) int { return compareBool(a.on.View.Master, b.on.View.Master) })
 	return unlabelled, changes
 }
 
@@ -239,13 +239,13 @@ func (o *observed) addressChanges() (unlabelled, changes []command) {
 // ends: a node that is not reached gives up its address, and then no other node changes its address.
 func (o *observed) changesAddress() bool {
 	unlabelled, changes := o.addressChanges()
-	return len(unlabelled)+len(changes) > 0 || slices.ContainsFunc(o.members, func(m *member) bool { return m.unreachedFor > 0 })
+	return len(unlabelled)+len(changes) > 0 || slices.ContainsFunc(o.Members, func(m *member) bool { return m.UnreachedFor.Duration > 0 })
 }
 
 // waitForAddresses reports that nodes do not announce the addresses of their Services yet. It is the last policy: nothing else waits for
 // an address.
 func waitForAddresses(o *observed) *plan {
-	if o.rdc.Spec.External() == nil {
+	if o.Object.Spec.External() == nil {
 		return nil
 	}
 	for _, m := range o.answering() {
@@ -253,12 +253,12 @@ func waitForAddresses(o *observed) *plan {
 		switch {
 		case o.leaving(m) || (to != address{} && (m.offers(to) || m.isGivenUp(to))):
 		case to == address{}:
-			return wait(check, "Waiting for the address of the Service %s", m.name)
-		case m.reachedAt == to && o.gaveUp():
-		case m.reachedAt == to && to.isName():
-			return wait(check, "Waiting until %s tells clients the hostname %s", m.name, to.IP)
+			return wait(check, "Waiting for the address of the Service %s", m.Name)
+		case m.ReachedAt == to && o.gaveUp():
+		case m.ReachedAt == to && to.isName():
+			return wait(check, "Waiting until %s tells clients the hostname %s", m.Name, to.IP)
 		default:
-			return wait(check, "Waiting to reach %s at %s: %s", m.name, to, m.whyUnreached)
+			return wait(check, "Waiting to reach %s at %s: %s", m.Name, to, m.WhyUnreached)
 		}
 	}
 	return nil
@@ -270,11 +270,11 @@ func serviceCommands(o *observed) []command {
 	if len(o.answering()) == 0 {
 		return nil
 	}
-	external := o.rdc.Spec.External()
+	external := o.Object.Spec.External()
 	var commands []command
-	for _, s := range o.services {
-		pod := slices.ContainsFunc(o.members, func(m *member) bool {
-			return m.service == s && (m.pod != nil || m.ordinal < int(*o.rdc.Spec.Size))
+	for _, s := range o.Services {
+		pod := slices.ContainsFunc(o.Members, func(m *member) bool {
+			return m.service == s && (m.Pod != nil || m.Ordinal < int(*o.Object.Spec.Size))
 		})
 		wanted := external != nil && pod && s.Spec.Type == corev1.ServiceType(external.Type)
 		if !wanted && s.DeletionTimestamp == nil && !o.isAnnounced(s) && !o.clientsMayGetHostname(s.Name) {
@@ -287,16 +287,16 @@ func serviceCommands(o *observed) []command {
 // isAnnounced returns whether any node that answers knows a node at the address of a Service.
 func (o *observed) isAnnounced(s *corev1.Service) bool {
 	return slices.ContainsFunc(o.answering(), func(m *member) bool {
-		return slices.ContainsFunc(m.view.Table, func(e redisnode.Entry) bool { return serves(s, addressOf(&e)) })
+		return slices.ContainsFunc(m.View.Table, func(e redisnode.Entry) bool { return serves(s, addressOf(&e)) })
 	})
 }
 
 // matchServices sets the Service of each member.
 func (o *observed) matchServices() {
-	for _, m := range o.members {
+	for _, m := range o.Members {
 		m.service = nil
-		for _, s := range o.services {
-			if s.Labels[LabelExternal] == strconv.Itoa(m.ordinal) && s.Name == m.name {
+		for _, s := range o.Services {
+			if s.Labels[LabelExternal] == strconv.Itoa(m.Ordinal) && s.Name == m.Name {
 				m.service = s
 			}
 		}
@@ -305,7 +305,7 @@ func (o *observed) matchServices() {
 
 // addressProblem returns the problem that clients outside of the cluster, or the other nodes, do not reach a member; nil if there is none.
 func (o *observed) addressProblem(m *member) *problem {
-	if !m.answers() || o.leaving(m) || o.closed {
+	if !m.answers() || o.leaving(m) || o.Closed {
 		return nil
 	}
 	to := o.externalOf(m)
@@ -314,21 +314,21 @@ func (o *observed) addressProblem(m *member) *problem {
 		return nil
 	case m.isGivenUp(to):
 		return &problem{reasonUnreachable, fmt.Sprintf("The other nodes did not reach %s at %s, so it announces the IP of its Pod, and no "+
-			"other node changes its address. Correct the network, and then: kubectl annotate pod %s %s-", m.name, to, m.name, AnnotationUnreachable)}
-	case m.addressMissedFor > silentTooLong && m.isAnnouncing(to):
+			"other node changes its address. Correct the network, and then: kubectl annotate pod %s %s-", m.Name, to, m.Name, AnnotationUnreachable)}
+	case m.AddressMissedFor.Duration > silentTooLong && m.isAnnouncing(to):
 		return &problem{reasonUnreachable, fmt.Sprintf("The operator has not reached %s at %s also without TLS for more than %s, so the nodes "+
-			"keep TLS: %s", m.name, to, silentTooLong, m.whyUnreached)}
-	case m.addressMissedFor > silentTooLong && to.isName():
+			"keep TLS: %s", m.Name, to, silentTooLong, m.WhyUnreached)}
+	case m.AddressMissedFor.Duration > silentTooLong && to.isName():
 		return &problem{reasonUnreachable, fmt.Sprintf("The operator has not reached %s by its hostname, at %s, for more than %s, and waits "+
-			"for that: %s", m.name, to, silentTooLong, m.whyUnreached)}
-	case m.addressMissedFor > silentTooLong:
+			"for that: %s", m.Name, to, silentTooLong, m.WhyUnreached)}
+	case m.AddressMissedFor.Duration > silentTooLong:
 		return &problem{reasonUnreachable, fmt.Sprintf("The operator has not reached %s at %s for more than %s, so it does not announce "+
-			"it: %s", m.name, to, silentTooLong, m.whyUnreached)}
+			"it: %s", m.Name, to, silentTooLong, m.WhyUnreached)}
 	}
 	return nil
 }
 
 // announces returns whether a plan is about the addresses of nodes.
 func (p plan) announces() bool {
-	return slices.Contains([]string{"correctAddresses", "announceAddresses", "waitForAddresses"}, p.policy)
+	return slices.Contains([]string{"correctAddresses", "announceAddresses", "waitForAddresses"}, p.Policy)
 }

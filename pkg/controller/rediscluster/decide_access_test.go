@@ -42,13 +42,13 @@ func serviceOf(rdc *v1.RedisCluster, ordinal int) *corev1.Service {
 
 // served gives each member a Service. All Pods are on machines with the same IP.
 func served(o *observed) {
-	if len(o.services) > 0 {
+	if len(o.Services) > 0 {
 		return
 	}
-	for _, m := range o.members {
-		o.services = append(o.services, serviceOf(o.rdc, m.ordinal))
-		if m.pod != nil {
-			m.pod.Status.HostIP = machineIP
+	for _, m := range o.Members {
+		o.Services = append(o.Services, serviceOf(o.Object, m.Ordinal))
+		if m.Pod != nil {
+			m.Pod.Status.HostIP = machineIP
 		}
 	}
 	o.matchServices()
@@ -56,7 +56,7 @@ func served(o *observed) {
 
 // opening is a cluster to which clients outside of it are to have access.
 func opening(o *observed) {
-	external(v1.ExternalNodePort)(o.rdc)
+	external(v1.ExternalNodePort)(o.Object)
 	served(o)
 }
 
@@ -67,8 +67,8 @@ func serviceIs(f func(*corev1.Service), ordinals ...int) alter {
 // withoutService takes the Services of members away.
 func withoutService(ordinals ...int) alter {
 	return func(o *observed) {
-		o.services = slices.DeleteFunc(o.services, func(s *corev1.Service) bool {
-			return slices.ContainsFunc(ordinals, func(i int) bool { return s.Name == podName(o.rdc, i) })
+		o.Services = slices.DeleteFunc(o.Services, func(s *corev1.Service) bool {
+			return slices.ContainsFunc(ordinals, func(i int) bool { return s.Name == podName(o.Object, i) })
 		})
 		o.matchServices()
 	}
@@ -81,7 +81,7 @@ func selected(ordinals ...int) alter {
 
 // reachedNodes are members that the operator reached at the addresses of their Services.
 func reachedNodes(ordinals ...int) alter {
-	return changed(func(m *member) { m.reachedAt = nodePortsOf(m.ordinal) }, ordinals...)
+	return changed(func(m *member) { m.ReachedAt = nodePortsOf(m.Ordinal) }, ordinals...)
 }
 
 // announcing makes members announce the addresses of their Services, as all others know.
@@ -91,7 +91,7 @@ func announcing(ordinals ...int) alter {
 		for _, i := range ordinals {
 			each(o, idOf(i), func(e *redisnode.Entry) { setAddress(e, nodePortsOf(i)) })
 			setAddress(saidBy(o, i, idOf(i)), nodePortsOf(i))
-			if tls := o.members[i].view.TLS; tls != nil {
+			if tls := o.Members[i].View.TLS; tls != nil {
 				tls.AnnouncedPort, tls.AnnouncedTLSPort = nodePortsOf(i).Port, securePortOf(i)
 			}
 		}
@@ -113,7 +113,7 @@ func openingTLS(annotation string, bus bool) alter {
 		specTLS(v1.TLSPreferred)(o)
 		opening(o)
 		secured(annotation, bus, all...)(o)
-		for i, m := range o.members {
+		for i, m := range o.Members {
 			m.service.Spec.Ports = append(m.service.Spec.Ports, corev1.ServicePort{Name: portTLS, Port: 6380, NodePort: int32(securePortOf(i))})
 		}
 	}
@@ -123,12 +123,12 @@ func openingTLS(annotation string, bus bool) alter {
 func closing(annotation string) alter {
 	return func(o *observed) {
 		openingTLS(annotation, true)(o)
-		o.rdc.Spec.TLS.Mode = modeLeaving
+		o.Object.Spec.TLS.Mode = modeLeaving
 	}
 }
 
 // reachedSecurely are six members that the operator reached at the addresses of their Services, with TLS.
-var reachedSecurely = changed(func(m *member) { m.reachedAt = secureAt(m.ordinal) }, all...)
+var reachedSecurely = changed(func(m *member) { m.ReachedAt = secureAt(m.Ordinal) }, all...)
 
 func setAddress(e *redisnode.Entry, a address) { e.IP, e.Port, e.BusPort = a.IP, a.Port, a.Bus }
 
@@ -141,7 +141,7 @@ func announcingAlone(ordinal int) alter {
 }
 
 func unreachedFor(d time.Duration, ordinals ...int) alter {
-	return changed(func(m *member) { m.unreachedFor = d }, ordinals...)
+	return changed(func(m *member) { m.UnreachedFor = duration(d) }, ordinals...)
 }
 
 // doubted makes one member say "fail?" of another, at a link that it shows as connected.
@@ -161,15 +161,15 @@ var otherHost = podIs(func(p *corev1.Pod) { p.Status.HostIP = "192.0.2.7" }, all
 
 // missing are members that the operator has not reached at the addresses of their Services for this time.
 func missing(d time.Duration, ordinals ...int) alter {
-	return changed(func(m *member) { m.whyUnreached, m.addressMissedFor = "no route", d }, ordinals...)
+	return changed(func(m *member) { m.WhyUnreached, m.AddressMissedFor = "no route", duration(d) }, ordinals...)
 }
 
 // givenUp gives Pods the annotation with the addresses of their Services.
 func givenUp(ordinals ...int) alter {
-	return changed(func(m *member) { m.pod.Annotations[AnnotationUnreachable] = nodePortsOf(m.ordinal).String() }, ordinals...)
+	return changed(func(m *member) { m.Pod.Annotations[AnnotationUnreachable] = nodePortsOf(m.Ordinal).String() }, ordinals...)
 }
 
-func balancedBy(o *observed) { external(v1.ExternalLoadBalancer)(o.rdc) }
+func balancedBy(o *observed) { external(v1.ExternalLoadBalancer)(o.Object) }
 
 // accessHappenings are what may happen to the addresses of nodes.
 func accessHappenings() []happening {
@@ -191,11 +191,11 @@ func accessHappenings() []happening {
 // harmOfAddress is about the address of a node.
 func (s scene) harmOfAddress(c command) string {
 	if c.verb == deleteService {
-		for _, m := range s.members {
-			if m.answers() && slices.ContainsFunc(m.view.Table, func(e redisnode.Entry) bool {
-				return slices.ContainsFunc(s.services, func(of *corev1.Service) bool { return of.Name == c.names[0] && serves(of, addressOf(&e)) })
+		for _, m := range s.Members {
+			if m.answers() && slices.ContainsFunc(m.View.Table, func(e redisnode.Entry) bool {
+				return slices.ContainsFunc(s.Services, func(of *corev1.Service) bool { return of.Name == c.names[0] && serves(of, addressOf(&e)) })
 			}) {
-				return "is announced, as " + m.name + " knows"
+				return "is announced, as " + m.Name + " knows"
 			}
 		}
 		return ""
@@ -203,7 +203,7 @@ func (s scene) harmOfAddress(c command) string {
 	if !c.on.answers() {
 		return "does not answer"
 	}
-	if c.verb == announce && c.names[0] != c.on.own().String() && (c.names[0] != c.on.reachedAt.String() || !isExternal(c.on.pod)) {
+	if c.verb == announce && c.names[0] != c.on.own().String() && (c.names[0] != c.on.ReachedAt.String() || !isExternal(c.on.Pod)) {
 		return "was not reached there"
 	}
 	return ""
@@ -252,7 +252,7 @@ func TestDecideAccess(t *testing.T) {
 			with(six(), opening, announcing(0, 1, 2), withoutService(all...), missed(0, 3), missed(1, 3)), sends(back(0), back(1))},
 		{"a master that is reached at an address that its Service had", with(six(), opening, announced, port(0, 1, 0)), sends(back(0))},
 		{"another IP of the machine",
-			with(six(), opening, announced, otherHost, reachedNodes(0), func(o *observed) { o.members[0].reachedAt.IP = "192.0.2.7" }),
+			with(six(), opening, announced, otherHost, reachedNodes(0), func(o *observed) { o.Members[0].ReachedAt.IP = "192.0.2.7" }),
 			sends("announce address of demo-0 192.0.2.7:30000@31000")},
 		{"another IP at which no node is reached yet", with(six(), opening, announced, otherHost, missing(time.Second, all...)),
 			waits("to reach demo-0 at 192.0.2.7:30000@31000: no route")},
@@ -278,7 +278,7 @@ func TestDecideAccess(t *testing.T) {
 		{"the Services of another type are deleted", with(six(), served, balancedBy, selected(all...)),
 			waits("for the address of the Service demo-0").making(every("delete Service demo-%d", all...)...)},
 		{"the Service of a node that left",
-			with(six(), opening, announced, func(o *observed) { o.services = append(o.services, serviceOf(o.rdc, 6)) }),
+			with(six(), opening, announced, func(o *observed) { o.Services = append(o.Services, serviceOf(o.Object, 6)) }),
 			settledIs.making("delete Service demo-6")},
 		{"with TLS, a node announces the port for TLS, too", with(six(), tls, selected(all...), reachedSecurely),
 			sends("announce address of demo-3 " + secureAt(3).String())},
@@ -308,13 +308,13 @@ func TestDecideAccess(t *testing.T) {
 		{"the ports are opened, and the switch is not taken back",
 			with(six(), closing(transportBoth), announced, tlsIs(func(s *redisnode.TLSState) { s.Plain = false }, all...)), switched},
 		{"a port without TLS is not reached",
-			with(six(), closing(transportBoth), announced, reachedSecurely, func(o *observed) { o.members[4].reachedAt = address{} }),
+			with(six(), closing(transportBoth), announced, reachedSecurely, func(o *observed) { o.Members[4].ReachedAt = address{} }),
 			waits("to reach demo-4 at " + secureAt(4).String() + " also without TLS")},
 		{"all ports without TLS are reached", with(six(), closing(transportBoth), announced, reachedSecurely),
 			sends(every("record TLS of demo-%d ", all...)...)},
 		{"a node at the IP of its Pod needs no port of a Service",
 			with(six(), closing(transportBoth), without3, selected(3), reachedSecurely, changed(func(m *member) {
-				m.reachedAt, m.pod.Annotations[AnnotationUnreachable] = address{}, secureAt(3).String()
+				m.ReachedAt, m.Pod.Annotations[AnnotationUnreachable] = address{}, secureAt(3).String()
 			}, 3)), sends(every("record TLS of demo-%d ", all...)...)},
 		{"a switch is completed before an address changes",
 			with(six(), openingTLS(transportBoth, false), selected(all...), reachedSecurely), switched},
@@ -323,8 +323,8 @@ func TestDecideAccess(t *testing.T) {
 			sends("announce address of demo-3 " + secureAt(3).String())},
 		{"a Pod without a certificate among those with one",
 			with(six(), openingTLS(transportPlain, false), func(o *observed) {
-				o.members[3].pod, o.members[3].view.TLS = podAt(withTLSSpec(o.rdc, nil), 3), nil
-				o.members[3].pod.Status.HostIP = machineIP
+				o.Members[3].Pod, o.Members[3].View.TLS = podAt(withTLSSpec(o.Object, nil), 3), nil
+				o.Members[3].Pod.Status.HostIP = machineIP
 			}, without3, selected(3), reachedNodes(3)), sends(forth(3))},
 		{"a replica asks at the port of another node", with(six(), opening, announced, inVain(1, 3)), sends("replicate demo-3 demo-0")},
 		{"without Services, the port alone does not matter",
@@ -337,7 +337,7 @@ func TestDecideAccess(t *testing.T) {
 }
 
 func TestExternalAddress(t *testing.T) {
-	rdc := six().rdc
+	rdc := six().Object
 	pod := podAt(rdc, 0)
 	pod.Status.HostIP, pod.Spec.NodeName = machineIP, "machine"
 	balancer := func(ingress ...corev1.LoadBalancerIngress) *corev1.Service {
@@ -383,7 +383,7 @@ func TestExternalAddress(t *testing.T) {
 
 // TestPortsOfServicesStay has another port of the cluster. The API server would allocate other ports of the machines.
 func TestPortsOfServicesStay(t *testing.T) {
-	rdc := six().rdc
+	rdc := six().Object
 	external(v1.ExternalNodePort)(rdc)
 	existing, unnamed := serviceOf(rdc, 0), serviceOf(rdc, 0)
 	unnamed.Spec.Ports = unnamed.Spec.Ports[:1]
@@ -424,8 +424,8 @@ func TestASilentNodeHasItsAddress(t *testing.T) {
 			[]alter{announcing(3), podIs(func(p *corev1.Pod) { delete(p.Labels, LabelExternal) }, 3)}, ""},
 	} {
 		o := with(six(), append(append([]alter{opening}, test.alters...), silenced(time.Minute, 3), clearStatus)...)
-		if o.identify(); o.members[3].id != test.want {
-			t.Errorf("%s: the ID is %q, want %q", name, o.members[3].id, test.want)
+		if o.identify(); o.Members[3].ID != test.want {
+			t.Errorf("%s: the ID is %q, want %q", name, o.Members[3].ID, test.want)
 		}
 	}
 }
@@ -464,9 +464,9 @@ func TestUnreachedNodes(t *testing.T) {
 	} {
 		var got []int
 		o := with(six(), append([]alter{opening}, test.alters...)...)
-		for _, m := range o.members {
+		for _, m := range o.Members {
 			if m.answers() && o.isUnreached(m) {
-				got = append(got, m.ordinal)
+				got = append(got, m.Ordinal)
 			}
 		}
 		if !slices.Equal(got, test.want) {
@@ -486,8 +486,8 @@ func TestTLSInterrupts(t *testing.T) {
 		"TLS":                             {tls(), false},
 		"a certificate that has expired":  {tls(invalidCertificate), true},
 		"but the nodes do not use it yet": {[]alter{openingTLS(transportPlain, false), invalidCertificate}, false},
-		"a node that is not trusted":      {tls(func(o *observed) { silenced(time.Second, 2)(o); o.members[2].untrusted = true }), true},
-		"a node with another certificate": {tls(func(o *observed) { o.members[2].staleCertificate = true }), true},
+		"a node that is not trusted":      {tls(func(o *observed) { silenced(time.Second, 2)(o); o.Members[2].Untrusted = true }), true},
+		"a node with another certificate": {tls(func(o *observed) { o.Members[2].StaleCertificate = true }), true},
 		"links of before a switch":        {tls(noFailoverFor(time.Second, 2)), true},
 		"Pods that differ":                {tls(podIs(func(p *corev1.Pod) { delete(p.Annotations, AnnotationTLS) }, 2)), true},
 		"nodes that differ":               {tls(tlsIs(func(s *redisnode.TLSState) { s.Cluster = false }, 2)), true},
@@ -495,7 +495,7 @@ func TestTLSInterrupts(t *testing.T) {
 		o := with(six(), append([]alter{test.alters[0], announcing(all...), missed(3, 0)}, test.alters[1:]...)...)
 		interrupts := o.tlsInterrupts()
 		(&session{since: map[string]time.Time{}, seen: map[string]bool{}}).recallAddresses(o)
-		if counts := o.members[3].unreachedFor > 0; interrupts != test.want || counts == test.want {
+		if counts := o.Members[3].UnreachedFor.Duration > 0; interrupts != test.want || counts == test.want {
 			t.Errorf("%s: TLS interrupts: %t, and that the node is not reached counts: %t", name, interrupts, counts)
 		}
 	}
@@ -521,16 +521,16 @@ func TestStatusHasAddresses(t *testing.T) {
 	if !slices.Equal(reasons, want) {
 		t.Errorf("the problems are %q, want %q", reasons, want)
 	}
-	if op := operation(o, plan{policy: "announceAddresses", step: "some"}); op.Type != opConfigure {
+	if op := operation(o, plan{Policy: "announceAddresses", Step: "some"}); op.Type != opConfigure {
 		t.Errorf("the operation is %s", op.Type)
 	}
 }
 
-func nameOf(ordinal int) string { return podName(six().rdc, ordinal) + domain }
+func nameOf(ordinal int) string { return podName(six().Object, ordinal) + domain }
 
 // withBalancers is a cluster with load balancers that have IPs and a hostname. The operator has labelled the Pods.
 func withBalancers(o *observed) {
-	hostnames("{pod}" + domain)(o.rdc)
+	hostnames("{pod}" + domain)(o.Object)
 	served(o)
 	serviceIs(func(s *corev1.Service) {
 		s.Spec.Type, s.Spec.Ports = corev1.ServiceTypeLoadBalancer, s.Spec.Ports[:1]
@@ -558,7 +558,7 @@ func withDefaults(ordinals ...int) alter {
 
 // reachedByName are members that the operator reached by their hostnames.
 func reachedByName(ordinals ...int) alter {
-	return changed(func(m *member) { m.reachedAt = address{IP: nameOf(m.ordinal), Port: 6379} }, ordinals...)
+	return changed(func(m *member) { m.ReachedAt = address{IP: nameOf(m.Ordinal), Port: 6379} }, ordinals...)
 }
 
 func TestDecideHostnames(t *testing.T) {
@@ -575,9 +575,9 @@ func TestDecideHostnames(t *testing.T) {
 		}
 	}
 	named, tells := names("ip", all...), names("hostname", all...)
-	noNames := func(o *observed) { external(v1.ExternalLoadBalancer)(o.rdc) }
-	closed := func(o *observed) { noAccess(o.rdc) }
-	renamed := func(o *observed) { hostnames("{pod}.other" + domain)(o.rdc) }
+	noNames := func(o *observed) { external(v1.ExternalLoadBalancer)(o.Object) }
+	closed := func(o *observed) { noAccess(o.Object) }
+	renamed := func(o *observed) { hostnames("{pod}.other" + domain)(o.Object) }
 	cases{
 		{"all nodes get their names at once", with(six(), withBalancers, withDefaults(all...)),
 			waits("to reach demo-0 at demo-0.example.com:6379").making(set(directiveHostname, all...)...)},
@@ -609,7 +609,7 @@ func TestDecideHostnames(t *testing.T) {
 		{"another name waits until the node is reached by it", with(six(), withBalancers, tells, renamed),
 			waits("to reach demo-0 at demo-0.other.example.com:6379")},
 		{"a node that is reached by another name gets it", with(six(), withBalancers, tells, renamed,
-			changed(func(m *member) { m.reachedAt = address{IP: "demo-4.other" + domain, Port: 6379} }, 4)),
+			changed(func(m *member) { m.ReachedAt = address{IP: "demo-4.other" + domain, Port: 6379} }, 4)),
 			waits("to reach demo-0").making(set(directiveHostname, 4)...)},
 		{"no names any more: no name goes while one node tells names", with(six(), withBalancers, named, names("hostname", 3), noNames),
 			waits("Waiting").making(set(directiveEndpoints, 3)...)},
@@ -630,8 +630,8 @@ func TestDecideHostnames(t *testing.T) {
 		{"from the IPs of load balancers: the nodes return to those of their Pods",
 			with(six(), withBalancers, tells, announcing(all...), changed(func(m *member) {
 				m.service.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: machineIP}}
-				m.service.Spec.Ports = serviceOf(six().rdc, 0).Spec.Ports
-				at := nodePortsOf(m.ordinal)
+				m.service.Spec.Ports = serviceOf(six().Object, 0).Spec.Ports
+				at := nodePortsOf(m.Ordinal)
 				m.service.Spec.Ports[0].Port, m.service.Spec.Ports[1].Port = int32(at.Port), int32(at.Bus)
 			}, all...)), sends("announce address of demo-3 " + ipOf(3) + ":6379@16379")},
 		{"Redis before 7.0 has no names, and no Pod is replaced for that",
@@ -654,10 +654,10 @@ func TestTheDefaultsOfHostnamesAreRecorded(t *testing.T) {
 		"a node that a user gave names": {byUser, byUser},
 	} {
 		o := with(six(), withBalancers, func(o *observed) {
-			o.members[3].directives = test.before
+			o.Members[3].directives = test.before
 			saidBy(o, 3, idOf(3)).Hostname = test.before[directiveHostname]
 		})
-		set := o.members[3].withDirectives([]string{directiveHostname, directiveEndpoints})
+		set := o.Members[3].withDirectives([]string{directiveHostname, directiveEndpoints})
 		for name, value := range test.want {
 			if set[name] == nil || *set[name] != value {
 				t.Errorf("%s: the value before of %s is %v, want %q", sentence, name, set[name], value)
@@ -668,7 +668,7 @@ func TestTheDefaultsOfHostnamesAreRecorded(t *testing.T) {
 
 func TestPortsOfServicesWithHostnames(t *testing.T) {
 	withPorts := func(numbers ...int32) *corev1.Service {
-		s := serviceOf(six().rdc, 0)
+		s := serviceOf(six().Object, 0)
 		for i, number := range numbers {
 			s.Spec.Ports[i].Port = number
 		}
@@ -687,19 +687,19 @@ func TestPortsOfServicesWithHostnames(t *testing.T) {
 		"one without a port of the bus, and not in use": {withPorts(6379), false, address{Port: 6379}},
 	} {
 		o := with(six(), withBalancers)
-		if got := o.servicePorts(o.members[0], test.existing, test.used); got != test.want {
+		if got := o.servicePorts(o.Members[0], test.existing, test.used); got != test.want {
 			t.Errorf("%s has the ports %v, want %v", sentence, got, test.want)
 		}
 	}
-	o := with(six(), withBalancers, func(o *observed) { o.rdc.Spec.Addr = "10.0.0.1:7000" })
-	if got := o.servicePorts(o.members[0], nil, false); got != (address{Port: 6379}) {
+	o := with(six(), withBalancers, func(o *observed) { o.Object.Spec.Addr = "10.0.0.1:7000" })
+	if got := o.servicePorts(o.Members[0], nil, false); got != (address{Port: 6379}) {
 		t.Errorf("the Service of a Pod that is not replaced yet has the ports %v", got)
 	}
 }
 
 func TestStatusWithHostnames(t *testing.T) {
 	o := with(six(), withBalancers, names("hostname", 0, 1, 2), names("ip", 3, 4, 5), ruled(fixed(directiveHostname)))
-	o.members[4].whyUnreached, o.members[4].addressMissedFor = "no such host", time.Minute
+	o.Members[4].WhyUnreached, o.Members[4].AddressMissedFor = "no such host", duration(time.Minute)
 	for i, n := range statusOf(o, decide(o), outcome{}).Nodes {
 		want := ""
 		if i < 3 {
@@ -737,14 +737,14 @@ func TestANodeIsReachedByItsName(t *testing.T) {
 		"TLS alone":       {[]alter{specTLS(v1.TLSRequired), withBalancers, secured(transportOnly, true, all...)}, secure},
 	} {
 		o := with(six(), test.alters...)
-		o.rdc.Status.TLS = &v1.TLSStatus{Fingerprint: "pinned"}
-		m, got := o.members[3], ""
+		o.Object.Status.TLS = &v1.TLSStatus{Fingerprint: "pinned"}
+		m, got := o.Members[3], ""
 		dial := func(host string, port int, login redisnode.Login) Node {
 			text := fmt.Sprintf("%s:%d %s%s", host, port, login.TLS.Name, login.TLS.Pin)
-			return portNode{id: m.id, asked: func() { got += text }, connected: func() { got += text + "(connected)" }}
+			return portNode{id: m.ID, asked: func() { got += text }, connected: func() { got += text + "(connected)" }}
 		}
 		c := &Controller{sessions: &sessions{byKey: map[cache.ObjectName]*session{}, dial: dial}}
-		if err := c.reach(t.Context(), o.rdc, m, o.externalOf(m)); err != nil || got != test.want {
+		if err := c.reach(t.Context(), o.Object, m, o.externalOf(m)); err != nil || got != test.want {
 			t.Errorf("%s: asked at %q (%v), want %q", sentence, got, err, test.want)
 		}
 	}
@@ -758,12 +758,12 @@ func TestARejectedHostname(t *testing.T) {
 	if p == nil || p.Message != "Redis in demo-3 rejected the hostname demo-3.example.com: change spec.access.external.hostname" {
 		t.Errorf("the problem is %v", p)
 	}
-	if commands := textsOf(directiveCommands(o)); len(commands) != 5 {
+	if commands := inWords(directiveCommands(o)); len(commands) != 5 {
 		t.Errorf("the commands are %q", commands)
 	}
-	hostnames("{pod}.other" + domain)(o.rdc)
+	hostnames("{pod}.other" + domain)(o.Object)
 	o.markOutdated()
-	if commands := textsOf(directiveCommands(o)); len(commands) != 6 || o.hostnameProblem() != nil {
+	if commands := inWords(directiveCommands(o)); len(commands) != 6 || o.hostnameProblem() != nil {
 		t.Errorf("with another name, the commands are %q, and the problem is %v", commands, o.hostnameProblem())
 	}
 }

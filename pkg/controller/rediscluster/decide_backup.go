@@ -27,12 +27,12 @@ import (
 // runningBackup returns the ID of the backup that is being made; "" for none. If the status was lost, it returns the ID of the Job. An ID
 // in the future comes from a wrong clock, and counts only if it has a Job.
 func (o *observed) runningBackup() string {
-	if s := o.rdc.Status.Backup; s != nil && s.Running != "" {
-		if at, ok := timeOfBackup(s.Running); o.jobOf(s.Running) != nil || (ok && !at.After(o.now)) {
+	if s := o.Object.Status.Backup; s != nil && s.Running != "" {
+		if at, ok := timeOfBackup(s.Running); o.jobOf(s.Running) != nil || (ok && !at.After(o.Now)) {
 			return s.Running
 		}
 	}
-	for _, j := range o.jobs {
+	for _, j := range o.Jobs {
 		if !j.restores() && j.Ended == "" && !j.Deleting {
 			return j.ID
 		}
@@ -42,15 +42,15 @@ func (o *observed) runningBackup() string {
 
 // jobOf returns the Job with an ID (see backupOf); nil if there is none.
 func (o *observed) jobOf(id string) *job {
-	if i := slices.IndexFunc(o.jobs, func(j *job) bool { return j.ID == id }); i >= 0 {
-		return o.jobs[i]
+	if i := slices.IndexFunc(o.Jobs, func(j *job) bool { return j.ID == id }); i >= 0 {
+		return o.Jobs[i]
 	}
 	return nil
 }
 
 // dueBackup returns the ID of the backup that is to be made now; "" for none.
 func (o *observed) dueBackup() string {
-	spec, status := o.rdc.Spec.Backup, o.rdc.Status.Backup
+	spec, status := o.Object.Spec.Backup, o.Object.Status.Backup
 	if spec == nil || status == nil || status.Schedule != spec.Schedule || status.LastScheduleTime == nil {
 		return "" // The schedule counts from this sync on.
 	}
@@ -58,7 +58,7 @@ func (o *observed) dueBackup() string {
 	if err != nil {
 		return "" // Unreachable: the spec is valid.
 	}
-	if due := lastTime(schedule, status.LastScheduleTime.UTC(), o.now.UTC()); !due.IsZero() {
+	if due := lastTime(schedule, status.LastScheduleTime.UTC(), o.Now.UTC()); !due.IsZero() {
 		return backupID(due)
 	}
 	return ""
@@ -92,12 +92,12 @@ func lastTime(schedule cron.Schedule, from, now time.Time) time.Time {
 // a CRD of an earlier version has no such field. Then lastBackupNow returns the present value if a Job has it. The value in the status does
 // not count if the running backup in the status was dropped.
 func (o *observed) lastBackupNow() string {
-	status := ptr.Deref(o.rdc.Status.Backup, v1.BackupStatus{})
+	status := ptr.Deref(o.Object.Status.Backup, v1.BackupStatus{})
 	if dropped := status.Running != "" && o.runningBackup() != status.Running; status.LastBackupNow != "" && !dropped {
 		return status.LastBackupNow
 	}
-	value := o.rdc.Annotations[v1.AnnotationBackupNow]
-	if !slices.ContainsFunc(o.jobs, func(j *job) bool { return j.BackupNow == value }) {
+	value := o.Object.Annotations[v1.AnnotationBackupNow]
+	if !slices.ContainsFunc(o.Jobs, func(j *job) bool { return j.BackupNow == value }) {
 		return ""
 	}
 	return value
@@ -105,7 +105,7 @@ func (o *observed) lastBackupNow() string {
 
 // backupNowOf returns the value of AnnotationBackupNow for the Job of a backup. A backup that has begun does not take a later value.
 func (o *observed) backupNowOf(id string) string {
-	value := o.rdc.Annotations[v1.AnnotationBackupNow]
+	value := o.Object.Annotations[v1.AnnotationBackupNow]
 	if id == o.runningBackup() {
 		return cmp.Or(o.lastBackupNow(), value)
 	}
@@ -115,12 +115,12 @@ func (o *observed) backupNowOf(id string) string {
 // requestedBackup returns the ID of the backup that AnnotationBackupNow requests; "" if there is none, or if it has begun. The ID is the
 // present second, or the last one before it that no other backup has. Second 0 is left to the schedule.
 func (o *observed) requestedBackup() string {
-	if value := o.rdc.Annotations[v1.AnnotationBackupNow]; value == "" || value == o.lastBackupNow() {
+	if value := o.Object.Annotations[v1.AnnotationBackupNow]; value == "" || value == o.lastBackupNow() {
 		return ""
 	}
-	status := ptr.Deref(o.rdc.Status.Backup, v1.BackupStatus{})
+	status := ptr.Deref(o.Object.Status.Backup, v1.BackupStatus{})
 	last, failure := ptr.Deref(status.Last, v1.BackupResult{}), ptr.Deref(status.LastFailure, v1.BackupFailure{})
-	at := o.now.Truncate(time.Second)
+	at := o.Now.Truncate(time.Second)
 	for at.Second() == 0 || o.jobOf(backupID(at)) != nil || backupID(at) == last.ID || backupID(at) == failure.ID {
 		at = at.Add(-time.Second)
 	}
@@ -129,7 +129,7 @@ func (o *observed) requestedBackup() string {
 
 // untilBackup returns how long to wait for the next time of the schedule; 0 if there is none.
 func (o *observed) untilBackup() time.Duration {
-	spec := o.rdc.Spec.Backup
+	spec := o.Object.Spec.Backup
 	if spec == nil {
 		return 0
 	}
@@ -137,11 +137,11 @@ func (o *observed) untilBackup() time.Duration {
 	if err != nil {
 		return 0
 	}
-	next := schedule.Next(o.now.UTC())
+	next := schedule.Next(o.Now.UTC())
 	if next.IsZero() {
 		return 0
 	}
-	return max(next.Sub(o.now), time.Millisecond)
+	return max(next.Sub(o.Now), time.Millisecond)
 }
 
 // backupInterval returns the longest interval between the next times of the schedule; 0 if there are none.
@@ -174,7 +174,7 @@ func (j *job) message() string {
 // the policies.
 func backupCommands(o *observed, p plan) []command {
 	var commands []command
-	for _, j := range o.jobs {
+	for _, j := range o.Jobs {
 		if !j.Deleting && (j.Outdated || !o.needsJob(j)) {
 			commands = append(commands, command{verb: deleteJob, names: []string{j.Name}})
 		}
@@ -187,7 +187,7 @@ func backupCommands(o *observed, p plan) []command {
 
 // nextBackup returns the ID of the backup that is being made, or else of the one that is due or requested; "" for none.
 func (o *observed) nextBackup() string {
-	if o.rdc.Spec.Backup == nil {
+	if o.Object.Spec.Backup == nil {
 		return ""
 	}
 	if running := o.runningBackup(); running != "" {
@@ -203,16 +203,16 @@ func (o *observed) needsJob(j *job) bool {
 	case j.Lingering && !o.needsResult(j):
 		return false
 	case j.ID == "":
-		return o.rdc.Spec.RestoreFrom != nil
+		return o.Object.Spec.RestoreFrom != nil
 	case j.ID == v1.LatestBackup: // The result is lost if the Pod is gone. Then a new Job chooses.
 		lost := j.Ended == batchv1.JobComplete && j.Result != nil && j.Result.ID == ""
 		return o.toBeRestored() && o.restoredBackup() == v1.LatestBackup && !lost
-	case o.rdc.Spec.Backup == nil:
+	case o.Object.Spec.Backup == nil:
 		return false
 	case j.ID == o.runningBackup():
 		return true
 	}
-	return !slices.ContainsFunc(o.jobs, func(other *job) bool {
+	return !slices.ContainsFunc(o.Jobs, func(other *job) bool {
 		return other.Ended == j.Ended && cmp.Or(other.EndedAt.Compare(j.EndedAt), cmp.Compare(other.ID, j.ID)) > 0
 	})
 }
@@ -221,17 +221,17 @@ func (o *observed) needsJob(j *job) bool {
 func (o *observed) whyNoBackup(p plan) string {
 	_, same := o.access()
 	switch {
-	case o.backupImage == "":
+	case o.BackupImage == "":
 		return noImage
 	case o.toBeRestored():
 		return "a backup is being restored"
-	case !o.formed:
+	case !o.Formed:
 		return "the cluster is being formed"
 	case o.openSlots() || p.movesSlots():
 		return "slots are being moved"
-	case p.switches() || slices.ContainsFunc(o.members, (*member).preventsFailover):
+	case p.switches() || slices.ContainsFunc(o.Members, (*member).preventsFailover):
 		return "the nodes switch to another protocol"
-	case (p.announces() && len(p.commands) > 0) || o.changesAddress():
+	case (p.announces() && len(p.Commands) > 0) || o.changesAddress():
 		return "a node changes its address"
 	case !same:
 		return "the Pods are being replaced by others with another user or protocol"
@@ -243,7 +243,7 @@ func (o *observed) whyNoBackup(p plan) string {
 
 // triesJob returns whether a Job can be created now. After a rejection, the operator waits.
 func (o *observed) triesJob() bool {
-	return o.jobRejection == "" || o.now.Sub(o.jobRejectedAt) >= secretEvery
+	return o.JobRejection == "" || o.Now.Sub(o.JobRejectedAt) >= secretEvery
 }
 
 // noImage is the reason if the operator can make neither backups nor restores.
@@ -256,7 +256,7 @@ func (o *observed) openSlots() bool {
 
 // movesSlots returns whether the plan gives slots to another node.
 func (p plan) movesSlots() bool {
-	return p.loss != nil || slices.ContainsFunc(p.commands, func(c command) bool {
+	return p.Loss != nil || slices.ContainsFunc(p.Commands, func(c command) bool {
 		return slices.Contains([]*verb{addSlots, moveSlots, openSlots, resumeMove, closeSlots, failover}, c.verb)
 	})
 }
@@ -266,13 +266,13 @@ func toBeRestored(rdc *v1.RedisCluster) bool {
 	return rdc.Spec.RestoreFrom != nil && (rdc.Status.Restore == nil || rdc.Status.Restore.CompletedAt == nil)
 }
 
-func (o *observed) toBeRestored() bool { return toBeRestored(o.rdc) }
+func (o *observed) toBeRestored() bool { return toBeRestored(o.Object) }
 
 // restoredBackup returns the ID of the backup that is to be restored; LatestBackup until the latest backup is chosen. The choice is in the
 // status before the first key is sent. So each attempt restores the same backup, even if there are newer ones by then.
 func (o *observed) restoredBackup() string {
-	id := o.rdc.Spec.RestoreFrom.Backup
-	if s := o.rdc.Status.Restore; id == v1.LatestBackup && s != nil && s.ID != "" {
+	id := o.Object.Spec.RestoreFrom.Backup
+	if s := o.Object.Status.Restore; id == v1.LatestBackup && s != nil && s.ID != "" {
 		return s.ID
 	}
 	return id
@@ -290,7 +290,7 @@ func (o *observed) jobOfRestore() *job {
 // withKeys returns a node that has keys; nil if none has.
 func (o *observed) withKeys() *member {
 	for _, m := range o.answering() {
-		if m.view.Keys > 0 {
+		if m.View.Keys > 0 {
 			return m
 		}
 	}
@@ -300,7 +300,7 @@ func (o *observed) withKeys() *member {
 // beginRestore has the status record that the restore has begun, before the first slot is assigned: no client can have written to a new
 // cluster then. If there are keys, they are of an earlier RedisCluster or of its clients: see restoreBackup.
 func beginRestore(o *observed) *plan {
-	if !o.toBeRestored() || o.rdc.Status.Restore != nil || len(o.answering()) < len(o.members) || o.withKeys() != nil {
+	if !o.toBeRestored() || o.Object.Status.Restore != nil || len(o.answering()) < len(o.Members) || o.withKeys() != nil {
 		return nil // A member that does not answer yet may have keys, also if it is to go.
 	}
 	return wait(brief, "Beginning to restore the backup %s", o.restoredBackup())
@@ -314,22 +314,22 @@ func restoreBackup(o *observed) *plan {
 	}
 	id := o.restoredBackup()
 	held := func(reason, message string) *plan {
-		return &plan{step: message, wait: poll, problems: []problem{{reason, message}}}
+		return &plan{Step: message, Wait: duration(poll), Problems: []problem{{reason, message}}}
 	}
 	j := o.jobOfRestore()
 	_, same := o.access()
 	switch {
-	case j == nil && o.rdc.Status.Restore == nil && o.withKeys() != nil:
+	case j == nil && o.Object.Status.Restore == nil && o.withKeys() != nil:
 		return held(reasonRestoreRefused, fmt.Sprintf("The backup %s is not restored, since %s has keys already. Remove spec.restoreFrom to "+
-			"keep them, or delete the keys; after a RedisCluster of the same name, the claims have them", id, o.withKeys().name))
-	case j == nil && o.backupImage == "":
+			"keep them, or delete the keys; after a RedisCluster of the same name, the claims have them", id, o.withKeys().Name))
+	case j == nil && o.BackupImage == "":
 		return held(reasonNoImage, "The backup cannot be restored: "+noImage)
 	case j == nil && !same:
 		return wait(check, "Waiting for the Pods to be replaced, before the backup is restored")
-	case j == nil && o.jobRejection != "":
-		p := held(reasonJobRejected, "The API server rejects the Job "+o.desiredJob("").Name+": "+o.jobRejection)
+	case j == nil && o.JobRejection != "":
+		p := held(reasonJobRejected, "The API server rejects the Job "+o.desiredJob("").Name+": "+o.JobRejection)
 		if o.triesJob() {
-			p.commands = []command{{verb: startRestore}}
+			p.Commands = []command{{verb: startRestore}}
 		}
 		return p
 	case j == nil:
@@ -340,7 +340,7 @@ func restoreBackup(o *observed) *plan {
 		return held(reasonRestoreFailed, fmt.Sprintf("The Job %s, which restores the backup %s, failed: %s. Correct the cause, and delete "+
 			"the Job to try again, or remove spec.restoreFrom to use the cluster as it is", j.Name, id, j.message()))
 	case j.Ended == batchv1.JobComplete && j.Result == nil:
-		return wait(check, "Waiting for the result of the Job %s: %s", j.Name, o.jobFailure)
+		return wait(check, "Waiting for the result of the Job %s: %s", j.Name, o.JobFailure)
 	case j.Ended == batchv1.JobComplete && j.ID == v1.LatestBackup:
 		return wait(check, "Restoring the backup %s", cmp.Or(j.Result.ID, id)) // This sync writes the choice to the status.
 	case j.Ended == batchv1.JobComplete:
@@ -350,6 +350,6 @@ func restoreBackup(o *observed) *plan {
 			j.Name, id, j.NotStarting))
 	}
 	p := wait(poll, "Restoring the backup %s by the Job %s", id, j.Name)
-	p.byJob = true
+	p.ByJob = true
 	return p
 }

@@ -43,9 +43,9 @@ func at(hour, minute int) metav1.Time {
 // hourly sets spec.backup, of which the status has accounted for all times up to a time.
 func hourly(until metav1.Time) alter {
 	return func(o *observed) {
-		o.backupImage = testImage
-		o.rdc.Spec.Backup = &v1.Backup{Schedule: "0 * * * *", Retention: ptr.To[int32](7), BackupStore: inClaim()}
-		o.rdc.Status.Backup = &v1.BackupStatus{Schedule: "0 * * * *", ScheduledSince: ptr.To(at(0, 0)), LastScheduleTime: &until}
+		o.BackupImage = testImage
+		o.Object.Spec.Backup = &v1.Backup{Schedule: "0 * * * *", Retention: ptr.To[int32](7), BackupStore: inClaim()}
+		o.Object.Status.Backup = &v1.BackupStatus{Schedule: "0 * * * *", ScheduledSince: ptr.To(at(0, 0)), LastScheduleTime: &until}
 	}
 }
 
@@ -56,33 +56,33 @@ func inClaim() v1.BackupStore {
 // requested sets AnnotationBackupNow. The status has begun backups for the values until that was "1".
 func requested(value string) alter {
 	return func(o *observed) {
-		o.rdc.Annotations = map[string]string{v1.AnnotationBackupNow: value}
-		o.rdc.Status.Backup.LastBackupNow = "1"
+		o.Object.Annotations = map[string]string{v1.AnnotationBackupNow: value}
+		o.Object.Status.Backup.LastBackupNow = "1"
 	}
 }
 
 func withoutSchedule(o *observed) {
-	o.rdc.Spec.Backup.Schedule = ""
-	o.rdc.Status.Backup = &v1.BackupStatus{LastBackupNow: o.rdc.Status.Backup.LastBackupNow}
+	o.Object.Spec.Backup.Schedule = ""
+	o.Object.Status.Backup = &v1.BackupStatus{LastBackupNow: o.Object.Status.Backup.LastBackupNow}
 }
 
 // due is a backup that is to be made at seenAt.
 var due = hourly(at(12, 30))
 
 func runningBackup(id string) alter {
-	return func(o *observed) { o.rdc.Status.Backup.Running = id }
+	return func(o *observed) { o.Object.Status.Backup.Running = id }
 }
 
 // jobIs adds the Job of a backup; with the ID "", the one that restores a backup, and with LatestBackup, the one that chooses which.
 func jobIs(id string, ended batchv1.JobConditionType, changes ...func(*job)) alter {
 	return func(o *observed) {
-		j := &job{Name: restoreName(o.rdc), UID: types.UID("job-" + id), ID: id, Ended: ended}
+		j := &job{Name: restoreName(o.Object), UID: types.UID("job-" + id), ID: id, Ended: ended}
 		switch id {
 		case "":
 		case v1.LatestBackup:
-			j.Name = choiceName(o.rdc)
+			j.Name = choiceName(o.Object)
 		default:
-			j.Name = backupName(o.rdc, id)
+			j.Name = backupName(o.Object, id)
 		}
 		if ended != "" {
 			j.EndedAt, j.Result = at(13, 40).Time, &jobResult{ID: id, Keys: 30, Bytes: 900, Message: "no disk"}
@@ -90,34 +90,34 @@ func jobIs(id string, ended batchv1.JobConditionType, changes ...func(*job)) alt
 		for _, change := range changes {
 			change(j)
 		}
-		o.jobs = append(o.jobs, j)
+		o.Jobs = append(o.Jobs, j)
 	}
 }
 
 // restoring sets spec.restoreFrom. The cluster has no keys.
 func restoring(o *observed) {
-	o.backupImage = testImage
-	for _, m := range o.members {
-		if m.view != nil {
-			m.view.Keys = 0
+	o.BackupImage = testImage
+	for _, m := range o.Members {
+		if m.View != nil {
+			m.View.Keys = 0
 		}
 	}
-	o.rdc.Spec.RestoreFrom = &v1.RestoreFrom{Name: "other", Backup: v1.LatestBackup, BackupStore: inClaim()}
+	o.Object.Spec.RestoreFrom = &v1.RestoreFrom{Name: "other", Backup: v1.LatestBackup, BackupStore: inClaim()}
 }
 
 func restored(o *observed) {
 	restoring(o)
-	o.rdc.Status.Restore = &v1.RestoreStatus{ID: "20260108T130000Z", Keys: 30, CompletedAt: ptr.To(at(12, 0))}
+	o.Object.Status.Restore = &v1.RestoreStatus{ID: "20260108T130000Z", Keys: 30, CompletedAt: ptr.To(at(12, 0))}
 }
 
-func withoutImage(o *observed) { o.backupImage = "" }
+func withoutImage(o *observed) { o.BackupImage = "" }
 
 func deleting(j *job) { j.Deleting = true }
 
 func outdated(j *job) { j.NotStarting, j.Outdated = "ErrImagePull", true }
 
 func jobRejected(before time.Duration) alter {
-	return func(o *observed) { o.jobRejection, o.jobRejectedAt = "exceeded quota", seenAt.Add(-before) }
+	return func(o *observed) { o.JobRejection, o.JobRejectedAt = "exceeded quota", seenAt.Add(-before) }
 }
 
 func TestDecideBackups(t *testing.T) {
@@ -127,7 +127,7 @@ func TestDecideBackups(t *testing.T) {
 		{"a time of the schedule has come", with(six(), due), begins},
 		{"the time has had its backup", with(six(), hourly(at(13, 0))), settledIs},
 		{"shortly before the next time, the next sync is at that time",
-			with(six(), hourly(at(13, 0)), func(o *observed) { o.now = at(14, 0).Add(-3 * time.Second) }), decision{wait: 3 * time.Second}},
+			with(six(), hourly(at(13, 0)), func(o *observed) { o.Now = at(14, 0).Add(-3 * time.Second) }), decision{wait: 3 * time.Second}},
 		{"one runs", with(six(), due, runningBackup("20260109T120000Z"), jobIs("20260109T120000Z", "")), settledIs},
 		{"one has ended: its result is written first",
 			with(six(), due, runningBackup("20260109T120000Z"), jobIs("20260109T120000Z", batchv1.JobComplete)), settledIs},
@@ -148,16 +148,16 @@ func TestDecideBackups(t *testing.T) {
 		{"and then tries again", with(six(), due, jobRejected(secretEvery)), begins},
 		{"the request has had its backup", with(six(), none, requested("1")), settledIs},
 		{"one is requested, without a schedule", with(six(), none, requested("2"), withoutSchedule), requestBegins},
-		{"with spec.backup, the first is requested", with(six(), none, requested("2"), func(o *observed) { o.rdc.Status.Backup = nil }),
+		{"with spec.backup, the first is requested", with(six(), none, requested("2"), func(o *observed) { o.Object.Status.Backup = nil }),
 			requestBegins},
 		{"the ID of a request is the second in which it begins",
-			with(six(), none, requested("2"), func(o *observed) { o.now = o.now.Add(7500 * time.Millisecond) }),
+			with(six(), none, requested("2"), func(o *observed) { o.Now = o.Now.Add(7500 * time.Millisecond) }),
 			settledIs.making("create Job of backup 20260109T135007Z")},
 		{"the ID of a request is of no Job", with(six(), none, requested("2"), jobIs(requestID, batchv1.JobComplete)),
 			settledIs.making("create Job of backup 20260109T134958Z")},
 		{"the ID of a request is not the last one, nor that of the last failure", with(six(), none, requested("2"), func(o *observed) {
-			o.rdc.Status.Backup.Last = &v1.BackupResult{ID: requestID}
-			o.rdc.Status.Backup.LastFailure = &v1.BackupFailure{ID: "20260109T134958Z"}
+			o.Object.Status.Backup.Last = &v1.BackupResult{ID: requestID}
+			o.Object.Status.Backup.LastFailure = &v1.BackupFailure{ID: "20260109T134958Z"}
 		}), settledIs.making("create Job of backup 20260109T134957Z")},
 		{"one does not start, and the cause is corrected", with(six(), none, runningBackup(dueID), jobIs(dueID, "", outdated)),
 			settledIs.making("delete Job demo-backup-20260109t130000z")},
@@ -172,7 +172,7 @@ func TestDecideBackups(t *testing.T) {
 			with(six(), hourly(at(13, 0)), runningBackup("20260109T090000Z"), jobIs("20260109T090000Z", batchv1.JobComplete),
 				jobIs(dueID, batchv1.JobComplete)), settledIs},
 		{"without spec.backup, all are deleted",
-			with(six(), due, jobIs("20260109T090000Z", batchv1.JobComplete), jobIs(dueID, ""), func(o *observed) { o.rdc.Spec.Backup = nil }),
+			with(six(), due, jobIs("20260109T090000Z", batchv1.JobComplete), jobIs(dueID, ""), func(o *observed) { o.Object.Spec.Backup = nil }),
 			settledIs.making("delete Job demo-backup-20260109t090000z", "delete Job demo-backup-20260109t130000z")},
 	}.run(t)
 }
@@ -181,7 +181,7 @@ func TestDecideBackups(t *testing.T) {
 func TestDecideBackupsOfPodsThatDiffer(t *testing.T) {
 	users, tls := people(aUser("default", "off", "")), specTLS(v1.TLSPreferred)
 	have := have(map[string][]string{"glassback": {accountPassword}, "default": nil}, all...)
-	renamed := func(o *observed) { o.rdc.Spec.TLS.SecretRef.Name = "renamed" }
+	renamed := func(o *observed) { o.Object.Spec.TLS.SecretRef.Name = "renamed" }
 	for sentence, test := range map[string]struct {
 		seen *observed
 		want bool
@@ -200,9 +200,9 @@ func TestDecideBackupsOfPodsThatDiffer(t *testing.T) {
 			"", false},
 	} {
 		p := decide(test.seen)
-		begins := slices.Contains(inWords(p.upkeep), "create Job of backup "+dueID)
+		begins := slices.Contains(inWords(p.Upkeep), "create Job of backup "+dueID)
 		if begins != test.want {
-			t.Errorf("%s: upkeep %q; it waits: %q", sentence, inWords(p.upkeep), test.seen.whyNoBackup(p))
+			t.Errorf("%s: upkeep %q; it waits: %q", sentence, inWords(p.Upkeep), test.seen.whyNoBackup(p))
 		}
 		if a, same := test.seen.access(); begins && (!same || a.user != test.user || (a.authority != "") != test.tls) {
 			t.Errorf("%s: access %+v", sentence, a)
@@ -232,7 +232,7 @@ func TestDecideBackupsWhileAddressesChange(t *testing.T) {
 	}
 }
 
-func begun(o *observed) { o.rdc.Status.Restore = &v1.RestoreStatus{StartedAt: ptr.To(at(13, 0))} }
+func begun(o *observed) { o.Object.Status.Restore = &v1.RestoreStatus{StartedAt: ptr.To(at(13, 0))} }
 
 // chose has the Job that chooses end with an ID.
 func chose(id string) alter {
@@ -240,7 +240,7 @@ func chose(id string) alter {
 }
 
 // chosen is the status with the ID of the latest backup.
-func chosen(o *observed) { begun(o); o.rdc.Status.Restore.ID = dueID }
+func chosen(o *observed) { begun(o); o.Object.Status.Restore.ID = dueID }
 
 func TestDecideRestore(t *testing.T) {
 	const create = "create Job of restore"
@@ -273,7 +273,7 @@ func TestDecideRestore(t *testing.T) {
 			reports(reasonNotStarting, "does not start: ImagePullBackOff")},
 		{"its result cannot be read",
 			with(six(), restoring, begun, jobIs("", batchv1.JobComplete, func(j *job) { j.Result = nil }), func(o *observed) {
-				o.jobFailure = "list Pods: forbidden"
+				o.JobFailure = "list Pods: forbidden"
 			}), waits("list Pods: forbidden")},
 		{"its Job has succeeded", with(six(), restoring, begun, jobIs("", batchv1.JobComplete)), settledIs},
 		{"its Job has failed", with(six(), restoring, begun, jobIs("", batchv1.JobFailed)),
@@ -282,7 +282,7 @@ func TestDecideRestore(t *testing.T) {
 		{"it is done, and its Job stays", with(six(), restored, jobIs("", batchv1.JobComplete)), settledIs},
 		{"without an image it is a problem", with(six(), restoring, begun, withoutImage), reports(reasonNoImage, "without --backup-image")},
 		{"an old Job cannot be deleted: its Job is created",
-			with(six(), restoring, begun, func(o *observed) { o.jobFailure = "delete Job: forbidden" }),
+			with(six(), restoring, begun, func(o *observed) { o.JobFailure = "delete Job: forbidden" }),
 			does("Restoring the backup latest", create)},
 		{"the cause is corrected: its Job is replaced", with(six(), restoring, begun, jobIs("", "", outdated)),
 			reports(reasonNotStarting, "does not start: ErrImagePull").making("delete Job demo-restore")},
@@ -295,9 +295,9 @@ func TestDecideRestore(t *testing.T) {
 }
 
 func TestClientsAreKeptOutUntilAllIsRestored(t *testing.T) {
-	withSlots := func(o *observed) { o.rdc.Status.SlotsAssigned = redisnode.SlotCount }
-	open := &corev1.Service{Spec: corev1.ServiceSpec{Selector: selectorForClients(six().rdc, false)}}
-	closed := &corev1.Service{Spec: corev1.ServiceSpec{Selector: selectorForClients(six().rdc, true)}}
+	withSlots := func(o *observed) { o.Object.Status.SlotsAssigned = redisnode.SlotCount }
+	open := &corev1.Service{Spec: corev1.ServiceSpec{Selector: selectorForClients(six().Object, false)}}
+	closed := &corev1.Service{Spec: corev1.ServiceSpec{Selector: selectorForClients(six().Object, true)}}
 	for name, test := range map[string]struct {
 		seen    *observed
 		service *corev1.Service
@@ -313,7 +313,7 @@ func TestClientsAreKeptOutUntilAllIsRestored(t *testing.T) {
 		"the status of the cluster was lost":     {with(six(), clearStatus, restoring), open, false},
 		"it was refused, and begins nonetheless": {with(six(), restoring, begun), open, false},
 	} {
-		if got := isClosed(test.seen.rdc, test.service); got != test.want {
+		if got := isClosed(test.seen.Object, test.service); got != test.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}
@@ -322,11 +322,11 @@ func TestClientsAreKeptOutUntilAllIsRestored(t *testing.T) {
 // A Job that was rejected is not tried again while Pods differ in how the Job would log in.
 func TestARejectedRestoreWaitsForThePods(t *testing.T) {
 	o := with(six(), restoring, begun, jobRejected(secretEvery))
-	if p := restoreBackup(o); p == nil || len(p.commands) != 1 {
+	if p := restoreBackup(o); p == nil || len(p.Commands) != 1 {
 		t.Fatalf("with equal Pods, the plan is %+v, want one command", p)
 	}
-	o.members[4].pod.Annotations = map[string]string{AnnotationUser: "operator"}
-	if p := restoreBackup(o); p == nil || len(p.commands) > 0 || !strings.Contains(p.step, "Waiting for the Pods to be replaced") {
+	o.Members[4].Pod.Annotations = map[string]string{AnnotationUser: "operator"}
+	if p := restoreBackup(o); p == nil || len(p.Commands) > 0 || !strings.Contains(p.Step, "Waiting for the Pods to be replaced") {
 		t.Errorf("with another login in one Pod, the plan is %+v", p)
 	}
 }
@@ -348,8 +348,8 @@ func TestTheStatusOfBackups(t *testing.T) {
 		is   string          // the condition
 		says string
 	}{
-		"a new schedule":     {with(six(), due, func(o *observed) { o.rdc.Status.Backup = nil }), new, notYet, ""},
-		"a changed schedule": {with(six(), due, func(o *observed) { o.rdc.Status.Backup.Schedule = "5 * * * *" }), new, notYet, ""},
+		"a new schedule":     {with(six(), due, func(o *observed) { o.Object.Status.Backup = nil }), new, notYet, ""},
+		"a changed schedule": {with(six(), due, func(o *observed) { o.Object.Status.Backup.Schedule = "5 * * * *" }), new, notYet, ""},
 		"a clock was wrong":  {with(six(), hourly(at(15, 0))), v1.BackupStatus{LastScheduleTime: &noticed}, notYet, ""},
 		"a backup begins":    {with(six(), due), runs, notYet, ""},
 		"a backup waits while a node changes its address": {with(six(), due, opening, selected(all...), reachedNodes(all...)), waits,
@@ -360,8 +360,8 @@ func TestTheStatusOfBackups(t *testing.T) {
 		"a backup has failed": {with(six(), accounted, runningBackup(before), jobIs(before, batchv1.JobFailed)),
 			v1.BackupStatus{LastScheduleTime: &later, LastFailure: failure}, "False Failed", before + " failed: no disk"},
 		"a later backup has succeeded": {with(six(), accounted, func(o *observed) {
-			o.rdc.Status.Backup.LastFailure, o.rdc.Status.Backup.Last = failure, &v1.BackupResult{ID: dueID}
-			o.rdc.Status.Backup.LastSuccessfulTime = &noticed
+			o.Object.Status.Backup.LastFailure, o.Object.Status.Backup.Last = failure, &v1.BackupResult{ID: dueID}
+			o.Object.Status.Backup.LastSuccessfulTime = &noticed
 		}), v1.BackupStatus{LastScheduleTime: &later, LastFailure: failure, Last: &v1.BackupResult{ID: dueID}, LastSuccessfulTime: &noticed},
 			"True Succeeded", ""},
 		"there is no image": {with(six(), due, withoutImage), waits, "False BackupImageMissing", "--backup-image"},
@@ -371,7 +371,7 @@ func TestTheStatusOfBackups(t *testing.T) {
 		"one is due and one is requested: it is both": {with(six(), due, requested("2")), of(dueID, "2"), notYet, ""},
 		"the request was withdrawn":                   {with(six(), due, requested("")), of(dueID, "1"), notYet, ""},
 		"the status has lost what was requested, and a Job has it": {
-			with(six(), accounted, requested("1"), func(o *observed) { o.rdc.Status.Backup.LastBackupNow = "" },
+			with(six(), accounted, requested("1"), func(o *observed) { o.Object.Status.Backup.LastBackupNow = "" },
 				jobIs(requestID, batchv1.JobFailed, func(j *job) { j.BackupNow = "1" })), of("", "1"), notYet, ""},
 		"a requested one of a wrong clock is requested still": {with(six(), accounted, requested("1"), runningBackup("20260109T150007Z")),
 			of(requestID, "1"), notYet, ""},
@@ -379,7 +379,7 @@ func TestTheStatusOfBackups(t *testing.T) {
 			with(six(), accounted, requested("2"), runningBackup("20260109T134807Z")), of("20260109T134807Z", "1"), notYet, ""},
 		"a requested backup waits": {with(six(), accounted, requested("2"), moving("100", 0, 1, true)), of("", "1"), notYet,
 			"The backup for glassback.dev/backup-now waits: slots are being moved"},
-		"the schedule was removed": {with(six(), accounted, func(o *observed) { o.rdc.Spec.Backup.Schedule = "" }),
+		"the schedule was removed": {with(six(), accounted, func(o *observed) { o.Object.Spec.Backup.Schedule = "" }),
 			v1.BackupStatus{ScheduledSince: &never}, notYet, ""},
 		"the Pod of its Job does not start": {
 			with(six(), accounted, runningBackup(dueID), jobIs(dueID, "", func(j *job) { j.NotStarting = "ErrImagePull" })), runs, notYet,
@@ -388,7 +388,7 @@ func TestTheStatusOfBackups(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			status, want := statusFor(test.seen), test.want
-			if want.Schedule = test.seen.rdc.Spec.Backup.Schedule; want.ScheduledSince == nil {
+			if want.Schedule = test.seen.Object.Spec.Backup.Schedule; want.ScheduledSince == nil {
 				want.ScheduledSince = ptr.To(at(0, 0))
 			} else if want.ScheduledSince == &never {
 				want.ScheduledSince = nil
@@ -405,7 +405,7 @@ func TestTheStatusOfBackups(t *testing.T) {
 			}
 		})
 	}
-	status := statusFor(with(six(), due, func(o *observed) { o.rdc.Spec.Backup = nil }))
+	status := statusFor(with(six(), due, func(o *observed) { o.Object.Spec.Backup = nil }))
 	if status.Backup != nil || meta.FindStatusCondition(status.Conditions, v1.ConditionBackedUp) != nil {
 		t.Errorf("after spec.backup was removed, the status is %+v", status)
 	}
@@ -518,9 +518,9 @@ func TestTheMetricsOfBackups(t *testing.T) {
 		"without a schedule": {with(six(), due, withoutSchedule), BackupMetrics{}},
 		"without an image":   {with(six(), due, withoutImage), BackupMetrics{Since: since, Failed: true, Interval: time.Hour}},
 	} {
-		rdc := test.seen.rdc.DeepCopy()
+		rdc := test.seen.Object.DeepCopy()
 		rdc.Status = statusOf(test.seen, decide(test.seen), outcome{})
-		if got := BackupMetricsOf(rdc, test.seen.now); !reflect.DeepEqual(got, test.want) {
+		if got := BackupMetricsOf(rdc, test.seen.Now); !reflect.DeepEqual(got, test.want) {
 			t.Errorf("%s: got %+v, want %+v", sentence, got, test.want)
 		}
 	}
@@ -534,24 +534,24 @@ func TestABackupBeginsOnlyOfAWholeCluster(t *testing.T) {
 		due(s.observed)
 		p := decide(s.observed)
 		recordtest.Check(t, Decisions, s.observed, p)
-		if !slices.ContainsFunc(p.upkeep, func(c command) bool { return c.verb == startBackup }) {
+		if !slices.ContainsFunc(p.Upkeep, func(c command) bool { return c.verb == startBackup }) {
 			continue
 		}
 		begun++
 		var served redisnode.Slots
-		for _, m := range s.members {
-			if m.view == nil {
+		for _, m := range s.Members {
+			if m.View == nil {
 				continue
 			}
-			if e := saidBy(s.observed, m.ordinal, m.view.ID); len(e.Importing)+len(e.Migrating) > 0 {
-				t.Errorf("seed %d: %s has open slots: %q", seed, m.name, s.history)
+			if e := saidBy(s.observed, m.Ordinal, m.View.ID); len(e.Importing)+len(e.Migrating) > 0 {
+				t.Errorf("seed %d: %s has open slots: %q", seed, m.Name, s.history)
 			}
-			served = served.Union(s.slots[m.view.ID])
+			served = served.Union(s.slots[m.View.ID])
 		}
-		if served.Len() < redisnode.SlotCount || !s.formed {
-			t.Errorf("seed %d: the slots %s alone are served, formed %t: %q", seed, served, s.formed, s.history)
+		if served.Len() < redisnode.SlotCount || !s.Formed {
+			t.Errorf("seed %d: the slots %s alone are served, formed %t: %q", seed, served, s.Formed, s.history)
 		}
-		for _, c := range p.commands {
+		for _, c := range p.Commands {
 			if c.verb == moveSlots || c.verb == failover || c.verb == addSlots {
 				t.Errorf("seed %d: a backup begins, and the operator does %s: %q", seed, c, s.history)
 			}
@@ -578,7 +578,7 @@ func TestTheCommandLinesOfJobs(t *testing.T) {
 	settled := have(map[string][]string{"glassback": {accountPassword}, "default": nil}, all...)
 	users := []alter{people(aUser("default", "off", "")), reading, settled}
 	store := func(store v1.BackupStore) alter {
-		return func(o *observed) { o.rdc.Spec.Backup.BackupStore = store }
+		return func(o *observed) { o.Object.Spec.Backup.BackupStore = store }
 	}
 	var got strings.Builder
 	fmt.Fprintf(&got, "# exit codes: %d is wrong usage, and %d ends a Job\n", exitUsage, exitRefused)
@@ -594,15 +594,15 @@ func TestTheCommandLinesOfJobs(t *testing.T) {
 			s.Endpoint, s.Prefix, s.Region = "http://[fd00::1]:9000", "production/redis", "eu-central-1"
 		}))), dueID},
 		{"a password", with(six(), due, func(o *observed) {
-			o.rdc.Spec.AuthSecretRef = &v1.SecretKeyReference{Name: "auth", Key: "my.password"}
-			for i, m := range o.members {
-				m.pod.Spec = pod(o.rdc, i).Spec
+			o.Object.Spec.AuthSecretRef = &v1.SecretKeyReference{Name: "auth", Key: "my.password"}
+			for i, m := range o.Members {
+				m.Pod.Spec = pod(o.Object, i).Spec
 			}
 		}), dueID},
 		{"the choice of the latest", with(six(), restoring), ""},
 		{"the restore of the chosen one", with(six(), restoring, chosen), ""},
 		{"a restore of one of another namespace", with(six(), restoring, func(o *observed) {
-			o.rdc.Spec.RestoreFrom.Namespace, o.rdc.Spec.RestoreFrom.Backup, o.rdc.Spec.RestoreFrom.BackupStore = "shop", dueID, inBucket()
+			o.Object.Spec.RestoreFrom.Namespace, o.Object.Spec.RestoreFrom.Backup, o.Object.Spec.RestoreFrom.BackupStore = "shop", dueID, inBucket()
 		}), ""},
 	} {
 		if _, same := scene.seen.access(); !same {
@@ -626,8 +626,8 @@ func checkJob(t *testing.T, name string, o *observed, j *batchv1.Job) {
 	t.Helper()
 	spec, c := &j.Spec.Template.Spec, &j.Spec.Template.Spec.Containers[0]
 	ofPods := j.Spec.Template.Labels
-	if klabels.SelectorFromSet(selector(o.rdc)).Matches(klabels.Set(ofPods)) || ofPods[v1.LabelRedisCluster] != "" ||
-		ofPods[v1.LabelJob] != "demo" || j.Labels[v1.LabelRedisCluster] != "demo" || !metav1.IsControlledBy(j, o.rdc) {
+	if klabels.SelectorFromSet(selector(o.Object)).Matches(klabels.Set(ofPods)) || ofPods[v1.LabelRedisCluster] != "" ||
+		ofPods[v1.LabelJob] != "demo" || j.Labels[v1.LabelRedisCluster] != "demo" || !metav1.IsControlledBy(j, o.Object) {
 		t.Errorf("%s: the labels are %v, and %v of its Pods", name, j.Labels, ofPods)
 	}
 	security := spec.SecurityContext
@@ -671,7 +671,7 @@ func checkJob(t *testing.T, name string, o *observed, j *batchv1.Job) {
 
 // A Job takes from podTemplate what its Pods need to run where the nodes run.
 func TestTheJobsOfAPodTemplate(t *testing.T) {
-	rdc := defaulted(six().rdc, backedUpHourly, func(rdc *v1.RedisCluster) {
+	rdc := defaulted(six().Object, backedUpHourly, func(rdc *v1.RedisCluster) {
 		rdc.Spec.PodTemplate = &v1.PodTemplate{
 			NodeSelector: map[string]string{"disk": "fast"}, Tolerations: []corev1.Toleration{{Key: "redis"}},
 			ImagePullSecrets: []corev1.LocalObjectReference{{Name: "registry"}}, SecurityContext: &corev1.PodSecurityContext{},

@@ -96,11 +96,11 @@ func (r *directiveRules) withoutRejected(rdc *v1.RedisCluster) *v1.RedisCluster 
 
 // image returns the image of the container redis; "" without a Pod.
 func (m *member) image() string {
-	if m.pod == nil {
+	if m.Pod == nil {
 		return ""
 	}
-	for i := range m.pod.Spec.Containers {
-		if c := &m.pod.Spec.Containers[i]; c.Name == containerName {
+	for i := range m.Pod.Spec.Containers {
+		if c := &m.Pod.Spec.Containers[i]; c.Name == containerName {
 			return c.Image
 		}
 	}
@@ -149,25 +149,25 @@ func directivesText(set map[string]*string) string {
 // markOutdated sets for each member whether its Pod has another revision than the spec (differs), and has to be replaced
 // (outdated). It also sets which directives the node should have (wanted), and which of these are to be set (pending).
 func (o *observed) markOutdated() {
-	current := revision(o.rdc)
-	for _, m := range o.members {
-		m.differs, m.outdated, m.config, m.wanted, m.pending = false, false, nil, nil, nil
-		if m.pod == nil {
+	current := revision(o.Object)
+	for _, m := range o.Members {
+		m.Differs, m.Outdated, m.config, m.wanted, m.Pending = false, false, nil, nil, nil
+		if m.Pod == nil {
 			continue
 		}
-		m.set = setDirectivesOf(m.pod)
-		if was := m.pod.Annotations[AnnotationRevision]; was != current {
+		m.set = setDirectivesOf(m.Pod)
+		if was := m.Pod.Annotations[AnnotationRevision]; was != current {
 			m.config = o.configs[was]
-			m.differs, m.outdated = true, m.config == nil || !isRevision(o.rdc, m.config, was)
-		} else if m.config = o.rdc.Spec.Config; m.config == nil {
+			m.Differs, m.Outdated = true, m.config == nil || !isRevision(o.Object, m.config, was)
+		} else if m.config = o.Object.Spec.Config; m.config == nil {
 			m.config = map[string]v1.ConfigValue{}
 		}
 		if m.config != nil {
-			m.wanted = wantedDirectives(o.rdc, m)
-			m.outdated = m.outdated || o.hasFixedDirectives(m)
+			m.wanted = wantedDirectives(o.Object, m)
+			m.Outdated = m.Outdated || o.hasFixedDirectives(m)
 		}
 		o.markHostnames(m)
-		m.pending = o.pendingDirectives(m)
+		m.Pending = o.pendingDirectives(m)
 	}
 }
 
@@ -202,7 +202,7 @@ func wantedDirectives(rdc *v1.RedisCluster, m *member) map[string]string {
 			wanted[name] = *before
 		}
 	}
-	if name := rdc.Spec.HostnameOf(m.name); name != "" {
+	if name := rdc.Spec.HostnameOf(m.Name); name != "" {
 		wanted[directiveHostname], wanted[directiveEndpoints] = name, endpointHostname
 	}
 	return wanted
@@ -218,7 +218,7 @@ func (m *member) startedWith(name string, value v1.ConfigValue) bool {
 // directive: its default is unknown, unless the operator recorded it in AnnotationDirectives.
 func (o *observed) hasFixedDirectives(m *member) bool {
 	for name := range m.config {
-		if _, ok := o.rdc.Spec.Config[name]; !ok {
+		if _, ok := o.Object.Spec.Config[name]; !ok {
 			return true
 		}
 	}
@@ -226,11 +226,11 @@ func (o *observed) hasFixedDirectives(m *member) bool {
 		if _, ofHostnames := hostnameDefaults[name]; ofHostnames {
 			continue // No Pod is replaced for them: see hostnameProblem.
 		}
-		if _, ok := o.rdc.Spec.Config[name]; !ok && (before == nil || o.rules.isFixed(m, name)) {
+		if _, ok := o.Object.Spec.Config[name]; !ok && (before == nil || o.rules.isFixed(m, name)) {
 			return true
 		}
 	}
-	for name, value := range o.rdc.Spec.Config {
+	for name, value := range o.Object.Spec.Config {
 		if !m.startedWith(name, value) && o.rules.isFixed(m, name) {
 			return true
 		}
@@ -251,7 +251,7 @@ func (o *observed) pendingDirectives(m *member) []string {
 		_, recorded := m.set[name]
 		switch {
 		case o.rules.isFixed(m, name), o.rules.refused[[3]string{image, name, value}]:
-		case !known && (m.startedWith(name, o.rdc.Spec.Config[name]) || image != o.rdc.Spec.Image):
+		case !known && (m.startedWith(name, o.Object.Spec.Config[name]) || image != o.Object.Spec.Image):
 		case recorded && o.rules.isWritten(name, value, present):
 		default:
 			pending = append(pending, name)
@@ -264,8 +264,8 @@ func (o *observed) pendingDirectives(m *member) []string {
 // repair a failing cluster. Only those for hostnames may be postponed.
 func directiveCommands(o *observed) []command {
 	var commands []command
-	for _, m := range o.members {
-		names := slices.DeleteFunc(slices.Clone(m.pending), func(name string) bool { return o.postpones(m, name) })
+	for _, m := range o.Members {
+		names := slices.DeleteFunc(slices.Clone(m.Pending), func(name string) bool { return o.postpones(m, name) })
 		if len(names) > 0 {
 			commands = append(commands, command{verb: setDirectives, on: m, names: names})
 		}

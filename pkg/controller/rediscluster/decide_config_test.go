@@ -20,13 +20,13 @@ import (
 // created has Pods that were created with this config, as "maxmemory 96mb, timeout 0". The spec has another one.
 func created(config, wants string) alter {
 	return func(o *observed) {
-		o.rdc.Spec.Config = configOf(config)
-		was := revision(o.rdc)
+		o.Object.Spec.Config = configOf(config)
+		was := revision(o.Object)
 		o.configs = map[string]map[string]v1.ConfigValue{was: configOf(config)}
-		for _, m := range o.members {
-			m.pod.Annotations[AnnotationRevision] = was
+		for _, m := range o.Members {
+			m.Pod.Annotations[AnnotationRevision] = was
 		}
-		o.rdc.Spec.Config = configOf(wants)
+		o.Object.Spec.Config = configOf(wants)
 	}
 }
 
@@ -99,10 +99,10 @@ func TestDecideDirectives(t *testing.T) {
 			with(six(), created("", "databases 32, maxmemory 97mb"), ruled(fixed("databases")), running("databases 16, maxmemory 0", all...)),
 			setting("maxmemory", all...)},
 		{"before a roll for another reason",
-			with(six(), larger, none, func(o *observed) { o.rdc.Spec.AuthSecretRef = &v1.SecretKeyReference{Name: "a"} }),
+			with(six(), larger, none, func(o *observed) { o.Object.Spec.AuthSecretRef = &v1.SecretKeyReference{Name: "a"} }),
 			setting("maxmemory", all...)},
 		{"unknown to Redis, and it is to have another image",
-			with(six(), created("", "new 1"), running("", all...), func(o *observed) { o.rdc.Spec.Image = "redis:8" }), rolls},
+			with(six(), created("", "new 1"), running("", all...), func(o *observed) { o.Object.Spec.Image = "redis:8" }), rolls},
 		{"unknown to Redis, but its redis.conf has it",
 			with(six(), created("list-max-ziplist-entries 1", "list-max-ziplist-entries 1"), running("", all...),
 				recorded(map[string]*string{"list-max-ziplist-entries": nil}, all...)), settledIs},
@@ -119,9 +119,9 @@ func TestDecideDirectives(t *testing.T) {
 func TestANewPodWaitsForTheFirstAnswers(t *testing.T) {
 	for _, acted := range []time.Time{{}, seenAt} {
 		o := with(six(), created("", "maxmemory-policy wrong"), running("maxmemory-policy noeviction", 0, 1, 2, 3, 5), noPod(4))
-		o.actedAt = acted
-		if p := decide(o); slices.Contains(inWords(p.upkeep), "create Pod demo-4") == acted.IsZero() {
-			t.Errorf("when the operator has last acted at %s, the commands are %q", acted, inWords(p.upkeep))
+		o.ActedAt = acted
+		if p := decide(o); slices.Contains(inWords(p.Upkeep), "create Pod demo-4") == acted.IsZero() {
+			t.Errorf("when the operator has last acted at %s, the commands are %q", acted, inWords(p.Upkeep))
 		}
 	}
 }
@@ -141,13 +141,13 @@ func TestAConfigIsReadFromItsConfigMap(t *testing.T) {
 		"several words":  {map[string]v1.ConfigValue{"tls-protocols": "TLSv1.2 TLSv1.3"}, "tls-protocols TLSv1.2 TLSv1.3"},
 	} {
 		o := six()
-		o.rdc.Spec.Config = test.config
-		datas := []map[string]string{configuration(o.rdc).Data}
+		o.Object.Spec.Config = test.config
+		datas := []map[string]string{configuration(o.Object).Data}
 		if test.lines != "" {
 			datas = append(datas, map[string]string{"redis.conf": before + strings.TrimPrefix(test.lines+"\nport 6379\n", "\n\n")})
 		}
 		for _, data := range datas {
-			if got, ok := configIn(data); !ok || !isRevision(o.rdc, got, revision(o.rdc)) {
+			if got, ok := configIn(data); !ok || !isRevision(o.Object, got, revision(o.Object)) {
 				t.Errorf("%s: the config %v is read as %v, %t, from %q", name, test.config, got, ok, data["redis.conf"])
 			}
 		}
@@ -244,8 +244,8 @@ func TestWithoutRejectedKeepsTheValueOfTheNodes(t *testing.T) {
 		"maxmemory": {value: "lots", kept: ptr.To("100663296")}, "maxmemroy": {value: "1"}, "hz": {value: "many", kept: ptr.To("10")},
 	}}
 	o := six()
-	o.rdc.Spec.Config = configOf("maxmemory lots, maxmemroy 1, hz 20, timeout 0")
-	got := rules.withoutRejected(o.rdc)
+	o.Object.Spec.Config = configOf("maxmemory lots, maxmemroy 1, hz 20, timeout 0")
+	got := rules.withoutRejected(o.Object)
 	if want := configOf(`maxmemory "100663296", hz 20, timeout 0`); !maps.Equal(got.Spec.Config, want) {
 		t.Errorf("the config is %v, want %v", got.Spec.Config, want)
 	}
@@ -256,7 +256,7 @@ func TestWithoutRejectedKeepsTheValueOfTheNodes(t *testing.T) {
 	if len(rules.rejections) != 2 {
 		t.Errorf("a corrected directive is still rejected: %v", rules.rejections)
 	}
-	if o.rdc.Spec.Config["maxmemory"] != "lots" {
+	if o.Object.Spec.Config["maxmemory"] != "lots" {
 		t.Error("the RedisCluster has changed")
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -30,13 +31,13 @@ func replaceLostMasters(o *observed) *plan {
 	if p != nil {
 		return p
 	}
-	if o.formed || o.keys() > 0 {
+	if o.Formed || o.keys() > 0 {
 		lost = lost.Union(o.unassigned())
 	}
 	switch {
 	case lost.Len() == 0:
 		return nil
-	case len(lostMasters) == 0 && o.unassignedFor < 2*check:
+	case len(lostMasters) == 0 && o.UnassignedFor.Duration < 2*check:
 		// The nodes are not asked at the same moment: one may just have taken over from another.
 		return wait(check, "Waiting to learn which node owns the slots %s", lost)
 	}
@@ -52,21 +53,21 @@ func (o *observed) findLosses() (lost redisnode.Slots, lostMasters []*node, wait
 			continue
 		}
 		if m := o.unidentified(); m != nil {
-			return nil, nil, wait(check, "Waiting for %s, which may have the slots %s: %s", m.name, slots, m.whySilent)
+			return nil, nil, wait(check, "Waiting for %s, which may have the slots %s: %s", m.Name, slots, m.WhySilent)
 		}
 		candidates := o.membersWhere(func(m *member) bool { return m.answers() && m.isReplicaOf(n.ID) && m.hasSynced() })
 		missing := o.membersWhere(func(m *member) bool {
-			return !m.answers() && m.id != "" && o.nodes[m.id] != nil && o.nodes[m.id].MasterID == n.ID
+			return !m.answers() && m.ID != "" && o.nodes[m.ID] != nil && o.nodes[m.ID].MasterID == n.ID
 		})
 		switch {
 		case len(candidates) > 0:
 			p := takeOverFrom(o, n, candidates, missing)
-			if len(p.commands) > 0 {
+			if len(p.Commands) > 0 {
 				return nil, nil, p // The slots of one master do not wait for those of another.
 			}
 			waiting = cmp.Or(waiting, p)
 		case len(missing) > 0:
-			waiting = cmp.Or(waiting, wait(check, "Waiting for %s, which has what the slots %s hold: their master is gone", missing[0].name, slots))
+			waiting = cmp.Or(waiting, wait(check, "Waiting for %s, which has what the slots %s hold: their master is gone", missing[0].Name, slots))
 		default:
 			lost, lostMasters = lost.Union(slots), append(lostMasters, n)
 		}
@@ -79,7 +80,7 @@ func (o *observed) findLosses() (lost redisnode.Slots, lostMasters []*node, wait
 // wait if the chosen replica was linked to n until n was lost, and reaches most masters. Masters that it does not
 // reach may have elected a missing replica, or may still reach n.
 func takeOverFrom(o *observed, n *node, replicas, missing []*member) *plan {
-	if n.unknownFor < o.patience() {
+	if n.UnknownFor.Duration < o.patience() {
 		return wait(check, "Waiting for a replica to be elected for the slots %s, whose master is gone", o.slots[n.ID])
 	}
 	best := o.mostCompleteReplica(replicas, n)
@@ -88,23 +89,23 @@ func takeOverFrom(o *observed, n *node, replicas, missing []*member) *plan {
 		how = redisnode.Force // The other masters can agree.
 	}
 	switch {
-	case best.promotedFor > 0:
-		return wait(check, "Waiting for %s to take over the slots %s, whose master is gone", best.name, o.slots[n.ID])
+	case best.PromotedFor.Duration > 0:
+		return wait(check, "Waiting for %s to take over the slots %s, whose master is gone", best.Name, o.slots[n.ID])
 	case len(missing) > 0 && (how == redisnode.Takeover || !o.linkedUntilLoss(best, n)):
 		return wait(check, "Waiting for %s, which may have more of what the slots %s held than %s: their master is gone",
-			missing[0].name, o.slots[n.ID], best.name)
+			missing[0].Name, o.slots[n.ID], best.Name)
 	}
 	if p := o.askWhichCopy(best, replicas, n); p != nil {
 		return p
 	}
-	return do([]command{{verb: failover, on: best, how: how}}, "%s takes over the slots %s, whose master is gone", best.name, o.slots[n.ID])
+	return do([]command{{verb: failover, on: best, how: how}}, "%s takes over the slots %s, whose master is gone", best.Name, o.slots[n.ID])
 }
 
 // linkedUntilLoss returns whether a replica was linked to n until at most patience before n was lost: the nodes
 // need time to notice a loss. Then no other replica can have much more of the data. Redis has such a limit for
 // replicas that are elected, but not for a replica that takes over by a command.
 func (o *observed) linkedUntilLoss(m *member, n *node) bool {
-	return m.unlinkedFor >= 0 && m.unlinkedFor-n.unreachableFor <= o.patience()
+	return m.UnlinkedFor.Duration >= 0 && m.UnlinkedFor.Duration-n.UnreachableFor.Duration <= o.patience()
 }
 
 // mostCompleteReplica returns the replica that probably has the most data of n. It prefers a replica that was linked
@@ -114,8 +115,8 @@ func (o *observed) mostCompleteReplica(replicas []*member, n *node) *member {
 	return slices.MaxFunc(replicas, func(a, b *member) int {
 		return cmp.Or(
 			compareBool(o.linkedUntilLoss(a, n), o.linkedUntilLoss(b, n)),
-			compareBool(a.unlinkedFor < 0, b.unlinkedFor < 0),
-			cmp.Compare(a.view.Offset, b.view.Offset))
+			compareBool(a.UnlinkedFor.Duration < 0, b.UnlinkedFor.Duration < 0),
+			cmp.Compare(a.View.Offset, b.View.Offset))
 	})
 }
 
@@ -123,13 +124,13 @@ func (o *observed) mostCompleteReplica(replicas []*member, n *node) *member {
 // last linked, since that replica was restarted, and another replica of n may have been linked until the loss. It does
 // not ask if the operator saw the loss: then the operator knows which replicas were linked.
 func (o *observed) askWhichCopy(best *member, replicas []*member, n *node) *plan {
-	if n.lossSeen || best.unlinkedFor >= 0 {
+	if n.LossSeen || best.UnlinkedFor.Duration >= 0 {
 		return nil
 	}
 	for _, m := range replicas {
-		if m.unlinkedFor >= 0 {
+		if m.UnlinkedFor.Duration >= 0 {
 			return stuck(reasonHeldBack, "%s or %s has more of what their master held, which is gone, and it is not known which: the operator "+
-				"did not see the master being lost. Delete the Pod, and its claim if it has one, of the one to give up", m.name, best.name)
+				"did not see the master being lost. Delete the Pod, and its claim if it has one, of the one to give up", m.Name, best.Name)
 		}
 	}
 	return nil
@@ -137,17 +138,17 @@ func (o *observed) askWhichCopy(best *member, replicas []*member, n *node) *plan
 
 // reportLoss reports slots whose data is lost. If a user has accepted this loss, it reassigns them.
 func reportLoss(o *observed, lost redisnode.Slots, lostMasters []*node) *plan {
-	for _, m := range o.members {
+	for _, m := range o.Members {
 		if !m.answers() {
-			return wait(check, "Waiting for %s: the slots %s have no master", m.name, lost)
+			return wait(check, "Waiting for %s: the slots %s have no master", m.Name, lost)
 		}
 	}
-	l := newLoss(o.rdc, lost, o.now)
+	l := newLoss(o.Object, lost, o.Now)
 	p := stuck(reasonDataLoss, "%s", l.message())
-	if l.accepted(o.rdc) {
+	if l.accepted(o.Object) {
 		p = reassignLostSlots(o, lost, lostMasters)
 	}
-	p.loss = l
+	p.Loss = l
 	return p
 }
 
@@ -170,17 +171,17 @@ func reassignLostSlots(o *observed, lost redisnode.Slots, lostMasters []*node) *
 	if len(commands) > 0 {
 		return do(commands, "Forgetting the masters of the slots %s, whose loss was accepted", lost)
 	}
-	masters := o.membersWhere(func(m *member) bool { return m.answers() && m.view.Master && !o.leaving(m) })
+	masters := o.membersWhere(func(m *member) bool { return m.answers() && m.View.Master && !o.leaving(m) })
 	if len(masters) == 0 {
 		return wait(check, "Waiting for a master that can take the slots %s, whose loss was accepted", lost)
 	}
 	// One master gets all of them: if only some were assigned, the rest would be another loss.
 	to := slices.MinFunc(masters, func(a, b *member) int {
 		return cmp.Or(
-			compareBool(len(a.view.Libraries) == 0, len(b.view.Libraries) == 0), // Functions do not move with slots.
-			cmp.Compare(o.slots[a.id].Len(), o.slots[b.id].Len()))
+			compareBool(len(a.View.Libraries) == 0, len(b.View.Libraries) == 0), // Functions do not move with slots.
+			cmp.Compare(o.slots[a.ID].Len(), o.slots[b.ID].Len()))
 	})
-	return do([]command{{verb: addSlots, on: to, slots: lost}}, "%s gets the slots %s, whose loss was accepted", to.name, lost)
+	return do([]command{{verb: addSlots, on: to, slots: lost}}, "%s gets the slots %s, whose loss was accepted", to.Name, lost)
 }
 
 // AnnotationAcceptDataLoss on a RedisCluster accepts a loss of data: the operator continues with the lost slots
@@ -207,6 +208,9 @@ func newLoss(rdc *v1.RedisCluster, slots redisnode.Slots, now time.Time) *loss {
 func (l *loss) accepted(rdc *v1.RedisCluster) bool {
 	return rdc.Annotations[AnnotationAcceptDataLoss] == l.token
 }
+
+// MarshalJSON returns the message, for records.
+func (l *loss) MarshalJSON() ([]byte, error) { return json.Marshal(l.message()) }
 
 func (l *loss) message() string {
 	return fmt.Sprintf("The slots %s (%d of %d) have lost what they held: "+

@@ -37,20 +37,20 @@ var hostnameDefaults = map[string]string{directiveHostname: "", directiveEndpoin
 // offers returns whether the node tells clients this address of its Service.
 func (m *member) offers(a address) bool {
 	if a.isName() {
-		return m.self().Hostname == a.IP && m.tellsHostnames
+		return m.self().Hostname == a.IP && m.TellsHostnames
 	}
 	return m.isAnnouncing(a)
 }
 
 // anyTellsHostnames returns whether any node that answers tells clients hostnames because of spec.access.
 func (o *observed) anyTellsHostnames() bool {
-	return slices.ContainsFunc(o.answering(), func(m *member) bool { return m.tellsHostnames })
+	return slices.ContainsFunc(o.answering(), func(m *member) bool { return m.TellsHostnames })
 }
 
 // anyMayTellHostnames returns whether any node tells clients hostnames, or may do so. A silent node may, if the operator has set the
 // directive and its container may run.
 func (o *observed) anyMayTellHostnames() bool {
-	return slices.ContainsFunc(o.members, func(m *member) bool { return m.tellsHostnames })
+	return slices.ContainsFunc(o.Members, func(m *member) bool { return m.TellsHostnames })
 }
 
 // markHostnames sets whether a node tells hostnames. A silent node may, if the operator has set the directive and its container may run.
@@ -58,14 +58,14 @@ func (o *observed) anyMayTellHostnames() bool {
 func (o *observed) markHostnames(m *member) {
 	if !m.answers() {
 		_, told := m.set[directiveEndpoints]
-		m.tellsHostnames = told && mayRun(m.pod)
+		m.TellsHostnames = told && mayRun(m.Pod)
 		return
 	}
-	m.tellsHostnames = m.directives[directiveEndpoints] == endpointHostname &&
-		(o.rdc.Spec.HostnameOf(m.name) != "" || m.wanted[directiveEndpoints] != endpointHostname)
+	m.TellsHostnames = m.directives[directiveEndpoints] == endpointHostname &&
+		(o.Object.Spec.HostnameOf(m.Name) != "" || m.wanted[directiveEndpoints] != endpointHostname)
 	if _, asked := m.directives[directiveHostname]; asked {
 		m.directives = maps.Clone(m.directives)
-		for _, e := range m.view.Table {
+		for _, e := range m.View.Table {
 			if e.Myself {
 				m.directives[directiveHostname] = e.Hostname
 			}
@@ -82,12 +82,12 @@ func mayRun(pod *corev1.Pod) bool {
 
 // postpones returns whether a directive of a node must not be set yet.
 func (o *observed) postpones(m *member, directive string) bool {
-	name := o.rdc.Spec.HostnameOf(m.name)
+	name := o.Object.Spec.HostnameOf(m.Name)
 	switch {
 	case directive == directiveHostname && name == "":
 		return o.anyMayTellHostnames()
 	case directive == directiveHostname: // Clients use the previous hostname, unless the container has restarted since.
-		return m.self().Hostname != "" && m.tellsHostnames && m.reachedAt != o.externalOf(m)
+		return m.self().Hostname != "" && m.TellsHostnames && m.ReachedAt != o.externalOf(m)
 	case directive == directiveEndpoints && name != "":
 		return !o.isReadyToTellHostnames(m)
 	}
@@ -98,37 +98,37 @@ func (o *observed) postpones(m *member, directive string) bool {
 // Once any node tells clients hostnames, the second condition no longer applies. A failed node without slots needs no hostname: Redis does
 // not list it for clients.
 func (o *observed) isReadyToTellHostnames(m *member) bool {
-	for _, e := range m.view.Table {
+	for _, e := range m.View.Table {
 		if failed := e.Failed && e.Slots.Len() == 0; o.byID[e.ID] != nil && !failed && e.Hostname == "" {
 			return false
 		}
 	}
 	return o.anyTellsHostnames() || !slices.ContainsFunc(o.answering(), func(m *member) bool {
-		return !o.leaving(m) && (m.reachedAt == address{} || m.reachedAt != o.externalOf(m))
+		return !o.leaving(m) && (m.ReachedAt == address{} || m.ReachedAt != o.externalOf(m))
 	})
 }
 
 // clientsMayGetHostname returns whether clients may still get the hostname of the node of this Pod. Without a hostname in the spec,
 // clients may still get one while any node may tell hostnames.
 func (o *observed) clientsMayGetHostname(pod string) bool {
-	name := o.rdc.Spec.HostnameOf(pod)
+	name := o.Object.Spec.HostnameOf(pod)
 	return o.anyMayTellHostnames() && (name == "" || slices.ContainsFunc(o.answering(), func(m *member) bool {
-		return slices.ContainsFunc(m.view.Table, func(e redisnode.Entry) bool { return e.Hostname == name })
+		return slices.ContainsFunc(m.View.Table, func(e redisnode.Entry) bool { return e.Hostname == name })
 	}))
 }
 
 // hostnameProblem returns a problem if a node cannot tell hostnames; nil if all can.
 func (o *observed) hostnameProblem() *problem {
 	for _, m := range o.answering() {
-		name := o.rdc.Spec.HostnameOf(m.name)
+		name := o.Object.Spec.HostnameOf(m.Name)
 		switch {
 		case name == "":
 		case o.rules.refused[[3]string{m.image(), directiveHostname, name}]:
 			return &problem{reasonDirective,
-				fmt.Sprintf("Redis in %s rejected the hostname %s: change spec.access.external.hostname", m.name, name)}
+				fmt.Sprintf("Redis in %s rejected the hostname %s: change spec.access.external.hostname", m.Name, name)}
 		case o.rules.isFixed(m, directiveHostname), o.rules.isFixed(m, directiveEndpoints):
 			return &problem{reasonDirective, fmt.Sprintf("Redis in %s cannot set %s and %s while it runs: use an image with Redis 7.0 or later "+
-				"that allows the command CONFIG, or remove spec.access.external.hostname", m.name, directiveHostname, directiveEndpoints)}
+				"that allows the command CONFIG, or remove spec.access.external.hostname", m.Name, directiveHostname, directiveEndpoints)}
 		}
 	}
 	return nil

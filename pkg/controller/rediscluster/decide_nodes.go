@@ -24,7 +24,7 @@ func stopForUnknownNodes(o *observed) *plan {
 		if o.unreachable(n.ID) {
 			continue
 		}
-		if n.unknownFor < o.patience() {
+		if n.UnknownFor.Duration < o.patience() {
 			return wait(check, "Waiting for the nodes to miss %s at %s, whose Pod is gone", shortID(n.ID), n.IP)
 		}
 		return stuck(reasonStranger, "Node %s at %s:%d belongs to no Pod of this RedisCluster, but its nodes know it and reach it. "+
@@ -57,7 +57,7 @@ func forgetNodes(o *observed) *plan {
 func (o *observed) forgetCommands(id string) []command {
 	var commands []command
 	for _, m := range o.answering() {
-		if m.id != id && m.entry(id) != nil && m.self().MasterID != id {
+		if m.ID != id && m.entry(id) != nil && m.self().MasterID != id {
 			commands = append(commands, command{verb: forget, on: m, id: id})
 		}
 	}
@@ -73,7 +73,7 @@ func introduceNodes(o *observed) *plan {
 	commands := o.movedNodes(groups)
 	main := groups[0]
 	for _, group := range groups[1:] {
-		if len(group) == 1 && o.leaving(group[0]) && o.slots[group[0].id].Len() == 0 {
+		if len(group) == 1 && o.leaving(group[0]) && o.slots[group[0].ID].Len() == 0 {
 			continue // The others have forgotten this member; its Pod is deleted next.
 		}
 		if message := incompatible(main, group); message != "" {
@@ -90,7 +90,7 @@ func introduceNodes(o *observed) *plan {
 		for _, m := range []*member{c.on, c.peer} {
 			for _, id := range slices.Sorted(maps.Keys(m.entries)) {
 				if o.byID[id] == nil && !m.isReplicaOf(id) { // A replica forgets its master later, once it has another one.
-					return wait(check, "Waiting for %s to forget %s, whose Pod is gone", m.name, shortID(id))
+					return wait(check, "Waiting for %s to forget %s, whose Pod is gone", m.Name, shortID(id))
 				}
 			}
 		}
@@ -110,7 +110,7 @@ func incompatible(main, group []*member) string {
 	}
 	return fmt.Sprintf("%s and %s do not know each other, and both have the slots %s. "+
 		"The operator changes nothing: one of the two would lose its data. Delete the Pod or the volume that is wrong",
-		main[0].name, group[0].name, both)
+		main[0].Name, group[0].Name, both)
 }
 
 // movedNodes returns the introductions of members that know each other, but not the other's current address.
@@ -123,12 +123,12 @@ func (o *observed) movedNodes(groups [][]*member) []command {
 				if a == b || a.isMeeting(b) {
 					continue
 				}
-				e := a.entry(b.id)
+				e := a.entry(b.ID)
 				if e == nil && (o.leaving(a) || o.leaving(b)) {
 					continue // All nodes are about to forget the one that leaves.
 				}
 				sameIP := e != nil && !e.NoAddr && e.IP == b.announced().IP
-				if !sameIP || (!b.isAt(e, b.announced()) && (isExternal(b.pod) || !hasTLS(a.pod))) { // With TLS, a node has two ports.
+				if !sameIP || (!b.isAt(e, b.announced()) && (isExternal(b.Pod) || !hasTLS(a.Pod))) { // With TLS, a node has two ports.
 					commands = append(commands, command{verb: meet, on: a, peer: b})
 				}
 			}
@@ -140,19 +140,19 @@ func (o *observed) movedNodes(groups [][]*member) []command {
 // assignReplicas gives a master to every node that must be a replica, unless its present master stays.
 func assignReplicas(o *observed) *plan {
 	masters := o.intendedMasters()
-	if len(masters) < int(o.rdc.Spec.Masters()) && !o.stayingAnswer() {
+	if len(masters) < int(o.Object.Spec.Masters()) && !o.stayingAnswer() {
 		return nil // The next member that answers may have to be a master.
 	}
 	counts := o.replicaCounts()
 	var commands []command
 	for _, m := range o.answering() {
-		if o.leaving(m) || slices.Contains(masters, m) || o.slots[m.id].Len() > 0 || m.isBlank() {
+		if o.leaving(m) || slices.Contains(masters, m) || o.slots[m.ID].Len() > 0 || m.isBlank() {
 			continue
 		}
 		if o.uniqueData(m) != "" {
 			continue // As a replica, it would lose this data: see memberProblems.
 		}
-		if current := o.masterOf(m); current != nil && (slices.Contains(masters, current) || o.slots[current.id].Len() > 0) {
+		if current := o.masterOf(m); current != nil && (slices.Contains(masters, current) || o.slots[current.ID].Len() > 0) {
 			continue
 		}
 		if master := o.bestMaster(m, masters, counts); master != nil {
@@ -178,10 +178,10 @@ func reconnectReplicas(o *observed) *plan {
 	var commands []command
 	for _, m := range o.answering() {
 		master := o.masterOf(m)
-		if master == nil || m.view.MasterIP == "" {
+		if master == nil || m.View.MasterIP == "" {
 			continue
 		}
-		known := m.entry(master.id)
+		known := m.entry(master.ID)
 		if known == nil || !master.reachableAt(known) {
 			continue
 		}
@@ -198,31 +198,31 @@ func reconnectReplicas(o *observed) *plan {
 // asksElsewhere returns whether a replica without a link asks for data at another address than its table has for its master. The port
 // counts if several nodes share the IP, or if a Service may have given the master another port.
 func (m *member) asksElsewhere(master *member, known *redisnode.Entry) bool {
-	otherPort := m.view.MasterPort != known.Port && m.view.MasterPort != 0 && !hasTLS(m.pod)
-	return !m.view.LinkUp && (m.view.MasterIP != known.IP || (otherPort && (isExternal(master.pod) || m.view.SharesIP(*known))))
+	otherPort := m.View.MasterPort != known.Port && m.View.MasterPort != 0 && !hasTLS(m.Pod)
+	return !m.View.LinkUp && (m.View.MasterIP != known.IP || (otherPort && (isExternal(master.Pod) || m.View.SharesIP(*known))))
 }
 
 // asksOtherPort returns whether a replica asks for data at the master's port for the other protocol, although it knows the right port. The
 // master must answer. After a switch away from TLS, Redis 7.0 does not show whether the replica knows the right port: then the link must
 // be down.
 func (m *member) asksOtherPort(master *member) bool {
-	state := m.view.TLS
-	if state == nil || !state.Known || !hasTLS(master.pod) || !master.answers() || m.view.MasterPort == 0 {
+	state := m.View.TLS
+	if state == nil || !state.Known || !hasTLS(master.Pod) || !master.answers() || m.View.MasterPort == 0 {
 		return false
 	}
 	port := master.announced().port(state.Replication)
-	knows := !m.view.LinkUp
+	knows := !m.View.LinkUp
 	if state.Replication {
-		knows = m.entry(master.id).Port == port
+		knows = m.entry(master.ID).Port == port
 	}
-	return m.view.MasterPort != port && knows
+	return m.View.MasterPort != port && knows
 }
 
 // bestMaster returns the best master for a replica: one with too few replicas, on another machine if
 // possible. It is nil while the replica does not know that master.
 func (o *observed) bestMaster(replica *member, masters []*member, counts map[*member]int) *member {
 	able := slices.DeleteFunc(slices.Clone(masters), func(m *member) bool {
-		return m == replica || !m.answers() || !m.view.Master
+		return m == replica || !m.answers() || !m.View.Master
 	})
 	if len(able) == 0 {
 		return nil
@@ -235,9 +235,9 @@ func (o *observed) bestMaster(replica *member, masters []*member, counts map[*me
 			compareBool(counts[a] > share, counts[b] > share),
 			compareBool(a.machine() == replica.machine(), b.machine() == replica.machine()),
 			cmp.Compare(counts[a], counts[b]),
-			cmp.Compare(a.ordinal, b.ordinal))
+			cmp.Compare(a.Ordinal, b.Ordinal))
 	})
-	if replica.entry(best.id) == nil {
+	if replica.entry(best.ID) == nil {
 		return nil
 	}
 	return best
@@ -254,7 +254,7 @@ func separateMachines(commands []command) {
 	for i := range commands {
 		for j := range commands {
 			a, b := &commands[i], &commands[j]
-			if a.on.entry(b.peer.id) == nil || b.on.entry(a.peer.id) == nil {
+			if a.on.entry(b.peer.ID) == nil || b.on.entry(a.peer.ID) == nil {
 				continue
 			}
 			if together(a.on, b.peer)+together(b.on, a.peer) < together(a.on, a.peer)+together(b.on, b.peer) {
@@ -279,7 +279,7 @@ func balanceReplicas(o *observed) *plan {
 	best := slices.MinFunc(o.replicasOf(most), func(a, b *member) int {
 		return compareBool(a.machine() == fewest.machine(), b.machine() == fewest.machine())
 	})
-	return do([]command{{verb: replicate, on: best, peer: fewest}}, "Moving the replica %s from %s to %s", best.name, most.name, fewest.name)
+	return do([]command{{verb: replicate, on: best, peer: fewest}}, "Moving the replica %s from %s to %s", best.Name, most.Name, fewest.Name)
 }
 
 // intendedMasters returns the members that are to be masters, by ordinal: as many as the spec asks for, if
@@ -291,9 +291,9 @@ func balanceReplicas(o *observed) *plan {
 //
 // A replica never becomes a master without slots: Redis would throw away its data. See surplusReplica.
 func (o *observed) intendedMasters() []*member {
-	count := int(o.rdc.Spec.Masters())
-	chosen := o.membersWhere(func(m *member) bool { return !o.leaving(m) && m.id != "" && o.slots[m.id].Len() > 0 })
-	slices.SortStableFunc(chosen, func(a, b *member) int { return cmp.Compare(o.slots[b.id].Len(), o.slots[a.id].Len()) })
+	count := int(o.Object.Spec.Masters())
+	chosen := o.membersWhere(func(m *member) bool { return !o.leaving(m) && m.ID != "" && o.slots[m.ID].Len() > 0 })
+	slices.SortStableFunc(chosen, func(a, b *member) int { return cmp.Compare(o.slots[b.ID].Len(), o.slots[a.ID].Len()) })
 	chosen = chosen[:min(len(chosen), count)]
 	for _, owner := range o.slotOwners() {
 		if len(chosen) == count || !o.leaving(owner) {
@@ -310,7 +310,7 @@ func (o *observed) intendedMasters() []*member {
 		}
 		chosen = append(chosen, next)
 	}
-	slices.SortFunc(chosen, func(a, b *member) int { return cmp.Compare(a.ordinal, b.ordinal) })
+	slices.SortFunc(chosen, func(a, b *member) int { return cmp.Compare(a.Ordinal, b.Ordinal) })
 	return chosen
 }
 
@@ -322,32 +322,32 @@ func (o *observed) masterWithoutSlots(chosen []*member) *member {
 		on[m.machine()]++
 	}
 	free := o.membersWhere(func(m *member) bool {
-		return m.answers() && !o.leaving(m) && m.view.Master && o.slots[m.id].Len() == 0 && !slices.Contains(chosen, m)
+		return m.answers() && !o.leaving(m) && m.View.Master && o.slots[m.ID].Len() == 0 && !slices.Contains(chosen, m)
 	})
 	if len(free) == 0 {
 		return nil
 	}
 	return slices.MinFunc(free, func(a, b *member) int {
-		return cmp.Or(cmp.Compare(on[a.machine()], on[b.machine()]), cmp.Compare(a.ordinal, b.ordinal))
+		return cmp.Or(cmp.Compare(on[a.machine()], on[b.machine()]), cmp.Compare(a.Ordinal, b.Ordinal))
 	})
 }
 
 // successor returns the replica of m that should take over; nil if no replica that may do so is linked to m. It prefers the current
 // revision, then the most data.
 func (o *observed) successor(m *member, may func(*member) bool) *member {
-	replicas := slices.DeleteFunc(o.replicasOf(m), func(r *member) bool { return !r.view.LinkUp || !may(r) })
+	replicas := slices.DeleteFunc(o.replicasOf(m), func(r *member) bool { return !r.View.LinkUp || !may(r) })
 	if len(replicas) == 0 {
 		return nil
 	}
 	return slices.MinFunc(replicas, func(a, b *member) int {
-		return cmp.Or(compareBool(a.outdated, b.outdated), cmp.Compare(b.view.Offset, a.view.Offset), cmp.Compare(a.ordinal, b.ordinal))
+		return cmp.Or(compareBool(a.Outdated, b.Outdated), cmp.Compare(b.View.Offset, a.View.Offset), cmp.Compare(a.Ordinal, b.Ordinal))
 	})
 }
 
 // surplusReplica returns a replica to replace by an empty node, which then becomes one more master. It is nil if there are enough masters,
 // or if no master has more replicas than the spec.
 func (o *observed) surplusReplica(masters []*member) *member {
-	if len(masters) >= int(o.rdc.Spec.Masters()) {
+	if len(masters) >= int(o.Object.Spec.Masters()) {
 		return nil
 	}
 	var most []*member
@@ -357,7 +357,7 @@ func (o *observed) surplusReplica(masters []*member) *member {
 			most = replicas
 		}
 	}
-	if len(most) <= int(*o.rdc.Spec.ReplicasPerMaster) {
+	if len(most) <= int(*o.Object.Spec.ReplicasPerMaster) {
 		return nil
 	}
 	return most[len(most)-1]

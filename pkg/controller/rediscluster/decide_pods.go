@@ -25,16 +25,16 @@ const silencePatience = 10 * time.Second
 func missingPods(o *observed) []command {
 	var deletions []command
 	var creations [][]command // by Pod
-	for _, m := range o.members {
-		terminating := m.claim != nil && m.claim.DeletionTimestamp != nil
+	for _, m := range o.Members {
+		terminating := m.Claim != nil && m.Claim.DeletionTimestamp != nil
 		switch {
-		case m.pod != nil:
-			if phase := m.pod.Status.Phase; (phase == corev1.PodFailed || phase == corev1.PodSucceeded) && m.pod.DeletionTimestamp == nil {
+		case m.Pod != nil:
+			if phase := m.Pod.Status.Phase; (phase == corev1.PodFailed || phase == corev1.PodSucceeded) && m.Pod.DeletionTimestamp == nil {
 				deletions = append(deletions, command{verb: deletePod, on: m})
 			}
-		case m.taken || terminating: // It is created once the name is free.
+		case m.Taken || terminating: // It is created once the name is free.
 			continue
-		case m.claim == nil && o.rdc.Spec.Storage != nil:
+		case m.Claim == nil && o.Object.Spec.Storage != nil:
 			creations = append(creations, []command{{verb: createClaim, on: m}, {verb: createPod, on: m}})
 		default:
 			creations = append(creations, []command{{verb: createPod, on: m}})
@@ -43,29 +43,29 @@ func missingPods(o *observed) []command {
 	if o.whyNoPods() != "" {
 		creations = nil
 	}
-	if o.actedAt.IsZero() && len(directiveCommands(o)) > 0 { // The nodes may reject a directive, which this process does not know yet.
+	if o.ActedAt.IsZero() && len(directiveCommands(o)) > 0 { // The nodes may reject a directive, which this process does not know yet.
 		creations = nil
 	}
-	if o.rdc.Spec.TLS != nil && o.badCertificate() != nil { // A new node could not start, or not reach the others.
+	if o.Object.Spec.TLS != nil && o.badCertificate() != nil { // A new node could not start, or not reach the others.
 		creations = nil
 	}
-	counted := creations[:max(0, len(creations)-o.uncounted)]
+	counted := creations[:max(0, len(creations)-o.Uncounted)]
 	return slices.Concat(deletions, slices.Concat(counted...))
 }
 
 // replaceBrokenPods replaces Pods that cannot run and have another revision than the spec: so a corrected spec
 // takes effect. A running Pod is not broken, even if it does not answer: it may be loading, or unreachable.
 func replaceBrokenPods(o *observed) *plan {
-	for _, m := range o.members {
-		if m.answers() || (!m.outdated && !m.differs) || m.pod == nil || m.pod.DeletionTimestamp != nil || m.silentFor < silencePatience ||
-			(redisRuns(m.pod) && !notStarting(m.pod)) || o.rejection != "" || o.whyNoPods() != "" {
+	for _, m := range o.Members {
+		if m.answers() || (!m.Outdated && !m.Differs) || m.Pod == nil || m.Pod.DeletionTimestamp != nil || m.SilentFor.Duration < silencePatience ||
+			(redisRuns(m.Pod) && !notStarting(m.Pod)) || o.Rejection != "" || o.whyNoPods() != "" {
 			continue
 		}
-		if copied := o.onlyCopy(m); o.rdc.Spec.Storage == nil && o.formed && (copied.Len() > 0 || len(o.slots) == 0) {
+		if copied := o.onlyCopy(m); o.Object.Spec.Storage == nil && o.Formed && (copied.Len() > 0 || len(o.slots) == 0) {
 			return stuck(reasonHeldBack, "%s does not run, and may have the only copy of the slots %s: the operator does not replace it. "+
-				"Delete the Pod to give them up", m.name, copied)
+				"Delete the Pod to give them up", m.Name, copied)
 		}
-		return do([]command{{verb: deletePod, on: m}}, "Replacing %s, which cannot run as it is", m.name)
+		return do([]command{{verb: deletePod, on: m}}, "Replacing %s, which cannot run as it is", m.Name)
 	}
 	return nil
 }
@@ -74,24 +74,24 @@ func replaceBrokenPods(o *observed) *plan {
 // have an image that cannot read this data. It is the only member that is not up to date: otherwise the cause may be the network or a
 // password, and another Pod would not help.
 func replaceUnsynced(o *observed) *plan {
-	behind := o.membersWhere(func(m *member) bool { return !m.answers() || !m.view.Master && !m.view.LinkUp })
+	behind := o.membersWhere(func(m *member) bool { return !m.answers() || !m.View.Master && !m.View.LinkUp })
 	if len(behind) != 1 || o.keepsPod(behind[0]) {
 		return nil
 	}
 	m := behind[0]
-	if master := o.masterOf(m); master == nil || master.view.Rewriting || !m.outdated || m.view.Syncing || m.pod.DeletionTimestamp != nil ||
-		m.unlinkedFor >= 0 && m.unlinkedFor <= o.patience() || m.unlinkedFor < 0 && m.unreadyFor <= silentTooLong {
+	if master := o.masterOf(m); master == nil || master.View.Rewriting || !m.Outdated || m.View.Syncing || m.Pod.DeletionTimestamp != nil ||
+		m.UnlinkedFor.Duration >= 0 && m.UnlinkedFor.Duration <= o.patience() || m.UnlinkedFor.Duration < 0 && m.UnreadyFor.Duration <= silentTooLong {
 		return nil
 	}
-	return do([]command{evictOrDelete(m)}, "Replacing %s, which does not get the data of its master as it is", m.name)
+	return do([]command{evictOrDelete(m)}, "Replacing %s, which does not get the data of its master as it is", m.Name)
 }
 
 // onlyCopy returns the slots of which a silent member may have the only copy: its own slots, or those of its master if the master does not
 // answer either.
 func (o *observed) onlyCopy(m *member) redisnode.Slots {
-	n := o.nodes[m.id]
+	n := o.nodes[m.ID]
 	if n == nil || n.Master {
-		return o.slots[m.id]
+		return o.slots[m.ID]
 	}
 	if master := o.byID[n.MasterID]; master != nil && master.answers() {
 		return nil
@@ -102,18 +102,18 @@ func (o *observed) onlyCopy(m *member) redisnode.Slots {
 // waitForReplicas waits until every node answers and every replica is up to date: the policies after this one
 // delete one Pod, and no other may be missing then.
 func waitForReplicas(o *observed) *plan {
-	for _, m := range o.members {
+	for _, m := range o.Members {
 		switch {
-		case !m.answers() && o.leaving(m) && o.slots[m.id].Len() == 0:
+		case !m.answers() && o.leaving(m) && o.slots[m.ID].Len() == 0:
 		case !m.answers():
-			return wait(check, "Waiting for %s: %s", m.name, m.whySilent)
+			return wait(check, "Waiting for %s: %s", m.Name, m.WhySilent)
 		case o.leaving(m):
-		case !m.view.StateOK:
-			return wait(check, "Waiting for %s, which reports that the cluster cannot be used yet", m.name)
-		case !m.view.Master && !m.view.LinkUp:
-			return wait(check, "Waiting for %s to be up to date with its master", m.name)
-		case strings.Contains(m.view.WriteError, "aof_last_write_status"):
-			return wait(check, "Waiting for %s, which cannot write to its disk: %s", m.name, m.view.WriteError)
+		case !m.View.StateOK:
+			return wait(check, "Waiting for %s, which reports that the cluster cannot be used yet", m.Name)
+		case !m.View.Master && !m.View.LinkUp:
+			return wait(check, "Waiting for %s to be up to date with its master", m.Name)
+		case strings.Contains(m.View.WriteError, "aof_last_write_status"):
+			return wait(check, "Waiting for %s, which cannot write to its disk: %s", m.Name, m.View.WriteError)
 		}
 	}
 	return nil
@@ -123,8 +123,8 @@ func waitForReplicas(o *observed) *plan {
 // data has nothing on its disk until then, and does not stop when its Pod is deleted.
 func waitForRewrites(o *observed) *plan {
 	for _, m := range o.answering() {
-		if m.view.Rewriting {
-			return wait(check, "Waiting for %s, which is writing all of its data to its disk", m.name)
+		if m.View.Rewriting {
+			return wait(check, "Waiting for %s, which is writing all of its data to its disk", m.Name)
 		}
 	}
 	return nil
@@ -132,38 +132,38 @@ func waitForRewrites(o *observed) *plan {
 
 // removePods removes one member that leaves. Replicas come first: they cannot forget their masters.
 func removePods(o *observed) *plan {
-	leaving := o.membersWhere(func(m *member) bool { return o.leaving(m) && m.pod != nil })
+	leaving := o.membersWhere(func(m *member) bool { return o.leaving(m) && m.Pod != nil })
 	if len(leaving) == 0 {
 		return nil
 	}
 	slices.SortStableFunc(leaving, func(a, b *member) int { return compareBool(o.masterOf(a) == nil, o.masterOf(b) == nil) })
 	for _, m := range leaving {
-		known := o.nodes[m.id]
-		if !m.answers() && m.pod.DeletionTimestamp == nil && (o.isUnidentified(m) || (known != nil && known.Master && !o.isReplaced(m))) {
-			return wait(check, "Waiting for %s, which may have keys: %s", m.name, m.whySilent)
+		known := o.nodes[m.ID]
+		if !m.answers() && m.Pod.DeletionTimestamp == nil && (o.isUnidentified(m) || (known != nil && known.Master && !o.isReplaced(m))) {
+			return wait(check, "Waiting for %s, which may have keys: %s", m.Name, m.WhySilent)
 		}
 	}
 	m := leaving[0]
-	if m.pod.DeletionTimestamp != nil {
-		return wait(check, "Waiting for %s to be gone", m.name)
+	if m.Pod.DeletionTimestamp != nil {
+		return wait(check, "Waiting for %s to be gone", m.Name)
 	}
-	if o.slots[m.id].Len() > 0 {
-		return wait(check, "Waiting for a master that takes the slots %s from %s", o.slots[m.id], m.name)
+	if o.slots[m.ID].Len() > 0 {
+		return wait(check, "Waiting for a master that takes the slots %s from %s", o.slots[m.ID], m.Name)
 	}
 	if data := o.uniqueData(m); data != "" {
-		return stuck(reasonHeldBack, "%s has no slots, but %s: it is not deleted. Delete the Pod to give them up", m.name, data)
+		return stuck(reasonHeldBack, "%s has no slots, but %s: it is not deleted. Delete the Pod to give them up", m.Name, data)
 	}
 	if p := waitForRewrites(o); p != nil {
 		return p
 	}
-	return do(removeNode(o, m), "Removing %s", m.name)
+	return do(removeNode(o, m), "Removing %s", m.Name)
 }
 
 // isReplaced returns whether a silent master whose claim a user has deleted has nothing that the cluster misses: masters that answer have
 // all slots, and none of them moves slots to it or from it.
 func (o *observed) isReplaced(m *member) bool {
 	return m.losesVolume() && o.unassigned().Len() == 0 && !slices.ContainsFunc(o.slotOwners(), func(owner *member) bool {
-		return !owner.answers() || owner.movesWith(m.id)
+		return !owner.answers() || owner.movesWith(m.ID)
 	})
 }
 
@@ -176,18 +176,18 @@ func (m *member) movesWith(id string) bool {
 // removeNode returns the commands that remove a member for good. The claim is deleted before the Pod: Kubernetes keeps the claim until the
 // Pod is gone, so the claim shows until then that the member leaves.
 func removeNode(o *observed, m *member) []command {
-	return slices.Concat(o.forgetCommands(m.id), deleteClaimOf(m), []command{{verb: deletePod, on: m}})
+	return slices.Concat(o.forgetCommands(m.ID), deleteClaimOf(m), []command{{verb: deletePod, on: m}})
 }
 
 // replaceNode returns the commands that replace a member by a new node. The eviction comes first: while the PodDisruptionBudget refuses
 // it, the member stays unchanged. If the commands after the eviction fail, the same node comes back and is replaced then.
 func replaceNode(o *observed, m *member) []command {
-	return slices.Concat([]command{evictOrDelete(m)}, deleteClaimOf(m), o.forgetCommands(m.id))
+	return slices.Concat([]command{evictOrDelete(m)}, deleteClaimOf(m), o.forgetCommands(m.ID))
 }
 
 // deleteClaimOf returns the command that deletes the member's claim, if it has one.
 func deleteClaimOf(m *member) []command {
-	if m.claim == nil {
+	if m.Claim == nil {
 		return nil
 	}
 	return []command{{verb: deleteClaim, on: m}}
@@ -199,7 +199,7 @@ func deleteClaimOf(m *member) []command {
 // PodDisruptionBudget refuses. A Pod that is not ready is deleted: the budget already counts it as disrupted, and
 // would refuse the eviction once two Pods are not ready, so that no roll could replace them.
 func evictOrDelete(m *member) command {
-	if isReady(m.pod) {
+	if isReady(m.Pod) {
 		return command{verb: evictPod, on: m}
 	}
 	return command{verb: deletePod, on: m}
@@ -208,7 +208,7 @@ func evictOrDelete(m *member) command {
 // replacesPod returns whether commands delete a Pod that will be created again.
 func (o *observed) replacesPod(commands []command) bool {
 	return slices.ContainsFunc(commands, func(c command) bool {
-		return (c.verb == evictPod || c.verb == deletePod) && c.on.ordinal < int(*o.rdc.Spec.Size)
+		return (c.verb == evictPod || c.verb == deletePod) && c.on.Ordinal < int(*o.Object.Spec.Size)
 	})
 }
 
@@ -216,59 +216,59 @@ func (o *observed) replacesPod(commands []command) bool {
 // unready for more than silentTooLong comes before all others: until it is ready or gone, the PodDisruptionBudget allows no eviction of
 // the others.
 func rollPods(o *observed) *plan {
-	outdated := o.membersWhere(func(m *member) bool { return m.outdated && m.pod != nil && m.pod.DeletionTimestamp == nil })
+	outdated := o.membersWhere(func(m *member) bool { return m.Outdated && m.Pod != nil && m.Pod.DeletionTimestamp == nil })
 	if len(outdated) == 0 || o.whyNoPods() != "" {
 		return nil // See waitForAccount.
 	}
-	if o.rejection != "" {
-		return wait(check, "Waiting for another spec: %s", o.rejection)
+	if o.Rejection != "" {
+		return wait(check, "Waiting for another spec: %s", o.Rejection)
 	}
-	if o.rdc.Spec.TLS != nil && o.badCertificate() != nil {
+	if o.Object.Spec.TLS != nil && o.badCertificate() != nil {
 		return wait(check, "Waiting for a valid certificate, which a new Pod needs: %s", o.badCertificate().Message)
 	}
 	if pending := directiveCommands(o); len(pending) > 0 {
 		return wait(brief, "%s", settingStep("directives", pending)) // A wrong value would be in the redis.conf of a new Pod.
 	}
-	if o.missingUser != "" {
-		return wait(check, "Waiting for the Redis users, which a new Pod would not have: %s", o.missingUser)
+	if o.MissingUser != "" {
+		return wait(check, "Waiting for the Redis users, which a new Pod would not have: %s", o.MissingUser)
 	}
 	if p := waitForRewrites(o); p != nil {
 		return p
 	}
 	slices.SortStableFunc(outdated, func(a, b *member) int {
 		return cmp.Or(
-			compareBool(a.unreadyFor <= silentTooLong, b.unreadyFor <= silentTooLong),
-			compareBool(o.slots[a.id].Len() > 0, o.slots[b.id].Len() > 0))
+			compareBool(a.UnreadyFor.Duration <= silentTooLong, b.UnreadyFor.Duration <= silentTooLong),
+			compareBool(o.slots[a.ID].Len() > 0, o.slots[b.ID].Len() > 0))
 	})
 	m := outdated[0]
-	if o.slots[m.id].Len() == 0 {
-		if data := o.uniqueData(m); data != "" && o.rdc.Spec.Storage == nil {
-			return stuck(reasonHeldBack, "%s is to be replaced, but has no slots, %s, and no volume. Delete the Pod to give them up", m.name, data)
+	if o.slots[m.ID].Len() == 0 {
+		if data := o.uniqueData(m); data != "" && o.Object.Spec.Storage == nil {
+			return stuck(reasonHeldBack, "%s is to be replaced, but has no slots, %s, and no volume. Delete the Pod to give them up", m.Name, data)
 		}
-		return do([]command{evictOrDelete(m)}, "Replacing %s: %d Pods are not up to date", m.name, len(outdated))
+		return do([]command{evictOrDelete(m)}, "Replacing %s: %d Pods are not up to date", m.Name, len(outdated))
 	}
 	successor := o.successor(m, func(*member) bool { return true })
 	switch {
-	case successor == nil && o.rdc.Spec.Storage == nil:
+	case successor == nil && o.Object.Spec.Storage == nil:
 		return stuck(reasonHeldBack, "%s is to be replaced, but has the only copy of the slots %s, and no volume: give it a replica",
-			m.name, o.slots[m.id])
+			m.Name, o.slots[m.ID])
 	case successor == nil:
-		return do([]command{evictOrDelete(m)}, "Replacing %s, which has no replica: %d Pods are not up to date", m.name, len(outdated))
-	case successor.promotedFor > 0:
-		return wait(brief, "Waiting for %s to take over from %s", successor.name, m.name)
+		return do([]command{evictOrDelete(m)}, "Replacing %s, which has no replica: %d Pods are not up to date", m.Name, len(outdated))
+	case successor.PromotedFor.Duration > 0:
+		return wait(brief, "Waiting for %s to take over from %s", successor.Name, m.Name)
 	}
 	return do([]command{{verb: failover, on: successor, how: redisnode.Graceful}},
-		"%s takes over from %s, which is to be replaced", successor.name, m.name)
+		"%s takes over from %s, which is to be replaced", successor.Name, m.Name)
 }
 
 // waitForReadiness lets an operation end only when the Pods are ready. Earlier steps ignore readiness: the reports of the nodes are newer.
 func waitForReadiness(o *observed) *plan {
-	if o.rdc.Status.Operation == nil && o.formed {
+	if o.Object.Status.Operation == nil && o.Formed {
 		return nil
 	}
-	for _, m := range o.members {
-		if m.pod == nil || !isRedisReady(m.pod) {
-			return wait(check, "Waiting for the Pod %s to be ready", m.name)
+	for _, m := range o.Members {
+		if m.Pod == nil || !isRedisReady(m.Pod) {
+			return wait(check, "Waiting for the Pod %s to be ready", m.Name)
 		}
 	}
 	return nil
@@ -277,7 +277,7 @@ func waitForReadiness(o *observed) *plan {
 // growthCommands returns the commands that request larger volumes, whatever state the nodes are in: one with a full disk may not run. The
 // API server accepts this only for a claim that has a volume, and not for every storage class. After a refusal, the operator waits.
 func growthCommands(o *observed) []command {
-	if o.growthRefused != nil && o.now.Sub(o.growthRefusedAt) < secretEvery {
+	if o.GrowthRefused != nil && o.Now.Sub(o.GrowthRefusedAt) < secretEvery {
 		return nil
 	}
 	return toGrow(o)
@@ -285,16 +285,16 @@ func growthCommands(o *observed) []command {
 
 // toGrow returns the commands for all claims that are to grow.
 func toGrow(o *observed) []command {
-	if o.rdc.Spec.Storage == nil {
+	if o.Object.Spec.Storage == nil {
 		return nil
 	}
 	var commands []command
-	for _, m := range o.members {
-		if m.claim == nil || m.claim.DeletionTimestamp != nil || m.claim.Spec.VolumeName == "" {
+	for _, m := range o.Members {
+		if m.Claim == nil || m.Claim.DeletionTimestamp != nil || m.Claim.Spec.VolumeName == "" {
 			continue
 		}
-		requested := m.claim.Spec.Resources.Requests[corev1.ResourceStorage]
-		if desired := o.rdc.Spec.Storage.Size; desired.Cmp(requested) > 0 {
+		requested := m.Claim.Spec.Resources.Requests[corev1.ResourceStorage]
+		if desired := o.Object.Spec.Storage.Size; desired.Cmp(requested) > 0 {
 			commands = append(commands, command{verb: growClaim, on: m})
 		}
 	}

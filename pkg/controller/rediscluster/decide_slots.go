@@ -29,7 +29,7 @@ const (
 
 // slotsPerMove returns how many slots of a member one command moves. It assumes that each slot has the same number of keys.
 func (o *observed) slotsPerMove(from *member) int {
-	return min(max(keysPerMove*o.slots[from.id].Len()/max(1, int(from.view.Keys)), minSlotsPerMove), maxSlotsPerMove)
+	return min(max(keysPerMove*o.slots[from.ID].Len()/max(1, int(from.View.Keys)), minSlotsPerMove), maxSlotsPerMove)
 }
 
 // failedMove is the last attempt to move the keys of a slot.
@@ -54,19 +54,19 @@ const (
 
 // delay returns how long the operator waits before it moves the slot again; at most 0 if it does not.
 func (o *observed) delay(slot int) time.Duration {
-	f, ok := o.moves[slot]
+	f, ok := o.Moves[slot]
 	if !ok {
 		return 0
 	}
 	delay := min(minMoveDelay<<min(f.Count-1, 10), maxMoveDelay)
-	return delay - o.now.Sub(f.At)
+	return delay - o.Now.Sub(f.At)
 }
 
 // moveProblems returns a problem for each slot whose keys could not be moved twice in a row.
 func (o *observed) moveProblems() []problem {
 	var all []problem
-	for _, slot := range slices.Sorted(maps.Keys(o.moves)) {
-		if f := o.moves[slot]; f.Count > 1 {
+	for _, slot := range slices.Sorted(maps.Keys(o.Moves)) {
+		if f := o.Moves[slot]; f.Count > 1 {
 			all = append(all, problem{reasonNotMoved, fmt.Sprintf("Keys of the slot %d cannot be moved, the largest takes %s of memory: %s. "+
 				"The operator tries again, at least every %s", slot, mebibytes(f.Largest), f.Reason, maxMoveDelay)})
 		}
@@ -77,18 +77,18 @@ func (o *observed) moveProblems() []problem {
 // assignSlots assigns the slots of a new cluster. If there are keys already, replaceLostMasters decides about the slots without an owner.
 func assignSlots(o *observed) *plan {
 	free := o.unassigned()
-	if o.formed || free.Len() == 0 {
+	if o.Formed || free.Len() == 0 {
 		return nil
 	}
-	for _, m := range o.members {
+	for _, m := range o.Members {
 		if !m.answers() {
-			return wait(check, "Waiting for %s: %s", m.name, m.whySilent)
+			return wait(check, "Waiting for %s: %s", m.Name, m.WhySilent)
 		}
 	}
 	if disagreement := o.disagreement(); disagreement != "" {
 		return wait(brief, "Waiting for the nodes to know each other: %s", disagreement)
 	}
-	masters := slices.DeleteFunc(o.intendedMasters(), func(m *member) bool { return !m.view.Master })
+	masters := slices.DeleteFunc(o.intendedMasters(), func(m *member) bool { return !m.View.Master })
 	if len(masters) == 0 {
 		return stuck(reasonHeldBack, "No node can get the slots %s: each node is a replica, or is being removed", free)
 	}
@@ -114,10 +114,10 @@ func moveStrandedKeys(o *observed) *plan {
 			if o.byID[id] != nil || o.slots[id].Len() > 0 || o.owner(slot) != from {
 				continue
 			}
-			for _, m := range o.members {
-				if !m.answers() && (m.id != "" || m == o.unidentified()) {
+			for _, m := range o.Members {
+				if !m.answers() && (m.ID != "" || m == o.unidentified()) {
 					return wait(check, "Waiting for %s, which may have keys of the slot %d: %s was moving the slot to a node that is gone",
-						m.name, slot, from.name)
+						m.Name, slot, from.Name)
 				}
 			}
 			if p := takeOverStrandedKeys(o, from, id); p != nil {
@@ -127,7 +127,7 @@ func moveStrandedKeys(o *observed) *plan {
 		}
 		if slots = slots.First(maxSlotsPerMove); slots.Len() > 0 {
 			return do([]command{{verb: resumeMove, on: from, slots: slots}},
-				"Looking for keys of the slots %s: %s was moving the slots to a node that is gone", slots, from.name)
+				"Looking for keys of the slots %s: %s was moving the slots to a node that is gone", slots, from.Name)
 		}
 	}
 	return nil
@@ -142,14 +142,14 @@ func takeOverStrandedKeys(o *observed, from *member, id string) *plan {
 		return nil
 	}
 	best := o.mostCompleteReplica(replicas, n)
-	if best.promotedFor > 0 {
-		return wait(brief, "Waiting for %s to take over from its master, which is gone", best.name)
+	if best.PromotedFor.Duration > 0 {
+		return wait(brief, "Waiting for %s to take over from its master, which is gone", best.Name)
 	}
 	if p := o.askWhichCopy(best, replicas, n); p != nil {
 		return p
 	}
 	return do([]command{{verb: failover, on: best, how: redisnode.Takeover}},
-		"%s takes over from its master, which is gone: %s has keys of slots of %s", best.name, best.name, from.name)
+		"%s takes over from its master, which is gone: %s has keys of slots of %s", best.Name, best.Name, from.Name)
 }
 
 // finishImports continues moves whose source was replaced by its replica. First the replica, which owns the slots now, marks
@@ -164,24 +164,24 @@ func finishImports(o *observed) *plan {
 			owner, one := o.owner(slot), redisnode.NewSlots(slot)
 			if owner != nil && !owner.answers() && o.byID[id] == nil {
 				return wait(check, "Waiting for %s, which owns the slot %d: %s was importing the slot from a node that is gone",
-					owner.name, slot, to.name)
+					owner.Name, slot, to.Name)
 			}
-			if owner == nil || owner == to || owner.id == id || !owner.answers() || !to.view.Master || owner.entry(to.id) == nil {
+			if owner == nil || owner == to || owner.ID == id || !owner.answers() || !to.View.Master || owner.entry(to.ID) == nil {
 				continue
 			}
 			byOwner[owner] = byOwner[owner].Union(one)
-			if owner.self().Migrating[slot] != to.id {
+			if owner.self().Migrating[slot] != to.ID {
 				unmarked[owner] = unmarked[owner].Union(one)
 			}
 		}
 		for _, owner := range o.answering() {
 			if slots := unmarked[owner]; slots.Len() > 0 {
 				return do([]command{{verb: openSlots, on: owner, peer: to, slots: slots}},
-					"Marking the slots %s on %s as migrating to %s", slots, owner.name, to.name)
+					"Marking the slots %s on %s as migrating to %s", slots, owner.Name, to.Name)
 			}
 			if slots := byOwner[owner]; slots.Len() > 0 {
 				return do([]command{{verb: closeSlots, on: to, slots: slots}},
-					"Clearing the importing state of the slots %s on %s, so that it learns that %s owns them", slots, to.name, owner.name)
+					"Clearing the importing state of the slots %s on %s, so that it learns that %s owns them", slots, to.Name, owner.Name)
 			}
 		}
 	}
@@ -196,7 +196,7 @@ func finishMoves(o *observed) *plan {
 		for _, slot := range slices.Sorted(maps.Keys(self.Migrating)) {
 			if self.Slots.Has(slot) && o.owner(slot) != m {
 				// With the mark, the node redirects clients to the new owner. Without it, the node would serve the clients itself.
-				return wait(brief, "Waiting for %s to learn which node owns the slot %d now", m.name, slot)
+				return wait(brief, "Waiting for %s to learn which node owns the slot %d now", m.Name, slot)
 			}
 			if o.owner(slot) != m {
 				stale = append(stale, slot)
@@ -210,7 +210,7 @@ func finishMoves(o *observed) *plan {
 		if len(stale) > 0 {
 			slots := redisnode.NewSlots(stale...)
 			return do([]command{{verb: closeSlots, on: m, slots: slots}},
-				"Clearing the migrating or importing state of the slots %s on %s: the move is over", slots, m.name)
+				"Clearing the migrating or importing state of the slots %s on %s: the move is over", slots, m.Name)
 		}
 	}
 	for _, to := range o.answering() {
@@ -223,7 +223,7 @@ func finishMoves(o *observed) *plan {
 			return p
 		}
 	}
-	for _, slot := range slices.Sorted(maps.Keys(o.moves)) {
+	for _, slot := range slices.Sorted(maps.Keys(o.Moves)) {
 		if delay := o.delay(slot); delay > 0 {
 			return wait(min(delay, poll), "Waiting before the slot %d is moved again", slot)
 		}
@@ -240,14 +240,14 @@ func (o *observed) finishImport(to *member) *plan {
 		if from == nil || !from.answers() || o.delay(slot) > 0 {
 			continue
 		}
-		if !to.view.Master {
+		if !to.View.Master {
 			slots := redisnode.NewSlots(slot)
 			return do([]command{{verb: closeSlots, on: to, slots: slots}},
-				"Clearing the importing state of the slots %s on %s, which is no longer a master", slots, to.name)
+				"Clearing the importing state of the slots %s on %s, which is no longer a master", slots, to.Name)
 		}
 		same := slices.DeleteFunc(slices.Sorted(maps.Keys(importing)), func(s int) bool { return o.owner(s) != from || o.delay(s) > 0 })
 		slots := redisnode.NewSlots(same...).First(o.slotsPerMove(from))
-		return handOver(from, to, slots, "Continuing to move the slots %s, from %s to %s", slots, from.name, to.name)
+		return handOver(from, to, slots, "Continuing to move the slots %s, from %s to %s", slots, from.Name, to.Name)
 	}
 	return nil
 }
@@ -258,7 +258,7 @@ func (o *observed) finishExport(from *member) *plan {
 	migrating := from.self().Migrating
 	for _, slot := range slices.Sorted(maps.Keys(migrating)) {
 		to := o.byID[migrating[slot]]
-		if to != nil && to.answers() && !to.view.Master {
+		if to != nil && to.answers() && !to.View.Master {
 			to = o.masterOf(to)
 		}
 		if to == nil || !to.answers() || o.delay(slot) > 0 {
@@ -270,9 +270,9 @@ func (o *observed) finishExport(from *member) *plan {
 		slots := redisnode.NewSlots(same...).First(o.slotsPerMove(from))
 		if to == from {
 			return do([]command{{verb: closeSlots, on: from, slots: slots}},
-				"Clearing the migrating state of the slots %s on %s: the target of the move is its replica now", slots, from.name)
+				"Clearing the migrating state of the slots %s on %s: the target of the move is its replica now", slots, from.Name)
 		}
-		return handOver(from, to, slots, "Continuing to move the slots %s, from %s to %s", slots, from.name, to.name)
+		return handOver(from, to, slots, "Continuing to move the slots %s, from %s to %s", slots, from.Name, to.Name)
 	}
 	return nil
 }
@@ -285,21 +285,21 @@ func (o *observed) finishExport(from *member) *plan {
 //     even with an old config epoch.
 //   - The config epoch of the source. With the slots, the target takes a config epoch higher than all that it knows.
 func handOver(from, to *member, slots redisnode.Slots, format string, args ...any) *plan {
-	if !to.view.StateOK {
-		return wait(brief, "Waiting for %s, whose cluster state is not ok yet", to.name)
+	if !to.View.StateOK {
+		return wait(brief, "Waiting for %s, whose cluster state is not ok yet", to.Name)
 	}
 	var known redisnode.Slots
-	if e := to.entry(from.id); e != nil {
+	if e := to.entry(from.ID); e != nil {
 		known = e.Slots
 	}
 	if unheard := slots.Without(known); unheard.Len() > 0 {
-		return wait(soon, "Waiting for %s to learn that %s owns the slots %s", to.name, from.name, unheard)
+		return wait(soon, "Waiting for %s to learn that %s owns the slots %s", to.Name, from.Name, unheard)
 	}
 	source, target := from.self().Epoch, to.self().Epoch
-	if target > source || (to.view.Epoch >= source && target < to.view.Epoch) {
+	if target > source || (to.View.Epoch >= source && target < to.View.Epoch) {
 		return do([]command{{verb: moveSlots, on: from, peer: to, slots: slots}}, format, args...)
 	}
-	return wait(soon, "Waiting for %s to learn the config epoch of %s", to.name, from.name)
+	return wait(soon, "Waiting for %s to learn the config epoch of %s", to.Name, from.Name)
 }
 
 // balanceSlots gives the intended masters their shares of the slots: by a failover from a master that leaves,
@@ -307,32 +307,32 @@ func handOver(from, to *member, slots redisnode.Slots, format string, args ...an
 func balanceSlots(o *observed) *plan {
 	masters := o.intendedMasters()
 	for _, m := range masters {
-		if m.view.Master {
+		if m.View.Master {
 			continue
 		}
-		if from := o.masterOf(m); m.promotedFor > 0 {
-			return wait(brief, "Waiting for %s to take over from %s", m.name, from.name)
+		if from := o.masterOf(m); m.PromotedFor.Duration > 0 {
+			return wait(brief, "Waiting for %s to take over from %s", m.Name, from.Name)
 		}
-		return do([]command{{verb: failover, on: m, how: redisnode.Graceful}}, "%s takes over from its master, which is being removed", m.name)
+		return do([]command{{verb: failover, on: m, how: redisnode.Graceful}}, "%s takes over from its master, which is being removed", m.Name)
 	}
 	// One master may be missing, while it is replaced. If more are missing, the few others would get all slots.
-	if len(masters)+1 < min(int(o.rdc.Spec.Masters()), len(o.slotOwners())) {
-		return wait(check, "Waiting for Pods that can become masters: there are %d of %d", len(masters), o.rdc.Spec.Masters())
+	if len(masters)+1 < min(int(o.Object.Spec.Masters()), len(o.slotOwners())) {
+		return wait(check, "Waiting for Pods that can become masters: there are %d of %d", len(masters), o.Object.Spec.Masters())
 	}
 	if next := o.nextTransfer(masters); next != nil {
-		if o.missingUser != "" && o.slots[next.to.id].Len() == 0 {
-			return wait(check, "Waiting for the Redis users, before %s gets slots: %s", next.to.name, o.missingUser)
+		if o.MissingUser != "" && o.slots[next.to.ID].Len() == 0 {
+			return wait(check, "Waiting for the Redis users, before %s gets slots: %s", next.to.Name, o.MissingUser)
 		}
-		return handOver(next.from, next.to, next.slots, "Moving slots: %d are left, now from %s to %s", next.left, next.from.name, next.to.name)
+		return handOver(next.from, next.to, next.slots, "Moving slots: %d are left, now from %s to %s", next.left, next.from.Name, next.to.Name)
 	}
 	if replica := o.surplusReplica(masters); replica != nil && !o.keepsPod(replica) {
 		if p := cmp.Or(waitForReplicas(o), waitForRewrites(o)); p != nil {
 			return p // The cluster may still need the replica's copy of the data.
 		}
-		if o.missingUser != "" {
-			return wait(check, "Waiting for the Redis users, which a new master would not have: %s", o.missingUser)
+		if o.MissingUser != "" {
+			return wait(check, "Waiting for the Redis users, which a new master would not have: %s", o.MissingUser)
 		}
-		return do(replaceNode(o, replica), "Replacing %s, to become a master", replica.name)
+		return do(replaceNode(o, replica), "Replacing %s, to become a master", replica.Name)
 	}
 	return nil
 }
@@ -350,7 +350,7 @@ func (o *observed) nextTransfer(masters []*member) *transfer {
 	surplus := o.surplus(masters)
 	var from, to *member
 	left := 0
-	for _, m := range o.members {
+	for _, m := range o.Members {
 		switch n := surplus[m]; {
 		case n > 0:
 			left += n
@@ -365,7 +365,7 @@ func (o *observed) nextTransfer(masters []*member) *transfer {
 		return nil
 	}
 	count := min(surplus[from], -surplus[to], o.slotsPerMove(from))
-	return &transfer{from: from, to: to, slots: o.slots[from.id].First(count), left: left}
+	return &transfer{from: from, to: to, slots: o.slots[from.ID].First(count), left: left}
 }
 
 // surplus returns how many slots each member has above its share; negative if it has fewer. The masters with
@@ -376,7 +376,7 @@ func (o *observed) surplus(masters []*member) map[*member]int {
 	}
 	surplus := map[*member]int{}
 	for _, m := range o.slotOwners() {
-		surplus[m] = o.slots[m.id].Len()
+		surplus[m] = o.slots[m.ID].Len()
 	}
 	total := o.assigned().Len()
 	share, larger := total/len(masters), total%len(masters)
@@ -399,7 +399,7 @@ func (o *observed) surplus(masters []*member) map[*member]int {
 func copyLibraries(o *observed) *plan {
 	masters := o.functionMasters()
 	difference := o.functionDifference()
-	if len(masters) == 0 || (len(masters[0].view.Libraries) == 0 && difference == "") {
+	if len(masters) == 0 || (len(masters[0].View.Libraries) == 0 && difference == "") {
 		return nil
 	}
 	for _, to := range o.intendedMasters() {
@@ -407,10 +407,10 @@ func copyLibraries(o *observed) *plan {
 			continue
 		}
 		if difference != "" {
-			return wait(check, "Waiting for all masters to have the same functions, before %s gets slots: %s", to.name, difference)
+			return wait(check, "Waiting for all masters to have the same functions, before %s gets slots: %s", to.Name, difference)
 		}
 		return do([]command{{verb: copyFunctions, on: to, peer: masters[0]}},
-			"%s gets the functions of %s, before it gets slots", to.name, masters[0].name)
+			"%s gets the functions of %s, before it gets slots", to.Name, masters[0].Name)
 	}
 	return nil
 }
@@ -418,22 +418,22 @@ func copyLibraries(o *observed) *plan {
 // isUnused reports whether the member is a master that never had slots, keys or functions. A master whose
 // functions were deleted is not unused: the deletion was a write.
 func (m *member) isUnused() bool {
-	return m.answers() && m.view.Master && m.view.Unwritten && m.view.Keys == 0 && len(m.view.Libraries) == 0 &&
+	return m.answers() && m.View.Master && m.View.Unwritten && m.View.Keys == 0 && len(m.View.Libraries) == 0 &&
 		m.self().Slots.Len() == 0 && len(m.self().Importing) == 0
 }
 
 // functionMasters returns the masters that answer and have slots: clients call functions there.
 func (o *observed) functionMasters() []*member {
-	return slices.DeleteFunc(o.slotOwners(), func(m *member) bool { return !m.answers() || !m.view.Master })
+	return slices.DeleteFunc(o.slotOwners(), func(m *member) bool { return !m.answers() || !m.View.Master })
 }
 
 // functionDifference returns which two masters differ in which library; "" if all masters have the same libraries.
 func (o *observed) functionDifference() string {
 	masters := o.functionMasters()
 	for _, m := range masters {
-		if name := differentLibrary(masters[0].view.Libraries, m.view.Libraries); name != "" {
+		if name := differentLibrary(masters[0].View.Libraries, m.View.Libraries); name != "" {
 			return fmt.Sprintf("%s and %s do not have the same library %s. Load it on all masters, or delete it on all",
-				masters[0].name, m.name, name)
+				masters[0].Name, m.Name, name)
 		}
 	}
 	return ""
@@ -458,14 +458,14 @@ func differentLibrary(a, b map[string]string) string {
 // returns "" if m has slots, does not answer, is no master, or has no such data. It compares libraries only by name: users do not load new
 // versions on a master without slots.
 func (o *observed) uniqueData(m *member) string {
-	if !m.answers() || !m.view.Master || o.slots[m.id].Len() > 0 {
+	if !m.answers() || !m.View.Master || o.slots[m.ID].Len() > 0 {
 		return ""
 	}
-	if m.view.Keys > 0 {
-		return fmt.Sprintf("%d keys", m.view.Keys)
+	if m.View.Keys > 0 {
+		return fmt.Sprintf("%d keys", m.View.Keys)
 	}
-	for _, name := range slices.Sorted(maps.Keys(m.view.Libraries)) {
-		if !slices.ContainsFunc(o.functionMasters(), func(other *member) bool { return !o.leaving(other) && other.view.Libraries[name] != "" }) {
+	for _, name := range slices.Sorted(maps.Keys(m.View.Libraries)) {
+		if !slices.ContainsFunc(o.functionMasters(), func(other *member) bool { return !o.leaving(other) && other.View.Libraries[name] != "" }) {
 			return fmt.Sprintf("the function library %s, which no other master has", name)
 		}
 	}

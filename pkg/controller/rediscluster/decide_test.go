@@ -34,31 +34,31 @@ type decision struct {
 
 func (d decision) compare(t *testing.T, p plan) {
 	t.Helper()
-	if got := inWords(p.upkeep); !slices.Equal(got, d.upkeep) {
+	if got := inWords(p.Upkeep); !slices.Equal(got, d.upkeep) {
 		t.Errorf("upkeep %q, want %q", got, d.upkeep)
 	}
-	if got := inWords(p.commands); !slices.Equal(got, d.commands) {
+	if got := inWords(p.Commands); !slices.Equal(got, d.commands) {
 		t.Errorf("commands %q, want %q", got, d.commands)
 	}
-	if !strings.Contains(p.step, d.step) || (p.step == "") != (d.step == "" && len(d.commands) == 0) {
-		t.Errorf("step %q, want one with %q", p.step, d.step)
+	if !strings.Contains(p.Step, d.step) || (p.Step == "") != (d.step == "" && len(d.commands) == 0) {
+		t.Errorf("step %q, want one with %q", p.Step, d.step)
 	}
 	reason := ""
-	if len(p.problems) > 0 {
-		reason = p.problems[0].Reason
+	if len(p.Problems) > 0 {
+		reason = p.Problems[0].Reason
 	}
-	if reason != d.reason || len(p.problems) > 1 {
-		t.Errorf("problems %q, want one because of %q", p.problems, d.reason)
+	if reason != d.reason || len(p.Problems) > 1 {
+		t.Errorf("problems %q, want one because of %q", p.Problems, d.reason)
 	}
 	if d.wait == 0 && len(d.commands) > 0 {
 		d.wait = brief
 	}
-	if p.wait != d.wait && (d.wait != shortly || p.wait <= 0 || p.wait > brief) {
-		t.Errorf("looks again after %s, want %s", p.wait, d.wait)
+	if p.Wait.Duration != d.wait && (d.wait != shortly || p.Wait.Duration <= 0 || p.Wait.Duration > brief) {
+		t.Errorf("looks again after %s, want %s", p.Wait.Duration, d.wait)
 	}
 	lost := ""
-	if p.loss != nil {
-		lost = p.loss.slots.String()
+	if p.Loss != nil {
+		lost = p.Loss.slots.String()
 	}
 	if lost != d.lost {
 		t.Errorf("loss of %q, want of %q", lost, d.lost)
@@ -142,14 +142,14 @@ func every(words string, ordinals ...int) []string {
 	return all
 }
 
-func clearStatus(o *observed) { o.rdc.Status = v1.RedisClusterStatus{} }
+func clearStatus(o *observed) { o.Object.Status = v1.RedisClusterStatus{} }
 
 // takenBy makes a Pod of another owner have the name of a member.
 func takenBy(ordinal int) alter {
 	return func(o *observed) {
 		noPod(ordinal)(o)
-		o.members[ordinal].taken = true
-		o.problems = append(o.problems, problem{reasonConflict, "Pod demo-3 exists already"})
+		o.Members[ordinal].Taken = true
+		o.Problems = append(o.Problems, problem{reasonConflict, "Pod demo-3 exists already"})
 	}
 }
 
@@ -162,7 +162,7 @@ func TestDecideChildren(t *testing.T) {
 		{"settled: nothing is to be done", with(six()), settledIs},
 		{"a new cluster gets its Pods", with(six(), unformed, clearStatus, noPod(all...)),
 			waits("for demo-0").making(every("create Pod demo-%d", all...)...)},
-		{"its volume is made first", with(six(), stored, noPod(4), func(o *observed) { o.members[4].claim = nil }),
+		{"its volume is made first", with(six(), stored, noPod(4), func(o *observed) { o.Members[4].Claim = nil }),
 			sends(every("forget demo-%d id-4", 0, 1, 2, 3, 5)...).making("create claim of demo-4", "create Pod demo-4")},
 		{"a Pod that is gone is made again, on its volume", with(six(), stored, noPod(4)),
 			waits("demo-4: there is no Pod").making("create Pod demo-4")},
@@ -178,14 +178,14 @@ func TestDecideChildren(t *testing.T) {
 		{"but none that has never been bound", with(six(), stored, larger, unbound(0)),
 			waitsBriefly("Growing 5 volumes").making(grow[1:]...)},
 		{"nor just after a refusal", with(six(), stored, larger, func(o *observed) {
-			o.growthRefused, o.growthRefusedAt = &problem{reasonFailing, "no"}, o.now.Add(-time.Second)
+			o.GrowthRefused, o.GrowthRefusedAt = &problem{reasonFailing, "no"}, o.Now.Add(-time.Second)
 		}), settledIs},
 		{"volumes do not shrink", with(six(), stored, smaller), settledIs},
 		{"no Pod is made on a volume that is being deleted", with(six(), stored, noPod(3), terminating(3)), waits("demo-3: there is no Pod")},
 		{"a name that is taken holds up what nodes are to do", with(six(), takenBy(3), renewed(4)), taken},
 		{"a name that is taken does not hold up the other Pods", with(six(), takenBy(3), noPod(4)), taken.making("create Pod demo-4")},
 		{"without a password nothing is done",
-			with(six(), silenced(1, all...), func(o *observed) { o.problems = []problem{{reasonNoPassword, "Secret x does not exist"}} }),
+			with(six(), silenced(1, all...), func(o *observed) { o.Problems = []problem{{reasonNoPassword, "Secret x does not exist"}} }),
 			reports(reasonNoPassword, "does not exist")},
 	}.run(t)
 }
@@ -205,7 +205,7 @@ func TestDecideStrangers(t *testing.T) {
 }
 
 func lossToken(slots string) string {
-	return newLoss(six().rdc, slotsOf(slots), seenAt).token
+	return newLoss(six().Object, slotsOf(slots), seenAt).token
 }
 
 // TestAStrayReplicaDoesNotTakeOver has a master be lost whose replica may have copied the data of another node.
@@ -225,7 +225,7 @@ func TestDecideLosses(t *testing.T) {
 	lost := stuckBy(reasonDataLoss, "The slots 0-5460 (5461 of 16384) have lost what they held").losing("0-5460")
 	some := stuckBy(reasonDataLoss, "The slots 5001-5460 (460 of 16384) have lost what they held").losing("5001-5460")
 	demo3TakesOver := sends("failover demo-3 FORCE")
-	withKeys := func(o *observed) { o.formed = false }
+	withKeys := func(o *observed) { o.Formed = false }
 	cases{
 		{"a master's Pod is gone: another is elected", since(time.Second, with(six(), renewed(0))), waits("be elected for the slots 0-5460")},
 		{"no replica was elected: one is told to take over", with(six(), renewed(0)), sends("failover demo-3 FORCE")},
@@ -321,8 +321,8 @@ func triples() *observed {
 // alone has one member answer, which reaches no other: the others have the rest of the network.
 func alone(ordinal int) alter {
 	return func(o *observed) {
-		for i, m := range o.members {
-			if i == ordinal || m.view == nil || strings.HasPrefix(m.view.ID, "new-") {
+		for i, m := range o.Members {
+			if i == ordinal || m.View == nil || strings.HasPrefix(m.View.ID, "new-") {
 				continue
 			}
 			silenced(time.Hour, i)(o)
@@ -334,7 +334,7 @@ func alone(ordinal int) alter {
 
 // noPodYet has the name of a Pod that is gone still be taken by what it leaves.
 func noPodYet(ordinal int) alter {
-	return func(o *observed) { o.members[ordinal].taken = true }
+	return func(o *observed) { o.Members[ordinal].Taken = true }
 }
 
 // orphaned has a replica have a master that is gone.
@@ -350,8 +350,8 @@ func orphaned(ordinal int) alter {
 func namelessly(ordinal int) alter {
 	return func(o *observed) {
 		silenced(time.Second, ordinal)(o)
-		o.rdc.Status.Nodes = nil
-		o.members[ordinal].pod.Status.PodIP = "10.1.8.8"
+		o.Object.Status.Nodes = nil
+		o.Members[ordinal].Pod.Status.PodIP = "10.1.8.8"
 		failedByAll(o, idOf(ordinal))
 	}
 }
@@ -617,7 +617,7 @@ func TestDecideKeepsTheOnlyCopy(t *testing.T) {
 	o := with(cluster(master("0-16383"), replica(0)), podIs(old, 0), linkDown(1))
 	stuckBy(reasonHeldBack, "demo-0 is to be replaced, but has the only copy of the slots 0-16383").compare(t, *rollPods(o))
 	if p := rollPods(with(six(), allOld, podIs(beingDeleted, all...))); p != nil {
-		t.Errorf("%q of Pods that are being deleted", p.step)
+		t.Errorf("%q of Pods that are being deleted", p.Step)
 	}
 }
 
@@ -657,8 +657,8 @@ func sceneOf(r *rand.Rand) scene {
 	}
 	if r.Intn(3) == 0 {
 		add("functions on all masters", func(o *observed) {
-			for i, m := range o.members {
-				if m.view.Master && m.view.Keys > 0 {
+			for i, m := range o.Members {
+				if m.View.Master && m.View.Keys > 0 {
 					libraries("f=1", i)(o)
 				}
 			}
@@ -701,8 +701,8 @@ func unlikeReplicas(r *rand.Rand, n int) alter {
 		fates = r.Perm(3) // All of them answer, and none is linked.
 	}
 	return func(o *observed) {
-		for i, m := range o.members {
-			if m.view == nil || m.view.Master || saidBy(o, i, m.view.ID).MasterID != idOf(master) {
+		for i, m := range o.Members {
+			if m.View == nil || m.View.Master || saidBy(o, i, m.View.ID).MasterID != idOf(master) {
 				continue
 			}
 			switch fates[i%len(fates)] {
@@ -785,13 +785,13 @@ func happenings() []happening {
 		plain("no replicas", replicas(0)),
 		plain("accepted", func(o *observed) {
 			trial := *o
-			trial.members = slices.Clone(o.members)
-			for i, m := range o.members {
-				trial.members[i] = new(*m)
+			trial.Members = slices.Clone(o.Members)
+			for i, m := range o.Members {
+				trial.Members[i] = new(*m)
 			}
 			with(&trial)
-			if p := replaceLostMasters(&trial); p != nil && p.loss != nil {
-				accepting(p.loss.token)(o)
+			if p := replaceLostMasters(&trial); p != nil && p.Loss != nil {
+				accepting(p.Loss.token)(o)
 			}
 		}),
 	}...)
@@ -811,11 +811,11 @@ func TestDecideIsSafe(t *testing.T) {
 				}
 			}()
 			p := decide(s.observed)
-			for _, c := range slices.Concat(p.upkeep, p.commands) {
+			for _, c := range slices.Concat(p.Upkeep, p.Commands) {
 				did[c.verb.text]++
 			}
 			if message := s.harm(p); message != "" {
-				t.Errorf("seed %d, %q: %s: %s, by %q", i, s.history, message, p.step, inWords(slices.Concat(p.upkeep, p.commands)))
+				t.Errorf("seed %d, %q: %s: %s, by %q", i, s.history, message, p.Step, inWords(slices.Concat(p.Upkeep, p.Commands)))
 			}
 		}()
 	}
@@ -832,15 +832,15 @@ func TestDecideIsSafe(t *testing.T) {
 
 // harm says what is wrong with a plan; "" if nothing is.
 func (s scene) harm(p plan) string {
-	if p.wait <= 0 {
+	if p.Wait.Duration <= 0 {
 		return "never looks again"
 	}
 	deleted := map[*member]bool{}
-	for _, c := range slices.Concat(p.upkeep, p.commands) {
+	for _, c := range slices.Concat(p.Upkeep, p.Commands) {
 		if message := cmp.Or(s.harmOf(c), s.harmToCopies(p, c)); message != "" {
 			return c.String() + " " + message
 		}
-		if (c.verb == deletePod || c.verb == evictPod) && c.on.pod.Status.Phase != corev1.PodFailed {
+		if (c.verb == deletePod || c.verb == evictPod) && c.on.Pod.Status.Phase != corev1.PodFailed {
 			deleted[c.on] = true
 		}
 	}
@@ -848,11 +848,11 @@ func (s scene) harm(p plan) string {
 		return fmt.Sprintf("deletes %d Pods at once", len(deleted))
 	}
 	for _, n := range s.unknownNodes() {
-		if !s.unreachable(n.ID) && len(p.commands) > 0 {
+		if !s.unreachable(n.ID) && len(p.Commands) > 0 {
 			return "acts though " + n.ID + " belongs to no Pod, and lives"
 		}
 	}
-	for _, c := range p.upkeep {
+	for _, c := range p.Upkeep {
 		if !slices.Contains([]*verb{createPod, createClaim, deletePod, deleteService}, c.verb) {
 			return c.String() + " is no upkeep"
 		}
@@ -862,7 +862,7 @@ func (s scene) harm(p plan) string {
 
 func (s scene) harmOf(c command) string {
 	for _, m := range []*member{c.on, c.peer} {
-		if m != nil && !slices.Contains(s.members, m) {
+		if m != nil && !slices.Contains(s.Members, m) {
 			return "is for no member"
 		}
 	}
@@ -896,15 +896,15 @@ func (s scene) harmOf(c command) string {
 			return "forgets who has slots"
 		}
 	case addSlots:
-		if taken := c.slots.Intersect(s.assigned()); taken.Len() > 0 || (s.formed && !s.lossAccepted()) {
+		if taken := c.slots.Intersect(s.assigned()); taken.Len() > 0 || (s.Formed && !s.lossAccepted()) {
 			return "assigns slots that have an owner"
 		}
 	case replicate:
-		if s.slots[c.on.id].Len() > 0 || c.on == c.peer || !c.peer.view.Master {
+		if s.slots[c.on.ID].Len() > 0 || c.on == c.peer || !c.peer.View.Master {
 			return "empties who has slots"
 		}
 	case moveSlots:
-		if c.slots.Without(s.slots[c.on.id]).Len() > 0 || c.on == c.peer || !c.peer.view.Master {
+		if c.slots.Without(s.slots[c.on.ID]).Len() > 0 || c.on == c.peer || !c.peer.View.Master {
 			return "gives what it has not"
 		}
 	}
@@ -914,17 +914,17 @@ func (s scene) harmOf(c command) string {
 // harmOfDeletion knows better than decide who has slots: also a Pod that is silent, and whose node was not identified, is the node that
 // it was.
 func (s scene) harmOfDeletion(c command) string {
-	slots := s.slots[c.on.id]
-	if p := c.on.pod; p != nil && string(p.UID) == "uid-"+p.Name {
-		slots = slots.Union(s.slots[idOf(c.on.ordinal)])
+	slots := s.slots[c.on.ID]
+	if p := c.on.Pod; p != nil && string(p.UID) == "uid-"+p.Name {
+		slots = slots.Union(s.slots[idOf(c.on.Ordinal)])
 	}
-	finished := c.on.pod != nil && c.on.pod.Status.Phase == corev1.PodFailed
+	finished := c.on.Pod != nil && c.on.Pod.Status.Phase == corev1.PodFailed
 	switch {
-	case c.on.pod == nil && c.verb != deleteClaim:
+	case c.on.Pod == nil && c.verb != deleteClaim:
 		return "is not there"
 	case slots.Len() == 0 || (finished && c.verb != deleteClaim):
 		return ""
-	case c.verb == deleteClaim || s.rdc.Spec.Storage == nil || !c.on.outdated:
+	case c.verb == deleteClaim || s.Object.Spec.Storage == nil || !c.on.Outdated:
 		return "deletes who has the slots " + slots.String()
 	case c.on.answers() && len(s.replicasOf(c.on)) > 0:
 		return "deletes a master that has a replica"
@@ -934,7 +934,7 @@ func (s scene) harmOfDeletion(c command) string {
 
 // lossAccepted returns whether any annotation is there: it was made of the loss.
 func (s scene) lossAccepted() bool {
-	_, ok := s.rdc.Annotations[AnnotationAcceptDataLoss]
+	_, ok := s.Object.Annotations[AnnotationAcceptDataLoss]
 	return ok
 }
 
@@ -946,7 +946,7 @@ func TestDecideChangesNothing(t *testing.T) {
 		p := decide(s.observed)
 		statusOf(s.observed, p, outcome{})
 		if dump.ForHash(s.observed) != before {
-			t.Errorf("seed %d, %q: the policy %s or the status changed what was observed", i, s.history, p.policy)
+			t.Errorf("seed %d, %q: the policy %s or the status changed what was observed", i, s.history, p.Policy)
 		}
 	}
 }
@@ -968,7 +968,9 @@ func wrote(ordinals ...int) alter {
 }
 
 // differs has masters have had different functions for this long.
-func differs(lasts time.Duration) alter { return func(o *observed) { o.functionsDifferFor = lasts } }
+func differs(lasts time.Duration) alter {
+	return func(o *observed) { o.FunctionsDifferFor = duration(lasts) }
+}
 
 func TestDecideFunctions(t *testing.T) {
 	wider := func() *observed { return sixAnd(master(""), replica(6)) }
@@ -1015,7 +1017,7 @@ func TestDecideFunctions(t *testing.T) {
 func namesOf(members []*member) string {
 	names := make([]string, len(members))
 	for i, m := range members {
-		names[i] = strings.TrimPrefix(m.name, "demo-")
+		names[i] = strings.TrimPrefix(m.Name, "demo-")
 	}
 	return strings.Join(names, " ")
 }
@@ -1052,13 +1054,13 @@ func TestTopologyMasters(t *testing.T) {
 
 // give moves slots as nodes do, and has all hear of it.
 func give(o *observed, next *transfer) {
-	from, to := o.slots[next.from.id].Without(next.slots), o.slots[next.to.id].Union(next.slots)
-	for _, m := range o.members {
-		for i := range m.view.Table {
-			switch e := &m.view.Table[i]; e.ID {
-			case next.from.id:
+	from, to := o.slots[next.from.ID].Without(next.slots), o.slots[next.to.ID].Union(next.slots)
+	for _, m := range o.Members {
+		for i := range m.View.Table {
+			switch e := &m.View.Table[i]; e.ID {
+			case next.from.ID:
 				e.Slots = from
-			case next.to.id:
+			case next.to.ID:
 				e.Slots = to
 			}
 		}
@@ -1074,8 +1076,8 @@ func balanced(t *testing.T, o *observed) int {
 		if moved += next.slots.Len(); moved > redisnode.SlotCount {
 			t.Fatal("more slots were moved than there are")
 		}
-		if next.slots.Len() > maxSlotsPerMove || next.slots.Without(o.slots[next.from.id]).Len() > 0 || next.left < next.slots.Len() {
-			t.Fatalf("%s of %s, with %d left", next.slots, next.from.name, next.left)
+		if next.slots.Len() > maxSlotsPerMove || next.slots.Without(o.slots[next.from.ID]).Len() > 0 || next.left < next.slots.Len() {
+			t.Fatalf("%s of %s, with %d left", next.slots, next.from.Name, next.left)
 		}
 		give(o, next)
 		if got := namesOf(o.intendedMasters()); got != masters {
@@ -1113,7 +1115,7 @@ func TestTopologyNextTransfer(t *testing.T) {
 				least, most := redisnode.SlotCount, 0
 				total := 0
 				for _, m := range o.intendedMasters() {
-					n := o.slots[m.id].Len()
+					n := o.slots[m.ID].Len()
 					least, most, total = min(least, n), max(most, n), total+n
 				}
 				if most-least > 1 || total != redisnode.SlotCount || o.assigned().Len() != total || len(o.intendedMasters()) != asked {
@@ -1137,7 +1139,7 @@ func TestTopologySlotsPerMove(t *testing.T) {
 		"it has one slot":                  {1024, "7", minSlotsPerMove},
 	} {
 		seen := with(cluster(master(test.slots)), viewed(func(v *redisnode.View) { v.Keys = test.keys }, 0))
-		if got := seen.slotsPerMove(seen.members[0]); got != test.want {
+		if got := seen.slotsPerMove(seen.Members[0]); got != test.want {
 			t.Errorf("%s: %d slots at once, want %d", name, got, test.want)
 		}
 	}
@@ -1167,11 +1169,11 @@ func TestTopologyAdopter(t *testing.T) {
 			}
 			with(o, replicas(int32(test.replicas/test.masters)))
 			p := assignReplicas(o)
-			if p == nil || len(p.commands) != test.replicas {
+			if p == nil || len(p.Commands) != test.replicas {
 				t.Fatalf("%+v, want a master for each of %d", p, test.replicas)
 			}
 			counts, together := map[*member]int{}, 0
-			for _, c := range p.commands {
+			for _, c := range p.Commands {
 				counts[c.peer]++
 				if c.on.machine() == c.peer.machine() {
 					together++

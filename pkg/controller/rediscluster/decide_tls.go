@@ -47,10 +47,10 @@ import (
 
 // certificate is the certificate in the Secret of spec.tls, without the private key.
 type certificate struct {
-	fingerprint string
-	authorities string // as PEM
-	notAfter    time.Time
-	problem     *problem // why the nodes cannot use it; nil if they can
+	Fingerprint string    `json:"fingerprint,omitempty"`
+	authorities string    // as PEM
+	NotAfter    time.Time `json:"notAfter,omitzero"`
+	Problem     *problem  `json:"problem,omitempty"` // why the nodes cannot use it; nil if they can
 }
 
 // notLoadedTooLong is how long nodes may serve another certificate than that of the Secret: a kubelet takes up to two minutes to write
@@ -64,7 +64,7 @@ const loadEvery = 10 * time.Second
 // parseCertificate returns the certificate in a Secret. The messages of its problems name keys of the Secret.
 func parseCertificate(rdc *v1.RedisCluster, secret *corev1.Secret, now time.Time) *certificate {
 	invalid := func(format string, args ...any) *certificate {
-		return &certificate{problem: &problem{reasonCertificate, fmt.Sprintf("Secret %s: ", secret.Name) + fmt.Sprintf(format, args...)}}
+		return &certificate{Problem: &problem{reasonCertificate, fmt.Sprintf("Secret %s: ", secret.Name) + fmt.Sprintf(format, args...)}}
 	}
 	for _, key := range []string{corev1.TLSCertKey, corev1.TLSPrivateKeyKey, v1.CertificateAuthorityKey} {
 		if len(secret.Data[key]) == 0 {
@@ -86,7 +86,7 @@ func parseCertificate(rdc *v1.RedisCluster, secret *corev1.Secret, now time.Time
 	}
 	leaf := pair.Leaf
 	c := &certificate{
-		fingerprint: redisnode.Fingerprint(leaf.Raw), notAfter: leaf.NotAfter,
+		Fingerprint: redisnode.Fingerprint(leaf.Raw), NotAfter: leaf.NotAfter,
 		authorities: certificatesOf(secret.Data[v1.CertificateAuthorityKey]),
 	}
 	verify := func(usage x509.ExtKeyUsage) error {
@@ -96,14 +96,14 @@ func parseCertificate(rdc *v1.RedisCluster, secret *corev1.Secret, now time.Time
 	}
 	switch {
 	case now.After(leaf.NotAfter):
-		c.problem = invalid("the certificate expired at %s", leaf.NotAfter.UTC().Format(time.RFC3339)).problem
+		c.Problem = invalid("the certificate expired at %s", leaf.NotAfter.UTC().Format(time.RFC3339)).Problem
 	case verify(x509.ExtKeyUsageAny) != nil:
-		c.problem = invalid("%s is not signed by a CA of %s: %v", corev1.TLSCertKey, v1.CertificateAuthorityKey,
-			verify(x509.ExtKeyUsageAny)).problem
+		c.Problem = invalid("%s is not signed by a CA of %s: %v", corev1.TLSCertKey, v1.CertificateAuthorityKey,
+			verify(x509.ExtKeyUsageAny)).Problem
 	case leaf.VerifyHostname(serverName(rdc)) != nil:
-		c.problem = invalid("the certificate does not have the DNS name %s", serverName(rdc)).problem
+		c.Problem = invalid("the certificate does not have the DNS name %s", serverName(rdc)).Problem
 	case verify(x509.ExtKeyUsageServerAuth) != nil || verify(x509.ExtKeyUsageClientAuth) != nil:
-		c.problem = invalid("the usages of the certificate must have server auth and client auth: nodes connect to each other").problem
+		c.Problem = invalid("the usages of the certificate must have server auth and client auth: nodes connect to each other").Problem
 	}
 	return c
 }
@@ -121,15 +121,15 @@ func certificatesOf(text []byte) string {
 
 // badCertificate returns why the nodes cannot use the certificate of the spec; nil if they can.
 func (o *observed) badCertificate() *problem {
-	if o.certificate == nil {
+	if o.Certificate == nil {
 		return nil
 	}
-	return o.certificate.problem
+	return o.Certificate.Problem
 }
 
 // withPods returns the members that have a Pod.
 func (o *observed) withPods() []*member {
-	return o.membersWhere(func(m *member) bool { return m.pod != nil })
+	return o.membersWhere(func(m *member) bool { return m.Pod != nil })
 }
 
 // transport returns the transport of the Pods, and whether it is the same for all. A Pod without a certificate has transportPlain.
@@ -138,17 +138,17 @@ func (o *observed) transport() (string, bool) {
 	if len(pods) == 0 {
 		return "", false
 	}
-	first := pods[0].pod.Annotations[AnnotationTLS]
-	return first, !slices.ContainsFunc(pods, func(m *member) bool { return m.pod.Annotations[AnnotationTLS] != first })
+	first := pods[0].Pod.Annotations[AnnotationTLS]
+	return first, !slices.ContainsFunc(pods, func(m *member) bool { return m.Pod.Annotations[AnnotationTLS] != first })
 }
 
 // wantedTransport returns the transport that all nodes should have next.
 func (o *observed) wantedTransport() string {
-	closed := func(m *member) bool { return m.pod.Annotations[AnnotationTLS] == transportOnly }
-	switch spec := o.rdc.Spec.TLS; {
-	case slices.ContainsFunc(o.withPods(), func(m *member) bool { return !hasTLS(m.pod) }):
+	closed := func(m *member) bool { return m.Pod.Annotations[AnnotationTLS] == transportOnly }
+	switch spec := o.Object.Spec.TLS; {
+	case slices.ContainsFunc(o.withPods(), func(m *member) bool { return !hasTLS(m.Pod) }):
 		return transportPlain
-	case o.leavesTLS() && slices.ContainsFunc(o.withPods(), closed) && slices.ContainsFunc(o.members, hasExternalPod):
+	case o.leavesTLS() && slices.ContainsFunc(o.withPods(), closed) && slices.ContainsFunc(o.Members, hasExternalPod):
 		return transportBoth // The port without TLS must first open: see startSwitch.
 	case o.leavesTLS():
 		return transportPlain
@@ -160,16 +160,16 @@ func (o *observed) wantedTransport() string {
 
 // leavesTLS returns whether the spec no longer wants TLS among the nodes: see withCertificate.
 func (o *observed) leavesTLS() bool {
-	return o.rdc.Spec.TLS == nil || o.rdc.Spec.TLS.Mode == modeLeaving
+	return o.Object.Spec.TLS == nil || o.Object.Spec.TLS.Mode == modeLeaving
 }
 
-func hasExternalPod(m *member) bool { return isExternal(m.pod) }
+func hasExternalPod(m *member) bool { return isExternal(m.Pod) }
 
 // annotateTransport writes the transport to all Pods that do not have it.
 func (o *observed) annotateTransport(transport string) *plan {
 	var commands []command
 	for _, m := range o.withPods() {
-		if m.pod.Annotations[AnnotationTLS] != transport {
+		if m.Pod.Annotations[AnnotationTLS] != transport {
 			commands = append(commands, command{verb: recordTLS, on: m, names: []string{transport}})
 		}
 	}
@@ -188,7 +188,7 @@ func transportText(transport string) string {
 // other.
 func completeSwitch(o *observed) *plan {
 	transport, same := o.transport()
-	tls := o.membersWhere(func(m *member) bool { return hasTLS(m.pod) })
+	tls := o.membersWhere(func(m *member) bool { return hasTLS(m.Pod) })
 	switch {
 	case len(tls) == 0:
 		return nil
@@ -198,14 +198,14 @@ func completeSwitch(o *observed) *plan {
 	var names []string
 	for _, m := range tls {
 		if m.answers() && !m.hasTransport(transport) {
-			names = append(names, m.name)
+			names = append(names, m.Name)
 		}
 	}
 	if len(names) == 0 {
 		return nil
 	}
 	p := do([]command{{verb: switchTLS, names: names}}, "Switching %d nodes to %s", len(names), transportText(transport))
-	p.wait = soon
+	p.Wait = duration(soon)
 	return p
 }
 
@@ -213,13 +213,13 @@ func completeSwitch(o *observed) *plan {
 // node of which only the port without TLS differs counts as complete: the others reach it, and the way back opens this port first.
 func unfinished(transport string) func(*member) bool {
 	return func(m *member) bool {
-		differs := m.answers() && !m.hasTransport(transport) && (!isExternal(m.pod) || m.changesBus())
+		differs := m.answers() && !m.hasTransport(transport) && (!isExternal(m.Pod) || m.changesBus())
 		return differs || m.preventsFailover()
 	}
 }
 
 // knowsTransport returns whether a node answers and says where it uses TLS. Without the command CONFIG, it does not say that.
-func (m *member) knowsTransport() bool { return m.answers() && m.view.TLS != nil && m.view.TLS.Known }
+func (m *member) knowsTransport() bool { return m.answers() && m.View.TLS != nil && m.View.TLS.Known }
 
 // hasTransport returns whether a node uses a transport. It returns true for a node that does not report its transport: the operator cannot
 // switch such a node.
@@ -227,7 +227,7 @@ func (m *member) hasTransport(transport string) bool {
 	if !m.knowsTransport() {
 		return true
 	}
-	state, among := m.view.TLS, transport != transportPlain
+	state, among := m.View.TLS, transport != transportPlain
 	return state.Cluster == among && state.Replication == among && state.Plain == (transport != transportOnly)
 }
 
@@ -236,7 +236,7 @@ func (m *member) hasTransport(transport string) bool {
 func startSwitch(o *observed) *plan {
 	wanted := o.wantedTransport()
 	if transport, same := o.transport(); same && transport == wanted || !slices.ContainsFunc(o.withPods(), func(m *member) bool {
-		return hasTLS(m.pod)
+		return hasTLS(m.Pod)
 	}) {
 		return nil
 	}
@@ -245,15 +245,15 @@ func startSwitch(o *observed) *plan {
 		return nil // The status has the problem.
 	}
 	for _, m := range o.withPods() {
-		if secures && m.staleCertificate {
-			return wait(check, "Waiting for %s to load its certificate", m.name)
+		if secures && m.StaleCertificate {
+			return wait(check, "Waiting for %s to load its certificate", m.Name)
 		}
-		if m.answers() && hasTLS(m.pod) && !m.knowsTransport() {
-			return stuck(reasonCertificateNotLoaded, "%s does not allow the command CONFIG: its node cannot switch to TLS, or back", m.name)
+		if m.answers() && hasTLS(m.Pod) && !m.knowsTransport() {
+			return stuck(reasonCertificateNotLoaded, "%s does not allow the command CONFIG: its node cannot switch to TLS, or back", m.Name)
 		}
-		if wanted == transportPlain && isExternal(m.pod) && m.isElsewhere() && m.reachedAt != m.announced() {
+		if wanted == transportPlain && isExternal(m.Pod) && m.isElsewhere() && m.ReachedAt != m.announced() {
 			return wait(check, "Waiting to reach %s at %s also without TLS, before the nodes use that port: %s",
-				m.name, m.announced(), m.whyUnreached)
+				m.Name, m.announced(), m.WhyUnreached)
 		}
 	}
 	return o.annotateTransport(wanted)
@@ -266,19 +266,19 @@ func allowFailover(o *observed) *plan {
 	var names []string
 	for _, m := range o.answering() {
 		if m.preventsFailover() {
-			names = append(names, m.name)
+			names = append(names, m.Name)
 		}
 	}
-	silent := func(m *member) bool { return !m.answers() && m.silentFor < o.patience() }
+	silent := func(m *member) bool { return !m.answers() && m.SilentFor.Duration < o.patience() }
 	if len(names) == 0 || slices.ContainsFunc(o.slotOwners(), silent) || o.disagreement() != "" {
 		return nil // See waitForAgreement.
 	}
 	for _, m := range o.answering() {
-		if hasTLS(m.pod) && !m.knowsTransport() {
-			return wait(check, "Waiting for %s to say whether it has switched: it does not allow the command CONFIG", m.name)
+		if hasTLS(m.Pod) && !m.knowsTransport() {
+			return wait(check, "Waiting for %s to say whether it has switched: it does not allow the command CONFIG", m.Name)
 		}
 	}
-	if o.noFailoverFor <= o.nodeTimeout() {
+	if o.NoFailoverFor.Duration <= o.nodeTimeout() {
 		return wait(check, "Waiting for the nodes to connect again, after the switch of %d nodes", len(names))
 	}
 	return do([]command{{verb: endSwitch, names: names}}, "Allowing failovers again, after the switch of %d nodes", len(names))
@@ -286,14 +286,14 @@ func allowFailover(o *observed) *plan {
 
 // preventsFailover returns whether a node that answers was told that replicas must not be elected.
 func (m *member) preventsFailover() bool {
-	return m.answers() && m.view.TLS != nil && m.view.TLS.NoFailover
+	return m.answers() && m.View.TLS != nil && m.View.TLS.NoFailover
 }
 
 // markCertificates sets which nodes serve another certificate than the Secret of their Pods has.
 func (o *observed) markCertificates() {
-	for _, m := range o.members {
-		m.staleCertificate = m.answers() && m.view.TLS != nil && o.rdc.Spec.TLS != nil && o.badCertificate() == nil && o.certificate != nil &&
-			secretOfTLS(m.pod) == o.rdc.Spec.TLS.SecretRef.Name && m.view.TLS.Certificate != o.certificate.fingerprint
+	for _, m := range o.Members {
+		m.StaleCertificate = m.answers() && m.View.TLS != nil && o.Object.Spec.TLS != nil && o.badCertificate() == nil && o.Certificate != nil &&
+			secretOfTLS(m.Pod) == o.Object.Spec.TLS.SecretRef.Name && m.View.TLS.Certificate != o.Certificate.Fingerprint
 	}
 }
 
@@ -301,8 +301,8 @@ func (o *observed) markCertificates() {
 // it into the Pod. They are no step of an operation: clients notice nothing.
 func certificateCommands(o *observed) []command {
 	var commands []command
-	for _, m := range o.members {
-		if m.staleCertificate && m.loadedFor == 0 {
+	for _, m := range o.Members {
+		if m.StaleCertificate && m.LoadedFor.Duration == 0 {
 			commands = append(commands, command{verb: loadCertificate, on: m})
 		}
 	}
@@ -312,32 +312,32 @@ func certificateCommands(o *observed) []command {
 // tlsProblem returns the problem that a member has with its certificate, or nil.
 func (o *observed) tlsProblem(m *member) *problem {
 	switch {
-	case m.untrusted:
+	case m.Untrusted:
 		return &problem{reasonCertificate, fmt.Sprintf("%s: %s. The operator does not connect to it. If the Secret of spec.tls is valid, "+
-			"restart the container: kubectl exec %s -c %s -- sh -c 'kill 1'", m.name, m.whySilent, m.name, containerName)}
-	case m.loadRefusal != "":
+			"restart the container: kubectl exec %s -c %s -- sh -c 'kill 1'", m.Name, m.WhySilent, m.Name, containerName)}
+	case m.LoadRefusal != "":
 		return &problem{reasonCertificateNotLoaded, fmt.Sprintf("%s does not load the certificate of the Secret: %s. Its log says why",
-			m.name, m.loadRefusal)}
-	case m.staleFor > notLoadedTooLong:
+			m.Name, m.LoadRefusal)}
+	case m.StaleFor.Duration > notLoadedTooLong:
 		return &problem{reasonCertificateNotLoaded, fmt.Sprintf("%s has not loaded the certificate of the Secret for more than %s: "+
-			"see the events of the Pod and the log of its node", m.name, notLoadedTooLong)}
+			"see the events of the Pod and the log of its node", m.Name, notLoadedTooLong)}
 	}
 	return nil
 }
 
 // tlsStatus returns the state of TLS for the status; nil if no node has a certificate.
 func tlsStatus(o *observed) *v1.TLSStatus {
-	tls := o.membersWhere(func(m *member) bool { return hasTLS(m.pod) })
+	tls := o.membersWhere(func(m *member) bool { return hasTLS(m.Pod) })
 	if len(tls) == 0 {
 		return nil
 	}
-	last := cmp.Or(o.rdc.Status.TLS, &v1.TLSStatus{})
+	last := cmp.Or(o.Object.Status.TLS, &v1.TLSStatus{})
 	if len(o.answering()) == 0 && last.Nodes != "" { // Nothing newer is known.
 		return last
 	}
 	status := &v1.TLSStatus{Clients: v1.ProtocolBoth, Nodes: v1.ProtocolTLS, Fingerprint: last.Fingerprint, NotAfter: last.NotAfter}
-	if o.certificate != nil && !o.certificate.notAfter.IsZero() {
-		status.NotAfter = &metav1.Time{Time: o.certificate.notAfter}
+	if o.Certificate != nil && !o.Certificate.NotAfter.IsZero() {
+		status.NotAfter = &metav1.Time{Time: o.Certificate.NotAfter}
 	}
 	if transport, same := o.transport(); same && transport == transportOnly {
 		status.Clients = v1.ProtocolTLS
@@ -345,12 +345,12 @@ func tlsStatus(o *observed) *v1.TLSStatus {
 	served := map[string]bool{}
 	for _, m := range o.withPods() {
 		state := &redisnode.TLSState{}
-		if m.answers() && m.view.TLS != nil {
-			state = m.view.TLS
+		if m.answers() && m.View.TLS != nil {
+			state = m.View.TLS
 		}
 		served[state.Certificate] = true
 		plain, clients := !(state.Cluster && state.Replication), state.Plain
-		if hasTLS(m.pod) && !m.knowsTransport() { // Its transport is unknown: the last status counts.
+		if hasTLS(m.Pod) && !m.knowsTransport() { // Its transport is unknown: the last status counts.
 			plain, clients = last.Nodes == v1.ProtocolPlain, last.Clients == v1.ProtocolBoth
 		}
 		if plain {
@@ -370,19 +370,19 @@ func tlsStatus(o *observed) *v1.TLSStatus {
 
 // switches returns whether a plan has a command of a TLS switch.
 func (p plan) switches() bool {
-	return slices.ContainsFunc(p.commands, func(c command) bool {
+	return slices.ContainsFunc(p.Commands, func(c command) bool {
 		return slices.Contains([]*verb{recordTLS, switchTLS, endSwitch}, c.verb)
 	})
 }
 
 // tlsPort returns the port on which nodes serve TLS, or will; 0 if there is none.
 func (o *observed) tlsPort() int {
-	if o.rdc.Spec.TLS != nil {
-		return int(o.rdc.Spec.TLS.Port)
+	if o.Object.Spec.TLS != nil {
+		return int(o.Object.Spec.TLS.Port)
 	}
 	for _, m := range o.withPods() {
-		if hasTLS(m.pod) {
-			return portFor(m.pod, true)
+		if hasTLS(m.Pod) {
+			return portFor(m.Pod, true)
 		}
 	}
 	return 0

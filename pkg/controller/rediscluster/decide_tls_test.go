@@ -22,28 +22,28 @@ import (
 // specTLS sets spec.tls, with a valid certificate.
 func specTLS(mode v1.TLSMode) alter {
 	return func(o *observed) {
-		withTLSMode(mode)(o.rdc)
-		o.certificate = &certificate{fingerprint: "new", notAfter: seenAt.Add(time.Hour)}
+		withTLSMode(mode)(o.Object)
+		o.Certificate = &certificate{Fingerprint: "new", NotAfter: seenAt.Add(time.Hour)}
 	}
 }
 
 // secured gives Pods a certificate, a transport by their annotation, and what their nodes do: the bus with TLS or not.
 func secured(annotation string, bus bool, ordinals ...int) alter {
 	return func(o *observed) {
-		rdc := o.rdc.DeepCopy()
+		rdc := o.Object.DeepCopy()
 		if rdc.Spec.TLS == nil {
 			withTLSMode(v1.TLSPreferred)(rdc)
 		}
 		for _, i := range ordinals {
 			again := pod(rdc, i)
-			m := o.members[i]
-			m.pod.Spec, m.pod.Annotations = again.Spec, again.Annotations
-			m.pod.Spec.NodeName = "machine"
+			m := o.Members[i]
+			m.Pod.Spec, m.Pod.Annotations = again.Spec, again.Annotations
+			m.Pod.Spec.NodeName = "machine"
 			if annotation != "" {
-				m.pod.Annotations[AnnotationTLS] = annotation
+				m.Pod.Annotations[AnnotationTLS] = annotation
 			}
-			if m.view != nil {
-				m.view.TLS = &redisnode.TLSState{Certificate: "new", Known: true, Cluster: bus, Replication: bus, Plain: annotation != transportOnly}
+			if m.View != nil {
+				m.View.TLS = &redisnode.TLSState{Certificate: "new", Known: true, Cluster: bus, Replication: bus, Plain: annotation != transportOnly}
 			}
 		}
 	}
@@ -57,13 +57,13 @@ func tlsIs(f func(*redisnode.TLSState), ordinals ...int) alter {
 func noFailoverFor(d time.Duration, ordinals ...int) alter {
 	return func(o *observed) {
 		tlsIs(func(s *redisnode.TLSState) { s.NoFailover = true }, ordinals...)(o)
-		o.noFailoverFor = d
+		o.NoFailoverFor = duration(d)
 	}
 }
 
 // asking has replicas ask their masters for data at a port.
 func asking(port int, ordinals ...int) alter {
-	return changed(func(m *member) { m.view.MasterIP, m.view.MasterPort = ipOf(m.ordinal-3), port }, ordinals...)
+	return changed(func(m *member) { m.View.MasterIP, m.View.MasterPort = ipOf(m.Ordinal-3), port }, ordinals...)
 }
 
 // seesPort has nodes see all others at a port.
@@ -76,7 +76,7 @@ func seesPort(port int, ordinals ...int) alter {
 }
 
 func invalidCertificate(o *observed) {
-	o.certificate = &certificate{problem: &problem{reasonCertificate, "Secret redis-tls: it has expired"}}
+	o.Certificate = &certificate{Problem: &problem{reasonCertificate, "Secret redis-tls: it has expired"}}
 }
 
 // decideTLS decides, and returns the plan, and its policy and commands as text.
@@ -86,7 +86,7 @@ func decideTLS(t *testing.T, alters ...alter) (plan, string) {
 	o.markCertificates()
 	p := decide(o)
 	recordtest.Check(t, Decisions, o, p)
-	return p, p.policy + ": " + strings.Join(textsOf(append(p.upkeep, p.commands...)), ", ")
+	return p, p.Policy + ": " + strings.Join(inWords(append(p.Upkeep, p.Commands...)), ", ")
 }
 
 func TestDecideTLS(t *testing.T) {
@@ -164,12 +164,12 @@ func TestDecideTLS(t *testing.T) {
 		{"also once the spec has no trace of it", "completeSwitch: " + records("", all...),
 			[]alter{used, noFailoverFor(time.Minute, 1), silenced(time.Minute, 4)}},
 		{"a certificate that was not there yet is not loaded again at once", ": load certificate of demo-4",
-			[]alter{preferred, used, serves("old", 1, 4), func(o *observed) { o.members[1].loadedFor = time.Second }}},
+			[]alter{preferred, used, serves("old", 1, 4), func(o *observed) { o.Members[1].LoadedFor = duration(time.Second) }}},
 	} {
 		t.Run(test.sentence, func(t *testing.T) {
 			p, got := decideTLS(t, test.alters...)
 			if start, more := strings.CutSuffix(test.want, " …"); !strings.HasPrefix(got, start) || (!more && got != start) {
-				t.Errorf("got %q, want %q; step %q", got, test.want, p.step)
+				t.Errorf("got %q, want %q; step %q", got, test.want, p.Step)
 			}
 		})
 	}
@@ -192,7 +192,7 @@ func TestTheTransportOfANewPod(t *testing.T) {
 		"without a certificate, after all":   {[]alter{used, noPod(5)}, ""},
 	} {
 		o := with(six(), test.alters...)
-		if got := o.newPod(o.members[5]).Annotations[AnnotationTLS]; got != test.want {
+		if got := o.newPod(o.Members[5]).Annotations[AnnotationTLS]; got != test.want {
 			t.Errorf("%s: got %q, want %q", sentence, got, test.want)
 		}
 	}
@@ -239,7 +239,7 @@ func TestParseCertificate(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", sentence, got, test.want)
 		}
 		c := parseCertificate(rdc, secret, time.Now())
-		if strings.Contains(c.authorities, "PRIVATE") || (test.want == "" && (c.fingerprint == "" || c.notAfter.IsZero())) {
+		if strings.Contains(c.authorities, "PRIVATE") || (test.want == "" && (c.Fingerprint == "" || c.NotAfter.IsZero())) {
 			t.Errorf("%s: got %+v", sentence, c)
 		}
 	}
@@ -259,9 +259,9 @@ func TestTLSProblemsAndStatus(t *testing.T) {
 	}{
 		"none":                  {func(*observed) {}, ""},
 		"an invalid Secret":     {invalidCertificate, reasonCertificate},
-		"an unknown CA":         {func(o *observed) { o.members[2].view, o.members[2].untrusted = nil, true }, reasonCertificate},
-		"a certificate is new":  {func(o *observed) { o.members[2].staleFor = notLoadedTooLong }, ""},
-		"it is not loaded long": {func(o *observed) { o.members[2].staleFor = notLoadedTooLong + 1 }, reasonCertificateNotLoaded},
+		"an unknown CA":         {func(o *observed) { o.Members[2].View, o.Members[2].Untrusted = nil, true }, reasonCertificate},
+		"a certificate is new":  {func(o *observed) { o.Members[2].StaleFor = duration(notLoadedTooLong) }, ""},
+		"it is not loaded long": {func(o *observed) { o.Members[2].StaleFor = duration(notLoadedTooLong + 1) }, reasonCertificateNotLoaded},
 	} {
 		reason := ""
 		if problems := memberProblems(settled(test.alter)); len(problems) > 0 {
@@ -274,7 +274,7 @@ func TestTLSProblemsAndStatus(t *testing.T) {
 
 	was := func(clients, nodes v1.Protocol) alter {
 		return func(o *observed) {
-			o.rdc.Status.TLS = &v1.TLSStatus{Clients: clients, Nodes: nodes, Fingerprint: "last"}
+			o.Object.Status.TLS = &v1.TLSStatus{Clients: clients, Nodes: nodes, Fingerprint: "last"}
 		}
 	}
 	before, after := was(v1.ProtocolBoth, v1.ProtocolPlain), was(v1.ProtocolTLS, v1.ProtocolTLS)

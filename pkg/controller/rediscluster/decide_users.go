@@ -69,19 +69,19 @@ const (
 
 // usesAccount returns whether the operator has a user of its own: the spec has users, or a Pod was created with them.
 func (o *observed) usesAccount() bool {
-	return len(o.rdc.Spec.Users) > 0 || o.someHaveAccount()
+	return len(o.Object.Spec.Users) > 0 || o.someHaveAccount()
 }
 
 // someHaveAccount returns whether a Pod was created with the operator's user.
 func (o *observed) someHaveAccount() bool {
-	return slices.ContainsFunc(o.members, func(m *member) bool { return hasAccount(m.pod) })
+	return slices.ContainsFunc(o.Members, func(m *member) bool { return hasAccount(m.Pod) })
 }
 
 // podWithoutAccount returns a Pod without the operator's user; nil if all Pods have it.
 func (o *observed) podWithoutAccount() *corev1.Pod {
-	for _, m := range o.members {
-		if m.pod != nil && !hasAccount(m.pod) {
-			return m.pod
+	for _, m := range o.Members {
+		if m.Pod != nil && !hasAccount(m.Pod) {
+			return m.Pod
 		}
 	}
 	return nil
@@ -90,10 +90,10 @@ func (o *observed) podWithoutAccount() *corev1.Pod {
 // openRef returns the Secret with the password of the user default while this user is open: while some Pod does not have the operator's
 // user, or while the spec has no users. It is nil if the user default then has no password.
 func (o *observed) openRef() *v1.SecretKeyReference {
-	if pod := o.podWithoutAccount(); pod != nil && len(o.rdc.Spec.Users) > 0 {
+	if pod := o.podWithoutAccount(); pod != nil && len(o.Object.Spec.Users) > 0 {
 		return passwordRefOf(pod)
 	}
-	return o.rdc.Spec.AuthSecretRef
+	return o.Object.Spec.AuthSecretRef
 }
 
 // wantUsers sets the users that the nodes should have. password returns the password in a Secret, or a problem if there is none: then the
@@ -117,7 +117,7 @@ func (o *observed) wantUsers(password func(v1.SecretKeyReference) (string, *prob
 		}
 		o.users = append(o.users, wanted)
 	}
-	open := len(o.rdc.Spec.Users) == 0 || o.podWithoutAccount() != nil
+	open := len(o.Object.Spec.Users) == 0 || o.podWithoutAccount() != nil
 	if open {
 		rules := almostEverything + " nopass"
 		if o.openRef() != nil {
@@ -125,7 +125,7 @@ func (o *observed) wantUsers(password func(v1.SecretKeyReference) (string, *prob
 		}
 		add(v1.User{Name: v1.UserDefault, Rules: rules, PasswordSecretRef: o.openRef()})
 	}
-	for _, u := range o.rdc.Spec.Users {
+	for _, u := range o.Object.Spec.Users {
 		if !open || u.Name != v1.UserDefault {
 			add(u)
 		} else if u.PasswordSecretRef != nil && !(user{rules: u.Rules}).isOff() {
@@ -180,7 +180,7 @@ func (o *observed) hashes(users map[string]redisnode.User, u user) []string {
 	case len(has) > 0:
 		all = append(all, has...)
 	default:
-		for _, m := range o.members {
+		for _, m := range o.Members {
 			all = append(all, m.users[u.name].Hashes...)
 		}
 	}
@@ -190,29 +190,29 @@ func (o *observed) hashes(users map[string]redisnode.User, u user) []string {
 
 // isEverywhere returns whether every node has the password of the spec.
 func (o *observed) isEverywhere(u user) bool {
-	return u.hash != "" && !slices.ContainsFunc(o.members, func(m *member) bool {
-		return m.pod != nil && !slices.Contains(m.users[u.name].Hashes, u.hash)
+	return u.hash != "" && !slices.ContainsFunc(o.Members, func(m *member) bool {
+		return m.Pod != nil && !slices.Contains(m.users[u.name].Hashes, u.hash)
 	})
 }
 
 // hasOldPasswords returns whether any node accepts several passwords of the user.
 func (o *observed) hasOldPasswords(u user) bool {
-	return slices.ContainsFunc(o.members, func(m *member) bool { return len(m.users[u.name].Hashes) > 1 })
+	return slices.ContainsFunc(o.Members, func(m *member) bool { return len(m.users[u.name].Hashes) > 1 })
 }
 
 // markUsers sets which users are to be set in each node, or deleted from it, and which user new nodes would not have.
 func (o *observed) markUsers() {
-	for _, m := range o.members {
-		m.pendingUsers = o.pendingUsersOf(m)
+	for _, m := range o.Members {
+		m.PendingUsers = o.pendingUsersOf(m)
 	}
-	o.missingUser = o.findMissingUser()
+	o.MissingUser = o.findMissingUser()
 }
 
 func (o *observed) pendingUsersOf(m *member) []string {
 	if m.users == nil || !m.answers() || o.accountHash == "" {
 		return nil
 	}
-	if !hasAccount(m.pod) {
+	if !hasAccount(m.Pod) {
 		if o.whyNoPods() != "" && !o.someHaveAccount() {
 			return nil // The password may not be in a Secret yet, and would be lost with this process.
 		}
@@ -232,7 +232,7 @@ func (o *observed) pendingUsersOf(m *member) []string {
 		}
 	}
 	for name := range m.users {
-		if len(o.rdc.Spec.Users) > 0 && name != v1.UserOperator && !o.rdc.Spec.HasUser(name) {
+		if len(o.Object.Spec.Users) > 0 && name != v1.UserOperator && !o.Object.Spec.HasUser(name) {
 			pending[name] = true
 		}
 	}
@@ -243,9 +243,9 @@ func (o *observed) pendingUsersOf(m *member) []string {
 // as the operator's user.
 func userCommands(o *observed) []command {
 	var commands []command
-	for _, m := range o.members {
-		if len(m.pendingUsers) > 0 {
-			commands = append(commands, command{verb: setUsers, on: m, names: m.pendingUsers})
+	for _, m := range o.Members {
+		if len(m.PendingUsers) > 0 {
+			commands = append(commands, command{verb: setUsers, on: m, names: m.PendingUsers})
 		}
 	}
 	return commands
@@ -253,7 +253,7 @@ func userCommands(o *observed) []command {
 
 // accountCommands returns the command that creates the Secret with the password of the operator's user.
 func accountCommands(o *observed) []command {
-	if !o.accountMissing {
+	if !o.AccountMissing {
 		return nil
 	}
 	return []command{{verb: createAccount}}
@@ -263,12 +263,12 @@ func accountCommands(o *observed) []command {
 // replaces no Pod.
 func (o *observed) whyNoPods() string {
 	switch {
-	case len(o.rdc.Spec.Users) == 0:
+	case len(o.Object.Spec.Users) == 0:
 		return ""
-	case o.accountProblem != nil:
-		return o.accountProblem.Message
-	case o.accountMissing:
-		return "Secret " + accountRef(o.rdc).Name + " is being created"
+	case o.AccountProblem != nil:
+		return o.AccountProblem.Message
+	case o.AccountMissing:
+		return "Secret " + accountRef(o.Object).Name + " is being created"
 	}
 	return ""
 }
@@ -295,8 +295,8 @@ func (o *observed) findMissingUser() string {
 	for _, p := range o.userProblems {
 		return p.Message
 	}
-	for _, u := range o.rdc.Spec.Users {
-		if r, refused := o.refusals[refusedUser{u.Name, o.rdc.Spec.Image}]; refused {
+	for _, u := range o.Object.Spec.Users {
+		if r, refused := o.refusals[refusedUser{u.Name, o.Object.Spec.Image}]; refused {
 			return fmt.Sprintf("%s rejected the rules of the user %s", r.pod, u.Name)
 		}
 	}

@@ -38,10 +38,10 @@ const accountPassword = "account-password"
 // people has the spec have these users, and the Pods be as the spec says.
 func people(users ...v1.User) alter {
 	return func(o *observed) {
-		withUsers(users...)(o.rdc)
-		for i, m := range o.members {
-			again := pod(o.rdc, i)
-			m.pod.Spec, m.pod.Annotations = again.Spec, again.Annotations
+		withUsers(users...)(o.Object)
+		for i, m := range o.Members {
+			again := pod(o.Object, i)
+			m.Pod.Spec, m.Pod.Annotations = again.Spec, again.Annotations
 		}
 	}
 }
@@ -49,13 +49,13 @@ func people(users ...v1.User) alter {
 // withoutAccount has Pods be from before the spec had users. They read a password if secret is not "".
 func withoutAccount(secret string, ordinals ...int) alter {
 	return func(o *observed) {
-		before := *o.rdc.DeepCopy()
+		before := *o.Object.DeepCopy()
 		if before.Spec.Users = nil; secret != "" {
 			before.Spec.AuthSecretRef = &v1.SecretKeyReference{Name: secret, Key: "password"}
 		}
 		for _, i := range ordinals {
 			again := pod(&before, i)
-			o.members[i].pod.Spec, o.members[i].pod.Annotations = again.Spec, again.Annotations
+			o.Members[i].Pod.Spec, o.Members[i].Pod.Annotations = again.Spec, again.Annotations
 		}
 	}
 }
@@ -77,7 +77,7 @@ func read(o *observed) *observed {
 func have(users map[string][]string, ordinals ...int) alter {
 	return func(o *observed) {
 		for _, i := range ordinals {
-			m := o.members[i]
+			m := o.Members[i]
 			m.users = map[string]redisnode.User{}
 			for name, passwords := range users {
 				var hashes []string
@@ -126,8 +126,8 @@ func TestDecideUsers(t *testing.T) {
 	settled, oldApp := have(asSaid, all...), have(asSaidBut("app", "old-password"), all...)
 	both := asSaidBut("app", "old-password", "app-password")
 	unread := changed(func(m *member) { m.users = nil }, 3)
-	noReplicas := func(o *observed) { o.rdc.Spec.ReplicasPerMaster = new(int32) }
-	lockedBy := func(o *observed) { o.rdc.Spec.AuthSecretRef = &v1.SecretKeyReference{Name: "none", Key: "password"} }
+	noReplicas := func(o *observed) { o.Object.Spec.ReplicasPerMaster = new(int32) }
+	lockedBy := func(o *observed) { o.Object.Spec.AuthSecretRef = &v1.SecretKeyReference{Name: "none", Key: "password"} }
 	for _, test := range []struct {
 		sentence string
 		want     string // the policy, and the commands of users
@@ -180,16 +180,16 @@ func TestDecideUsers(t *testing.T) {
 			o.markUsers()
 			p := decide(o)
 			recordtest.Check(t, Decisions, o, p)
-			got := p.policy
-			if (p.policy == "rollPods" || p.policy == "balanceSlots") && len(p.commands) == 0 {
+			got := p.Policy
+			if (p.Policy == "rollPods" || p.Policy == "balanceSlots") && len(p.Commands) == 0 {
 				got += " waits"
 			}
-			p.upkeep = slices.DeleteFunc(p.upkeep, func(c command) bool { return c.verb != setUsers })
-			if len(p.upkeep) > 0 {
-				got += ": " + strings.Join(textsOf(p.upkeep), ", ")
+			p.Upkeep = slices.DeleteFunc(p.Upkeep, func(c command) bool { return c.verb != setUsers })
+			if len(p.Upkeep) > 0 {
+				got += ": " + strings.Join(inWords(p.Upkeep), ", ")
 			}
 			if got != test.want {
-				t.Errorf("got %q (%s), want %q", got, p.step, test.want)
+				t.Errorf("got %q (%s), want %q", got, p.Step, test.want)
 			}
 		})
 	}
@@ -198,14 +198,14 @@ func TestDecideUsers(t *testing.T) {
 // TestDecideAccount is about a Secret of the operator's user that does not exist, or that no Pod can mount. Only the creation of Pods
 // waits for it. So no Pod is deleted either that would have to be created again.
 func TestDecideAccount(t *testing.T) {
-	missing := func(o *observed) { o.accountMissing = true }
-	rejected := func(o *observed) { o.accountProblem = &problem{reasonNoSecret, "rejected"} }
+	missing := func(o *observed) { o.AccountMissing = true }
+	rejected := func(o *observed) { o.AccountProblem = &problem{reasonNoSecret, "rejected"} }
 	ready := func(o *observed, alters ...alter) *observed {
-		return with(o, append([]alter{people(defaultOff, userApp), reading, have(asSaid, append(all, 6)[:len(o.members)]...)}, alters...)...)
+		return with(o, append([]alter{people(defaultOff, userApp), reading, have(asSaid, append(all, 6)[:len(o.Members)]...)}, alters...)...)
 	}
 	three := func() *observed { return cluster(sixOf()[:3]...) }
-	noReplicas := func(o *observed) { o.rdc.Spec.ReplicasPerMaster = new(int32) }
-	larger := func(o *observed) { o.rdc.Spec.Storage.Size = resource.MustParse("2Gi") }
+	noReplicas := func(o *observed) { o.Object.Spec.ReplicasPerMaster = new(int32) }
+	larger := func(o *observed) { o.Object.Spec.Storage.Size = resource.MustParse("2Gi") }
 	forgets := "forgetNodes: " + strings.Join(every("forget demo-%d id-5", 0, 1, 2, 3, 4), ", ")
 	for sentence, test := range map[string]struct {
 		o            *observed
@@ -239,9 +239,9 @@ func TestDecideAccount(t *testing.T) {
 			test.o.markUsers()
 			p := decide(test.o)
 			recordtest.Check(t, Decisions, test.o, p)
-			upkeep, got := strings.Join(textsOf(p.upkeep), ", "), p.policy+": "+strings.Join(textsOf(p.commands), ", ")
-			if upkeep != test.upkeep || got != test.want || p.step == "" {
-				t.Errorf("got %q and %q (%s), want %q and %q", upkeep, got, p.step, test.upkeep, test.want)
+			upkeep, got := strings.Join(inWords(p.Upkeep), ", "), p.Policy+": "+strings.Join(inWords(p.Commands), ", ")
+			if upkeep != test.upkeep || got != test.want || p.Step == "" {
+				t.Errorf("got %q and %q (%s), want %q and %q", upkeep, got, p.Step, test.upkeep, test.want)
 			}
 		})
 	}
@@ -264,9 +264,9 @@ func reading(o *observed) { read(o) }
 // refusing has Redis of an image have refused the rules of a user; "" is the image of the spec.
 func refusing(name, image string) alter {
 	return func(o *observed) {
-		i := slices.IndexFunc(o.rdc.Spec.Users, func(u v1.User) bool { return u.Name == name })
-		refused := refusedUser{name, cmp.Or(image, o.rdc.Spec.Image)}
-		o.refusals = refusals{refused: {o.rdc.Spec.Users[i].Rules, "demo-0", "modifier '+new'"}}
+		i := slices.IndexFunc(o.Object.Spec.Users, func(u v1.User) bool { return u.Name == name })
+		refused := refusedUser{name, cmp.Or(image, o.Object.Spec.Image)}
+		o.refusals = refusals{refused: {o.Object.Spec.Users[i].Rules, "demo-0", "modifier '+new'"}}
 	}
 }
 
@@ -275,7 +275,7 @@ func image(name string) func(*corev1.Pod) {
 }
 
 // gone has the spec have no users, with Pods from before.
-func gone(o *observed) { o.rdc.Spec.Users = nil }
+func gone(o *observed) { o.Object.Spec.Users = nil }
 
 // TestTheUserDefault checks what the user default may do while Pods with and without the operator's user exist.
 func TestTheUserDefault(t *testing.T) {
@@ -304,7 +304,7 @@ func TestTheUserDefault(t *testing.T) {
 }
 
 func locked(o *observed) {
-	o.rdc.Spec.AuthSecretRef = &v1.SecretKeyReference{Name: "redis", Key: "password"}
+	o.Object.Spec.AuthSecretRef = &v1.SecretKeyReference{Name: "redis", Key: "password"}
 }
 
 // TestANewNodeGetsOldPasswords is about a Pod that is created while two passwords are valid.
@@ -314,7 +314,7 @@ func TestANewNodeGetsOldPasswords(t *testing.T) {
 	o := with(six(), people(aUser("default", "~* +@all", "app"), aUser("app", "~* +@all", "app")), reading, have(both, all...))
 	new := map[string]redisnode.User{"default": {Rules: "off"}}
 	for _, u := range o.users {
-		if got, want := o.hashes(new, u), o.members[0].users[u.name].Hashes; !slices.Equal(got, want) {
+		if got, want := o.hashes(new, u), o.Members[0].users[u.name].Hashes; !slices.Equal(got, want) {
 			t.Errorf("%s gets %q, want both: %q", u.name, got, want)
 		}
 		o.retired = map[string]bool{u.name: true}
@@ -329,7 +329,7 @@ func TestOldPasswordsAreKept(t *testing.T) {
 	s := &session{since: map[string]time.Time{}}
 	look := func(after time.Duration, alters ...alter) bool {
 		o := with(six(), append([]alter{people(defaultOff, userApp), reading}, alters...)...)
-		o.now = seenAt.Add(after)
+		o.Now = seenAt.Add(after)
 		s.beginFacts()
 		s.recallPasswords(o)
 		s.endFacts()
@@ -438,7 +438,7 @@ func TestASecretThatChangesStopsARoll(t *testing.T) {
 			o := read(with(six(), people(aUser("default", openRules, ""))))
 			have(atStart, 0)(o)
 			s := newStage(t, o)
-			s.users, s.password = o.members[0].users, accountPassword
+			s.users, s.password = o.Members[0].users, accountPassword
 			s.add(accountSecret(accountPassword))
 			s.settle()
 			s.destroy("secrets", "demo-glassback")

@@ -5,6 +5,7 @@ package rediscluster
 
 import (
 	"cmp"
+	"encoding/json"
 	"strconv"
 	"strings"
 
@@ -71,13 +72,13 @@ func externalService(rdc *v1.RedisCluster, ordinal int, at address) *corev1ac.Se
 // its Pod. The other nodes do not use the Service then, so it has no port of the bus. A Service that already has this port keeps its ports
 // while it is used.
 func (o *observed) servicePorts(m *member, existing *corev1.Service, used bool) address {
-	if o.rdc.Spec.HostnameOf(m.name) == "" || (used && existing != nil && externalPorts(existing).Bus > 0) {
-		return keptPorts(o.rdc, o.tlsPort(), existing)
+	if o.Object.Spec.HostnameOf(m.Name) == "" || (used && existing != nil && externalPorts(existing).Bus > 0) {
+		return keptPorts(o.Object, o.tlsPort(), existing)
 	}
-	port, _ := ports(o.rdc)
+	port, _ := ports(o.Object)
 	a := address{Port: port, TLS: o.tlsPort()}
-	if m.pod != nil {
-		a.Port, a.TLS = cmp.Or(portFor(m.pod, false), a.Port), cmp.Or(portFor(m.pod, true), a.TLS)
+	if m.Pod != nil {
+		a.Port, a.TLS = cmp.Or(portFor(m.Pod, false), a.Port), cmp.Or(portFor(m.Pod, true), a.TLS)
 	}
 	return a
 }
@@ -180,6 +181,16 @@ func addressIn(text string) address {
 	a.Bus, _ = strconv.Atoi(bus)
 	a.TLS, _ = strconv.Atoi(tls)
 	return a
+}
+
+// MarshalJSON and UnmarshalJSON use the text of the address.
+func (a address) MarshalJSON() ([]byte, error) { return json.Marshal(a.String()) }
+
+func (a *address) UnmarshalJSON(data []byte) error {
+	var text string
+	err := json.Unmarshal(data, &text)
+	*a = addressIn(text)
+	return err
 }
 
 // isExternal returns whether the Pod has the label by which its Service selects it.

@@ -123,20 +123,20 @@ func (o *observed) access() (access, bool) {
 	var port int
 	for i, m := range o.withPods() {
 		overTLS := transport != transportPlain
-		user, password := LoginTo(m.pod)
+		user, password := LoginTo(m.Pod)
 		secret := ""
 		if overTLS {
-			secret = secretOfTLS(m.pod)
+			secret = secretOfTLS(m.Pod)
 		}
 		if i == 0 {
-			a, port = access{user: user, password: password, authority: secret}, portFor(m.pod, overTLS)
+			a, port = access{user: user, password: password, authority: secret}, portFor(m.Pod, overTLS)
 		}
 		same = same && a.user == user && ptr.Equal(a.password, password) && a.authority == secret
 		if m.answers() && len(a.addresses) < maxAddresses {
-			a.addresses = append(a.addresses, net.JoinHostPort(m.ip(), strconv.Itoa(portFor(m.pod, overTLS))))
+			a.addresses = append(a.addresses, net.JoinHostPort(m.ip(), strconv.Itoa(portFor(m.Pod, overTLS))))
 		}
 	}
-	a.addresses = append([]string{net.JoinHostPort(serverName(o.rdc), strconv.Itoa(port))}, a.addresses...)
+	a.addresses = append([]string{net.JoinHostPort(serverName(o.Object), strconv.Itoa(port))}, a.addresses...)
 	return a, same
 }
 

@@ -301,7 +301,7 @@ policyTypes: [Ingress]
   ports: [{port: 9121, protocol: TCP}, {protocol: UDP}]
 ` + rest},
 	} {
-		got, err := yaml.Marshal(policyFor(t, func(o *observed) { o.rdc.Spec.NetworkPolicy = test.spec }).Spec)
+		got, err := yaml.Marshal(policyFor(t, func(o *observed) { o.Object.Spec.NetworkPolicy = test.spec }).Spec)
 		must.Succeed(t, err)
 		var want any
 		must.Succeed(t, yaml.Unmarshal([]byte(test.want), &want))
@@ -310,9 +310,9 @@ policyTypes: [Ingress]
 		}
 	}
 	// With access from outside, the operator connects to the port of the bus: see reach.
-	port7000 := func(o *observed) { o.rdc.Spec.Addr = "127.0.0.1:7000" }
-	onTLS := func(o *observed) { o.rdc.Spec.TLS = &v1.TLS{Port: 6380} }
-	offTLS := func(o *observed) { onTLS(o); addTLS(o.members[4].pod, o.rdc); o.rdc.Spec.TLS = nil }
+	port7000 := func(o *observed) { o.Object.Spec.Addr = "127.0.0.1:7000" }
+	onTLS := func(o *observed) { o.Object.Spec.TLS = &v1.TLS{Port: 6380} }
+	offTLS := func(o *observed) { onTLS(o); addTLS(o.Members[4].Pod, o.Object); o.Object.Spec.TLS = nil }
 	for name, test := range map[string]struct {
 		change    alter
 		operators string
@@ -339,11 +339,11 @@ policyTypes: [Ingress]
 		{"127.0.0.1:50000", "127.0.0.1:60000"}: "[]",
 	} {
 		rules := policyFor(t, func(o *observed) {
-			o.rdc.Spec.Addr, o.rdc.Spec.NetworkPolicy.From = addrs[0], []networkingv1.NetworkPolicyPeer{{PodSelector: &metav1.LabelSelector{}}}
-			for _, m := range o.members {
-				m.pod = pod(o.rdc, m.ordinal)
+			o.Object.Spec.Addr, o.Object.Spec.NetworkPolicy.From = addrs[0], []networkingv1.NetworkPolicyPeer{{PodSelector: &metav1.LabelSelector{}}}
+			for _, m := range o.Members {
+				m.Pod = pod(o.Object, m.Ordinal)
 			}
-			o.rdc.Spec.Addr = addrs[1]
+			o.Object.Spec.Addr = addrs[1]
 		}).Spec.Ingress
 		got := []int32{}
 		for _, rule := range rules[2:] {
@@ -372,7 +372,7 @@ policyTypes: [Ingress]
 func policyFor(t *testing.T, change alter) *networkingv1.NetworkPolicy {
 	t.Helper()
 	o := six()
-	o.rdc.Spec.NetworkPolicy = &v1.NetworkPolicy{}
+	o.Object.Spec.NetworkPolicy = &v1.NetworkPolicy{}
 	change(o)
 	policy, err := networkPolicy(o, "operators")
 	must.Succeed(t, err)

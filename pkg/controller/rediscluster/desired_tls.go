@@ -115,7 +115,7 @@ func withTLS(rdc *v1.RedisCluster, script, parameters string) string {
 
 // newPod returns the Pod that is created for a member. If there are other Pods, its node starts with their transport.
 func (o *observed) newPod(m *member) *corev1.Pod {
-	p := pod(o.rdc, m.ordinal)
+	p := pod(o.Object, m.Ordinal)
 	transport, same := o.transport()
 	if !same {
 		transport = o.wantedTransport()

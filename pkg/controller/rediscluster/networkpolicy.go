@@ -30,7 +30,7 @@ var operatorLabels = map[string]string{"app.kubernetes.io/name": glassback.Name,
 // operator connects to the port of the bus, too, before a node announces it. Without spec.networkPolicy.from, there is no rule for
 // clients: a rule without peers would admit everyone.
 func networkPolicy(o *observed, operatorNamespace string) (*networkingv1ac.NetworkPolicyApplyConfiguration, error) {
-	rdc, spec := o.rdc, o.rdc.Spec.NetworkPolicy
+	rdc, spec := o.Object, o.Object.Spec.NetworkPolicy
 	if spec == nil {
 		return nil, nil
 	}
@@ -87,9 +87,9 @@ func networkPolicy(o *observed, operatorNamespace string) (*networkingv1ac.Netwo
 // ports, and openshift-sdn none.
 func (o *observed) policyPorts(names ...string) []networkingv1.NetworkPolicyPort {
 	numbers := sets.New[int]()
-	pods := []*corev1.Pod{pod(o.rdc, 0)}
+	pods := []*corev1.Pod{pod(o.Object, 0)}
 	for _, m := range o.withPods() {
-		pods = append(pods, m.pod)
+		pods = append(pods, m.Pod)
 	}
 	for _, p := range pods {
 		for _, name := range names {

@@ -51,15 +51,15 @@ func observeNodes(cluster cache.ObjectName, nodes []NodeMetrics) {
 // nodeMetrics returns one NodeMetrics for each Pod that exists.
 func (o *observed) nodeMetrics() []NodeMetrics {
 	var all []NodeMetrics
-	for _, m := range o.members {
+	for _, m := range o.Members {
 		switch {
-		case m.pod == nil:
+		case m.Pod == nil:
 		case !m.answers():
-			all = append(all, NodeMetrics{Pod: m.name})
+			all = append(all, NodeMetrics{Pod: m.Name})
 		default:
 			all = append(all, NodeMetrics{
-				Pod: m.name, Answers: true, Master: m.view.Master, LinkUp: m.view.LinkUp, Slots: o.slots[m.id].Len(),
-				Keys: m.view.Keys, Offset: m.view.Offset, Lag: o.lag(m), Stats: m.view.Stats,
+				Pod: m.Name, Answers: true, Master: m.View.Master, LinkUp: m.View.LinkUp, Slots: o.slots[m.ID].Len(),
+				Keys: m.View.Keys, Offset: m.View.Offset, Lag: o.lag(m), Stats: m.View.Stats,
 			})
 		}
 	}
@@ -70,10 +70,10 @@ func (o *observed) nodeMetrics() []NodeMetrics {
 // to be behind.
 func (o *observed) lag(m *member) int64 {
 	master := o.byID[m.self().MasterID]
-	if m.view.Master || master == nil || !master.answers() {
+	if m.View.Master || master == nil || !master.answers() {
 		return -1
 	}
-	return max(master.view.Offset-m.view.Offset, 0)
+	return max(master.View.Offset-m.View.Offset, 0)
 }
 
 // BackupMetrics are the figures of the backups of a RedisCluster, as its status has them.

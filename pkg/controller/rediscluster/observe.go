@@ -27,115 +27,114 @@ import (
 
 // observed is what one sync sees: the Pods and volumes in the caches, the cluster as each of its nodes
 // describes it, what the controller remembers, and whether the API server accepts the next Pod. It has
-// only plain values, and nothing changes it after observe has returned it.
+// only plain values, and nothing changes it after observe has returned it. Its exported fields are in a record: see Decisions.
 type observed struct {
-	rdc     *v1.RedisCluster
-	members []*member // by ordinal
-	now     time.Time
-
-	// formed is whether all slots were assigned once.
-	formed bool
-	// problems are obstacles that the caches or the Secret show.
-	problems []problem
-	// unassignedFor is for how long some slots have had no owner.
-	unassignedFor time.Duration
-	// functionsDifferFor is for how long the masters have not had the same functions.
-	functionsDifferFor time.Duration
-	// noFailoverFor is for how long a node has kept replicas from being elected.
-	noFailoverFor time.Duration
-	// failure is the error of the last commands, and failingFor for how long commands have failed. They
+	Object  *v1.RedisCluster `json:"object"`
+	Members []*member        `json:"members"` // by ordinal
+	Now     time.Time        `json:"now"`
+	// Formed is whether all slots were assigned once.
+	Formed bool `json:"formed"`
+	// Problems are obstacles that the caches or the Secret show.
+	Problems []problem `json:"problems,omitempty"`
+	// UnassignedFor is for how long some slots have had no owner.
+	UnassignedFor metav1.Duration `json:"unassignedFor,omitzero"`
+	// FunctionsDifferFor is for how long the masters have not had the same functions.
+	FunctionsDifferFor metav1.Duration `json:"functionsDifferFor,omitzero"`
+	// NoFailoverFor is for how long a node has kept replicas from being elected.
+	NoFailoverFor metav1.Duration `json:"noFailoverFor,omitzero"`
+	// Failure is the error of the last commands, and FailingFor for how long commands have failed. They
 	// are nil and 0 if the last commands succeeded.
-	failure    *problem
-	failingFor time.Duration
-	// rejection is why the API server rejects the new Pod of an outdated member; "" if it does not. No Pod is then replaced.
-	rejection string
-	// growthRefused is why the API server refused a larger volume, and growthRefusedAt when; nil if it did not.
-	growthRefused   *problem
-	growthRefusedAt time.Time
-	// evictionRefused is why the last eviction was refused; "" if it was not.
-	evictionRefused string
-	// actedAt is when the last plan was carried out that did not only wait; zero if that is unknown.
-	actedAt time.Time
-
-	// revisions are those of the Pods that exist. configs has the spec.config of each revision but the current one, if it is
+	Failure    *problem        `json:"failure,omitempty"`
+	FailingFor metav1.Duration `json:"failingFor,omitzero"`
+	// Rejection is why the API server rejects the new Pod of an outdated member; "" if it does not. No Pod is then replaced.
+	Rejection string `json:"rejection,omitempty"`
+	// GrowthRefused is why the API server refused a larger volume, and GrowthRefusedAt when; nil if it did not.
+	GrowthRefused   *problem  `json:"growthRefused,omitempty"`
+	GrowthRefusedAt time.Time `json:"growthRefusedAt,omitzero"`
+	// EvictionRefused is why the last eviction was refused; "" if it was not.
+	EvictionRefused string `json:"evictionRefused,omitempty"`
+	// ActedAt is when the last plan was carried out that did not only wait; zero if that is unknown.
+	ActedAt time.Time `json:"actedAt,omitzero"`
+	// Revisions are those of the Pods that exist. configs has the spec.config of each revision but the current one, if it is
 	// known.
-	revisions    map[string]bool
+	Revisions    map[string]bool `json:"revisions,omitempty"`
 	configs      map[string]map[string]v1.ConfigValue
 	users        []user    // those that the nodes should have, unless Redis refuses their rules
 	userProblems []problem // of users whose Secret has no password
 	refusals     refusals
-	missingUser  string          // why new nodes would not have a user; "" if they would
 	retired      map[string]bool // the users whose old passwords are no longer valid
-	// accountHash is the hash of the password of the operator's own user; "" if there is none. accountMissing is whether the Secret with
-	// that password must be created now, and accountProblem why no Pod can mount it; nil if one can, or if the creation was not tried yet.
+	// MissingUser is why new nodes would not have a user; "" if they would.
+	MissingUser string `json:"missingUser,omitempty"`
+	// accountHash is the hash of the password of the operator's own user; "" if there is none. AccountMissing is whether the Secret with
+	// that password must be created now, and AccountProblem why no Pod can mount it; nil if one can, or if the creation was not tried yet.
 	accountHash    string
-	accountMissing bool
-	accountProblem *problem
-	// certificate is the one in the Secret of spec.tls; nil if no node has or gets one.
-	certificate *certificate
-	// services are those for clients outside of the cluster.
-	services []*corev1.Service
-	// moves are the slots whose move has failed and is not over.
-	moves map[int]failedMove
+	AccountMissing bool     `json:"accountMissing,omitempty"`
+	AccountProblem *problem `json:"accountProblem,omitempty"`
+	// Certificate is the one in the Secret of spec.tls; nil if no node has or gets one.
+	Certificate *certificate `json:"certificate,omitempty"`
+	// Services are those for clients outside of the cluster.
+	Services []*corev1.Service `json:"services,omitempty"`
+	// Moves are the slots whose move has failed and is not over.
+	Moves map[int]failedMove `json:"moves,omitempty"`
 	// rules are what nodes have said about directives.
 	rules directiveRules
-	// pods is how many Pods the PodDisruptionBudget has to count: those that exist, and those that the
-	// operator will create. uncounted is how many of them it does not count yet.
-	pods, uncounted int
-
-	// closed says that no Service selects a Pod: see isClosed.
-	closed bool
-
-	// jobs are the Jobs of backups and of the restore, sorted by name. backupImage is the image of new Jobs; "" if none can be created.
-	// jobRejection is why the API server rejected the last Job ("" if it did not), and jobRejectedAt when. jobFailure is why a Job could
+	// Pods is how many Pods the PodDisruptionBudget has to count: those that exist, and those that the
+	// operator will create. Uncounted is how many of them it does not count yet.
+	Pods      int `json:"pods"`
+	Uncounted int `json:"uncounted"`
+	// Closed says that no Service selects a Pod: see isClosed.
+	Closed bool `json:"closed,omitempty"`
+	// Jobs are the Jobs of backups and of the restore, sorted by name. BackupImage is the image of new Jobs; "" if none can be created.
+	// JobRejection is why the API server rejected the last Job ("" if it did not), and JobRejectedAt when. JobFailure is why a Job could
 	// not be deleted, or its Pods could not be read; "" if nothing failed.
-	jobs          []*job
-	backupImage   string
-	jobRejection  string
-	jobRejectedAt time.Time
-	jobFailure    string
-
-	byID map[string]*member
+	Jobs          []*job    `json:"jobs,omitempty"`
+	BackupImage   string    `json:"backupImage,omitempty"`
+	JobRejection  string    `json:"jobRejection,omitempty"`
+	JobRejectedAt time.Time `json:"jobRejectedAt,omitzero"`
+	JobFailure    string    `json:"jobFailure,omitempty"`
+	byID          map[string]*member
 	// nodes are all nodes that any member knows, by ID. Each has its own entry; if it does not answer, it has the entry with the highest
 	// config epoch among those of the members.
 	nodes map[string]*node
 	// slots are the slots of each owner, by the highest config epoch. A node without slots has no entry.
 	slots map[string]redisnode.Slots
+	// Histories are those of nodes, in a record, by their IDs.
+	Histories map[string]history `json:"nodes,omitempty"`
 }
 
 // member is a Pod of the cluster that exists or will be created.
 type member struct {
-	name    string
-	ordinal int
-	pod     *corev1.Pod                   // nil if it does not exist
-	claim   *corev1.PersistentVolumeClaim // nil if it does not exist, or the spec has no storage
-	taken   bool                          // whether a Pod of another owner has the name
+	Name    string                        `json:"name"`
+	Ordinal int                           `json:"ordinal"`
+	Pod     *corev1.Pod                   `json:"pod,omitempty"`   // nil if it does not exist
+	Claim   *corev1.PersistentVolumeClaim `json:"claim,omitempty"` // nil if it does not exist, or the spec has no storage
+	Taken   bool                          `json:"taken,omitempty"` // whether a Pod of another owner has the name
 
-	// view is what the redis-server reports. It is nil if the server does not answer; whySilent then
-	// says why, and refused whether the server refused the password.
-	view *redisnode.View
-	// untrusted is whether its certificate is not trusted.
-	whySilent string
-	refused   bool
-	untrusted bool
+	// View is what the redis-server reports. It is nil if the server does not answer; WhySilent then
+	// says why, Refused whether the server refused the password, and Untrusted whether
+	// its certificate is not trusted.
+	View      *redisnode.View             `json:"view,omitempty"`
+	WhySilent string                      `json:"whySilent,omitempty"`
+	Refused   bool                        `json:"refused,omitempty"`
+	Untrusted bool                        `json:"untrusted,omitempty"`
 	entries   map[string]*redisnode.Entry // the view's table, by ID
-	// silentFor is for how long the server has not answered.
-	silentFor time.Duration
-	// service is the Service for clients of this node outside of the cluster; nil if there is none. reachedAt is the address at which the
-	// operator reached the node through it; zero if the last attempt failed, or if there was none. whyUnreached is why the attempt failed,
-	// and addressMissedFor for how long attempts have failed.
+	// SilentFor is for how long the server has not answered.
+	SilentFor metav1.Duration `json:"silentFor,omitzero"`
+	// service is the Service for clients of this node outside of the cluster; nil if there is none. ReachedAt is the address at which the
+	// operator reached the node through it; zero if the last attempt failed, or if there was none. WhyUnreached is why the attempt failed,
+	// and AddressMissedFor for how long attempts have failed.
 	service          *corev1.Service
-	reachedAt        address
-	whyUnreached     string
-	addressMissedFor time.Duration
-	// unreachedFor is for how long the other nodes have not reached the node at the address that it announces.
-	unreachedFor time.Duration
-	// id is the ID of the node. A silent member has one too, if it is known; otherwise it is "".
-	id string
-
-	// differs is whether the Pod has another revision than the spec, and outdated whether it has to be replaced. It is not outdated if
+	ReachedAt        address         `json:"reachedAt,omitzero"`
+	WhyUnreached     string          `json:"whyUnreached,omitempty"`
+	AddressMissedFor metav1.Duration `json:"addressMissedFor,omitzero"`
+	// UnreachedFor is for how long the other nodes have not reached the node at the address that it announces.
+	UnreachedFor metav1.Duration `json:"unreachedFor,omitzero"`
+	// ID is the ID of the node. A silent member has one too, if it is known; otherwise it is "".
+	ID string `json:"id,omitempty"`
+	// Differs is whether the Pod has another revision than the spec, and Outdated whether it has to be replaced. It is not outdated if
 	// only directives differ that can be set while its node runs.
-	differs, outdated bool
+	Differs  bool `json:"differs,omitempty"`
+	Outdated bool `json:"outdated,omitempty"`
 	// config is the spec.config that the Pod was created with; nil if that is unknown. set are the directives in its
 	// AnnotationDirectives.
 	config map[string]v1.ConfigValue
@@ -144,40 +143,45 @@ type member struct {
 	// values of these directives; nil if it was not asked. noConfig is whether it does not accept the command CONFIG.
 	wanted, directives map[string]string
 	noConfig           bool
-	// pending are the names of the directives to set. tellsHostnames is whether the node tells clients hostnames because of spec.access.
-	pending        []string
-	tellsHostnames bool
-	// users are those that the node has; nil if it was not asked. pendingUsers are the names of those to set or delete now.
+	// Pending are the names of the directives to set. TellsHostnames is whether the node tells clients hostnames because of spec.access.
+	Pending        []string `json:"pending,omitempty"`
+	TellsHostnames bool     `json:"tellsHostnames,omitempty"`
+	// users are those that the node has; nil if it was not asked. PendingUsers are the names of those to set or delete now.
 	users        map[string]redisnode.User
-	pendingUsers []string
-	// staleCertificate is whether the node serves another certificate than that of the Secret, and staleFor for how long it has. loadedFor
-	// is how long ago the node was made to load that certificate; 0 if it was not, or longer ago than loadEvery. loadRefusal is why the
+	PendingUsers []string `json:"pendingUsers,omitempty"`
+	// StaleCertificate is whether the node serves another certificate than that of the Secret, and StaleFor for how long it has. LoadedFor
+	// is how long ago the node was made to load that certificate; 0 if it was not, or longer ago than loadEvery. LoadRefusal is why the
 	// node refused it; "" if it did not.
-	staleCertificate bool
-	staleFor         time.Duration
-	loadedFor        time.Duration
-	loadRefusal      string
-	// unreadyFor is for how long the Pod has run without being ready.
-	unreadyFor time.Duration
-	// promotedFor is how long ago the member was asked to take over from its master. It is 0 if it was
+	StaleCertificate bool            `json:"staleCertificate,omitempty"`
+	StaleFor         metav1.Duration `json:"staleFor,omitzero"`
+	LoadedFor        metav1.Duration `json:"loadedFor,omitzero"`
+	LoadRefusal      string          `json:"loadRefusal,omitempty"`
+	// UnreadyFor is for how long the Pod has run without being ready.
+	UnreadyFor metav1.Duration `json:"unreadyFor,omitzero"`
+	// PromotedFor is how long ago the member was asked to take over from its master. It is 0 if it was
 	// not asked, or longer ago than failoverPatience.
-	promotedFor time.Duration
-	// unlinkedFor is for how long a replica that answers has not been linked to its master, as it reports or as earlier syncs saw. It is
+	PromotedFor metav1.Duration `json:"promotedFor,omitzero"`
+	// UnlinkedFor is for how long a replica that answers has not been linked to its master, as it reports or as earlier syncs saw. It is
 	// negative if neither is known.
-	unlinkedFor time.Duration
+	UnlinkedFor metav1.Duration `json:"unlinkedFor,omitzero"`
 }
 
 // node is a node of the Redis Cluster that some member knows.
 type node struct {
 	redisnode.Entry
 	member *member // nil if the node belongs to no Pod of this cluster
-	// unknownFor is for how long the node has belonged to no Pod.
-	unknownFor time.Duration
-	// unreachableFor is for how long no member has been connected to the node, as far as the operator saw.
-	unreachableFor time.Duration
-	// lossSeen is whether a member was connected to the node until shortly before that. If not, the node
+	history
+}
+
+// history is what the operator remembers of a node.
+type history struct {
+	// UnknownFor is for how long the node has belonged to no Pod.
+	UnknownFor metav1.Duration `json:"unknownFor,omitzero"`
+	// UnreachableFor is for how long no member has been connected to the node, as far as the operator saw.
+	UnreachableFor metav1.Duration `json:"unreachableFor,omitzero"`
+	// LossSeen is whether a member was connected to the node until shortly before that. If not, the node
 	// may have been lost much earlier, for example before the operator started.
-	lossSeen bool
+	LossSeen bool `json:"lossSeen,omitempty"`
 }
 
 // problem is a reason and a message for a condition. Records contain it unchanged.
@@ -217,7 +221,7 @@ func (c *Controller) observe(ctx context.Context, rdc *v1.RedisCluster) (*observ
 	if err != nil {
 		return nil, err
 	}
-	o.rejection = c.tryReplacement(ctx, o)
+	o.Rejection = c.tryReplacement(ctx, o)
 	return o, nil
 }
 
@@ -241,7 +245,7 @@ func (c *Controller) observeCluster(ctx context.Context, rdc *v1.RedisCluster) (
 	case err != nil:
 		return nil, err
 	case noPassword != nil:
-		o.problems = append(o.problems, *noPassword)
+		o.Problems = append(o.Problems, *noPassword)
 	default:
 		c.askNodes(ctx, o)
 	}
@@ -259,9 +263,9 @@ func (c *Controller) observeCluster(ctx context.Context, rdc *v1.RedisCluster) (
 
 // observeObjects reads the caches and finds the members.
 func (c *Controller) observeObjects(rdc *v1.RedisCluster) (*observed, error) {
-	o := &observed{rdc: rdc, now: c.clock.Now(), revisions: map[string]bool{}}
+	o := &observed{Object: rdc, Now: c.clock.Now().UTC(), Revisions: map[string]bool{}}
 	if last := meta.FindStatusCondition(rdc.Status.Conditions, v1.ConditionClusterFormed); last != nil {
-		o.formed = last.Status == metav1.ConditionTrue || last.Reason != reasonForming
+		o.Formed = last.Status == metav1.ConditionTrue || last.Reason != reasonForming
 	}
 	pods, err := objectsOf[*corev1.Pod](c.pods, rdc)
 	if err != nil {
@@ -271,11 +275,11 @@ func (c *Controller) observeObjects(rdc *v1.RedisCluster) (*observed, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.closed = isClosed(rdc, c.services.Observe(rdc, rdc.Name).Object)
-	o.rules, o.certificate = c.sessions.get(rdc).rules.clone(), c.sessions.get(rdc).certificate
+	o.Closed = isClosed(rdc, c.services.Observe(rdc, rdc.Name).Object)
+	o.rules, o.Certificate = c.sessions.get(rdc).rules.clone(), c.sessions.get(rdc).certificate
 	c.readConfigs(o, pods)
 	o.findMembers(pods, claims)
-	if o.services, err = c.externalServices(rdc); err != nil {
+	if o.Services, err = c.externalServices(rdc); err != nil {
 		return nil, err
 	}
 	o.matchServices()
@@ -285,10 +289,10 @@ func (c *Controller) observeObjects(rdc *v1.RedisCluster) (*observed, error) {
 
 // findMembers sets the members by these Pods and claims.
 func (o *observed) findMembers(pods []*corev1.Pod, claims []*corev1.PersistentVolumeClaim) {
-	rdc, size, byOrdinal := o.rdc, int(*o.rdc.Spec.Size), map[int]*member{}
+	rdc, size, byOrdinal := o.Object, int(*o.Object.Spec.Size), map[int]*member{}
 	at := func(ordinal int) *member {
 		if byOrdinal[ordinal] == nil {
-			byOrdinal[ordinal] = &member{name: podName(rdc, ordinal), ordinal: ordinal}
+			byOrdinal[ordinal] = &member{Name: podName(rdc, ordinal), Ordinal: ordinal}
 		}
 		return byOrdinal[ordinal]
 	}
@@ -300,10 +304,10 @@ func (o *observed) findMembers(pods []*corev1.Pod, claims []*corev1.PersistentVo
 		switch {
 		case !ok:
 		case metav1.IsControlledBy(p, rdc):
-			at(ordinal).pod = p
+			at(ordinal).Pod = p
 		case ordinal < size:
-			at(ordinal).taken = true
-			o.problems = append(o.problems, problem{reasonConflict,
+			at(ordinal).Taken = true
+			o.Problems = append(o.Problems, problem{reasonConflict,
 				fmt.Sprintf("Pod %s exists already and is not controlled by this RedisCluster: rename or delete one of the two", p.Name)})
 		}
 	}
@@ -314,24 +318,24 @@ func (o *observed) findMembers(pods []*corev1.Pod, claims []*corev1.PersistentVo
 		}
 		// A claim that is being deleted, with its ordinal beyond the size and its Pod gone, was emptied before.
 		if byOrdinal[ordinal] != nil || claim.DeletionTimestamp == nil {
-			at(ordinal).claim = claim
+			at(ordinal).Claim = claim
 		}
 	}
-	o.members = slices.SortedFunc(maps.Values(byOrdinal), func(a, b *member) int { return cmp.Compare(a.ordinal, b.ordinal) })
+	o.Members = slices.SortedFunc(maps.Values(byOrdinal), func(a, b *member) int { return cmp.Compare(a.Ordinal, b.Ordinal) })
 	o.markOutdated()
 }
 
 // readConfigs reads from the ConfigMaps the spec.config of each revision of a Pod, except the current one.
 func (c *Controller) readConfigs(o *observed, pods []*corev1.Pod) {
-	current := revision(o.rdc)
+	current := revision(o.Object)
 	o.configs = map[string]map[string]v1.ConfigValue{}
 	for _, p := range pods {
 		was := p.Annotations[AnnotationRevision]
 		if _, known := o.configs[was]; known || was == "" || was == current {
 			continue
 		}
-		cm := c.configurations.Observe(o.rdc, o.rdc.Name+"-"+was).Object
-		if cm == nil || !metav1.IsControlledBy(cm, o.rdc) {
+		cm := c.configurations.Observe(o.Object, o.Object.Name+"-"+was).Object
+		if cm == nil || !metav1.IsControlledBy(cm, o.Object) {
 			continue
 		}
 		if config, ok := configIn(cm.Data); ok {
@@ -344,16 +348,16 @@ func (c *Controller) readConfigs(o *observed, pods []*corev1.Pod) {
 // how many it does not count yet. A PodDisruptionBudget that does not exist, or that an earlier version of
 // the operator wrote, has no such number.
 func (o *observed) countPods(pods []*corev1.Pod, budget *policyv1.PodDisruptionBudget) {
-	counted := klabels.SelectorFromSet(selector(o.rdc))
+	counted := klabels.SelectorFromSet(selector(o.Object))
 	for _, p := range pods {
-		o.revisions[p.Annotations[AnnotationRevision]] = true
+		o.Revisions[p.Annotations[AnnotationRevision]] = true
 		if counted.Matches(klabels.Set(p.Labels)) {
-			o.pods++
+			o.Pods++
 		}
 	}
-	o.pods += len(o.membersWhere(func(m *member) bool { return m.pod == nil && !m.taken }))
+	o.Pods += len(o.membersWhere(func(m *member) bool { return m.Pod == nil && !m.Taken }))
 	if budget != nil && budget.Spec.MinAvailable != nil {
-		o.uncounted = max(0, o.pods-1-budget.Spec.MinAvailable.IntValue())
+		o.Uncounted = max(0, o.Pods-1-budget.Spec.MinAvailable.IntValue())
 	}
 }
 
@@ -415,23 +419,23 @@ const tryInterval = 10 * time.Second
 // success: the API server checks the name last.
 func (c *Controller) tryReplacement(ctx context.Context, o *observed) string {
 	outdated := o.membersWhere(func(m *member) bool {
-		return (m.outdated || (m.differs && !m.answers())) && m.ordinal < int(*o.rdc.Spec.Size)
+		return (m.Outdated || (m.Differs && !m.answers())) && m.Ordinal < int(*o.Object.Spec.Size)
 	})
 	if len(outdated) == 0 {
 		return ""
 	}
-	m, s, current := outdated[0], c.sessions.get(o.rdc), revision(o.rdc)
-	if s.tried != current || o.now.Sub(s.triedAt) >= tryInterval {
-		_, err := c.kube.CoreV1().Pods(o.rdc.Namespace).Create(ctx, pod(o.rdc, m.ordinal),
+	m, s, current := outdated[0], c.sessions.get(o.Object), revision(o.Object)
+	if s.tried != current || o.Now.Sub(s.triedAt) >= tryInterval {
+		_, err := c.kube.CoreV1().Pods(o.Object.Namespace).Create(ctx, pod(o.Object, m.Ordinal),
 			metav1.CreateOptions{FieldManager: glassback.Name, DryRun: []string{metav1.DryRunAll}})
 		switch {
 		case err == nil, apierrors.IsAlreadyExists(err), isQuota(err), isDryRunUnsupported(err):
-			s.tried, s.triedAt, s.rejection = current, o.now, ""
+			s.tried, s.triedAt, s.rejection = current, o.Now, ""
 		case isRejected(err):
-			s.tried, s.triedAt = current, o.now
-			s.rejection = m.name + " stays, since the API server rejects its new Pod: " + err.Error()
+			s.tried, s.triedAt = current, o.Now
+			s.rejection = m.Name + " stays, since the API server rejects its new Pod: " + err.Error()
 		default:
-			s.tried, s.rejection = "", m.name+" stays, since a dry run of creating its new Pod failed: "+err.Error()
+			s.tried, s.rejection = "", m.Name+" stays, since a dry run of creating its new Pod failed: "+err.Error()
 		}
 	}
 	return s.rejection

@@ -52,21 +52,21 @@ func (c *Controller) externalServices(rdc *v1.RedisCluster) ([]*corev1.Service, 
 // accessChanges returns the changes of the Services of spec.access. Those for clients outside of the cluster are deleted by commands, once
 // no node announces their addresses. Until then, a Service of another type stays unchanged.
 func (c *Controller) accessChanges(o *observed) []child.Change {
-	rdc, name := o.rdc, clientServiceName(o.rdc)
+	rdc, name := o.Object, clientServiceName(o.Object)
 	changes := []child.Change{
-		c.services.Reconcile(rdc, name, c.services.Observe(rdc, name), false, child.Exactly(clientService(rdc, o.closed))),
+		c.services.Reconcile(rdc, name, c.services.Observe(rdc, name), false, child.Exactly(clientService(rdc, o.Closed))),
 	}
 	external, unused := rdc.Spec.External(), c.sessions.get(rdc).unusedServices
 	if external == nil {
 		return changes
 	}
-	for _, m := range o.members {
-		observed := c.services.Observe(rdc, m.name)
-		if m.ordinal >= int(*rdc.Spec.Size) || (observed.Object != nil && observed.Object.Spec.Type != corev1.ServiceType(external.Type)) {
+	for _, m := range o.Members {
+		observed := c.services.Observe(rdc, m.Name)
+		if m.Ordinal >= int(*rdc.Spec.Size) || (observed.Object != nil && observed.Object.Spec.Type != corev1.ServiceType(external.Type)) {
 			continue
 		}
-		ports := o.servicePorts(m, observed.Object, !unused[m.name])
-		changes = append(changes, c.services.Reconcile(rdc, m.name, observed, false, child.Exactly(externalService(rdc, m.ordinal, ports))))
+		ports := o.servicePorts(m, observed.Object, !unused[m.Name])
+		changes = append(changes, c.services.Reconcile(rdc, m.Name, observed, false, child.Exactly(externalService(rdc, m.Ordinal, ports))))
 	}
 	return changes
 }
@@ -74,43 +74,43 @@ func (c *Controller) accessChanges(o *observed) []child.Change {
 // reachNodes tries to reach nodes at the addresses that they will announce. If the nodes are about to use the port without TLS, it also
 // tries the addresses that they announce already. The same node must answer: another node may have the address.
 func (c *Controller) reachNodes(ctx context.Context, o *observed) {
-	current, now := c.sessions.get(o.rdc), map[types.UID]reached{}
+	current, now := c.sessions.get(o.Object), map[types.UID]reached{}
 	transport, _ := o.transport()
 	opens := transport == transportBoth && o.wantedTransport() == transportPlain
 	var mu sync.Mutex
 	var attempts goroutines
 	for _, m := range o.answering() {
 		to := o.externalOf(m)
-		if to == (address{}) || !isExternal(m.pod) || m.isGivenUp(to) || (m.offers(to) && (to.isName() || !opens)) {
+		if to == (address{}) || !isExternal(m.Pod) || m.isGivenUp(to) || (m.offers(to) && (to.isName() || !opens)) {
 			continue
 		}
-		last := current.reachedNodes[m.pod.UID]
-		if last.address == to && o.now.Sub(last.at) < reachEvery {
+		last := current.reachedNodes[m.Pod.UID]
+		if last.address == to && o.Now.Sub(last.at) < reachEvery {
 			mu.Lock()
-			now[m.pod.UID] = last
+			now[m.Pod.UID] = last
 			mu.Unlock()
 			continue
 		}
 		attempts.run(func() {
-			attempt := reached{address: to, at: o.now}
-			if err := c.reach(ctx, o.rdc, m, to); err != nil {
+			attempt := reached{address: to, at: o.Now}
+			if err := c.reach(ctx, o.Object, m, to); err != nil {
 				attempt.why = withoutPort(err)
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			now[m.pod.UID] = attempt
+			now[m.Pod.UID] = attempt
 		})
 	}
 	attempts.wait()
 	current.reachedNodes = now
 	for _, m := range o.answering() {
-		attempt, tried := now[m.pod.UID]
+		attempt, tried := now[m.Pod.UID]
 		switch {
 		case !tried:
 		case attempt.why == "":
-			m.reachedAt = attempt.address
+			m.ReachedAt = attempt.address
 		default:
-			m.whyUnreached = attempt.why
+			m.WhyUnreached = attempt.why
 		}
 	}
 }
@@ -120,19 +120,19 @@ func (c *Controller) reachNodes(ctx context.Context, o *observed) {
 // operator sends no password to them. A node with a certificate is asked at a hostname only with TLS, and its certificate must have that
 // name.
 func (c *Controller) reach(ctx context.Context, rdc *v1.RedisCluster, m *member, a address) error {
-	_, login := c.sessions.connection(rdc, m.pod)
+	_, login := c.sessions.connection(rdc, m.Pod)
 	plain := login
 	plain.TLS = redisnode.TLS{}
 	asked, open := map[int]redisnode.Login{a.Port: plain}, []int{a.Bus}
 	if a.isName() {
 		login.TLS.Name, login.TLS.Pin, open = a.IP, "", nil
 	}
-	if hasTLS(m.pod) {
+	if hasTLS(m.Pod) {
 		asked[a.TLS] = login
-		transport := m.pod.Annotations[AnnotationTLS]
+		transport := m.Pod.Annotations[AnnotationTLS]
 		among, alone := transport != transportPlain, transport == transportOnly
 		if m.knowsTransport() {
-			among, alone = among || m.view.TLS.Cluster, !m.view.TLS.Plain
+			among, alone = among || m.View.TLS.Cluster, !m.View.TLS.Plain
 		}
 		if among || a.isName() {
 			delete(asked, a.Port)
@@ -160,7 +160,7 @@ func (c *Controller) reach(ctx context.Context, rdc *v1.RedisCluster, m *member,
 		switch {
 		case err != nil:
 			return err
-		case view.ID != m.id:
+		case view.ID != m.ID:
 			return errors.New("another node answers there")
 		}
 	}
@@ -171,7 +171,7 @@ func (c *Controller) reach(ctx context.Context, rdc *v1.RedisCluster, m *member,
 // nodes.
 func (s *session) recordServices(o *observed) {
 	s.unusedServices = map[string]bool{}
-	for _, service := range o.services {
+	for _, service := range o.Services {
 		s.unusedServices[service.Name] = len(o.answering()) > 0 && !o.isAnnounced(service)
 	}
 }
@@ -181,10 +181,10 @@ func (s *session) recallAddresses(o *observed) {
 	interrupted := o.tlsInterrupts()
 	for _, m := range o.answering() {
 		if !interrupted && o.isUnreached(m) {
-			m.unreachedFor = s.ageOf(factUnreached+m.name+" "+m.announced().String(), o.now)
+			m.UnreachedFor = duration(s.ageOf(factUnreached+m.Name+" "+m.announced().String(), o.Now))
 		}
-		if m.whyUnreached != "" {
-			m.addressMissedFor = s.ageOf(factAddressMissed+m.name, o.now)
+		if m.WhyUnreached != "" {
+			m.AddressMissedFor = duration(s.ageOf(factAddressMissed+m.Name, o.Now))
 		}
 	}
 }

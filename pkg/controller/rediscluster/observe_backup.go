@@ -22,6 +22,7 @@ import (
 
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/recording"
 )
 
 // job is a Job that makes a backup, or restores one. Records contain it unchanged.
@@ -70,13 +71,14 @@ const maxJobMessage = 1000
 // that has ended and is not in the status: the Pods have the result. It also asks for the Pods of a Job that does not start. An error of
 // these requests is in jobFailure, and the sync continues: nothing else depends on backups.
 func (c *Controller) observeJobs(ctx context.Context, o *observed) error {
-	rdc := o.rdc
+	rdc := o.Object
 	existing, err := objectsOf[*batchv1.Job](c.jobs, rdc)
 	if err != nil {
 		return err
 	}
 	current := c.sessions.get(rdc)
-	o.backupImage, o.jobRejection, o.jobRejectedAt = c.backupImage, current.jobRejection, current.jobRejectedAt
+	o.BackupImage, o.JobRejection = c.backupImage, current.jobRejection
+	o.JobRejectedAt = recording.Wall(o.Now, current.jobRejectedAt)
 	deletionFailed := false // whether a Job that could not be deleted is still there
 	for _, j := range existing {
 		id, ok := backupOf(rdc, j.Name)
@@ -98,25 +100,25 @@ func (c *Controller) observeJobs(ctx context.Context, o *observed) error {
 		switch {
 		case condition != nil && o.needsResult(found):
 			found.Result, err = c.resultOf(ctx, rdc, j, condition)
-		case condition == nil && !runs && (outdated || o.now.Sub(j.CreationTimestamp.Time) > maxStart):
+		case condition == nil && !runs && (outdated || o.Now.Sub(j.CreationTimestamp.Time) > maxStart):
 			var pods []*corev1.Pod
-			if pods, err = c.podsOf(ctx, rdc, j); err == nil && !found.linger(pods, o.now) {
+			if pods, err = c.podsOf(ctx, rdc, j); err == nil && !found.linger(pods, o.Now) {
 				found.NotStarting = whyNotStarting(pods)
 				found.Outdated = outdated && found.NotStarting != ""
 			}
 		}
 		if err != nil {
 			klog.FromContext(ctx).Error(err, "Could not ask for the Pods of a Job", "job", j.Name)
-			o.jobFailure = err.Error()
+			o.JobFailure = err.Error()
 		}
-		o.jobs = append(o.jobs, found)
+		o.Jobs = append(o.Jobs, found)
 	}
 	if !deletionFailed {
 		current.jobFailure, current.jobFailureOf = "", ""
 	}
-	o.jobFailure = cmp.Or(o.jobFailure, current.jobFailure)
-	slices.SortFunc(o.jobs, func(a, b *job) int { return cmp.Compare(a.Name, b.Name) })
-	current.forgetResults(o.jobs)
+	o.JobFailure = cmp.Or(o.JobFailure, current.jobFailure)
+	slices.SortFunc(o.Jobs, func(a, b *job) int { return cmp.Compare(a.Name, b.Name) })
+	current.forgetResults(o.Jobs)
 	return nil
 }
 
@@ -125,11 +127,11 @@ func (c *Controller) observeJobs(ctx context.Context, o *observed) error {
 // logins.
 func (o *observed) isOutdated(j *batchv1.Job, id string) bool {
 	was := j.Annotations[annotationTemplate]
-	if ofRestore := (&job{ID: id}).restores(); ofRestore && o.rdc.Spec.RestoreFrom == nil || !ofRestore && o.rdc.Spec.Backup == nil {
+	if ofRestore := (&job{ID: id}).restores(); ofRestore && o.Object.Spec.RestoreFrom == nil || !ofRestore && o.Object.Spec.Backup == nil {
 		return false // The Job is deleted anyway.
 	}
 	a, same := o.access()
-	return was != "" && o.backupImage != "" && same && was != o.newJob(id, a).Annotations[annotationTemplate]
+	return was != "" && o.BackupImage != "" && same && was != o.newJob(id, a).Annotations[annotationTemplate]
 }
 
 // endOf returns the condition that says how a Job ended; nil while it runs.
@@ -151,7 +153,7 @@ func (o *observed) needsResult(j *job) bool {
 	if j.restores() {
 		return o.toBeRestored()
 	}
-	return o.rdc.Status.Backup != nil && o.rdc.Status.Backup.Running == j.ID
+	return o.Object.Status.Backup != nil && o.Object.Status.Backup.Running == j.ID
 }
 
 // resultOf returns the result of a Job that has ended: what its container wrote as its termination message. Without a Pod, the condition of

@@ -22,15 +22,15 @@ const viewTimeout = 2 * time.Second
 func (c *Controller) askNodes(ctx context.Context, o *observed) {
 	ctx, cancel := context.WithTimeout(ctx, viewTimeout)
 	defer cancel()
-	current, asked := c.sessions.get(o.rdc), map[types.UID]bool{}
+	current, asked := c.sessions.get(o.Object), map[types.UID]bool{}
 	var requests goroutines
-	for _, m := range o.members {
-		if err := whyNotAsked(m.pod); err != nil {
+	for _, m := range o.Members {
+		if err := whyNotAsked(m.Pod); err != nil {
 			m.fail(err)
 			continue
 		}
-		asked[m.pod.UID] = true
-		node, last := c.sessions.node(o.rdc, m.pod), current.asked[m.pod.UID]
+		asked[m.Pod.UID] = true
+		node, last := c.sessions.node(o.Object, m.Pod), current.asked[m.Pod.UID]
 		requests.run(func() {
 			view, err := node.View(ctx)
 			switch {
@@ -39,9 +39,9 @@ func (c *Controller) askNodes(ctx context.Context, o *observed) {
 			case view.Loading:
 				m.fail(errors.New("it is loading its data"))
 			default:
-				m.view = view
+				m.View = view
 				m.askDirectives(ctx, node, last)
-				if o.accountHash == "" || m.view == nil {
+				if o.accountHash == "" || m.View == nil {
 					return
 				}
 				if m.users, err = node.Users(ctx); err != nil {
@@ -54,17 +54,17 @@ func (c *Controller) askNodes(ctx context.Context, o *observed) {
 	current.closeOthers(asked)
 	current.recordAccepted(o)
 	current.refused = current.refused && current.secrets == nil // With users, it covers this sync alone: only authenticate resets it.
-	for _, m := range o.members {
-		m.unreadyFor = unreadyFor(m.pod, o.now)
+	for _, m := range o.Members {
+		m.UnreadyFor = duration(unreadyFor(m.Pod, o.Now))
 		// The probe of a Pod that stays unready may have another password than the open connection.
-		current.refused = current.refused || m.refused || (m.unreadyFor > silentTooLong && !isRedisReady(m.pod))
+		current.refused = current.refused || m.Refused || (m.UnreadyFor.Duration > silentTooLong && !isRedisReady(m.Pod))
 	}
 }
 
 // fail sets why the member does not answer.
 func (m *member) fail(err error) {
-	m.view, m.whySilent, m.refused = nil, withoutPort(err), errors.Is(err, redisnode.ErrPassword)
-	m.untrusted = errors.Is(err, redisnode.ErrCertificate)
+	m.View, m.WhySilent, m.Refused = nil, withoutPort(err), errors.Is(err, redisnode.ErrPassword)
+	m.Untrusted = errors.Is(err, redisnode.ErrCertificate)
 }
 
 // whyNotAsked returns why the operator does not ask the node in a Pod; nil if it does.
@@ -83,28 +83,28 @@ func whyNotAsked(pod *corev1.Pod) error {
 // identify sets the ID of every member's node: by its own view, or by the status as long as the Pod
 // can be the same node. Without a volume, a node ends with its Pod.
 func (o *observed) identify() {
-	for _, m := range o.members {
+	for _, m := range o.Members {
 		if m.answers() {
-			m.id = m.view.ID
+			m.ID = m.View.ID
 			continue
 		}
-		for _, last := range o.rdc.Status.Nodes {
-			if last.Pod == m.name && (m.claim != nil || (m.pod != nil && m.pod.Status.PodIP != "" && m.pod.Status.PodIP == last.IP)) {
-				m.id = last.ID
+		for _, last := range o.Object.Status.Nodes {
+			if last.Pod == m.Name && (m.Claim != nil || (m.Pod != nil && m.Pod.Status.PodIP != "" && m.Pod.Status.PodIP == last.IP)) {
+				m.ID = last.ID
 			}
 		}
 	}
 	// The other nodes may know the address of a member whose ID is not in the status.
-	for _, m := range o.members {
-		if m.answers() || m.id != "" {
+	for _, m := range o.Members {
+		if m.answers() || m.ID != "" {
 			continue
 		}
 		for _, other := range o.answering() {
-			for _, e := range other.view.Table {
+			for _, e := range other.View.Table {
 				// A new Pod is not the node that its Service had before: see LabelExternal.
-				external := isExternal(m.pod) && serves(m.service, addressOf(&e))
+				external := isExternal(m.Pod) && serves(m.service, addressOf(&e))
 				if !e.Handshake && (external || (e.IP != "" && e.IP == m.ip())) {
-					m.id = e.ID
+					m.ID = e.ID
 				}
 			}
 		}

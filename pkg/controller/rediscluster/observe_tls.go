@@ -55,15 +55,15 @@ func (c *Controller) withCertificate(ctx context.Context, rdc *v1.RedisCluster) 
 	current := c.sessions.get(rdc)
 	current.certificate = c.sessions.readCertificate(ctx, rdc, name)
 	switch known := current.certificate; {
-	case known == nil, rdc.Spec.TLS != nil && known.problem == nil:
+	case known == nil, rdc.Spec.TLS != nil && known.Problem == nil:
 		return rdc, nil
 	case rdc.Spec.TLS != nil && len(pods) > 0 && secured == nil:
 		return withTLSSpec(rdc, nil), nil
 	case rdc.Spec.TLS != nil:
 		return rdc, nil
 	}
-	valid := current.certificate.problem == nil
-	current.certificate.problem = nil // The nodes are about to lose it.
+	valid := current.certificate.Problem == nil
+	current.certificate.Problem = nil // The nodes are about to lose it.
 	if leaving == nil || !valid {
 		return rdc, nil
 	}
@@ -89,7 +89,7 @@ func (s *sessions) readCertificate(ctx context.Context, rdc *v1.RedisCluster, na
 			current.tls = tlsSecret{name, secret, s.clock.Now()}
 		case current.tls.name != name:
 			current.tls = tlsSecret{}
-			return &certificate{problem: &problem{reasonNoCertificate, fmt.Sprintf("get Secret %s, which has the certificate: %v", name, err)}}
+			return &certificate{Problem: &problem{reasonNoCertificate, fmt.Sprintf("get Secret %s, which has the certificate: %v", name, err)}}
 		}
 	}
 	return certificateOf(rdc, name, current.tls.secret, s.clock.Now())
@@ -98,7 +98,7 @@ func (s *sessions) readCertificate(ctx context.Context, rdc *v1.RedisCluster, na
 // certificateOf returns the certificate in a Secret. secret is nil if the Secret does not exist.
 func certificateOf(rdc *v1.RedisCluster, name string, secret *corev1.Secret, now time.Time) *certificate {
 	if secret == nil {
-		return &certificate{problem: &problem{reasonNoCertificate, fmt.Sprintf("Secret %s does not exist: create it, or a Certificate of "+
+		return &certificate{Problem: &problem{reasonNoCertificate, fmt.Sprintf("Secret %s does not exist: create it, or a Certificate of "+
 			"cert-manager that writes it, with the DNS name %s", name, serverName(rdc))}}
 	}
 	return parseCertificate(rdc, secret, now)
@@ -107,8 +107,8 @@ func certificateOf(rdc *v1.RedisCluster, name string, secret *corev1.Secret, now
 // CheckCertificate returns why the nodes of a RedisCluster cannot use the certificate in a Secret; "" if they can. secret is nil if the
 // Secret does not exist.
 func CheckCertificate(rdc *v1.RedisCluster, secret *corev1.Secret, now time.Time) string {
-	if c := certificateOf(rdc, rdc.Spec.TLS.SecretRef.Name, secret, now); c.problem != nil {
-		return c.problem.Message
+	if c := certificateOf(rdc, rdc.Spec.TLS.SecretRef.Name, secret, now); c.Problem != nil {
+		return c.Problem.Message
 	}
 	return ""
 }

@@ -40,25 +40,25 @@ type secretText struct {
 // readUsers reads the Secrets of the users, of the operator's own user, and of the Pods that do not have it yet. It returns a problem
 // if the operator cannot log in to a node.
 func (s *sessions) readUsers(ctx context.Context, o *observed) (*problem, error) {
-	current, ref := s.get(o.rdc), accountRef(o.rdc)
+	current, ref := s.get(o.Object), accountRef(o.Object)
 	if current.secrets == nil {
 		current.secrets = map[v1.SecretKeyReference]secretText{}
 	}
-	own, err := s.readSecret(ctx, o.rdc, ref)
+	own, err := s.readSecret(ctx, o.Object, ref)
 	if err != nil {
 		return nil, err
 	}
-	if o.accountProblem = own.problem(ref, o.someHaveAccount()); own.text == "" && o.someHaveAccount() {
-		return o.accountProblem, nil
+	if o.AccountProblem = own.problem(ref, o.someHaveAccount()); own.text == "" && o.someHaveAccount() {
+		return o.AccountProblem, nil
 	}
-	o.accountMissing = own.missing && !own.tried
+	o.AccountMissing = own.missing && !own.tried
 	if own.text != "" {
 		o.accountHash = redisnode.HashPassword(own.text)
 	}
 	wanted := o.passwordRefs()
 	wanted[ref] = true
 	for used := range wanted {
-		if _, err := s.readSecret(ctx, o.rdc, used); err != nil {
+		if _, err := s.readSecret(ctx, o.Object, used); err != nil {
 			return nil, err
 		}
 	}
@@ -66,7 +66,7 @@ func (s *sessions) readUsers(ctx context.Context, o *observed) (*problem, error)
 	maps.DeleteFunc(current.refusals, func(refused refusedUser, r refusal) bool {
 		same := func(u v1.User) bool { return u.Name == refused.name && u.Rules == r.rules }
 		runs := func(m *member) bool { return m.image() == refused.image }
-		return !slices.ContainsFunc(o.members, runs) || !slices.ContainsFunc(o.rdc.Spec.Users, same)
+		return !slices.ContainsFunc(o.Members, runs) || !slices.ContainsFunc(o.Object.Spec.Users, same)
 	})
 	o.refusals = maps.Clone(current.refusals)
 	o.wantUsers(func(used v1.SecretKeyReference) (string, *problem) {
@@ -104,12 +104,12 @@ func (own secretText) problem(ref v1.SecretKeyReference, inUse bool) *problem {
 // passwordRefs returns the references to the passwords that the users, the user default and the Pods have.
 func (o *observed) passwordRefs() map[v1.SecretKeyReference]bool {
 	refs := []*v1.SecretKeyReference{o.openRef()}
-	for _, m := range o.members {
-		if m.pod != nil {
-			refs = append(refs, passwordRefOf(m.pod))
+	for _, m := range o.Members {
+		if m.Pod != nil {
+			refs = append(refs, passwordRefOf(m.Pod))
 		}
 	}
-	for _, u := range o.rdc.Spec.Users {
+	for _, u := range o.Object.Spec.Users {
 		refs = append(refs, u.PasswordSecretRef)
 	}
 	set := map[v1.SecretKeyReference]bool{}
@@ -162,22 +162,22 @@ func (s *sessions) readSecretNow(ctx context.Context, rdc *v1.RedisCluster, ref 
 
 // recordAccepted remembers whether at least half of the nodes accept the password of the operator's user.
 func (s *session) recordAccepted(o *observed) {
-	own, known := s.secrets[accountRef(o.rdc)]
+	own, known := s.secrets[accountRef(o.Object)]
 	if !known {
 		return
 	}
 	accepts, refuses := 0, 0
-	for _, m := range o.members {
+	for _, m := range o.Members {
 		switch {
-		case !hasAccount(m.pod):
+		case !hasAccount(m.Pod):
 		case m.answers():
 			accepts++
-		case m.refused:
+		case m.Refused:
 			refuses++
 		}
 	}
 	own.accepted = accepts >= refuses && (own.accepted || accepts > 0)
-	s.secrets[accountRef(o.rdc)] = own
+	s.secrets[accountRef(o.Object)] = own
 }
 
 // loginTo returns how the operator logs in to the node of a Pod: with the password that the Pod was created with.

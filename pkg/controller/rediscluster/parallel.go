@@ -47,7 +47,7 @@ func inParallel(members []*member, do func(*member) error) error {
 	for i, m := range members {
 		calls.run(func() {
 			if err := do(m); err != nil {
-				errs[i] = fmt.Errorf("%s: %w", m.name, err)
+				errs[i] = fmt.Errorf("%s: %w", m.Name, err)
 			}
 		})
 	}

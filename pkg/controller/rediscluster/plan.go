@@ -63,27 +63,27 @@ func (c *Controller) Plan(ctx context.Context, key cache.ObjectName, offline boo
 		return plan, o.previewPods(plan)
 	}
 	p := decide(o)
-	plan.Policy, plan.Step, plan.Waiting = p.policy, p.progress(), p.waits() || p.keepStatus
-	if p.keepStatus {
+	plan.Policy, plan.Step, plan.Waiting = p.Policy, p.progress(), p.waits() || p.KeepStatus
+	if p.KeepStatus {
 		plan.Step = "Waiting for redis-servers that do not answer"
-		if len(o.problems) > 0 {
-			plan.Step = o.problems[0].Message
+		if len(o.Problems) > 0 {
+			plan.Step = o.Problems[0].Message
 		}
 		return plan, nil
 	}
 	if err := c.status.Preview(rdc, statusOf(o, p, children), plan); err != nil {
 		return nil, err
 	}
-	return plan, o.previewCommands(plan, slices.Concat(p.upkeep, p.commands))
+	return plan, o.previewCommands(plan, slices.Concat(p.Upkeep, p.Commands))
 }
 
 // unasked returns which redis-servers do not answer although their Pods are ready; "" if all answer. This process may be unable to reach
 // the Pod network.
 func (o *observed) unasked() string {
 	var silent []string
-	for _, m := range o.members {
-		if m.pod != nil && isRedisReady(m.pod) && whyNotAsked(m.pod) == nil && !m.answers() && len(o.problems) == 0 {
-			silent = append(silent, fmt.Sprintf("%s does not answer: %s", m.name, m.whySilent))
+	for _, m := range o.Members {
+		if m.Pod != nil && isRedisReady(m.Pod) && whyNotAsked(m.Pod) == nil && !m.answers() && len(o.Problems) == 0 {
+			silent = append(silent, fmt.Sprintf("%s does not answer: %s", m.Name, m.WhySilent))
 		}
 	}
 	return strings.Join(silent, "; ")
@@ -91,15 +91,15 @@ func (o *observed) unasked() string {
 
 // previewPods adds to a plan what follows from the Pods alone.
 func (o *observed) previewPods(plan *preview.Plan) error {
-	if outdated := o.membersWhere(func(m *member) bool { return m.outdated }); len(outdated) > 0 {
+	if outdated := o.membersWhere(func(m *member) bool { return m.Outdated }); len(outdated) > 0 {
 		plan.Waiting = true
-		plan.Step = fmt.Sprintf("Pods with another revision, which are replaced one by one: %d of %d", len(outdated), len(o.members))
+		plan.Step = fmt.Sprintf("Pods with another revision, which are replaced one by one: %d of %d", len(outdated), len(o.Members))
 	}
-	configured := o.membersWhere(func(m *member) bool { return !m.outdated && len(m.wanted) > 0 })
+	configured := o.membersWhere(func(m *member) bool { return !m.Outdated && len(m.wanted) > 0 })
 	if len(configured) > 0 && plan.Step == "" {
 		plan.Waiting = true
 		plan.Step = fmt.Sprintf("Nodes that need directives which are not in their redis.conf: %d of %d. They are asked and set; "+
-			"a Pod is replaced if its node refuses to set one while it runs", len(configured), len(o.members))
+			"a Pod is replaced if its node refuses to set one while it runs", len(configured), len(o.Members))
 	}
 	return o.previewCommands(plan, missingPods(o))
 }

@@ -863,7 +863,7 @@ func TestStopHoldsBackWrites(t *testing.T) {
 		"master": {pause, takeOver, pause, takeOver},
 	} {
 		var got []string
-		for _, call := range callsOfStop(t, six().rdc, role, "no") {
+		for _, call := range callsOfStop(t, six().Object, role, "no") {
 			if _, command, ok := strings.Cut(call, "-h "); ok && (strings.Contains(call, "PAUSE") || strings.Contains(call, "FAILOVER")) {
 				got = append(got, command)
 			}
@@ -877,7 +877,7 @@ func TestStopHoldsBackWrites(t *testing.T) {
 // TestStopSendsNoPasswordOutsideWithoutTLS runs stop.sh of a master that announces an address outside of the network of Pods.
 func TestStopSendsNoPasswordOutsideWithoutTLS(t *testing.T) {
 	for among, tls := range map[string]bool{"yes": true, "no": false} {
-		rdc := six().rdc
+		rdc := six().Object
 		external(v1.ExternalLoadBalancer)(rdc)
 		rdc.Spec.TLS = &v1.TLS{Mode: v1.TLSPreferred, Port: 6380, SecretRef: v1.SecretReference{Name: "redis-tls"}}
 		asked := 0

@@ -21,6 +21,7 @@ import (
 	"k8s.io/utils/clock"
 
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/recording"
 	"github.com/glassback/glassback/pkg/redisnode"
 )
 
@@ -279,48 +280,48 @@ const (
 func (s *session) recall(o *observed) {
 	s.beginFacts()
 	refusals := map[string]string{}
-	for _, m := range o.members {
+	for _, m := range o.Members {
 		if !m.answers() {
-			m.silentFor = s.ageOf(factSilent+m.name, o.now)
+			m.SilentFor = duration(s.ageOf(factSilent+m.Name, o.Now))
 		}
-		if m.staleCertificate {
-			m.staleFor = s.ageOf(factNotLoaded+m.name+" "+o.certificate.fingerprint, o.now)
-			loaded := factLoaded + m.name + " " + o.certificate.fingerprint
-			if at, ok := s.since[loaded]; ok && o.now.Sub(at) < loadEvery {
-				m.loadedFor = s.ageOf(loaded, o.now)
+		if m.StaleCertificate {
+			m.StaleFor = duration(s.ageOf(factNotLoaded+m.Name+" "+o.Certificate.Fingerprint, o.Now))
+			loaded := factLoaded + m.Name + " " + o.Certificate.Fingerprint
+			if at, ok := s.since[loaded]; ok && o.Now.Sub(at) < loadEvery {
+				m.LoadedFor = duration(s.ageOf(loaded, o.Now))
 			}
-			if m.loadRefusal = s.loadRefusals[loaded]; m.loadRefusal != "" {
-				refusals[loaded] = m.loadRefusal
+			if m.LoadRefusal = s.loadRefusals[loaded]; m.LoadRefusal != "" {
+				refusals[loaded] = m.LoadRefusal
 			}
 		}
-		if at, ok := s.since[factPromoted+m.name]; ok && o.now.Sub(at) < failoverPatience {
-			m.promotedFor = s.ageOf(factPromoted+m.name, o.now)
+		if at, ok := s.since[factPromoted+m.Name]; ok && o.Now.Sub(at) < failoverPatience {
+			m.PromotedFor = duration(s.ageOf(factPromoted+m.Name, o.Now))
 		}
 	}
 	s.loadRefusals = refusals
 	for _, n := range o.unknownNodes() {
-		n.unknownFor = s.ageOf(factUnknown+n.ID, o.now)
+		n.UnknownFor = duration(s.ageOf(factUnknown+n.ID, o.Now))
 	}
 	s.recordReachable(o)
 	s.recordLinks(o)
 	s.recallPasswords(o)
 	s.recallAddresses(o)
-	if slices.ContainsFunc(o.members, (*member).preventsFailover) {
-		o.noFailoverFor = s.ageOf(factNoFailover, o.now)
+	if slices.ContainsFunc(o.Members, (*member).preventsFailover) {
+		o.NoFailoverFor = duration(s.ageOf(factNoFailover, o.Now))
 	}
 	if o.functionDifference() != "" {
-		o.functionsDifferFor = s.ageOf(factFunctionsDiffer, o.now)
+		o.FunctionsDifferFor = duration(s.ageOf(factFunctionsDiffer, o.Now))
 	}
 	if o.assigned().Len() < redisnode.SlotCount {
-		o.unassignedFor = s.ageOf(factUnassigned, o.now)
+		o.UnassignedFor = duration(s.ageOf(factUnassigned, o.Now))
 	}
 	s.recallFailure(o)
-	o.growthRefused, o.growthRefusedAt = s.growthRefused, s.growthRefusedAt
-	o.evictionRefused, o.actedAt = s.evictionRefused, s.actedAt
+	o.GrowthRefused, o.GrowthRefusedAt = s.growthRefused, recording.Wall(o.Now, s.growthRefusedAt)
+	o.EvictionRefused, o.ActedAt = s.evictionRefused, recording.Wall(o.Now, s.actedAt)
 	maps.DeleteFunc(s.moves, func(slot int, _ failedMove) bool {
 		return !slices.ContainsFunc(o.answering(), func(m *member) bool { return isMarked(m, redisnode.NewSlots(slot)) })
 	})
-	o.moves = maps.Clone(s.moves)
+	o.Moves = maps.Clone(s.moves)
 	s.endFacts()
 }
 
@@ -329,9 +330,9 @@ func (s *session) recallFailure(o *observed) {
 	if s.failure == nil {
 		return
 	}
-	o.failure, o.failingFor = problemOf(s.failure), s.ageOf(factFailing, o.now)
+	o.Failure, o.FailingFor = problemOf(s.failure), duration(s.ageOf(factFailing, o.Now))
 	if s.failureKept {
-		o.failingFor = s.failedAt.Sub(s.since[factFailing])
+		o.FailingFor = duration(s.failedAt.Sub(s.since[factFailing]))
 	}
 }
 
@@ -342,7 +343,7 @@ func (s *session) recallPasswords(o *observed) {
 		fact := factNewPassword + u.name + " " + u.hash
 		_, begun := s.since[fact]
 		if everywhere := o.isEverywhere(u); o.hasOldPasswords(u) && (begun || everywhere) {
-			o.retired[u.name] = everywhere && s.ageOf(fact, o.now) > u.keep
+			o.retired[u.name] = everywhere && s.ageOf(fact, o.Now) > u.keep
 			s.seen[fact] = true
 		}
 	}
@@ -371,17 +372,17 @@ func (s *session) endFacts() {
 // how long the link has been down: a replica that was restarted since does not know that itself.
 func (s *session) recordLinks(o *observed) {
 	for _, m := range o.answering() {
-		if m.view.Master {
+		if m.View.Master {
 			continue
 		}
 		id := m.self().MasterID
-		if m.view.LinkUp {
-			s.linked[m.id] = link{id, o.now}
+		if m.View.LinkUp {
+			s.linked[m.ID] = link{id, o.Now}
 			continue
 		}
-		m.unlinkedFor = m.view.LinkDown
-		if last, ok := s.linked[m.id]; ok && last.master == id && (m.unlinkedFor < 0 || o.now.Sub(last.at) < m.unlinkedFor) {
-			m.unlinkedFor = o.now.Sub(last.at)
+		m.UnlinkedFor = duration(m.View.LinkDown)
+		if last, ok := s.linked[m.ID]; ok && last.master == id && (m.UnlinkedFor.Duration < 0 || o.Now.Sub(last.at) < m.UnlinkedFor.Duration) {
+			m.UnlinkedFor = duration(o.Now.Sub(last.at))
 		}
 	}
 	maps.DeleteFunc(s.linked, func(id string, _ link) bool { return o.byID[id] == nil })
@@ -392,11 +393,11 @@ func (s *session) recordLinks(o *observed) {
 func (s *session) recordReachable(o *observed) {
 	for id, n := range o.nodes {
 		if !o.unreachable(id) {
-			s.reached[id] = o.now
+			s.reached[id] = o.Now
 			continue
 		}
-		n.unreachableFor = s.ageOf(factUnreachable+id, o.now)
-		n.lossSeen = o.now.Sub(s.reached[id])-n.unreachableFor <= o.patience()
+		n.UnreachableFor = duration(s.ageOf(factUnreachable+id, o.Now))
+		n.LossSeen = o.Now.Sub(s.reached[id])-n.UnreachableFor.Duration <= o.patience()
 	}
 	if len(o.answering()) > 0 {
 		maps.DeleteFunc(s.reached, func(id string, _ time.Time) bool { return o.nodes[id] == nil })
@@ -404,11 +405,11 @@ func (s *session) recordReachable(o *observed) {
 }
 
 // recordPromotion remembers that a replica was asked to take over from its master.
-func (s *session) recordPromotion(m *member, now time.Time) { s.since[factPromoted+m.name] = now }
+func (s *session) recordPromotion(m *member, now time.Time) { s.since[factPromoted+m.Name] = now }
 
 // recordLoad remembers that a node was made to load a certificate, and why it refused it; nil if it did not.
 func (s *session) recordLoad(m *member, fingerprint string, refused *redisnode.RefusedDirectiveError, now time.Time) {
-	loaded := factLoaded + m.name + " " + fingerprint
+	loaded := factLoaded + m.Name + " " + fingerprint
 	s.since[loaded] = now
 	delete(s.loadRefusals, loaded)
 	if refused != nil {

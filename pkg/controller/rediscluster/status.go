@@ -113,10 +113,10 @@ func statusOfInvalid(rdc *v1.RedisCluster, errs field.ErrorList, now time.Time) 
 
 // statusOf returns the status of the observed cluster. p is the operator's next plan. out is the result of applying the children.
 func statusOf(o *observed, p plan, out outcome) v1.RedisClusterStatus {
-	status := *o.rdc.Status.DeepCopy()
-	status.ObservedGeneration = o.rdc.Generation
-	status.Selector = metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: selector(o.rdc)})
-	status.Size = int32(len(o.membersWhere(func(m *member) bool { return m.pod != nil })))
+	status := *o.Object.Status.DeepCopy()
+	status.ObservedGeneration = o.Object.Generation
+	status.Selector = metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: selector(o.Object)})
+	status.Size = int32(len(o.membersWhere(func(m *member) bool { return m.Pod != nil })))
 	status.Nodes, status.TLS = nodes(o), tlsStatus(o)
 	status.Backup, status.Restore = backupStatus(o, p), restoreStatus(o, p)
 	if len(o.answering()) > 0 { // Otherwise nothing newer is known.
@@ -124,12 +124,12 @@ func statusOf(o *observed, p plan, out outcome) v1.RedisClusterStatus {
 		status.Shards = shards(o)
 		status.SlotsAssigned = int32(ownedSlots(o))
 	}
-	problems := arranged(slices.Concat(p.problems, out.problems, memberProblems(o)))
+	problems := arranged(slices.Concat(p.Problems, out.problems, memberProblems(o)))
 	status.Operation = operation(o, p)
 	setConditions(o, p, problems, &status)
 	status.Endpoint = ""
 	if meta.IsStatusConditionTrue(status.Conditions, v1.ConditionSlotsCovered) {
-		status.Endpoint = o.rdc.Spec.Addr
+		status.Endpoint = o.Object.Spec.Addr
 	}
 	return status
 }
@@ -152,7 +152,7 @@ func arranged(problems []problem) []problem {
 func ownedSlots(o *observed) int {
 	owned := 0
 	for _, m := range o.slotOwners() {
-		owned += o.slots[m.id].Len()
+		owned += o.slots[m.ID].Len()
 	}
 	return owned
 }
@@ -160,10 +160,10 @@ func ownedSlots(o *observed) int {
 // nodes returns the nodes of the Pods for the status. For a silent node, the other nodes report its role and its master.
 func nodes(o *observed) []v1.Node {
 	var all []v1.Node
-	for _, m := range o.members {
-		n := v1.Node{Pod: m.name, ID: m.id, IP: m.ip()}
+	for _, m := range o.Members {
+		n := v1.Node{Pod: m.Name, ID: m.ID, IP: m.ip()}
 		if m.answers() {
-			at, tls := m.announced(), m.view.TLS
+			at, tls := m.announced(), m.View.TLS
 			if to := o.externalOf(m); to.isName() && m.offers(to) {
 				at = to
 			}
@@ -171,18 +171,18 @@ func nodes(o *observed) []v1.Node {
 				n.Address = net.JoinHostPort(at.IP, strconv.Itoa(at.port(tls != nil && tls.Cluster)))
 			}
 		}
-		known := o.nodes[m.id]
+		known := o.nodes[m.ID]
 		switch {
 		case known == nil:
 		case known.Master:
 			n.Role = v1.RoleMaster
 		default:
 			n.Role, n.Link = v1.RoleReplica, "down"
-			if m.answers() && m.view.LinkUp {
+			if m.answers() && m.View.LinkUp {
 				n.Link = "up"
 			}
 			if master := o.byID[known.MasterID]; master != nil {
-				n.Master = master.name
+				n.Master = master.Name
 			}
 		}
 		all = append(all, n)
@@ -193,12 +193,12 @@ func nodes(o *observed) []v1.Node {
 // shards returns the masters with slots, sorted by their first slot.
 func shards(o *observed) []v1.Shard {
 	masters := o.slotOwners()
-	slices.SortFunc(masters, func(a, b *member) int { return cmp.Compare(o.slots[a.id][0].First, o.slots[b.id][0].First) })
+	slices.SortFunc(masters, func(a, b *member) int { return cmp.Compare(o.slots[a.ID][0].First, o.slots[b.ID][0].First) })
 	var all []v1.Shard
 	for _, m := range masters {
-		shard := v1.Shard{Master: m.name, Slots: o.slots[m.id].String()}
+		shard := v1.Shard{Master: m.Name, Slots: o.slots[m.ID].String()}
 		for _, r := range o.replicasOf(m) {
-			shard.Replicas = append(shard.Replicas, r.name)
+			shard.Replicas = append(shard.Replicas, r.Name)
 		}
 		all = append(all, shard)
 	}
@@ -208,10 +208,10 @@ func shards(o *observed) []v1.Shard {
 // operation returns the operation that the plan belongs to; nil if the cluster matches the spec. An operation ends when every policy is
 // satisfied; it continues while a policy waits.
 func operation(o *observed, p plan) *v1.Operation {
-	if p.step == "" {
+	if p.Step == "" {
 		return nil
 	}
-	last := o.rdc.Status.Operation
+	last := o.Object.Status.Operation
 	current := &v1.Operation{Type: operationType(o, p, last), Step: p.progress()}
 	if len(current.Step) > maxStep {
 		current.Step = strings.ToValidUTF8(current.Step[:maxStep], "") + "…"
@@ -219,7 +219,7 @@ func operation(o *observed, p plan) *v1.Operation {
 	if last != nil && last.Type == current.Type {
 		current.StartedAt = last.StartedAt
 	} else {
-		current.StartedAt = &metav1.Time{Time: o.now.Truncate(time.Second)}
+		current.StartedAt = &metav1.Time{Time: o.Now.Truncate(time.Second)}
 	}
 	return current
 }
@@ -227,18 +227,18 @@ func operation(o *observed, p plan) *v1.Operation {
 // operationType returns the type of the current operation. last is the operation in the status; nil if there was none.
 func operationType(o *observed, p plan, last *v1.Operation) string {
 	known := map[string]bool{}
-	for _, n := range o.rdc.Status.Nodes {
+	for _, n := range o.Object.Status.Nodes {
 		known[n.Pod] = true
 	}
-	added := slices.ContainsFunc(o.members, func(m *member) bool { return !o.leaving(m) && !known[m.name] })
+	added := slices.ContainsFunc(o.Members, func(m *member) bool { return !o.leaving(m) && !known[m.Name] })
 	switch {
-	case p.policy == "restoreBackup":
+	case p.Policy == "restoreBackup":
 		return opRestore
-	case !o.formed:
+	case !o.Formed:
 		return opForm
-	case slices.ContainsFunc(o.members, func(m *member) bool { return m.ordinal >= int(*o.rdc.Spec.Size) }):
+	case slices.ContainsFunc(o.Members, func(m *member) bool { return m.Ordinal >= int(*o.Object.Spec.Size) }):
 		return opScaleIn
-	case slices.ContainsFunc(o.members, func(m *member) bool { return m.outdated }):
+	case slices.ContainsFunc(o.Members, func(m *member) bool { return m.Outdated }):
 		return opRoll
 	case added && (last == nil || last.Type == opHeal):
 		return opScaleOut
@@ -254,7 +254,7 @@ func operationType(o *observed, p plan, last *v1.Operation) string {
 // yet.
 func memberProblems(o *observed) []problem {
 	var all []problem
-	if p := o.accountProblem; p != nil && !slices.Contains(o.problems, *p) {
+	if p := o.AccountProblem; p != nil && !slices.Contains(o.Problems, *p) {
 		all = append(all, *p) // It may be why Pods are missing.
 	}
 	all = append(all, counted(o, o.memberProblem)...)
@@ -265,20 +265,20 @@ func memberProblems(o *observed) []problem {
 	if p := o.badCertificate(); p != nil {
 		all = append(all, *p)
 	}
-	if o.rejection != "" {
-		all = append(all, problem{reasonRejected, o.rejection})
+	if o.Rejection != "" {
+		all = append(all, problem{reasonRejected, o.Rejection})
 	}
-	if o.growthRefused != nil && len(toGrow(o)) > 0 {
-		all = append(all, *o.growthRefused)
+	if o.GrowthRefused != nil && len(toGrow(o)) > 0 {
+		all = append(all, *o.GrowthRefused)
 	}
 	all = append(all, rejectionProblems(o)...)
 	all = append(all, userProblems(o)...)
-	if o.functionsDifferFor > differTooLong {
+	if o.FunctionsDifferFor.Duration > differTooLong {
 		all = append(all, problem{reasonFunctions, o.functionDifference()})
 	}
 	all = append(all, o.moveProblems()...)
-	if o.failure != nil && (o.failure.Reason != reasonFailing || o.failingFor > failingTooLong) {
-		all = append(all, *o.failure)
+	if o.Failure != nil && (o.Failure.Reason != reasonFailing || o.FailingFor.Duration > failingTooLong) {
+		all = append(all, *o.Failure)
 	}
 	return all
 }
@@ -289,12 +289,12 @@ func counted(o *observed, problemOf func(*member) *problem) []problem {
 	var found []problem
 	others := map[problem]int{} // how many members have a problem, by the problem without the name
 	index := map[problem]int{}
-	for _, m := range o.members {
+	for _, m := range o.Members {
 		p := problemOf(m)
 		if p == nil {
 			continue
 		}
-		nameless := problem{p.Reason, strings.ReplaceAll(p.Message, m.name, "")}
+		nameless := problem{p.Reason, strings.ReplaceAll(p.Message, m.Name, "")}
 		if _, again := index[nameless]; again {
 			others[nameless]++
 			continue
@@ -316,22 +316,22 @@ func (o *observed) memberProblem(m *member) *problem {
 	switch {
 	case o.tlsProblem(m) != nil:
 		return o.tlsProblem(m)
-	case m.refused:
-		return found(reasonPassword, "%s: %s. Nothing is changed until it takes what %s says", m.name, m.whySilent, o.passwordSource(m))
+	case m.Refused:
+		return found(reasonPassword, "%s: %s. Nothing is changed until it takes what %s says", m.Name, m.WhySilent, o.passwordSource(m))
 	case m.answers() && o.writeError(m) != "":
-		return found(reasonNotWritten, "%s cannot keep what is written to it: %s", m.name, o.writeError(m))
+		return found(reasonNotWritten, "%s cannot keep what is written to it: %s", m.Name, o.writeError(m))
 	case o.uniqueData(m) != "" && !o.mayHaveKeys(m):
 		return found(reasonHeldBack, "%s is a master without slots, but has %s: it is not made a replica. Delete the Pod to give them up",
-			m.name, o.uniqueData(m))
-	case m.answers() && m.unreadyFor > silentTooLong && !o.leaving(m) && m.view.StateOK && (m.view.Master || m.view.LinkUp):
+			m.Name, o.uniqueData(m))
+	case m.answers() && m.UnreadyFor.Duration > silentTooLong && !o.leaving(m) && m.View.StateOK && (m.View.Master || m.View.LinkUp):
 		return found(reasonNotReady, "%s has not been ready for more than %s, although its node reports no problem: see the events of the Pod",
-			m.name, silentTooLong)
+			m.Name, silentTooLong)
 	case m.answers() || o.leaving(m):
 		return nil
-	case m.pod != nil && notStarting(m.pod):
-		return found(reasonNotStarting, "%s does not start: %s", m.name, waitingFor(m.pod))
-	case m.silentFor > silentTooLong && m.whySilent != "":
-		return found(reasonSilent, "%s has not answered for more than %s: %s", m.name, silentTooLong, m.whySilent)
+	case m.Pod != nil && notStarting(m.Pod):
+		return found(reasonNotStarting, "%s does not start: %s", m.Name, waitingFor(m.Pod))
+	case m.SilentFor.Duration > silentTooLong && m.WhySilent != "":
+		return found(reasonSilent, "%s has not answered for more than %s: %s", m.Name, silentTooLong, m.WhySilent)
 	}
 	return nil
 }
@@ -339,17 +339,17 @@ func (o *observed) memberProblem(m *member) *problem {
 // writeError returns why a member that answers may lose writes, or refuses them; "" if it does neither. After a failed snapshot, Redis
 // refuses writes only if spec.config has save points: a snapshot that a client or a backup asked for does not count.
 func (o *observed) writeError(m *member) string {
-	config := o.rdc.Spec.Config
-	if m.view.WriteError == "" && redisnode.Value(string(config["save"])) != "" && config["stop-writes-on-bgsave-error"] != "no" {
-		return m.view.SaveError
+	config := o.Object.Spec.Config
+	if m.View.WriteError == "" && redisnode.Value(string(config["save"])) != "" && config["stop-writes-on-bgsave-error"] != "no" {
+		return m.View.SaveError
 	}
-	return m.view.WriteError
+	return m.View.WriteError
 }
 
 // passwordSource returns the place of the password with which the operator logs in to a member.
 func (o *observed) passwordSource(m *member) string {
-	if hasAccount(m.pod) {
-		return "Secret " + accountRef(o.rdc).Name
+	if hasAccount(m.Pod) {
+		return "Secret " + accountRef(o.Object).Name
 	}
 	return "spec.authSecretRef"
 }
@@ -363,7 +363,7 @@ func (o *observed) mayHaveKeys(m *member) bool {
 
 // setConditions sets the conditions of status, whose other fields are set.
 func setConditions(o *observed, p plan, problems []problem, status *v1.RedisClusterStatus) {
-	c := report.Conditions{List: &status.Conditions, Generation: o.rdc.Generation, Now: o.now}
+	c := report.Conditions{List: &status.Conditions, Generation: o.Object.Generation, Now: o.Now}
 	summary := fmt.Sprintf("Pods: %d, masters: %d, slots: %d", status.Size, status.Masters, status.SlotsAssigned)
 	op := status.Operation
 	switch {
@@ -383,7 +383,7 @@ func setConditions(o *observed, p plan, problems []problem, status *v1.RedisClus
 		c.Set(glassback.ConditionProgressing, false, reasonFormed, summary)
 	}
 	switch {
-	case !o.formed && o.unassigned().Len() > 0:
+	case !o.Formed && o.unassigned().Len() > 0:
 		c.Set(v1.ConditionClusterFormed, false, reasonForming, "The cluster is being formed")
 	case len(o.groups()) > 1:
 		c.Set(v1.ConditionClusterFormed, false, reasonDivided, "Not all nodes know each other")
@@ -391,7 +391,7 @@ func setConditions(o *observed, p plan, problems []problem, status *v1.RedisClus
 		c.Set(v1.ConditionClusterFormed, true, reasonFormed, "All nodes that answer know each other")
 	}
 	switch message := uncovered(o); {
-	case message != "" && !o.formed:
+	case message != "" && !o.Formed:
 		c.Set(v1.ConditionSlotsCovered, false, reasonForming, message) // It is no fault: no alert sees it.
 	case message != "":
 		c.Set(v1.ConditionSlotsCovered, false, reasonUncovered, message)
@@ -405,8 +405,8 @@ func setConditions(o *observed, p plan, problems []problem, status *v1.RedisClus
 		meta.RemoveStatusCondition(&status.Conditions, v1.ConditionBackedUp)
 	}
 	// DataLoss stays True while nothing newer is known.
-	if p.loss != nil {
-		c.Set(v1.ConditionDataLoss, true, reasonDataLoss, p.loss.message())
+	if p.Loss != nil {
+		c.Set(v1.ConditionDataLoss, true, reasonDataLoss, p.Loss.message())
 	} else if ownedSlots(o) == redisnode.SlotCount || meta.FindStatusCondition(status.Conditions, v1.ConditionDataLoss) == nil {
 		c.Set(v1.ConditionDataLoss, false, reasonNoLoss, "No slot has lost what it held")
 	}
@@ -417,15 +417,15 @@ func uncovered(o *observed) string {
 	var covered redisnode.Slots
 	for _, m := range o.slotOwners() {
 		if m.answers() {
-			covered = covered.Union(o.slots[m.id])
+			covered = covered.Union(o.slots[m.ID])
 		}
 	}
 	if missing := redisnode.AllSlots().Without(covered); missing.Len() > 0 {
 		return fmt.Sprintf("%d slots have no master that answers: %s", missing.Len(), missing)
 	}
 	for _, m := range o.answering() {
-		if !m.view.StateOK && !o.leaving(m) && !m.isBlank() {
-			return fmt.Sprintf("The cluster cannot be used by the account of %s", m.name)
+		if !m.View.StateOK && !o.leaving(m) && !m.isBlank() {
+			return fmt.Sprintf("The cluster cannot be used by the account of %s", m.Name)
 		}
 	}
 	return ""

@@ -16,21 +16,21 @@ import (
 
 // backupStatus returns the status of the backups. p is the operator's next plan.
 func backupStatus(o *observed, p plan) *v1.BackupStatus {
-	spec := o.rdc.Spec.Backup
+	spec := o.Object.Spec.Backup
 	if spec == nil {
 		return nil
 	}
 	status := &v1.BackupStatus{}
-	if o.rdc.Status.Backup != nil {
-		status = o.rdc.Status.Backup.DeepCopy()
+	if o.Object.Status.Backup != nil {
+		status = o.Object.Status.Backup.DeepCopy()
 	}
-	now := &metav1.Time{Time: o.now.Truncate(time.Second)}
+	now := &metav1.Time{Time: o.Now.Truncate(time.Second)}
 	switch {
 	case spec.Schedule == "":
 		status.Schedule, status.ScheduledSince, status.LastScheduleTime = "", nil, nil
 	case status.Schedule != spec.Schedule || status.ScheduledSince == nil:
 		status.Schedule, status.ScheduledSince, status.LastScheduleTime = spec.Schedule, now, now
-	case status.LastScheduleTime == nil || status.LastScheduleTime.After(o.now): // A clock was wrong.
+	case status.LastScheduleTime == nil || status.LastScheduleTime.After(o.Now): // A clock was wrong.
 		status.LastScheduleTime = now
 	}
 	status.Running, status.LastBackupNow = o.runningBackup(), o.lastBackupNow()
@@ -45,7 +45,7 @@ func backupStatus(o *observed, p plan) *v1.BackupStatus {
 			status.LastFailure = &v1.BackupFailure{ID: j.ID, Time: ended, Message: j.Result.Message}
 		}
 	}
-	for _, c := range p.upkeep {
+	for _, c := range p.Upkeep {
 		at, ok := timeOfBackup(c.id)
 		if !ok || c.verb != startBackup {
 			continue
@@ -62,15 +62,15 @@ func backupStatus(o *observed, p plan) *v1.BackupStatus {
 // succeeded. p is the operator's next plan.
 func restoreStatus(o *observed, p plan) *v1.RestoreStatus {
 	if !o.toBeRestored() {
-		return o.rdc.Status.Restore
+		return o.Object.Status.Restore
 	}
 	j := o.jobOfRestore()
-	if j == nil && p.policy != "beginRestore" {
-		return o.rdc.Status.Restore
+	if j == nil && p.Policy != "beginRestore" {
+		return o.Object.Status.Restore
 	}
-	status := o.rdc.Status.Restore.DeepCopy()
+	status := o.Object.Status.Restore.DeepCopy()
 	if status == nil {
-		status = &v1.RestoreStatus{StartedAt: &metav1.Time{Time: o.now.Truncate(time.Second)}}
+		status = &v1.RestoreStatus{StartedAt: &metav1.Time{Time: o.Now.Truncate(time.Second)}}
 	}
 	if j == nil || j.Ended != batchv1.JobComplete || j.Result == nil {
 		return status
@@ -90,10 +90,10 @@ func restoreStatus(o *observed, p plan) *v1.RestoreStatus {
 func backedUp(o *observed, p plan, status *v1.BackupStatus) (ok bool, reason, message string) {
 	failure := status.LastFailure
 	switch {
-	case o.backupImage == "":
+	case o.BackupImage == "":
 		return false, reasonNoImage, "No backups are made: " + noImage
-	case status.Running != "" && o.jobRejection != "":
-		return false, reasonJobRejected, fmt.Sprintf("The Job %s: %s", backupName(o.rdc, status.Running), o.jobRejection)
+	case status.Running != "" && o.JobRejection != "":
+		return false, reasonJobRejected, fmt.Sprintf("The Job %s: %s", backupName(o.Object, status.Running), o.JobRejection)
 	case failure != nil && (status.LastSuccessfulTime == nil || failure.Time.After(status.LastSuccessfulTime.Time)):
 		ok, reason, message = false, reasonBackupFailed, fmt.Sprintf("The backup %s failed: %s", failure.ID, failure.Message)
 	case status.Last != nil:
@@ -115,7 +115,7 @@ func backedUp(o *observed, p plan, status *v1.BackupStatus) (ok bool, reason, me
 	if j := o.jobOf(status.Running); status.Running != "" && j != nil && j.NotStarting != "" {
 		message += fmt.Sprintf(". The Pod of the Job %s does not start: %s", j.Name, j.NotStarting)
 	}
-	for _, failed := range []string{o.jobRejection, o.jobFailure} {
+	for _, failed := range []string{o.JobRejection, o.JobFailure} {
 		if failed != "" {
 			message += ". " + failed
 		}

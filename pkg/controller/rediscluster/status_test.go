@@ -63,11 +63,11 @@ func TestStatus(t *testing.T) {
 	)
 	refused := func(o *observed) {
 		silenced(time.Second, 4)(o)
-		o.members[4].fail(fmt.Errorf("HELLO: %w: the node has another one", redisnode.ErrPassword))
+		o.Members[4].fail(fmt.Errorf("HELLO: %w: the node has another one", redisnode.ErrPassword))
 	}
 	commandFails := func(lasts time.Duration) alter {
 		return func(o *observed) {
-			o.failure, o.failingFor = &problem{reasonFailing, "meet demo-1 demo-0: it fails"}, lasts
+			o.Failure, o.FailingFor = &problem{reasonFailing, "meet demo-1 demo-0: it fails"}, duration(lasts)
 		}
 	}
 	service := problem{reasonConflict, "Service demo exists already and has no controller"}
@@ -176,7 +176,7 @@ func TestStatusSaysWhatEachNodeIs(t *testing.T) {
 		t.Errorf("%+v", status)
 	}
 	// No member answers: nothing newer is known.
-	dark := with(six(), func(d *observed) { d.rdc.Status = status }, silenced(time.Second, all...))
+	dark := with(six(), func(d *observed) { d.Object.Status = status }, silenced(time.Second, all...))
 	if got := statusFor(dark); !equality.Semantic.DeepEqual(got.Shards, shards) || got.Masters != 3 || got.Endpoint != "" {
 		t.Errorf("while no member answers, the status is %+v, want what was before, and no endpoint", got)
 	}
@@ -212,7 +212,7 @@ func TestStatusIsTheSameForTheSame(t *testing.T) {
 	from := func(port int) v1.RedisClusterStatus {
 		o := six()
 		silenced(time.Hour, 4)(o)
-		o.members[4].fail(fmt.Errorf("CLUSTER MYID: read tcp 10.1.2.3:%d->10.1.0.4:6379: i/o timeout", port))
+		o.Members[4].fail(fmt.Errorf("CLUSTER MYID: read tcp 10.1.2.3:%d->10.1.0.4:6379: i/o timeout", port))
 		return statusFor(with(o))
 	}
 	if a, b := from(40001), from(40002); !equality.Semantic.DeepEqual(a, b) {
@@ -259,11 +259,11 @@ func TestStatusKeepsALoss(t *testing.T) {
 	}
 	later := func(alters ...alter) v1.RedisClusterStatus {
 		o := six()
-		o.rdc.Status.Conditions = slices.Clone(lost.Conditions)
-		o.now = seenAt.Add(time.Hour)
+		o.Object.Status.Conditions = slices.Clone(lost.Conditions)
+		o.Now = seenAt.Add(time.Hour)
 		return statusFor(with(o, alters...))
 	}
-	noPassword := func(o *observed) { o.problems = []problem{{reasonNoPassword, "gone"}} }
+	noPassword := func(o *observed) { o.Problems = []problem{{reasonNoPassword, "gone"}} }
 	for name, test := range map[string]struct {
 		status v1.RedisClusterStatus
 		want   bool
@@ -289,12 +289,12 @@ func TestNodeMetrics(t *testing.T) {
 	t.Cleanup(func() { SetNodesObserver(func(cache.ObjectName, []NodeMetrics) {}) })
 
 	o := six()
-	o.members[0].view.Stats = redisnode.Stats{MemoryUsed: 7, Clients: 2}
-	o.members[1].view.Keys = 12
-	o.members[3].view.Offset = 900
-	o.members[4].view.LinkUp = false
+	o.Members[0].View.Stats = redisnode.Stats{MemoryUsed: 7, Clients: 2}
+	o.Members[1].View.Keys = 12
+	o.Members[3].View.Offset = 900
+	o.Members[4].View.LinkUp = false
 	s := newStage(t, o).settle()
-	silent := o.members[2]
+	silent := o.Members[2]
 	s.views[silent.ip()] = nil
 	s.synced()
 

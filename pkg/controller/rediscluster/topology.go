@@ -21,15 +21,15 @@ import (
 // merge combines the views of all members. Every node describes itself best.
 func (o *observed) merge() {
 	o.byID, o.nodes = map[string]*member{}, map[string]*node{}
-	for _, m := range o.members {
-		if m.id != "" {
-			o.byID[m.id] = m
+	for _, m := range o.Members {
+		if m.ID != "" {
+			o.byID[m.ID] = m
 		}
 	}
 	for _, m := range o.answering() {
 		m.entries = map[string]*redisnode.Entry{}
-		for i := range m.view.Table {
-			e := &m.view.Table[i]
+		for i := range m.View.Table {
+			e := &m.View.Table[i]
 			if e.Handshake { // The node has no ID of its own yet.
 				continue
 			}
@@ -66,65 +66,65 @@ func slotsByOwner(nodes map[string]*node) map[string]redisnode.Slots {
 }
 
 // answers returns whether the member answers, so that it can carry out commands.
-func (m *member) answers() bool { return m.view != nil }
+func (m *member) answers() bool { return m.View != nil }
 
 // isBlank returns whether the member knows no other node, and has no slots and no keys.
 func (m *member) isBlank() bool {
-	return m.answers() && len(m.view.Table) == 1 && m.view.Master && m.view.Keys == 0 && m.view.Table[0].Slots.Len() == 0
+	return m.answers() && len(m.View.Table) == 1 && m.View.Master && m.View.Keys == 0 && m.View.Table[0].Slots.Len() == 0
 }
 
 // entry returns what m knows of the node with this ID, or nil.
 func (m *member) entry(id string) *redisnode.Entry { return m.entries[id] }
 
 // self returns what m reports of itself.
-func (m *member) self() *redisnode.Entry { return m.entry(m.view.ID) }
+func (m *member) self() *redisnode.Entry { return m.entry(m.View.ID) }
 
 // port returns the port on which the other nodes reach the member at the IP of its Pod: the port for TLS if the cluster bus uses TLS.
 func (m *member) port() int {
-	if tls := m.view.TLS; tls != nil && tls.Known {
+	if tls := m.View.TLS; tls != nil && tls.Known {
 		return m.own().port(tls.Cluster)
 	}
-	if hasTLS(m.pod) {
+	if hasTLS(m.Pod) {
 		return m.self().Port
 	}
 	return m.own().Port
 }
 
 // isReplicaOf returns whether the member is a replica of the node with this ID.
-func (m *member) isReplicaOf(id string) bool { return !m.view.Master && m.self().MasterID == id }
+func (m *member) isReplicaOf(id string) bool { return !m.View.Master && m.self().MasterID == id }
 
 // hasSynced returns whether a replica has ever received the data of its own master. Redis does not elect a replica without this data. But
 // such a replica would obey a command to take over, and the data would be lost.
-func (m *member) hasSynced() bool { return !m.view.Stray && (m.view.Keys > 0 || m.view.Offset > 1) }
+func (m *member) hasSynced() bool { return !m.View.Stray && (m.View.Keys > 0 || m.View.Offset > 1) }
 
 // isMeeting returns whether m is in a handshake with a member: at the address of its Pod, or at the one that it announces.
 func (m *member) isMeeting(other *member) bool {
 	own, announced := other.own(), other.announced()
-	return slices.ContainsFunc(m.view.Table, func(e redisnode.Entry) bool {
+	return slices.ContainsFunc(m.View.Table, func(e redisnode.Entry) bool {
 		return e.Handshake && ((e.IP == own.IP && own.hasPort(e.Port)) || (e.IP == announced.IP && announced.hasPort(e.Port)))
 	})
 }
 
 // ip returns the IP of the member's Pod; "" if it has none.
 func (m *member) ip() string {
-	if m.pod == nil {
+	if m.Pod == nil {
 		return ""
 	}
-	return m.pod.Status.PodIP
+	return m.Pod.Status.PodIP
 }
 
 // machine returns the name of the Kubernetes Node that the member's Pod runs on; "" if there is none.
 func (m *member) machine() string {
-	if m.pod == nil {
+	if m.Pod == nil {
 		return ""
 	}
-	return m.pod.Spec.NodeName
+	return m.Pod.Spec.NodeName
 }
 
 // membersWhere returns the members with a property, by ordinal.
 func (o *observed) membersWhere(is func(*member) bool) []*member {
 	var some []*member
-	for _, m := range o.members {
+	for _, m := range o.Members {
 		if is(m) {
 			some = append(some, m)
 		}
@@ -139,7 +139,7 @@ func (o *observed) answering() []*member {
 
 // slotOwners returns the masters with slots.
 func (o *observed) slotOwners() []*member {
-	return o.membersWhere(func(m *member) bool { return m.id != "" && o.slots[m.id].Len() > 0 })
+	return o.membersWhere(func(m *member) bool { return m.ID != "" && o.slots[m.ID].Len() > 0 })
 }
 
 // owner returns the member that has the slot, or nil.
@@ -169,7 +169,7 @@ func (o *observed) unassigned() redisnode.Slots {
 // masterOf returns the master of a replica, as the replica reports it. It is nil if m is a master, if its
 // master is no member, or if m does not answer.
 func (o *observed) masterOf(m *member) *member {
-	if !m.answers() || m.view.Master {
+	if !m.answers() || m.View.Master {
 		return nil
 	}
 	return o.byID[m.self().MasterID]
@@ -183,7 +183,7 @@ func (o *observed) replicasOf(m *member) []*member {
 // replicaCounts returns how many replicas each master has, without those that leave.
 func (o *observed) replicaCounts() map[*member]int {
 	counts := map[*member]int{}
-	for _, m := range o.members {
+	for _, m := range o.Members {
 		if master := o.masterOf(m); master != nil && !o.leaving(m) {
 			counts[master]++
 		}
@@ -229,7 +229,7 @@ func (m *member) reachesMajority() bool {
 // unidentified returns a member with a volume whose node is unknown; nil if there is none. Any node that
 // belongs to no Pod may be on that volume.
 func (o *observed) unidentified() *member {
-	for _, m := range o.members {
+	for _, m := range o.Members {
 		if o.isUnidentified(m) {
 			return m
 		}
@@ -240,8 +240,8 @@ func (o *observed) unidentified() *member {
 // isUnidentified returns whether the member's volume may have the data of any node. The Pod need not exist: the data is on the volume. A
 // claim without a volume has no data, unless its Pod has a machine: then the cache is stale.
 func (o *observed) isUnidentified(m *member) bool {
-	bound := m.claim != nil && m.claim.Spec.VolumeName != ""
-	return o.rdc.Spec.Storage != nil && !m.answers() && m.id == "" && (bound || m.machine() != "")
+	bound := m.Claim != nil && m.Claim.Spec.VolumeName != ""
+	return o.Object.Spec.Storage != nil && !m.answers() && m.ID == "" && (bound || m.machine() != "")
 }
 
 // leaving returns whether the member is to be emptied and removed. It has an ordinal beyond the size, or a user deleted its claim, or it
@@ -249,27 +249,27 @@ func (o *observed) isUnidentified(m *member) bool {
 // created.
 func (o *observed) leaving(m *member) bool {
 	switch {
-	case m.ordinal >= int(*o.rdc.Spec.Size):
+	case m.Ordinal >= int(*o.Object.Spec.Size):
 		return true
 	case o.keepsPod(m):
 		return false
 	}
-	return (m.losesVolume() && m == o.withDeletedVolume()) || (m.outdated && m == o.nextToEmpty())
+	return (m.losesVolume() && m == o.withDeletedVolume()) || (m.Outdated && m == o.nextToEmpty())
 }
 
 // keepsPod returns whether the Pod of a member stays, since no new one could be created.
 func (o *observed) keepsPod(m *member) bool {
-	return o.whyNoPods() != "" || (m.outdated && o.rejection != "")
+	return o.whyNoPods() != "" || (m.Outdated && o.Rejection != "")
 }
 
 // losesVolume returns whether the member's claim is being deleted and its Pod exists.
 func (m *member) losesVolume() bool {
-	return m.pod != nil && m.claim != nil && m.claim.DeletionTimestamp != nil
+	return m.Pod != nil && m.Claim != nil && m.Claim.DeletionTimestamp != nil
 }
 
 // withDeletedVolume returns the first member that loses its volume, or nil.
 func (o *observed) withDeletedVolume() *member {
-	for _, m := range o.members {
+	for _, m := range o.Members {
 		if m.losesVolume() {
 			return m
 		}
@@ -280,29 +280,29 @@ func (o *observed) withDeletedVolume() *member {
 // nextToEmpty returns the outdated member to empty next, since it has the only copy of its slots. It is nil if there is none, or while the
 // cluster shrinks or a member is silent. It chooses the member with the fewest slots, and so continues with a member that it was emptying.
 func (o *observed) nextToEmpty() *member {
-	if o.rdc.Spec.Storage != nil || *o.rdc.Spec.ReplicasPerMaster > 0 || len(o.slotOwners()) < 2 ||
-		slices.ContainsFunc(o.members, func(m *member) bool { return m.ordinal >= int(*o.rdc.Spec.Size) || !m.answers() }) {
+	if o.Object.Spec.Storage != nil || *o.Object.Spec.ReplicasPerMaster > 0 || len(o.slotOwners()) < 2 ||
+		slices.ContainsFunc(o.Members, func(m *member) bool { return m.Ordinal >= int(*o.Object.Spec.Size) || !m.answers() }) {
 		return nil
 	}
-	outdated := o.membersWhere(func(m *member) bool { return m.outdated })
+	outdated := o.membersWhere(func(m *member) bool { return m.Outdated })
 	if len(outdated) == 0 {
 		return nil
 	}
 	return slices.MinFunc(outdated, func(a, b *member) int {
-		return cmp.Or(cmp.Compare(o.slots[a.id].Len(), o.slots[b.id].Len()), cmp.Compare(a.ordinal, b.ordinal))
+		return cmp.Or(cmp.Compare(o.slots[a.ID].Len(), o.slots[b.ID].Len()), cmp.Compare(a.Ordinal, b.Ordinal))
 	})
 }
 
 // stayingAnswer returns whether all members that stay answer.
 func (o *observed) stayingAnswer() bool {
-	return !slices.ContainsFunc(o.members, func(m *member) bool { return !o.leaving(m) && !m.answers() })
+	return !slices.ContainsFunc(o.Members, func(m *member) bool { return !o.leaving(m) && !m.answers() })
 }
 
 // keys returns how many keys the members that answer have.
 func (o *observed) keys() int64 {
 	var all int64
 	for _, m := range o.answering() {
-		all += m.view.Keys
+		all += m.View.Keys
 	}
 	return all
 }
@@ -320,13 +320,13 @@ func (o *observed) groups() [][]*member {
 		grouped[m] = true
 		for i := 0; i < len(group); i++ {
 			for _, other := range o.answering() {
-				if !grouped[other] && (group[i].entry(other.id) != nil || other.entry(group[i].id) != nil) {
+				if !grouped[other] && (group[i].entry(other.ID) != nil || other.entry(group[i].ID) != nil) {
 					grouped[other] = true
 					group = append(group, other)
 				}
 			}
 		}
-		slices.SortFunc(group, func(a, b *member) int { return a.ordinal - b.ordinal })
+		slices.SortFunc(group, func(a, b *member) int { return a.Ordinal - b.Ordinal })
 		groups = append(groups, group)
 	}
 	slices.SortStableFunc(groups, func(a, b []*member) int { return claimedSlots(b).Len() - claimedSlots(a).Len() })
@@ -346,21 +346,21 @@ func claimedSlots(group []*member) redisnode.Slots {
 // describe each other alike.
 func (o *observed) disagreement() string {
 	// A member that leaves and has no slots is removed next, whether the others know it or not.
-	concerned := o.membersWhere(func(m *member) bool { return m.answers() && !(o.leaving(m) && o.slots[m.id].Len() == 0) })
+	concerned := o.membersWhere(func(m *member) bool { return m.answers() && !(o.leaving(m) && o.slots[m.ID].Len() == 0) })
 	for _, a := range concerned {
 		for _, b := range concerned {
-			own, seen := b.self(), a.entry(b.id)
+			own, seen := b.self(), a.entry(b.ID)
 			switch {
 			case seen == nil:
-				return fmt.Sprintf("%s does not know %s", a.name, b.name)
+				return fmt.Sprintf("%s does not know %s", a.Name, b.Name)
 			case seen.Failed || seen.MaybeFailed || (a != b && !seen.Connected):
-				return fmt.Sprintf("%s does not reach %s", a.name, b.name)
+				return fmt.Sprintf("%s does not reach %s", a.Name, b.Name)
 			case a.isMeeting(b):
-				return fmt.Sprintf("%s is in a handshake with %s", a.name, b.name)
+				return fmt.Sprintf("%s is in a handshake with %s", a.Name, b.Name)
 			case seen.Master != own.Master || seen.MasterID != own.MasterID:
-				return fmt.Sprintf("%s has not heard which role %s has", a.name, b.name)
+				return fmt.Sprintf("%s has not heard which role %s has", a.Name, b.Name)
 			case !seen.Slots.Equal(own.Slots):
-				return fmt.Sprintf("%s has not heard which slots %s has", a.name, b.name)
+				return fmt.Sprintf("%s has not heard which slots %s has", a.Name, b.Name)
 			}
 		}
 	}
@@ -382,7 +382,7 @@ func (o *observed) patience() time.Duration { return max(minPatience, 4*o.nodeTi
 
 // nodeTimeout returns how long nodes wait for a silent node before they suspect it to have failed.
 func (o *observed) nodeTimeout() time.Duration {
-	timeout, err := strconv.Atoi(redisnode.Value(string(o.rdc.Spec.Config["cluster-node-timeout"])))
+	timeout, err := strconv.Atoi(redisnode.Value(string(o.Object.Spec.Config["cluster-node-timeout"])))
 	if err != nil {
 		return defaultNodeTimeout
 	}

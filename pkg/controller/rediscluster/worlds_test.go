@@ -191,20 +191,20 @@ func TestAFailoverEndsLate(t *testing.T) {
 	o := w.seen()
 	master := o.slotOwners()[0]
 	replica := o.replicasOf(master)[0]
-	node := w.node(replica.name)
+	node := w.node(replica.Name)
 	defer node.Close()
 	must.Succeed(t, node.SetDirective(t.Context(), "hz", "1"))
 	time.Sleep(150 * time.Millisecond) // Redis reads hz within 100 ms. From then on, the replica looks each second: also just before 5 s.
 	for _, voter := range o.slotOwners()[1:] {
-		server := w.servers[voter.pod.UID]
+		server := w.servers[voter.Pod.UID]
 		server.Signal(syscall.SIGSTOP)
 		time.AfterFunc(5300*time.Millisecond, func() { server.Signal(syscall.SIGCONT) })
 	}
 	key := 0
-	for !o.slots[master.id].Has(redisnode.KeySlot(name(key))) {
+	for !o.slots[master.ID].Has(redisnode.KeySlot(name(key))) {
 		key++
 	}
-	direct := w.nodeClient(master.pod, redisnode.Login{})
+	direct := w.nodeClient(master.Pod, redisnode.Login{})
 	defer direct.Close()
 	writing, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -253,7 +253,7 @@ func TestSlotsGoToAndFro(t *testing.T) {
 			if next == nil {
 				next = handOver(from, to, redisnode.SlotRange(0, minSlotsPerMove-1), "to and fro")
 			}
-			if len(next.commands) > 0 {
+			if len(next.Commands) > 0 {
 				_, err := w.controller.act(w.t.Context(), o, *next)
 				must.Succeed(w.t, err)
 				moves++
@@ -980,7 +980,7 @@ func TestTLSComesAndGoes(t *testing.T) {
 			w.sync()
 		}
 		w.slow = false
-		served := parseCertificate(w.rdc(), w.secret("redis-tls"), time.Now()).fingerprint
+		served := parseCertificate(w.rdc(), w.secret("redis-tls"), time.Now()).Fingerprint
 		w.until("the renewed certificate to be served", func() bool { return w.rdc().Status.TLS.Fingerprint == served })
 		for _, name := range w.names() {
 			if got := w.view(name).TLS.Certificate; got != served {

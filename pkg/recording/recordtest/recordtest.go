@@ -89,16 +89,16 @@ func (c checker) sort(plan json.RawMessage) string {
 }
 
 // Covers fails unless a recorded struct has a field for each field of a struct that decide reads or returns. except are the fields that
-// have another name, or that follow from others.
+// have another name, or that follow from others. A struct that is recorded itself must have exported fields with names in JSON.
 func Covers(t testing.TB, value, recorded any, except ...string) {
 	t.Helper()
 	has := map[string]bool{}
-	for i, of := 0, reflect.TypeOf(recorded); i < of.NumField(); i++ {
-		has[strings.ToLower(of.Field(i).Name)] = true
+	for field := range reflect.TypeOf(recorded).Fields() {
+		has[strings.ToLower(field.Name)] = field.IsExported() && field.Tag.Get("json") != ""
 	}
-	for i, of := 0, reflect.TypeOf(value); i < of.NumField(); i++ {
-		if name := of.Field(i).Name; !has[strings.ToLower(name)] && !slices.Contains(except, name) {
-			t.Errorf("%s.%s is not recorded: add it to %T in record.go", of, name, recorded)
+	for field := range reflect.TypeOf(value).Fields() {
+		if !has[strings.ToLower(field.Name)] && !slices.Contains(except, field.Name) {
+			t.Errorf("%T.%s is not recorded: add it to %T", value, field.Name, recorded)
 		}
 	}
 }
