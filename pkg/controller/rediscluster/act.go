@@ -29,6 +29,7 @@ type outcome struct {
 type executor struct {
 	*Controller
 	o        *observed
+	session  *session
 	step     string           // the purpose of the commands, for events
 	verified map[*member]bool // the members that verify has checked
 }
@@ -37,7 +38,7 @@ type executor struct {
 // other commands may depend on those before it, so act stops at the first error. It also stops, without an error, at an
 // eviction that the PodDisruptionBudget does not allow yet. It replaces a Pod only if the new Pod can mount the operator's password.
 func (c *Controller) act(ctx context.Context, o *observed, p plan) (outcome, error) {
-	e := executor{Controller: c, o: o, step: p.Step, verified: map[*member]bool{}}
+	e := executor{Controller: c, o: o, session: c.sessions.get(o.Object), step: p.Step, verified: map[*member]bool{}}
 	err := errors.Join(e.endLongTimeout(ctx), e.runUpkeep(ctx, p.Upkeep))
 	wait, evictionRefused, commands := p.Wait.Duration, "", p.Commands
 	if o.replacesPod(commands) {
@@ -56,7 +57,7 @@ func (c *Controller) act(ctx context.Context, o *observed, p plan) (outcome, err
 			break
 		}
 	}
-	c.sessions.get(o.Object).recordResult(p, evictionRefused, err, c.clock.Now())
+	e.session.recordResult(p, evictionRefused, err, c.clock.Now())
 	return outcome{wait: wait}, err
 }
 

@@ -40,7 +40,7 @@ func (e executor) announce(ctx context.Context, c command) error {
 	if a == m.own() {
 		return e.node(m).Announce(ctx, a.IP, 0, 0, 0)
 	}
-	delete(e.sessions.get(e.o.Object).unusedServices, m.Name)
+	delete(e.session.unusedServices, m.Name)
 	return e.node(m).Announce(ctx, a.IP, a.Port, a.TLS, a.Bus)
 }
 

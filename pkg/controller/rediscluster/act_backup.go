@@ -43,7 +43,7 @@ func createsJob(o *observed, c command) write {
 // since nothing else depends on this Job: the status reports the error, and a sync after secretEvery retries. The same is true of the Job
 // of a restore if the API server rejects it, it exceeds a quota, or its name is taken.
 func (e executor) startJob(ctx context.Context, c command) error {
-	current, desired := e.sessions.get(e.o.Object), e.o.desiredJob(c.id)
+	current, desired := e.session, e.o.desiredJob(c.id)
 	created, err := e.createJob(ctx, desired)
 	switch {
 	case err == nil:
@@ -132,7 +132,7 @@ func (e executor) deleteJob(ctx context.Context, c command) error {
 			continue // It has changed: a watch event brings the next sync.
 		}
 		if err != nil && !apierrors.IsNotFound(err) {
-			current := e.sessions.get(e.o.Object)
+			current := e.session
 			current.jobFailure, current.jobFailureOf = fmt.Sprintf("delete Job %s: %v", name, err), j.UID
 			klog.FromContext(ctx).Error(err, "Could not delete a Job", "job", name)
 			continue

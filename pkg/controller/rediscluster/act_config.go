@@ -96,7 +96,7 @@ var setDirectives = &verb{text: "set directives of", do: executor.setDirectives,
 // since the last answer, a client may have set others, or this function may have failed half-way.
 func (e executor) setDirectives(ctx context.Context, c command) error {
 	m, names := c.on, c.names
-	rules, node := &e.sessions.get(e.o.Object).rules, e.node(m)
+	rules, node := &e.session.rules, e.node(m)
 	values, err := node.Directives(ctx, names)
 	if err != nil {
 		return err
@@ -149,7 +149,7 @@ func refusedDirective(err error) *redisnode.RefusedDirectiveError {
 // recordRefusal remembers that a node refused the wanted value of a directive. The node keeps the present value, which is nil if the node
 // does not know the directive.
 func (e executor) recordRefusal(m *member, name, reason string, present *string) {
-	rules, image := &e.sessions.get(e.o.Object).rules, m.image()
+	rules, image := &e.session.rules, m.image()
 	value, inSpec := e.o.Object.Spec.Config[name]
 	_, started := m.config[name]
 	_, ofHostnames := hostnameDefaults[name]
@@ -170,7 +170,7 @@ func (e executor) readBack(ctx context.Context, m *member, names []string) error
 	if err != nil {
 		return err
 	}
-	s := e.sessions.get(e.o.Object)
+	s := e.session
 	s.asked[m.Pod.UID] = answer{m.View.RunID, directiveNames(m.wanted), values}
 	for _, name := range names {
 		_, rejected := s.rules.rejections[name]

@@ -36,7 +36,7 @@ func (e executor) failover(ctx context.Context, c command) error {
 	if err != nil {
 		return err
 	}
-	e.sessions.get(e.o.Object).recordPromotion(m, e.clock.Now())
+	e.session.recordPromotion(m, e.clock.Now())
 	e.recorder.Eventf(e.o.Object, corev1.EventTypeNormal, "Failover", "%s", e.purpose())
 	return nil
 }
@@ -61,7 +61,7 @@ func (e executor) promote(ctx context.Context, replica *member) error {
 		err = e.waitUntilReplica(ctx, master)
 	}
 	if err != nil {
-		e.sessions.get(e.o.Object).recordPromotion(replica, end)
+		e.session.recordPromotion(replica, end)
 		return err
 	}
 	// Clients wait, so the operator sends this even if it is about to stop.

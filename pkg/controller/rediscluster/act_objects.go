@@ -65,11 +65,7 @@ func newApplied(config Config, written *loop.Written) applied {
 }
 
 // applyChildren applies the children. It tries each of them, even if another one fails.
-func (c *Controller) applyChildren(ctx context.Context, rdc *v1.RedisCluster) (outcome, error) {
-	o, err := c.observeObjects(rdc)
-	if err != nil {
-		return outcome{}, err
-	}
+func (c *Controller) applyChildren(ctx context.Context, o *observed) (outcome, error) {
 	changes, err := c.changes(o)
 	if err != nil {
 		return outcome{}, err
@@ -218,7 +214,7 @@ func nameTaken(err error, object string) error {
 // growClaim requests a larger volume. If the API server refuses, the operator waits before it asks again: all else goes on.
 func (e executor) growClaim(ctx context.Context, c command) error {
 	m := c.on
-	current := e.sessions.get(e.o.Object)
+	current := e.session
 	if current.growthRefused != nil && e.clock.Since(current.growthRefusedAt) < secretEvery {
 		return nil // That of another claim was refused a moment ago.
 	}

@@ -59,7 +59,7 @@ var (
 // https://redis.io/docs/latest/commands/cluster-setslot/
 func (e executor) moveSlots(ctx context.Context, c command) error {
 	from, to, slots := c.on, c.peer, c.slots
-	begun, moves := e.clock.Now(), e.sessions.get(e.o.Object).moves
+	begun, moves := e.clock.Now(), e.session.moves
 	source, target := e.node(from), e.node(to)
 	if err := mark(ctx, target, slots, redisnode.SlotImporting, to.self().Importing, from.ID); err != nil {
 		return err
@@ -124,7 +124,7 @@ func (e executor) migrate(ctx context.Context, from, to *member, b batch) error 
 		return fmt.Errorf("a key takes %s of memory, and at most %s can be moved: split it, or delete it (redis-cli --memkeys finds it)",
 			mebibytes(b.bytes), mebibytes(maxKeySize))
 	}
-	current := e.sessions.get(e.o.Object)
+	current := e.session
 	sending := time.Duration(b.bytes) * time.Second / sendRate
 	timeout, login := migrateTimeout+sending, current.loginTo(to.Pod)
 	send := func() error { return e.node(from).Migrate(ctx, to.ip(), to.port(), login, timeout, b.keys) }
@@ -180,7 +180,7 @@ func (e executor) resetNodeTimeout(ctx context.Context) error {
 	if err := e.setNodeTimeout(ctx, e.o.nodeTimeout()); err != nil {
 		return err
 	}
-	e.sessions.get(e.o.Object).timeout = timeoutNormal
+	e.session.timeout = timeoutNormal
 	return nil
 }
 
@@ -197,7 +197,7 @@ func (e executor) endLongTimeout(ctx context.Context) error {
 			moving = true
 		}
 	}
-	if known := e.sessions.get(e.o.Object).timeout; known == timeoutRaised || (known == timeoutUnknown && moving) {
+	if known := e.session.timeout; known == timeoutRaised || (known == timeoutUnknown && moving) {
 		return e.resetNodeTimeout(ctx)
 	}
 	return nil

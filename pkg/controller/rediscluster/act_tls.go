@@ -49,7 +49,7 @@ func (e executor) switchTLS(ctx context.Context, c command) error {
 		if err := inParallel(tls, func(m *member) error { return e.node(m).SetDirective(ctx, noFailover, "yes") }); err != nil {
 			return err
 		}
-		delete(e.sessions.get(e.o.Object).since, factNoFailover) // Its age counts from the last switch.
+		delete(e.session.since, factNoFailover) // Its age counts from the last switch.
 	}
 	return inParallel(named, func(m *member) error {
 		transport, port := m.Pod.Annotations[AnnotationTLS], portFor(m.Pod, false)
@@ -81,7 +81,7 @@ func (e executor) loadCertificate(ctx context.Context, c command) error {
 	m := c.on
 	err := e.node(m).ReloadCertificate(ctx)
 	refused := refusedDirective(err)
-	e.sessions.get(e.o.Object).recordLoad(m, e.o.Certificate.Fingerprint, refused, e.clock.Now())
+	e.session.recordLoad(m, e.o.Certificate.Fingerprint, refused, e.clock.Now())
 	if refused != nil {
 		err = nil // See tlsProblem.
 	}

@@ -34,7 +34,7 @@ var (
 // createAccount creates the Secret of the operator's user: with the password that the nodes have, if the operator knows it. If the API
 // server rejects the Secret, createAccount returns no error: only what needs a new Pod waits, and the operator retries after secretEvery.
 func (e executor) createAccount(ctx context.Context, _ command) error {
-	current, ref := e.sessions.get(e.o.Object), accountRef(e.o.Object)
+	current, ref := e.session, accountRef(e.o.Object)
 	own := current.secrets[ref]
 	own.text, own.readAt = cmp.Or(own.text, rand.Text()), time.Time{} // The next sync reads the Secret, even if the response is lost.
 	current.secrets[ref] = own
@@ -80,7 +80,7 @@ func (e executor) checkAccount(ctx context.Context) error {
 // If the Pod has no file of users, the node has the operator's user only until its container restarts.
 func (e executor) setUsers(ctx context.Context, c command) error {
 	m, names := c.on, c.names
-	node, current := e.node(m), e.sessions.get(e.o.Object)
+	node, current := e.node(m), e.session
 	own := append([]string{"reset", "on", "#" + e.o.accountHash}, strings.Fields(everything)...)
 	if err := node.SetUser(ctx, v1.UserOperator, own); err != nil || !hasAccount(m.Pod) {
 		return err

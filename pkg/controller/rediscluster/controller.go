@@ -159,7 +159,7 @@ func (c *Controller) Run(ctx, drain context.Context, workers int) {
 //
 // Sync differs from that of the other controllers in two ways:
 //
-//   - It applies the children before it observes. So no Pod is created before its ConfigMap exists and its
+//   - It applies the children before it asks the nodes. So no Pod is created before its ConfigMap exists and its
 //     PodDisruptionBudget counts it. A Secret that cannot be read delays no child. A slow write does not make
 //     the answers of the nodes stale.
 //   - It reports before it acts. Later syncs read from the status that the cluster was formed, and which node
@@ -181,12 +181,15 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 		return 0, err
 	}
 	accepted := c.sessions.get(rdc).rules.withoutRejected(effective)
-	children, applyErr := c.applyChildren(ctx, accepted)
+	o, err := c.observeObjects(accepted)
+	if err != nil {
+		return 0, err
+	}
+	children, applyErr := c.applyChildren(ctx, o)
 	if children.wrote {
 		return c.written.Wait(key), applyErr // A watch event will start the next sync.
 	}
-	o, err := c.observe(ctx, accepted)
-	if err != nil {
+	if err := c.observe(ctx, o); err != nil {
 		return 0, errors.Join(applyErr, err)
 	}
 	observeNodes(key, o.nodeMetrics())

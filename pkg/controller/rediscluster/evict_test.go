@@ -237,8 +237,8 @@ func TestNothingChangesObserved(t *testing.T) {
 			s.clock.Step(tryInterval)
 			rdc, err := s.controller.fetch(demoKey)
 			must.Succeed(t, err)
-			o, err := s.controller.observe(t.Context(), rdc)
-			must.Succeed(t, err)
+			o, err := s.controller.observeObjects(rdc)
+			must.Succeed(t, errors.Join(err, s.controller.observe(t.Context(), o)))
 			atEnd := dump.ForHash(o)
 			if _, err := s.controller.Sync(t.Context(), demoKey); atDecide != atEnd {
 				t.Errorf("error %v, difference (-observe returned, +decide got):\n%s", err, diff.Diff(strings.Fields(atEnd), strings.Fields(atDecide)))

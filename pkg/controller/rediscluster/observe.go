@@ -215,27 +215,25 @@ func TrimPod(obj any) (any, error) {
 	return pod, nil
 }
 
-// observe reads everything that a sync depends on.
-func (c *Controller) observe(ctx context.Context, rdc *v1.RedisCluster) (*observed, error) {
-	o, err := c.observeCluster(ctx, rdc)
-	if err != nil {
-		return nil, err
+// observe reads everything else that a sync depends on.
+func (c *Controller) observe(ctx context.Context, o *observed) error {
+	err := c.observeCluster(ctx, o)
+	if err == nil {
+		o.Rejection = c.tryReplacement(ctx, o)
 	}
-	o.Rejection = c.tryReplacement(ctx, o)
-	return o, nil
+	return err
 }
 
-// observeCluster reads the caches, the password, and what every node reports. It is observe without the dry run, for glassback plan: to
-// the API server, a dry run is a write, and glassback plan needs no right to write.
-func (c *Controller) observeCluster(ctx context.Context, rdc *v1.RedisCluster) (*observed, error) {
-	o, err := c.observeObjects(rdc)
-	if err != nil {
-		return nil, err
-	}
+// observeCluster reads the results of Jobs, the password, and what every node reports. It is observe without the dry run, for glassback
+// plan: to the API server, a dry run is a write, and glassback plan needs no right to write.
+func (c *Controller) observeCluster(ctx context.Context, o *observed) error {
+	rdc, s := o.Object, c.sessions.get(o.Object)
+	o.Now = c.clock.Now().UTC() // The children have been applied meanwhile.
 	if err := c.observeJobs(ctx, o); err != nil {
-		return nil, err
+		return err
 	}
 	var noPassword *problem
+	var err error
 	if o.usesAccount() {
 		noPassword, err = c.sessions.readUsers(ctx, o)
 	} else {
@@ -243,22 +241,22 @@ func (c *Controller) observeCluster(ctx context.Context, rdc *v1.RedisCluster) (
 	}
 	switch {
 	case err != nil:
-		return nil, err
+		return err
 	case noPassword != nil:
 		o.Problems = append(o.Problems, *noPassword)
 	default:
 		c.askNodes(ctx, o)
 	}
-	c.sessions.get(rdc).recordDirectives(o)
+	s.recordDirectives(o)
 	o.markOutdated()
 	o.identify()
 	o.merge()
 	o.markCertificates()
 	c.reachNodes(ctx, o)
-	c.sessions.get(rdc).recordServices(o)
-	c.sessions.get(rdc).recall(o)
+	s.recordServices(o)
+	s.recall(o)
 	o.markUsers()
-	return o, nil
+	return nil
 }
 
 // observeObjects reads the caches and finds the members.

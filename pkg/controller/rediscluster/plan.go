@@ -54,7 +54,7 @@ func (c *Controller) Plan(ctx context.Context, key cache.ObjectName, offline boo
 	}
 	plan.Incomplete = "the redis-servers were not asked"
 	if !offline {
-		if o, err = c.observeCluster(ctx, rdc); err != nil {
+		if err := c.observeCluster(ctx, o); err != nil {
 			return nil, err
 		}
 		plan.Incomplete = o.unasked()

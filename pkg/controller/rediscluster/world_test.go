@@ -723,8 +723,8 @@ func (w *world) seen() *observed {
 	w.t.Helper()
 	rdc, err := w.controller.fetch(cache.NewObjectName("default", w.name))
 	must.Succeed(w.t, err)
-	o, err := w.controller.observe(w.t.Context(), rdc)
-	must.Succeed(w.t, err)
+	o, err := w.controller.observeObjects(rdc)
+	must.Succeed(w.t, errors.Join(err, w.controller.observe(w.t.Context(), o)))
 	return o
 }
 
