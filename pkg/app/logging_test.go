@@ -106,7 +106,7 @@ func TestClientsLogBodiesWithoutTheLimit(t *testing.T) {
 	}
 }
 
-// TestTheClientsThatLog is the process of clientsLog: it configures the log, as Run does, and uses each client.
+// TestTheClientsThatLog is the process of clientsLog: it configures the log, as the operator does, and uses each client.
 func TestTheClientsThatLog(t *testing.T) {
 	args, is := os.LookupEnv(logArgs)
 	if !is {
