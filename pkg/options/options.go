@@ -139,15 +139,18 @@ func New(flags *pflag.FlagSet) *Options {
 	flags.BoolVar(&o.Version, "version", false, "print the version and exit")
 	logsapi.AddFlags(o.Logging, flags)
 	flags.Lookup("v").Usage += fmt.Sprintf(", %d at most: more would show what Secrets hold", MaxVerbosity)
-	for _, name := range []string{ // They are for experts.
-		"vmodule", "log-flush-frequency", "log-text-split-stream", "log-text-info-buffer-size",
-		"log-json-split-stream", "log-json-info-buffer-size",
-	} {
+	hide(flags, "vmodule", "log-flush-frequency", "log-text-split-stream", "log-text-info-buffer-size",
+		"log-json-split-stream", "log-json-info-buffer-size")
+	return o
+}
+
+// hide keeps flags for experts out of the usage.
+func hide(flags *pflag.FlagSet, names ...string) {
+	for _, name := range names {
 		if flag := flags.Lookup(name); flag != nil {
 			flag.Hidden = true
 		}
 	}
-	return o
 }
 
 // Complete has shells complete the values of the flags, which New has added to a command.
