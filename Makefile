@@ -362,8 +362,8 @@ redis: ## Install the redis-server for the tests (as root on Debian or Ubuntu), 
 	@hack/redis.sh
 
 .PHONY: shells
-shells: ## Install zsh, fish and busybox for the tests (as root on Debian or Ubuntu), or report that one is missing
-	@for shell in zsh fish busybox; do command -v $$shell >/dev/null || hack/package.sh $$shell $$shell; done
+shells: ## Install busybox for the tests (as root on Debian or Ubuntu), or report that it is missing
+	@command -v busybox >/dev/null || hack/package.sh busybox busybox
 
 .PHONY: browser
 browser: ## Install Chromium (as root on Debian) and axe-core (with npm) for the tests of the page, or report what is missing

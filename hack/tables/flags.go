@@ -4,29 +4,14 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"regexp"
 	"strings"
 
-	"github.com/glassback/glassback/pkg/app"
-	"github.com/glassback/glassback/pkg/backup"
-	"github.com/glassback/glassback/pkg/check"
-	"github.com/glassback/glassback/pkg/command"
-	"github.com/glassback/glassback/pkg/plan"
-	"github.com/glassback/glassback/pkg/playback"
-	"github.com/glassback/glassback/pkg/replay"
-	"github.com/glassback/glassback/pkg/status"
-	"github.com/glassback/glassback/pkg/why"
-)
+	"github.com/spf13/cobra"
 
-// programs are the programs of main.go, by their command lines.
-var programs = map[string]func(ctx context.Context, args []string, stdout, stderr io.Writer) int{
-	"glassback": app.Run, "glassback check": check.Run, "glassback why": why.Run, "glassback trace": why.Trace,
-	"glassback status": status.Run, "glassback plan": plan.Run, "glassback replay": replay.Run, "glassback inspect": playback.Run,
-	"glassback backup": backup.Run, "glassback restore": backup.RunRestore,
-}
+	"github.com/glassback/glassback/pkg/cli"
+)
 
 var (
 	// line is a flag as pflag prints it: its names and the type of its value, and its usage.
@@ -36,30 +21,36 @@ var (
 	written = regexp.MustCompile(`^(.*) \(default: (.*)\)$`)
 )
 
+// flagTables returns the table of the commands, and one of the flags of each command that has some.
 func flagTables() tables {
-	all := tables{}
-	for program := range programs {
-		all["flags of "+program] = func() (string, error) { return flags(program) }
+	root := cli.New()
+	all := tables{"commands of " + root.Name(): func() (string, error) { return commandTable(root.Commands()), nil }}
+	for _, c := range append(root.Commands(), root) {
+		if c.HasAvailableFlags() {
+			all["flags of "+c.CommandPath()] = func() (string, error) { return flagTable(c) }
+		}
 	}
 	return all
 }
 
-// flags returns the table for a program.
-func flags(program string) (string, error) {
-	var help, problems strings.Builder
-	if code := programs[program](context.Background(), []string{"--help"}, &help, &problems); code != command.OK {
-		return "", fmt.Errorf("%s --help: exit code %d: %s", program, code, problems.String())
+// commandTable returns the table of commands. Each has a section in the document.
+func commandTable(commands []*cobra.Command) string {
+	var rows strings.Builder
+	rows.WriteString("| Command | Task |\n|---|---|\n")
+	for _, c := range commands {
+		rows.WriteString(row(fmt.Sprintf("[`%s`](#%s)", c.CommandPath(), c.Name()), c.Short))
 	}
-	_, list, found := strings.Cut(help.String(), "\nFlags:\n")
-	if !found {
-		return "", fmt.Errorf("%s --help prints no flags", program)
-	}
+	return rows.String()
+}
+
+// flagTable returns the table of the flags of a command.
+func flagTable(c *cobra.Command) (string, error) {
 	var rows strings.Builder
 	rows.WriteString("| Flag | Default | Meaning |\n|---|---|---|\n")
-	for text := range strings.Lines(list) {
+	for text := range strings.Lines(c.Flags().FlagUsages()) {
 		parts := line.FindStringSubmatch(strings.TrimSuffix(text, "\n"))
 		if parts == nil {
-			return "", fmt.Errorf("%s --help prints a line that is no flag: %s", program, text)
+			return "", fmt.Errorf("the usage of %s has a line that is no flag: %s", c.CommandPath(), text)
 		}
 		rows.WriteString(flagRow(parts[1], parts[2]))
 	}

@@ -1,9 +1,9 @@
 // Copyright The Glassback Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command tables writes tables in the documents below docs: of flags, from what --help prints, and of fields, from the
-// CustomResourceDefinitions. Each table is between two comments, of which the first says what it holds. The tests of this package fail
-// when a table is stale.
+// Command tables writes tables in the documents below docs: of commands and flags, from the command line of package cli, and of fields,
+// from the CustomResourceDefinitions. Each table is between two comments, of which the first says what it holds. The tests of this package
+// fail when a table is stale.
 //
 //	go run ./hack/tables
 package main
@@ -60,7 +60,7 @@ func documents(directory string) (map[string]string, error) {
 }
 
 // place is a table with its two comments. The second group is what the table holds.
-var place = regexp.MustCompile(`(?s)(<!-- ((?:flags|fields) of [a-z ]+) -->\n).*?(<!-- end of (?:flags|fields) -->)`)
+var place = regexp.MustCompile(`(?s)(<!-- ((?:commands|flags|fields) of [a-z ]+) -->\n).*?(<!-- end of (?:commands|flags|fields) -->)`)
 
 // fill returns a document with its tables. It returns an error unless the document has one place for each table.
 func fill(text string, tables tables) (string, error) {

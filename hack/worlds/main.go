@@ -154,7 +154,7 @@ func (s *suite) runPortion(ctx context.Context, first, last int) error {
 // replay replays a recording, and counts its decisions. It returns an error unless all are the same.
 func (s *suite) replay(ctx context.Context, recording string) error {
 	var out, failure strings.Builder
-	code := replay.Run(ctx, []string{recording, "--output", command.JSON}, &out, &failure)
+	code := command.Execute(ctx, replay.New(), []string{recording, "--output", command.JSON}, &out, &failure)
 	var result replay.Result
 	if err := json.Unmarshal([]byte(out.String()), &result); err != nil {
 		return fmt.Errorf("replay %s: %w\n%s", recording, err, failure.String())

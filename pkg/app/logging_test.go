@@ -31,6 +31,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/glassback/glassback/pkg/clients"
+	"github.com/glassback/glassback/pkg/command"
 	"github.com/glassback/glassback/pkg/leaktest"
 	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/options"
@@ -105,13 +106,13 @@ func TestClientsLogBodiesWithoutTheLimit(t *testing.T) {
 	}
 }
 
-// TestTheClientsThatLog is the process of clientsLog: it configures the log, as Run does, and uses each client.
+// TestTheClientsThatLog is the process of clientsLog: it configures the log, as the operator does, and uses each client.
 func TestTheClientsThatLog(t *testing.T) {
 	args, is := os.LookupEnv(logArgs)
 	if !is {
 		return // clientsLog runs it, in a process of its own.
 	}
-	o, err := options.Parse(strings.Fields(args), io.Discard)
+	o, err := options.Parse(strings.Fields(args))
 	if err == nil && os.Getenv(unlimited) != "" {
 		err = logsapi.ValidateAndApply(o.Logging, nil)
 	} else if err == nil {
@@ -135,7 +136,7 @@ func TestTheClientsThatLog(t *testing.T) {
 	must.Succeed(t, err)
 	useClients(t, c)
 	watchSecrets(t, c)
-	why.Run(t.Context(), []string{"mcj/sample", "--kubeconfig", o.Cluster.Kubeconfig}, io.Discard, io.Discard)
+	command.Execute(t.Context(), why.New(), []string{"mcj/sample", "--kubeconfig", o.Cluster.Kubeconfig}, io.Discard, io.Discard)
 }
 
 // useClients reads and writes a Secret with each of the clients, and has a token reviewed.

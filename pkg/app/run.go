@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -33,25 +34,36 @@ import (
 	"github.com/glassback/glassback/pkg/version"
 )
 
-// Run runs the operator until ctx ends, and returns the process's exit code. It prints an error as one line on stderr.
-func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	o, err := options.Parse(args, stdout)
-	if err != nil {
-		return command.Reject(stderr, err)
+const long = `Glassback is a Kubernetes operator for five resources. It can show each step of each sync.
+
+Without a command, it runs the operator. With neither --kubeconfig nor --master, the operator uses the service account of the Pod
+that it runs in. To try it on a cluster of yours:
+
+  glassback --install-crds --kubeconfig ~/.kube/config`
+
+// New returns the command that runs the operator until its context ends.
+func New() *cobra.Command {
+	c := &cobra.Command{Use: "glassback", Short: "run the operator", Long: long}
+	o := options.New(c.Flags())
+	o.Complete(c)
+	c.PreRunE = func(c *cobra.Command, _ []string) error {
+		if err := o.Check(c.Flags()); err != nil || o.Version {
+			return err
+		}
+		return setUpLogging(c.Context(), o.Logging)
 	}
-	if o.Version {
-		fmt.Fprintln(stdout, version.Get())
-		return command.OK
-	}
-	if err := setUpLogging(ctx, o.Logging); err != nil {
-		return command.Reject(stderr, err)
-	}
-	defer logs.FlushLogs()
-	if err := run(ctx, o); err != nil && ctx.Err() == nil {
-		logs.FlushLogs()
-		return command.Fail(stderr, err)
-	}
-	return command.OK
+	c.RunE = command.Run(func(ctx context.Context, stdout, _ io.Writer) error {
+		if o.Version {
+			fmt.Fprintln(stdout, version.Get())
+			return nil
+		}
+		defer logs.FlushLogs()
+		if err := run(ctx, o); err != nil && ctx.Err() == nil {
+			return err
+		}
+		return nil
+	})
+	return c
 }
 
 // reserveMemory reserves an eighth of GOMEMLIMIT, the container's limit, for memory that the kernel counts and Go does not: mainly the

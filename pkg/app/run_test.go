@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"maps"
 	"net"
 	"os"
@@ -36,6 +35,7 @@ import (
 
 	"github.com/glassback/glassback/pkg/check"
 	"github.com/glassback/glassback/pkg/clients"
+	"github.com/glassback/glassback/pkg/command"
 	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/options"
 	"github.com/glassback/glassback/pkg/permissions"
@@ -50,7 +50,7 @@ func TestRunAnswersWithoutACluster(t *testing.T) {
 	}{
 		"help":       {[]string{"--help"}, 0, "Usage:\n  glassback [flags]", ""},
 		"version":    {[]string{"--version"}, 0, "glassback dev (commit unknown", ""},
-		"a bad flag": {[]string{"--nope"}, 2, "", "glassback: unknown flag: --nope\n"},
+		"a bad flag": {[]string{"--nope"}, 2, "", "glassback: unknown flag: --nope: see glassback --help\n"},
 		"no such kubecfg": {
 			[]string{"--kubeconfig=/does/not/exist"}, 1, "", "glassback: cannot read the kubeconfig, give --kubeconfig a file that is there:",
 		},
@@ -62,7 +62,7 @@ func TestRunAnswersWithoutACluster(t *testing.T) {
 				}
 			})
 			var stdout, stderr bytes.Buffer
-			if code := Run(context.Background(), test.args, &stdout, &stderr); code != test.code {
+			if code := command.Execute(t.Context(), New(), test.args, &stdout, &stderr); code != test.code {
 				t.Errorf("exit code %d, want %d", code, test.code)
 			}
 			if !strings.HasPrefix(stderr.String(), test.stderr) || strings.Count(stderr.String(), "\n") > 1 {
@@ -101,7 +101,7 @@ func TestEveryStageIsLogged(t *testing.T) {
 // checked returns the self-check of an operator, and a function that sets what its account is not allowed to create.
 func checked(t *testing.T, args []string, objects ...runtime.Object) (*selfCheck, func(denied string)) {
 	t.Helper()
-	o, err := options.Parse(args, &strings.Builder{})
+	o, err := options.Parse(args)
 	must.Succeed(t, err)
 	kube, denied := fake.NewClientset(objects...), atomic.Value{}
 	kube.PrependReactor("create", "selfsubjectaccessreviews", func(action clienttesting.Action) (bool, runtime.Object, error) {
@@ -192,7 +192,7 @@ func TestTheManager(t *testing.T) {
 	deployment := &appsv1.Deployment{}
 	readManifest(t, "manager/deployment.yaml", deployment)
 	container := deployment.Spec.Template.Spec.Containers[0]
-	o, err := options.Parse(container.Args, io.Discard)
+	o, err := options.Parse(container.Args)
 	must.Succeed(t, err)
 	if !o.Lease.Elect || !o.Webhooks || !o.MetricsSecure {
 		t.Error("two replicas without leader election, no webhooks, or metrics without authentication")

@@ -21,37 +21,25 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 
 	"github.com/glassback/glassback/pkg/command"
 	"github.com/glassback/glassback/pkg/redisnode"
 )
 
-const usage = `Backup saves the data of a Redis Cluster: an RDB file of each shard, and a manifest. Jobs of the operator run it.
-
-Usage:
-  glassback backup --cluster NAMESPACE/NAME --id ID --address HOST:PORT (--directory DIR | --s3-endpoint URL ...) [flags]
+const backupLong = `Backup saves the data of a Redis Cluster: an RDB file of each shard, and a manifest. Jobs of the operator run it.
 
 It sends no command that changes a node, and saves replicas where it can. If the backup exists, it does nothing.
 The result is one line of JSON, on stdout and in the file of --result.
-The exit code is 0 if the backup exists, 1 if it does not, 2 if the command line is wrong, and 3 if S3 refuses the access.
+The exit code is 0 if the backup exists, 1 if it does not, 2 if the command line is wrong, and 3 if S3 refuses the access.`
 
-Flags:
-`
-
-const restoreUsage = `Restore adds the keys and the functions of a backup to a Redis Cluster. Jobs of the operator run it.
-
-Usage:
-  glassback restore --cluster NAMESPACE/NAME --id ID|latest --address HOST:PORT (--directory DIR | --s3-endpoint URL ...) [flags]
+const restoreLong = `Restore adds the keys and the functions of a backup to a Redis Cluster. Jobs of the operator run it.
 
 It changes no key and no function that the cluster has. So it can be run again. The cluster may have any number of masters.
 The result is one line of JSON, on stdout and in the file of --result.
 The exit code is 0 if all keys are restored, exist or have expired, 1 if not, 2 if the command line is wrong, and 3 if S3 refuses the
-access.
-
-Flags:
-`
+access.`
 
 // terminationLog is the file whose text a kubelet shows as the message of a container that has ended. It shows at most 4096 bytes.
 const terminationLog = "/dev/termination-log"
@@ -64,6 +52,7 @@ const maxRetention = 1000
 
 // settings are the values of the flags of both commands.
 type settings struct {
+	restores                         bool // whether the command is glassback restore
 	cluster, id, owner               string
 	choose                           bool
 	retention                        int
@@ -79,24 +68,35 @@ type settings struct {
 	store                            store
 }
 
-// Flags returns the flags of glassback backup.
-func Flags() *pflag.FlagSet { return (&settings{}).flags("backup") }
+// New returns glassback backup.
+func New() *cobra.Command { return (&settings{}).command() }
 
-// RestoreFlags returns the flags of glassback restore.
-func RestoreFlags() *pflag.FlagSet { return (&settings{}).flags("restore") }
+// NewRestore returns glassback restore.
+func NewRestore() *cobra.Command { return (&settings{restores: true}).command() }
 
-func (o *settings) flags(name string) *pflag.FlagSet {
-	flags := command.Flags("glassback " + name)
-	if name == "backup" {
-		flags.StringVar(&o.cluster, "cluster", "", "name of the cluster in the store, as NAMESPACE/NAME")
-		flags.StringVar(&o.id, "id", "", "id of the backup: a time in UTC, such as 20260131T030000Z")
-		flags.IntVar(&o.retention, "retention", 7, "how many backups of this owner are kept; older ones are deleted")
-		flags.StringVar(&o.owner, "owner", "", "UID of the RedisCluster: no backup of another one with its name is counted or deleted")
-	} else {
+func (o *settings) command() *cobra.Command {
+	const both = " --address HOST:PORT (--directory DIR | --s3-endpoint URL ...)"
+	c := &cobra.Command{
+		Use: "backup --cluster NAMESPACE/NAME --id ID" + both, Short: "save the data of a RedisCluster, as the operator's Jobs do",
+		Long:    backupLong,
+		Args:    command.NoArgs,
+		PreRunE: func(*cobra.Command, []string) error { return o.validate() },
+		RunE:    command.Run(o.run),
+	}
+	flags := c.Flags()
+	flags.SortFlags = false
+	if o.restores {
+		c.Use = "restore --cluster NAMESPACE/NAME --id ID|latest" + both
+		c.Short, c.Long = "add the data of a backup to a RedisCluster, as the operator's Jobs do", restoreLong
 		flags.StringVar(&o.cluster, "cluster", "", "name in the store of the cluster that was saved, as NAMESPACE/NAME")
 		flags.StringVar(&o.id, "id", Latest, "id of the backup, or latest")
 		flags.StringVar(&o.owner, "owner", "", "UID of the RedisCluster; ignored: backups of all owners can be restored")
 		flags.BoolVar(&o.choose, "choose", false, "print which backup it is, and restore nothing")
+	} else {
+		flags.StringVar(&o.cluster, "cluster", "", "name of the cluster in the store, as NAMESPACE/NAME")
+		flags.StringVar(&o.id, "id", "", "id of the backup: a time in UTC, such as 20260131T030000Z")
+		flags.IntVar(&o.retention, "retention", 7, "how many backups of this owner are kept; older ones are deleted")
+		flags.StringVar(&o.owner, "owner", "", "UID of the RedisCluster: no backup of another one with its name is counted or deleted")
 	}
 	flags.StringArrayVar(&o.addresses, "address", nil, "host:port of a node; repeatable: the first one that answers is asked")
 	flags.StringVar(&o.user, "user", "", "user of the nodes to log in as (default: the default user)")
@@ -111,32 +111,27 @@ func (o *settings) flags(name string) *pflag.FlagSet {
 	flags.StringVar(&o.credentials, "s3-credentials", "",
 		"directory with the files accessKeyID and secretAccessKey, and optionally "+fileAuthorities)
 	flags.StringVar(&o.result, "result", "", "file for the result, or the error (default: "+terminationLog+", if it exists)")
-	return flags
+	return c
 }
 
-// parse reads the command line. It opens no file.
-func parse(name, usage string, args []string, stdout io.Writer) (*settings, error) {
-	o := &settings{}
-	flags := o.flags(name)
-	if err := command.Parse(flags, args, usage, stdout); err != nil {
-		return nil, err
-	}
+// validate checks the command line. It opens no file.
+func (o *settings) validate() error {
 	if _, err := os.Stat(terminationLog); o.result == "" && err == nil {
 		o.result = terminationLog
 	}
 	namespace, object, _ := strings.Cut(o.cluster, "/")
 	if content.IsDNS1123Label(namespace) != nil || content.IsDNS1123Subdomain(object) != nil {
-		return nil, fmt.Errorf("--cluster must be NAMESPACE/NAME, not %q", o.cluster)
+		return fmt.Errorf("--cluster must be NAMESPACE/NAME, not %q", o.cluster)
 	}
-	if name != "restore" || o.id != Latest {
+	if !o.restores || o.id != Latest {
 		if err := checkID(o.id); err != nil {
-			return nil, fmt.Errorf("--id: %w", err)
+			return fmt.Errorf("--id: %w", err)
 		}
 	}
-	if name == "backup" && (o.retention < 1 || o.retention > maxRetention) {
-		return nil, fmt.Errorf("--retention must be 1 to %d, not %d", maxRetention, o.retention)
+	if !o.restores && (o.retention < 1 || o.retention > maxRetention) {
+		return fmt.Errorf("--retention must be 1 to %d, not %d", maxRetention, o.retention)
 	}
-	return o, errors.Join(command.CheckNoArgs(flags), o.checkConnection(), o.checkStore())
+	return errors.Join(o.checkConnection(), o.checkStore())
 }
 
 func (o *settings) checkConnection() error {
@@ -248,67 +243,45 @@ func (o *settings) redact(text string) string {
 	return text
 }
 
-// Run runs glassback backup, and returns the exit code of the process.
-func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	o, err := parse("backup", usage, args, stdout)
-	if err != nil {
-		return command.Reject(stderr, err)
-	}
-	return o.run(stdout, stderr, func(log func(string, ...any)) (*Result, error) {
-		b := &backup{
-			o.cluster, o.id, o.owner, o.retention, o.connection, o.store, newRun(o.owner), defaultPatience, replicaWait, log,
-		}
-		return b.make(ctx)
-	})
-}
-
-// RunRestore runs glassback restore, and returns the exit code of the process.
-func RunRestore(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	o, err := parse("restore", restoreUsage, args, stdout)
-	if err != nil {
-		return command.Reject(stderr, err)
-	}
-	return o.run(stdout, stderr, func(log func(string, ...any)) (*Result, error) {
-		r := &restore{o.cluster, o.id, o.choose, o.connection, o.store, defaultPatience, log}
-		return r.run(ctx)
-	})
-}
-
 // run does the work, and prints the result or the error.
-func (o *settings) run(stdout, stderr io.Writer, work func(log func(string, ...any)) (*Result, error)) int {
+func (o *settings) run(ctx context.Context, stdout, stderr io.Writer) error {
 	redis.SetLogger(&logging.VoidLogger{}) // go-redis logs every connection that fails. The returned errors contain the same.
-	var result *Result
-	err := o.open()
-	if err == nil {
-		result, err = work(func(format string, args ...any) {
-			fmt.Fprintln(stderr, "glassback:", command.Printable(o.redact(fmt.Sprintf(format, args...))))
-		})
-	}
+	result, err := o.work(ctx, func(format string, args ...any) {
+		fmt.Fprintln(stderr, "glassback:", command.Printable(o.redact(fmt.Sprintf(format, args...))))
+	})
 	if err != nil {
-		return o.fail(stderr, err)
+		return o.failure(err)
 	}
 	var line bytes.Buffer
 	encoder := json.NewEncoder(&line)
 	encoder.SetEscapeHTML(false)
 	result.Warning = o.line(result.Warning, 1000)
 	if err := encoder.Encode(result); err != nil {
-		return command.Fail(stderr, err)
+		return err
 	}
 	fmt.Fprint(stdout, line.String())
-	if err := o.writeResult(line.String()); err != nil {
-		return command.Fail(stderr, err)
-	}
-	return command.OK
+	return o.writeResult(line.String())
 }
 
-// fail prints an error in one line, and writes it into the file of the result. It returns the exit code.
-func (o *settings) fail(stderr io.Writer, err error) int {
-	text := o.line(err.Error(), 2000)
-	code := command.Fail(stderr, errors.Join(errors.New(text), o.writeResult(text+"\n")))
+func (o *settings) work(ctx context.Context, log func(string, ...any)) (*Result, error) {
+	if err := o.open(); err != nil {
+		return nil, err
+	}
+	if o.restores {
+		r := &restore{o.cluster, o.id, o.choose, o.connection, o.store, defaultPatience, log}
+		return r.run(ctx)
+	}
+	b := &backup{o.cluster, o.id, o.owner, o.retention, o.connection, o.store, newRun(o.owner), defaultPatience, replicaWait, log}
+	return b.make(ctx)
+}
+
+// failure writes an error into the file of the result, and returns what the command prints, with the exit code.
+func (o *settings) failure(err error) error {
+	text, code := o.line(err.Error(), 2000), command.Failed
 	if isRefused(err) {
 		code = refused
 	}
-	return code
+	return command.Exit{Code: code, Cause: errors.Join(errors.New(text), o.writeResult(text+"\n"))}
 }
 
 // line returns text without secrets, in one line that has at most the given number of bytes.

@@ -51,10 +51,10 @@ func TestFlags(t *testing.T) {
 		"an endpoint without a scheme": {append(slices.Clone(s3), "--s3-endpoint=s3.example.com"), "--s3-endpoint must be https://HOST[:PORT]"},
 		"an endpoint with a path":      {append(slices.Clone(s3), "--s3-endpoint=https://s3.example.com/b"), "--s3-endpoint must be"},
 	} {
-		for _, command := range []string{"backup", "restore"} {
-			_, err := parse(command, "", append(slices.Clone(required), test.args...), &strings.Builder{})
+		for _, restores := range []bool{false, true} {
+			_, err := parse(restores, append(slices.Clone(required), test.args...))
 			if (err == nil) != (test.want == "") || (err != nil && !strings.Contains(err.Error(), test.want)) {
-				t.Errorf("%s, %s: error %v, want %q", command, name, err, test.want)
+				t.Errorf("%s, of a restore: %t: error %v, want %q", name, restores, err, test.want)
 			}
 		}
 	}
@@ -68,12 +68,22 @@ func TestFlags(t *testing.T) {
 		{"--retention=0", false, false},
 		{"--retention=1001", false, false},
 	} {
-		for command, want := range map[string]bool{"backup": test.backup, "restore": test.restore} {
-			if _, err := parse(command, "", append(slices.Clone(required), test.flag), &strings.Builder{}); (err == nil) != want {
-				t.Errorf("%s %s: error %v", command, test.flag, err)
+		for restores, want := range map[bool]bool{false: test.backup, true: test.restore} {
+			if _, err := parse(restores, append(slices.Clone(required), test.flag)); (err == nil) != want {
+				t.Errorf("%s, of a restore: %t: error %v", test.flag, restores, err)
 			}
 		}
 	}
+}
+
+// parse reads the command line of one of the two commands.
+func parse(restores bool, args []string) (*settings, error) {
+	o := &settings{restores: restores}
+	c := o.command()
+	if err := c.ParseFlags(args); err != nil {
+		return nil, err
+	}
+	return o, errors.Join(c.ValidateArgs(c.Flags().Args()), c.PreRunE(c, nil))
 }
 
 // program is one of the two commands.
@@ -87,12 +97,8 @@ func (p program) run(restore bool, more ...string) (code int, result, output str
 	p.t.Helper()
 	file := filepath.Join(p.t.TempDir(), "result")
 	args := slices.Concat(p.args, []string{"--result", file}, more)
-	run := Run
-	if restore {
-		run = RunRestore
-	}
 	var stdout, stderr strings.Builder
-	code = run(p.t.Context(), args, &stdout, &stderr)
+	code = command.Execute(p.t.Context(), (&settings{restores: restore}).command(), args, &stdout, &stderr)
 	text, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		p.t.Error(err)
@@ -195,7 +201,7 @@ func TestTheCommandLinesOfTheOperator(t *testing.T) {
 			continue
 		}
 		parsed[words[0]]++
-		o, err := parse(words[0], "", words[1:], &strings.Builder{})
+		o, err := parse(words[0] == "restore", words[1:])
 		if err != nil {
 			t.Errorf("%s: %v", line, err)
 			continue

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -192,13 +193,14 @@ func TestTheFlagsOfCheck(t *testing.T) {
 			"--pre", "-o", "json", "--timeout=3s", "-n", "a,b", "--controllers=-mycronjob,*", "--operator-namespace=x",
 			"--leader-elect-resource-name=y", "--leader-elect-resource-namespace=z", "--webhooks=false", "--ecs-endpoint=http://127.0.0.1:1",
 		}, ""},
-		"an output that there is none of":  {[]string{"-o", "wide"}, `--output must be one of text, json, yaml, not "wide"`},
+		"an output that there is none of":  {[]string{"-o", "wide"}, `flag: must be one of text, json, yaml`},
 		"no time":                          {[]string{"--timeout=0"}, "--timeout must be from 1s to 10m, not 0s"},
 		"what the operator refuses":        {[]string{"--namespace=A"}, `--namespace "A" is not the name of a namespace`},
 		"a flag of the operator's logging": {[]string{"-v=2"}, "unknown shorthand flag"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := parse(test.args, &strings.Builder{})
+			c := New()
+			err := errors.Join(c.ParseFlags(test.args), c.PreRunE(c, nil))
 			if (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
 				t.Errorf("error %v, want %q", err, test.err)
 			}
@@ -209,7 +211,7 @@ func TestTheFlagsOfCheck(t *testing.T) {
 func TestTheDocumentOfCheck(t *testing.T) {
 	outOfTheCloud(t)
 	var out, errs strings.Builder
-	code := Run(t.Context(), []string{"-o", "json", "--kubeconfig", filepath.Join(t.TempDir(), "none")}, &out, &errs)
+	code := command.Execute(t.Context(), New(), []string{"-o", "json", "--kubeconfig", filepath.Join(t.TempDir(), "none")}, &out, &errs)
 	var document struct {
 		Schema, Version, State string
 		Pre, Interrupted       bool

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -79,7 +78,7 @@ func (c *checker) sections() []Section {
 // adopt takes over the options in the arguments of an operator in a namespace, except those that the command line sets. It returns false if
 // it cannot parse the arguments.
 func (o *settings) adopt(args []string, namespace string) bool {
-	its, err := options.Parse(args, io.Discard)
+	its, err := options.Parse(args)
 	if err != nil {
 		return false // another program, or another version
 	}

@@ -390,8 +390,9 @@ func TestTheWayToTheAPIServer(t *testing.T) {
 
 func parseCheck(t *testing.T, args ...string) *settings {
 	t.Helper()
-	o, err := parse(args, &strings.Builder{})
-	must.Succeed(t, err)
+	o := &settings{}
+	c := o.command()
+	must.Succeed(t, errors.Join(c.ParseFlags(args), c.PreRunE(c, nil)))
 	return o
 }
 
@@ -408,7 +409,8 @@ func TestRightsNeedNoCluster(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var stdout strings.Builder
-			if code := Run(t.Context(), test.args, &stdout, io.Discard); code != test.code || !strings.HasPrefix(stdout.String(), test.stdout) {
+			code := command.Execute(t.Context(), New(), test.args, &stdout, io.Discard)
+			if code != test.code || !strings.HasPrefix(stdout.String(), test.stdout) {
 				t.Errorf("exit code %d, %q", code, stdout.String())
 			}
 		})

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	"github.com/glassback/glassback/pkg/command"
 	"github.com/glassback/glassback/pkg/options"
@@ -20,10 +20,7 @@ import (
 	"github.com/glassback/glassback/pkg/version"
 )
 
-const usage = `Check says whether Glassback can work in a cluster, or why it does not, and what to do about it. It changes nothing.
-
-Usage:
-  glassback check [flags]
+const long = `Check says whether Glassback can work in a cluster, or why it does not, and what to do about it. It changes nothing.
 
 Before it is installed, with the account that is going to install it:
 
@@ -31,10 +28,7 @@ Before it is installed, with the account that is going to install it:
 
 With neither --kubeconfig nor --master it uses the service account of the Pod that it runs in, or else what kubectl would use.
 Of an operator that is installed in the cluster, it reads what that works with; else give it the flags that the operator is given.
-The exit code is 0 if nothing has failed, 1 if something has, and 2 if the command line is wrong.
-
-Flags:
-`
+The exit code is 0 if nothing has failed, 1 if something has, and 2 if the command line is wrong.`
 
 // settings are the values of the command's flags.
 type settings struct {
@@ -51,22 +45,29 @@ type settings struct {
 	given             func(flag string) bool // whether the command line has it
 }
 
-// Flags returns the flags of the command.
-func Flags() *pflag.FlagSet { return (&settings{}).flags() }
+// New returns glassback check.
+func New() *cobra.Command { return (&settings{}).command() }
 
-func (o *settings) flags() *pflag.FlagSet {
-	flags := command.Flags("glassback check")
+func (o *settings) command() *cobra.Command {
+	c := &cobra.Command{
+		Use: "check", Short: "check the cluster and the installation", Long: long,
+		Args:    command.NoArgs,
+		PreRunE: func(*cobra.Command, []string) error { return o.validate() },
+		RunE:    command.Run(o.run),
+	}
+	flags := c.Flags()
+	flags.SortFlags = false
 	flags.BoolVar(&o.pre, "pre", false, "check whether it can be installed")
 	flags.BoolVar(&o.onlyRights, "rights", false, "with --pre: print the rights that the operator will have, and ask no cluster")
-	command.AddOutput(flags, &o.output, command.Text, command.JSON, command.YAML)
+	command.AddOutput(c, &o.output, command.Text, command.JSON, command.YAML)
 	flags.DurationVar(&o.limit, "timeout", 10*time.Second, "how long each check may take")
-	o.Cluster.Add(flags, "file that says how to reach the cluster")
+	o.Cluster.Add(c, "file that says how to reach the cluster")
 	flags.StringSliceVarP(&o.Namespaces, "namespace", "n", nil, "namespace that the operator works in; may be repeated (default: all)")
 	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "the operator works in all namespaces, whatever --namespace says")
 	flags.StringSliceVar(&o.Controllers, "controllers", []string{"*"},
 		"controllers that it runs: * for all, NAME for that one, -NAME for not that one; there are "+
 			strings.Join(permissions.ControllerNames(), ", "))
-	command.SetValues(flags, "controllers", permissions.ControllerNames()...)
+	command.CompleteValues(c, "controllers", permissions.ControllerNames()...)
 	flags.StringVar(&o.ECSEndpoint, "ecs-endpoint", "",
 		"http://HOST:PORT or https://HOST:PORT of an ECS API (default: Alibaba Cloud's own)")
 	o.ECSOwnCredentials.AddFlags(flags)
@@ -79,16 +80,8 @@ func (o *settings) flags() *pflag.FlagSet {
 	flags.StringVar(&o.leaseNamespace, "leader-elect-resource-namespace", "",
 		"namespace of its Lease (default: that of --operator-namespace)")
 	o.given = flags.Changed
-	return flags
-}
-
-func parse(args []string, stdout io.Writer) (*settings, error) {
-	o := &settings{}
-	flags := o.flags()
-	if err := command.Parse(flags, args, usage, stdout); err != nil {
-		return nil, err
-	}
-	return o, errors.Join(command.CheckNoArgs(flags), o.validate())
+	o.Cluster.Complete(c)
+	return c
 }
 
 func (o *settings) validate() error {
@@ -127,17 +120,9 @@ type document struct {
 
 const schemaName = "glassback.dev/check/v1"
 
-// Run runs glassback check, and returns the exit code of the process.
-func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	o, err := parse(args, stdout)
-	if err != nil {
-		return command.Reject(stderr, err)
-	}
+func (o *settings) run(ctx context.Context, stdout, _ io.Writer) error {
 	if o.onlyRights {
-		if err := o.printRights(stdout); err != nil {
-			return command.Fail(stderr, err)
-		}
-		return command.OK
+		return o.printRights(stdout)
 	}
 	runner := Runner{Limit: o.limit, Slow: "see what keeps it, or give it longer with --timeout"}
 	if o.output == command.Text {
@@ -146,13 +131,13 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	report := runner.Run(ctx, (&checker{options: o}).sections())
 	if o.output != command.Text {
 		if err := command.Print(stdout, o.output, documentOf(o, report)); err != nil {
-			return command.Fail(stderr, err)
+			return err
 		}
 	}
 	if report.State() == Failed {
-		return command.Failed
+		return command.Exit{Code: command.Failed}
 	}
-	return command.OK
+	return nil
 }
 
 func documentOf(o *settings, report Report) document {

@@ -9,12 +9,10 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"net/url"
 	"os"
-	"slices"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -39,7 +37,8 @@ type Flags struct {
 }
 
 // Add adds the flags to a command, with kubeconfig as the usage of --kubeconfig.
-func (f *Flags) Add(flags *pflag.FlagSet, kubeconfig string) {
+func (f *Flags) Add(c *cobra.Command, kubeconfig string) {
+	flags := c.Flags()
 	flags.StringVar(&f.Kubeconfig, "kubeconfig", "", kubeconfig)
 	flags.StringVar(&f.Context, "context", "", "context of the kubeconfig (default: its current one)")
 	flags.StringVar(&f.Master, "master", "", "URL of the API server; overrides the one in the kubeconfig")
@@ -118,17 +117,6 @@ func load(flags Flags, otherwise Default) (*Config, error) {
 		return nil, fmt.Errorf("cannot use the kubeconfig %s: %w", cmp.Or(flags.Kubeconfig, "of kubectl"), err)
 	}
 	return &Config{Config: config, Namespace: namespace}, nil
-}
-
-// Contexts returns the names of the contexts in a kubeconfig, or in that of kubectl if kubeconfig is empty.
-func Contexts(kubeconfig string) ([]string, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = kubeconfig
-	config, err := rules.Load()
-	if err != nil {
-		return nil, fmt.Errorf("read the kubeconfig: %w", err)
-	}
-	return slices.Sorted(maps.Keys(config.Contexts)), nil
 }
 
 // hideCredentials moves the user and the password of the server's URL, which logs and errors show, to where client-go hides them.

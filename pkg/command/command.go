@@ -1,10 +1,11 @@
 // Copyright The Glassback Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package command holds what the command lines of glassback have in common: flags, exit codes, errors in one line, and output.
+// Package command holds what the command lines of glassback have in common: exit codes, errors in one line, flags, and output.
 package command
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,7 +15,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 )
 
@@ -25,65 +26,114 @@ const (
 	Usage  = 2 // the command line is wrong
 )
 
-// Fail prints err in one line and returns Failed.
-func Fail(stderr io.Writer, err error) int {
-	fmt.Fprintln(stderr, "glassback:", strings.Join(strings.Fields(err.Error()), " "))
-	return Failed
+// Exit is an error with the exit code of the process. Its cause is printed, if there is one.
+type Exit struct {
+	Code  int
+	Cause error
 }
 
-// Reject returns the exit code for an error of Parse. It prints err, unless the user asked for help.
-func Reject(stderr io.Writer, err error) int {
-	if errors.Is(err, pflag.ErrHelp) {
+// Error returns the text of the cause.
+func (e Exit) Error() string { return fmt.Sprint(e.Cause) }
+
+// Run returns a function for RunE of a command. An error that has no exit code gets Failed.
+func Run(run func(ctx context.Context, stdout, stderr io.Writer) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, _ []string) error {
+		err := run(c.Context(), c.OutOrStdout(), c.ErrOrStderr())
+		if _, has := errors.AsType[Exit](err); err != nil && !has {
+			err = Exit{Failed, err}
+		}
+		return err
+	}
+}
+
+// UsageFails is the annotation of a command that has the code Usage for a result. A wrong command line has the code Failed there.
+const UsageFails = "glassback.dev/usage-fails"
+
+// Execute runs a command line, and returns the exit code of the process. It prints an error in one line. An error without an exit code
+// says what is wrong with the command line.
+func Execute(ctx context.Context, root *cobra.Command, args []string, stdout, stderr io.Writer) int {
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
+	root.PersistentPreRunE = checkNamespaceFlag
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return fmt.Errorf("%w: see %s --help", err, c.CommandPath()) })
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	root.SetArgs(append([]string{}, args...)) // With nil, cobra would read os.Args.
+	c, err := root.ExecuteContextC(ctx)
+	if err == nil {
 		return OK
 	}
-	Fail(stderr, err)
-	return Usage
-}
-
-// Flags returns an empty set of flags for a command.
-func Flags(name string) *pflag.FlagSet {
-	flags := pflag.NewFlagSet(name, pflag.ContinueOnError)
-	flags.SortFlags = false
-	flags.Usage = func() {}
-	return flags
-}
-
-// valuesKey is the annotation of a flag that holds its possible values.
-const valuesKey = "glassback.dev/values"
-
-// SetValues sets the possible values of a flag. Shells complete them. Parse rejects any other value of a string flag.
-func SetValues(flags *pflag.FlagSet, name string, values ...string) {
-	if err := flags.SetAnnotation(name, valuesKey, values); err != nil {
-		panic(err) // There is no such flag.
+	exit, has := errors.AsType[Exit](err)
+	if !has {
+		exit = Exit{Usage, err}
+		if c.Annotations[UsageFails] != "" {
+			exit.Code = Failed
+		}
 	}
-}
-
-// Values returns the possible values of a flag, or nil if any value is possible.
-func Values(flag *pflag.Flag) []string { return flag.Annotations[valuesKey] }
-
-// AddOutput adds the flag -o, which selects the form of the output. The first form is the default.
-func AddOutput(flags *pflag.FlagSet, output *string, forms ...string) {
-	flags.StringVarP(output, "output", "o", forms[0], "form of the output: "+strings.Join(forms, ", "))
-	SetValues(flags, "output", forms...)
-}
-
-// Parse reads the command line args. If args ask for help, it prints usage and the flags, and returns pflag.ErrHelp. It returns an error
-// for --namespace without a value, which a script with an unset variable passes by mistake, and for a value that SetValues does not allow.
-func Parse(flags *pflag.FlagSet, args []string, usage string, stdout io.Writer) error {
-	err := flags.Parse(args)
-	if errors.Is(err, pflag.ErrHelp) {
-		fmt.Fprint(stdout, usage, flags.FlagUsages())
+	if exit.Cause != nil {
+		fmt.Fprintln(stderr, "glassback:", strings.Join(strings.Fields(exit.Cause.Error()), " "))
 	}
-	if flag := flags.Lookup("namespace"); err == nil && flag != nil && flag.Changed && strings.Trim(flag.Value.String(), "[]") == "" {
+	return exit.Code
+}
+
+// checkNamespaceFlag returns an error for --namespace without a value, which a script with an unset variable passes by mistake.
+func checkNamespaceFlag(c *cobra.Command, _ []string) error {
+	flag := c.Flags().Lookup("namespace")
+	if flag != nil && flag.Changed && strings.Trim(flag.Value.String(), "[]") == "" {
 		return errors.New("--namespace must not be empty: leave it out")
 	}
-	flags.Visit(func(flag *pflag.Flag) {
-		values, value := Values(flag), flag.Value.String()
-		if err == nil && len(values) > 0 && flag.Value.Type() == "string" && !slices.Contains(values, value) {
-			err = fmt.Errorf("--%s must be one of %s, not %q", flag.Name, strings.Join(values, ", "), value)
-		}
-	})
-	return err
+	return nil
+}
+
+// NoArgs is for Args of a command that has only flags.
+func NoArgs(_ *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("unexpected argument %q: there are only flags, see --help", args[0])
+	}
+	return nil
+}
+
+// CompleteValues has shells complete the value of a flag with one of values.
+func CompleteValues(c *cobra.Command, flag string, values ...string) {
+	Complete(c, flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// Complete has shells complete the value of a flag with what a function returns.
+func Complete(c *cobra.Command, flag string, complete cobra.CompletionFunc) {
+	if err := c.RegisterFlagCompletionFunc(flag, complete); err != nil {
+		panic(err) // There is no such flag, or it is completed already.
+	}
+}
+
+// CompleteFiles has shells complete the names of files.
+var CompleteFiles = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault)
+
+// AddOutput adds the flag -o, which selects the form of the output. The first form is the default.
+func AddOutput(c *cobra.Command, output *string, forms ...string) {
+	*output = forms[0]
+	c.Flags().VarP(choice{output, forms}, "output", "o", "form of the output: "+strings.Join(forms, ", "))
+	CompleteValues(c, "output", forms...)
+}
+
+// choice is the value of a flag that has one of several values.
+type choice struct {
+	value *string
+	all   []string
+}
+
+// String returns the value.
+func (c choice) String() string { return *c.value }
+
+// Type returns the type that the usage shows.
+func (c choice) Type() string { return "string" }
+
+// Set sets the value.
+func (c choice) Set(value string) error {
+	if !slices.Contains(c.all, value) {
+		return errors.New("must be one of " + strings.Join(c.all, ", "))
+	}
+	*c.value = value
+	return nil
 }
 
 // The forms of output: text, text with more columns, and two for programs.

@@ -4,48 +4,83 @@
 package command
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"io"
 	"strings"
 	"testing"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 )
 
-func TestParse(t *testing.T) {
+func TestExecute(t *testing.T) {
 	for name, test := range map[string]struct {
 		args   []string
 		code   int
-		stdout string
+		stdout string // its beginning
 		stderr string
 	}{
-		"a namespace":         {[]string{"-n", "a"}, OK, "", ""},
-		"help":                {[]string{"--help"}, OK, "usage\n  -n, --namespace", ""},
-		"an empty namespace":  {[]string{"--namespace="}, Usage, "", "glassback: --namespace must not be empty: leave it out\n"},
-		"an output":           {[]string{"-o", "yaml"}, OK, "", ""},
-		"an unknown output":   {[]string{"-o", "xml"}, Usage, "", "glassback: --output must be one of text, json, yaml, not \"xml\"\n"},
-		"an unknown flag":     {[]string{"--no\nsuch"}, Usage, "", "glassback: unknown flag: --no such\n"},
-		"an unknown argument": {[]string{"a"}, Usage, "", "glassback: unexpected argument \"a\": there are only flags, see --help\n"},
+		"no arguments":       {nil, OK, "text\n", ""},
+		"a namespace":        {[]string{"-n", "a"}, OK, "text\n", ""},
+		"help":               {[]string{"--help"}, OK, "About it.\n\nUsage:\n  test [flags]\n\nFlags:\n  -n, --namespace", ""},
+		"an empty namespace": {[]string{"--namespace="}, Usage, "", "--namespace must not be empty: leave it out"},
+		"an output":          {[]string{"-o", "yaml"}, OK, "yaml\n", ""},
+		"an unknown output": {
+			[]string{"-o", "a"}, Usage, "", `invalid argument "a" for "-o, --output" flag: must be one of text, yaml: see test --help`,
+		},
+		"an unknown flag":     {[]string{"--no\nsuch"}, Usage, "", "unknown flag: --no such: see test --help"},
+		"an unknown argument": {[]string{"a"}, Usage, "", `unexpected argument "a": there are only flags, see --help`},
+		"a wrong flag":        {[]string{"--code=-1"}, Usage, "", "--code must not be negative"},
+		"a failure":           {[]string{"--code=1"}, Failed, "text\n", "it is 1"},
+		"a code of its own":   {[]string{"--code=3"}, 3, "text\n", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var stdout, stderr strings.Builder
-			flags := Flags("test")
-			flags.StringSliceP("namespace", "n", nil, "")
-			AddOutput(flags, new(string), Text, JSON, YAML)
-			err, code := Parse(flags, test.args, "usage\n", &stdout), OK
-			if err == nil {
-				err = CheckNoArgs(flags)
-			}
-			if err != nil {
-				code = Reject(&stderr, err)
+			code := Execute(t.Context(), newTest(), test.args, &stdout, &stderr)
+			if test.stderr != "" {
+				test.stderr = "glassback: " + test.stderr + "\n"
 			}
 			if code != test.code || !strings.HasPrefix(stdout.String(), test.stdout) || stderr.String() != test.stderr {
 				t.Errorf("exit code %d, %q, %q, want %d, %q, %q", code, stdout.String(), stderr.String(), test.code, test.stdout, test.stderr)
 			}
-			if errors.Is(err, pflag.ErrHelp) == (stdout.Len() == 0) {
-				t.Errorf("error %v, stdout %q", err, stdout.String())
+			c := newTest()
+			c.Annotations = map[string]string{UsageFails: "true"}
+			if code := Execute(t.Context(), c, test.args, io.Discard, io.Discard); test.code == Usage && code != Failed {
+				t.Errorf("exit code %d where the code Usage is for a result", code)
 			}
 		})
 	}
+}
+
+// newTest returns a command whose flag --code chooses what it returns.
+func newTest() *cobra.Command {
+	var output string
+	var code int
+	c := &cobra.Command{
+		Use: "test", Long: "About it.", Args: NoArgs,
+		PreRunE: func(*cobra.Command, []string) error {
+			if code < 0 {
+				return errors.New("--code must not be negative")
+			}
+			return nil
+		},
+		RunE: Run(func(_ context.Context, stdout, _ io.Writer) error {
+			fmt.Fprintln(stdout, output)
+			switch code {
+			case OK:
+				return nil
+			case Failed:
+				return errors.New("it is\n1")
+			}
+			return Exit{Code: code}
+		}),
+	}
+	c.Flags().SortFlags = false
+	c.Flags().StringSliceP("namespace", "n", nil, "")
+	c.Flags().IntVar(&code, "code", OK, "")
+	AddOutput(c, &output, Text, YAML)
+	return c
 }
 
 func TestOutput(t *testing.T) {
@@ -61,9 +96,6 @@ func TestOutput(t *testing.T) {
 	}
 	if got := Printable("a\x1b[2J\nb"); got != "a [2J b" {
 		t.Errorf("%q", got)
-	}
-	if code := Fail(&out, errors.New("one\ntwo")); code != Failed || !strings.HasSuffix(out.String(), "glassback: one two\n") {
-		t.Errorf("exit code %d, %q", code, out.String())
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 )
 
@@ -47,14 +46,6 @@ func CheckNamespace(flag, value string) error {
 func CheckLease(value string) error {
 	if problems := content.IsDNS1123Subdomain(value); len(problems) > 0 {
 		return fmt.Errorf("--leader-elect-resource-name %q is not the name of a Lease: %s", value, problems[0])
-	}
-	return nil
-}
-
-// CheckNoArgs returns an error if the command line has an argument that is no flag.
-func CheckNoArgs(flags *pflag.FlagSet) error {
-	if flags.NArg() > 0 {
-		return fmt.Errorf("unexpected argument %q: there are only flags, see --help", flags.Arg(0))
 	}
 	return nil
 }

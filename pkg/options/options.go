@@ -7,10 +7,10 @@ package options
 import (
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	logsapi "k8s.io/component-base/logs/api/v1"
 	_ "k8s.io/component-base/logs/json/register" // --logging-format=json
@@ -22,7 +22,7 @@ import (
 	"github.com/glassback/glassback/pkg/pipeline"
 )
 
-// Options are the values of the operator's flags. Parse has checked them.
+// Options are the values of the operator's flags. Check has checked them.
 type Options struct {
 	Cluster     clients.Flags
 	Namespaces  []string // sorted; one empty name for all namespaces
@@ -71,60 +71,31 @@ type Lease struct {
 // Margin returns the minimal time between the end of a leader that cannot renew its Lease and the start of the next leader.
 func (l Lease) Margin() time.Duration { return l.Duration - l.Deadline - l.Retry }
 
-const usage = `Glassback is a Kubernetes operator for five resources. It can show each step of each sync.
-
-Usage:
-  glassback [flags]            run the operator
-  glassback check [flags]      check the cluster and the installation
-  glassback why KIND/NAME      ask a running operator why it has synced an object
-  glassback trace [KIND]       show what passes through a running operator
-  glassback status             list all objects, those that are not ready first
-  glassback plan               print what this version would do with all objects, and do nothing
-  glassback replay FILE...     decide again on what an operator has recorded, and print which plans differ
-  glassback inspect FILE...    serve the page from what an operator has recorded, with a slider for the time
-  glassback version            print the version
-  glassback completion SHELL   print the completion script for bash, zsh or fish
-
-Each has --help. The rest is about the operator.
-
-With neither --kubeconfig nor --master it uses the service account of the Pod
-that it runs in. To try it on a cluster of yours:
-
-  glassback --install-crds --kubeconfig ~/.kube/config
-
-Flags:
-`
-
-// Flags returns the flags of the operator.
-func Flags() *pflag.FlagSet { return (&Options{Logging: logsapi.NewLoggingConfiguration()}).flags() }
-
-// Parse reads and checks the command line. It returns pflag.ErrHelp after it printed the usage that args asked for.
-func Parse(args []string, stdout io.Writer) (*Options, error) {
-	o := &Options{Logging: logsapi.NewLoggingConfiguration()}
-	flags := o.flags()
-	if err := command.Parse(flags, args, usage, stdout); err != nil {
+// Parse returns the options in the arguments of an operator.
+func Parse(args []string) (*Options, error) {
+	flags := pflag.NewFlagSet("glassback", pflag.ContinueOnError)
+	flags.Usage = func() {} // It is not for --help.
+	o := New(flags)
+	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(command.CheckNoArgs(flags), o.checkWebhooks(flags), o.checkLease(flags), o.checkServers(flags)); err != nil {
-		return nil, err
-	}
-	return o, errors.Join(o.checkProcess(), o.Validate())
+	return o, errors.Join(command.NoArgs(nil, flags.Args()), o.Check(flags))
 }
 
-func (o *Options) flags() *pflag.FlagSet {
-	flags := command.Flags("glassback")
+// New adds the flags of the operator to flags, and returns their values. Call Check once flags are parsed.
+func New(flags *pflag.FlagSet) *Options {
+	o := &Options{Logging: logsapi.NewLoggingConfiguration()}
+	flags.SortFlags = false
 	flags.StringVar(&o.Cluster.Kubeconfig, "kubeconfig", "", "file that says how to reach the cluster")
 	flags.StringVar(&o.Cluster.Master, "master", "", "URL of the API server; overrides the one in the kubeconfig")
 	flags.StringSliceVarP(&o.Namespaces, "namespace", "n", nil, "namespace to work in; may be repeated (default: all)")
 	flags.StringSliceVar(&o.Controllers, "controllers", []string{"*"},
 		"controllers to run: * for all, NAME for that one, -NAME for not that one; there are "+strings.Join(permissions.ControllerNames(), ", "))
-	command.SetValues(flags, "controllers", permissions.ControllerNames()...)
 	flags.IntVar(&o.Workers, "workers", 16,
 		"how many objects each controller syncs at the same time, 1 to 1000; of several namespaces, one has at most half of them")
 	flags.Var(&o.Queue, "informer-queue",
 		"queue between the API server and each cache: DeltaFIFO applies a burst object by object, RealFIFO in the order of the changes, "+
 			"as client-go's own informers do")
-	command.SetValues(flags, "informer-queue", pipeline.DeltaFIFO.String(), pipeline.RealFIFO.String())
 	flags.BoolVar(&o.InstallCRDs, "install-crds", false, "apply the CustomResourceDefinitions in this binary before starting")
 	flags.StringVar(&o.ECSEndpoint, "ecs-endpoint", "",
 		"http://HOST:PORT or https://HOST:PORT of an ECS API, such as the simulator of make ecssim (default: Alibaba Cloud's own)")
@@ -170,7 +141,7 @@ func (o *Options) flags() *pflag.FlagSet {
 	flags.Lookup("v").Usage += fmt.Sprintf(", %d at most: more would show what Secrets hold", MaxVerbosity)
 	hide(flags, "vmodule", "log-flush-frequency", "log-text-split-stream", "log-text-info-buffer-size",
 		"log-json-split-stream", "log-json-info-buffer-size")
-	return flags
+	return o
 }
 
 // hide keeps flags for experts out of the usage.
@@ -180,4 +151,12 @@ func hide(flags *pflag.FlagSet, names ...string) {
 			flag.Hidden = true
 		}
 	}
+}
+
+// Complete has shells complete the values of the flags, which New has added to a command.
+func (o *Options) Complete(c *cobra.Command) {
+	command.CompleteValues(c, "controllers", permissions.ControllerNames()...)
+	command.CompleteValues(c, "informer-queue", pipeline.DeltaFIFO.String(), pipeline.RealFIFO.String())
+	command.Complete(c, "webhook-cert-path", command.CompleteFiles)
+	o.Cluster.Complete(c)
 }

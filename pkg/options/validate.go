@@ -83,6 +83,14 @@ func (o *Options) WebhookAddress() string {
 // InCluster reports whether the operator works on the cluster of its own Pod: no flag names another cluster.
 func (o *Options) InCluster() bool { return !o.Cluster.Given() }
 
+// Check returns an error unless the flags are right, alone and together. It brings the options into the form that Options describes.
+func (o *Options) Check(flags *pflag.FlagSet) error {
+	if err := errors.Join(o.checkWebhooks(flags), o.checkLease(flags), o.checkServers(flags)); err != nil {
+		return err
+	}
+	return errors.Join(o.checkProcess(), o.Validate())
+}
+
 // checkWebhooks checks the flags of the webhooks, alone and together.
 func (o *Options) checkWebhooks(flags *pflag.FlagSet) error {
 	for _, name := range []string{"webhook-port", "webhook-url", "webhook-cert-path"} {

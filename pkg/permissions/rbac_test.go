@@ -6,7 +6,6 @@ package permissions_test
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -107,7 +106,7 @@ func TestTheChartGrantsWhatTheControllersThatRunNeed(t *testing.T) {
 					if namespace != "" {
 						args = append(args, "--namespace="+namespace)
 					}
-					o, err := options.Parse(args, io.Discard)
+					o, err := options.Parse(args)
 					must.Succeed(t, err)
 					needed := map[string][]permissions.Permission{}
 					for _, w := range o.Wants(mode, "glassback-system", types.NamespacedName{}) {

@@ -12,7 +12,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
@@ -24,11 +24,8 @@ import (
 	"github.com/glassback/glassback/pkg/version"
 )
 
-const usage = `Plan prints what this version of the operator would do with the objects of all five kinds now. It changes nothing: neither in
+const long = `Plan prints what this version of the operator would do with the objects of all five kinds now. It changes nothing: neither in
 the cluster nor in Redis nor in ECS.
-
-Usage:
-  glassback plan [-n NAMESPACE | -A] [--offline] [flags]
 
 For each object, the plan has the writes to the API server with the fields that they change, the commands to Redis, and the calls to ECS.
 It shows no data of Secrets and ConfigMaps, and no values of environment variables. Run it before an upgrade, with the next version.
@@ -37,10 +34,7 @@ Redis-servers have the addresses of Pods: outside of the cluster, they do not an
 ECS, reads no Secret, and says for which objects the plan is incomplete.
 
 The exit code is 0 if there is nothing to do, 2 if there is something to do, and 1 if the command line is wrong, or if the state of an
-object could not be read.
-
-Flags:
-`
+object could not be read.`
 
 // somethingToDo is the exit code if an object is not settled. A wrong command line has the code 1 here.
 const somethingToDo = 2
@@ -57,59 +51,51 @@ type settings struct {
 	output        string // text, json or yaml
 }
 
-// Flags returns the flags of the command.
-func Flags() *pflag.FlagSet { return (&settings{}).flags() }
-
-func (o *settings) flags() *pflag.FlagSet {
-	flags := command.Flags("glassback plan")
+// New returns glassback plan.
+func New() *cobra.Command {
+	o := &settings{}
+	c := &cobra.Command{
+		Use: "plan [-n NAMESPACE | -A] [--offline]", Short: "print what this version would do with all objects, and do nothing", Long: long,
+		Annotations: map[string]string{command.UsageFails: "true"},
+		Args:        command.NoArgs,
+		PreRunE:     func(*cobra.Command, []string) error { return o.validate() },
+		RunE:        command.Run(o.connectAndRun),
+	}
+	flags := c.Flags()
+	flags.SortFlags = false
 	flags.StringVarP(&o.namespace, "namespace", "n", "",
 		"namespace of the objects (default: that of the kubeconfig's context, or \"default\")")
 	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "plan for the objects of all namespaces")
 	flags.BoolVar(&o.offline, "offline", false, "ask neither Redis nor ECS, and read no Secret")
-	command.AddOutput(flags, &o.output, command.Text, command.JSON, command.YAML)
-	o.cluster.Add(flags, "file that says how to reach the cluster (default: as for kubectl)")
+	command.AddOutput(c, &o.output, command.Text, command.JSON, command.YAML)
+	o.cluster.Add(c, "file that says how to reach the cluster (default: as for kubectl)")
 	flags.StringVar(&o.endpoint, "ecs-endpoint", "", "URL of ECS, as the operator has it (default: Alibaba Cloud's own)")
 	o.own.AddFlags(flags)
 	flags.StringVar(&o.backupImage, "backup-image", "", "image of the Jobs of backups, as the operator has it (default: none)")
-	return flags
+	o.cluster.Complete(c)
+	return c
 }
 
-func parse(args []string, stdout io.Writer) (*settings, error) {
-	o := &settings{}
-	flags := o.flags()
-	if err := command.Parse(flags, args, usage, stdout); err != nil {
-		return nil, err
-	}
-	if err := command.CheckNoArgs(flags); err != nil {
-		return nil, err
-	}
+func (o *settings) validate() error {
 	if err := errors.Join(rediscluster.CheckBackupImage(o.backupImage), o.own.Validate()); err != nil {
-		return nil, err
+		return err
 	}
 	if o.namespace != "" {
-		return o, command.CheckNamespace("namespace", o.namespace)
+		return command.CheckNamespace("namespace", o.namespace)
 	}
-	return o, nil
+	return nil
 }
 
-// Run runs glassback plan, and returns the exit code of the process.
-func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	o, err := parse(args, stdout)
-	if errors.Is(err, pflag.ErrHelp) {
-		return command.OK
-	}
-	if err != nil {
-		return command.Fail(stderr, err)
-	}
+func (o *settings) connectAndRun(ctx context.Context, stdout, stderr io.Writer) error {
 	c, err := o.connect()
 	if err != nil {
-		return command.Fail(stderr, err)
+		return err
 	}
 	code, err := o.run(klog.NewContext(ctx, klog.Logger{}), c, stdout, stderr)
 	if err != nil {
-		return command.Fail(stderr, err)
+		return err
 	}
-	return code
+	return command.Exit{Code: code}
 }
 
 // connect returns clients that only read, and sets the namespace.

@@ -280,7 +280,7 @@ func TestTheCommandLine(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			var out strings.Builder
-			if code := Run(t.Context(), test.args, &out, &out); code != test.code || !strings.HasPrefix(out.String(), test.want) {
+			if code := command.Execute(t.Context(), New(), test.args, &out, &out); code != test.code || !strings.HasPrefix(out.String(), test.want) {
 				t.Errorf("exit code %d, %q", code, out.String())
 			}
 		})

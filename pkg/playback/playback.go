@@ -14,7 +14,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	"github.com/glassback/glassback/pkg/command"
 	"github.com/glassback/glassback/pkg/crds"
@@ -23,20 +23,14 @@ import (
 	"github.com/glassback/glassback/pkg/recording"
 )
 
-const usage = `Inspect serves the page of the operator from what an operator has recorded with --record DIR. A slider on the page chooses
+const long = `Inspect serves the page of the operator from what an operator has recorded with --record DIR. A slider on the page chooses
 the moment. It needs no cluster, and changes nothing.
-
-Usage:
-  glassback inspect FILE|DIR... [flags]
 
 A directory stands for all recordings in it. The page shows the state of that moment, and plays what follows. Ctrl-C ends the command.
 Of a file that is truncated or damaged, the page shows what is before that, and says so.
 For the terminal, glassback why KIND/NAME --address http://127.0.0.1:8082 --at TIME answers for a moment.
 
-The exit code is 0 after Ctrl-C, 1 if a file is no recording or the address is in use, and 2 if the command line is wrong.
-
-Flags:
-`
+The exit code is 0 after Ctrl-C, 1 if a file is no recording or the address is in use, and 2 if the command line is wrong.`
 
 // settings are the values of the command's flags.
 type settings struct {
@@ -44,43 +38,32 @@ type settings struct {
 	paths   []string
 }
 
-// Flags returns the flags of glassback inspect.
-func Flags() *pflag.FlagSet { return (&settings{}).flags() }
-
-func (o *settings) flags() *pflag.FlagSet {
-	flags := command.Flags("glassback inspect")
-	flags.StringVar(&o.address, "bind-address", "127.0.0.1:8082",
-		"HOST:PORT on loopback at which the page is served; port 0 chooses a free one")
-	return flags
-}
-
-func parse(args []string, stdout io.Writer) (*settings, error) {
+// New returns glassback inspect.
+func New() *cobra.Command {
 	o := &settings{}
-	flags := o.flags()
-	if err := command.Parse(flags, args, usage, stdout); err != nil {
-		return nil, err
+	c := &cobra.Command{
+		Use: "inspect FILE|DIR...", Short: "serve the page from what an operator has recorded, with a slider for the time", Long: long,
+		PreRunE: func(_ *cobra.Command, args []string) error { return o.validate(args) },
+		RunE:    command.Run(o.run),
+
+		ValidArgsFunction: command.CompleteFiles,
 	}
+	c.Flags().StringVar(&o.address, "bind-address", "127.0.0.1:8082",
+		"HOST:PORT on loopback at which the page is served; port 0 chooses a free one")
+	return c
+}
+
+func (o *settings) validate(args []string) error {
 	if !options.Loopback(o.address) {
-		return nil, fmt.Errorf("--bind-address must be on loopback, such as 127.0.0.1:8082, not %q: the page asks for no password", o.address)
+		return fmt.Errorf("--bind-address must be on loopback, such as 127.0.0.1:8082, not %q: the page asks for no password", o.address)
 	}
-	if o.paths = flags.Args(); len(o.paths) == 0 {
-		return nil, errors.New("name a recording, or the directory of --record: see --help")
+	if o.paths = args; len(args) == 0 {
+		return errors.New("name a recording, or the directory of --record: see --help")
 	}
-	return o, nil
+	return nil
 }
 
-// Run runs glassback inspect until ctx ends, and returns the exit code of the process.
-func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	o, err := parse(args, stdout)
-	if err != nil {
-		return command.Reject(stderr, err)
-	}
-	if err := o.run(ctx, stdout, stderr); err != nil {
-		return command.Fail(stderr, err)
-	}
-	return command.OK
-}
-
+// run serves the page until ctx ends.
 func (o *settings) run(ctx context.Context, stdout, stderr io.Writer) error {
 	files, err := recording.Files(o.paths)
 	if err != nil {

@@ -37,7 +37,8 @@ func TestWhatItCannotServe(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var stderr strings.Builder
-			if code := Run(t.Context(), test.args, io.Discard, &stderr); code != test.code || !strings.HasPrefix(stderr.String(), test.want) ||
+			code := command.Execute(t.Context(), New(), test.args, io.Discard, &stderr)
+			if code != test.code || !strings.HasPrefix(stderr.String(), test.want) ||
 				strings.Count(stderr.String(), "\n") > 1 {
 				t.Errorf("exit code %d, %s", code, stderr.String())
 			}
@@ -65,7 +66,7 @@ func TestATruncatedFileIsServed(t *testing.T) {
 	}
 	must.Succeed(t, os.WriteFile(cut, text[:100], 0o600))
 	var stderr strings.Builder
-	if code := Run(t.Context(), []string{cut}, io.Discard, &stderr); code != command.Failed ||
+	if code := command.Execute(t.Context(), New(), []string{cut}, io.Discard, &stderr); code != command.Failed ||
 		!strings.HasPrefix(stderr.String(), "glassback: "+cut+" is truncated after line 0: no record was read.") {
 		t.Errorf("exit code %d, %s", code, stderr.String())
 	}
@@ -78,7 +79,9 @@ func serveOnce(t *testing.T, file string) (life, errs string) {
 	var stderr strings.Builder
 	reader, writer := io.Pipe()
 	ended := make(chan int)
-	go func() { ended <- Run(ctx, []string{file, "--bind-address=127.0.0.1:0"}, writer, &stderr) }()
+	go func() {
+		ended <- command.Execute(ctx, New(), []string{file, "--bind-address=127.0.0.1:0"}, writer, &stderr)
+	}()
 	line, err := bufio.NewReader(reader).ReadString('\n')
 	must.Succeed(t, err)
 	_, address, _ := strings.Cut(strings.TrimSpace(line), "The page is at ")

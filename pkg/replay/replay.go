@@ -13,7 +13,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	"github.com/glassback/glassback/pkg/command"
 	"github.com/glassback/glassback/pkg/controller/apiexamplea"
@@ -33,19 +33,13 @@ var Kinds = []recording.Kind{
 // fieldsOf returns what this program records of each kind.
 var fieldsOf = sync.OnceValue(func() map[string]recording.Fields { return recording.FieldsOf(Kinds) })
 
-const usage = `Replay decides again, with the code of this program, on all that an operator has recorded with --record DIR. It prints which
+const long = `Replay decides again, with the code of this program, on all that an operator has recorded with --record DIR. It prints which
 plans differ. It needs no cluster, and changes nothing.
-
-Usage:
-  glassback replay FILE|DIR... [flags]
 
 A directory stands for all recordings in it. Record with the version that runs, and replay with the next one: before an upgrade, it shows
 which decisions of the last days the next version takes differently.
 
-The exit code is 0 if no plan differs, 2 if one does, and 1 if a file cannot be read, or if the command line is wrong.
-
-Flags:
-`
+The exit code is 0 if no plan differs, 2 if one does, and 1 if a file cannot be read, or if the command line is wrong.`
 
 // differs is the exit code if a plan differs. A wrong command line has the code 1 here.
 const differs = 2
@@ -56,51 +50,41 @@ type settings struct {
 	paths  []string
 }
 
-// Flags returns the flags of the command.
-func Flags() *pflag.FlagSet { return (&settings{}).flags() }
-
-func (o *settings) flags() *pflag.FlagSet {
-	flags := command.Flags("glassback replay")
-	command.AddOutput(flags, &o.output, command.Text, command.JSON, command.YAML)
-	return flags
-}
-
-func parse(args []string, stdout io.Writer) (*settings, error) {
+// New returns glassback replay.
+func New() *cobra.Command {
 	o := &settings{}
-	flags := o.flags()
-	if err := command.Parse(flags, args, usage, stdout); err != nil {
-		return nil, err
+	c := &cobra.Command{
+		Use: "replay FILE|DIR...", Short: "decide again on what an operator has recorded, and print which plans differ", Long: long,
+		Annotations: map[string]string{command.UsageFails: "true"},
+		PreRunE:     func(_ *cobra.Command, args []string) error { return o.validate(args) },
+		RunE:        command.Run(o.run),
+
+		ValidArgsFunction: command.CompleteFiles,
 	}
-	if o.paths = flags.Args(); len(o.paths) == 0 {
-		return nil, errors.New("name a recording, or the directory of --record: see --help")
-	}
-	return o, nil
+	command.AddOutput(c, &o.output, command.Text, command.JSON, command.YAML)
+	return c
 }
 
-// Run runs glassback replay, and returns the exit code of the process.
-func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	o, err := parse(args, stdout)
-	if errors.Is(err, pflag.ErrHelp) {
-		return command.OK
+func (o *settings) validate(args []string) error {
+	if o.paths = args; len(args) == 0 {
+		return errors.New("name a recording, or the directory of --record: see --help")
 	}
-	if err != nil {
-		return command.Fail(stderr, err)
-	}
+	return nil
+}
+
+func (o *settings) run(ctx context.Context, stdout, _ io.Writer) error {
 	files, err := recording.Files(o.paths)
 	if err != nil {
-		return command.Fail(stderr, err)
+		return err
 	}
 	result, failure := replay(ctx, files)
 	if err := o.print(stdout, result); err != nil {
-		return command.Fail(stderr, err)
+		return err
 	}
-	switch {
-	case failure != nil:
-		return command.Fail(stderr, failure)
-	case len(result.Different) > 0:
-		return differs
+	if failure == nil && len(result.Different) > 0 {
+		return command.Exit{Code: differs}
 	}
-	return command.OK
+	return failure
 }
 
 // replay decides again on all records of the files. The error joins the errors of all files that cannot be read; the other files are read.

@@ -129,7 +129,7 @@ func TestReplay(t *testing.T) {
 		t.Run(sentence, func(t *testing.T) {
 			file := write(t, test.edit)
 			var text, errs, document strings.Builder
-			if code := Run(t.Context(), []string{file}, &text, &errs); code != test.code || errs.Len() > 0 {
+			if code := command.Execute(t.Context(), New(), []string{file}, &text, &errs); code != test.code || errs.Len() > 0 {
 				t.Errorf("exit code %d, %s", code, errs.String())
 			}
 			for _, also := range test.also {
@@ -137,7 +137,7 @@ func TestReplay(t *testing.T) {
 					t.Errorf("the text has no %q:\n%s", also, text.String())
 				}
 			}
-			Run(t.Context(), []string{filepath.Dir(file), "-o", "json"}, &document, &errs)
+			command.Execute(t.Context(), New(), []string{filepath.Dir(file), "-o", "json"}, &document, &errs)
 			var result Result
 			if err := json.Unmarshal([]byte(document.String()), &result); err != nil || len(result.Counts) != 1 {
 				t.Fatalf("error %v, %s", err, document.String())
@@ -167,7 +167,7 @@ func TestTheCommandLine(t *testing.T) {
 	}{
 		"help":                          {[]string{"--help"}, 0, "Replay decides again"},
 		"no file":                       {nil, 1, "glassback: name a recording"},
-		"an unknown form of the output": {[]string{"-o", "xml", same}, 1, "glassback: --output must be one of"},
+		"an unknown form of the output": {[]string{"-o", "xml", same}, 1, "must be one of text, json, yaml: see replay --help"},
 		"a file that is none":           {[]string{foreign}, 1, "glassback: " + foreign + " is not a recording of glassback --record"},
 		"the other files are read":      {[]string{foreign, same}, 1, "ApiExampleA   -        1"},
 		"a truncated file: the counts":  {[]string{cut}, 1, "ApiExampleA   -        1"},
@@ -175,7 +175,7 @@ func TestTheCommandLine(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			var out strings.Builder
-			if code := Run(t.Context(), test.args, &out, &out); code != test.code || !strings.Contains(out.String(), test.want) {
+			if code := command.Execute(t.Context(), New(), test.args, &out, &out); code != test.code || !strings.Contains(out.String(), test.want) {
 				t.Errorf("exit code %d, %q", code, out.String())
 			}
 		})

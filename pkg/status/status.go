@@ -14,7 +14,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
@@ -26,17 +26,11 @@ import (
 	"github.com/glassback/glassback/pkg/lease"
 )
 
-const usage = `Status lists the objects of all five kinds in one table. Objects that are not ready come first.
-
-Usage:
-  glassback status [-n NAMESPACE | -A] [flags]
+const long = `Status lists the objects of all five kinds in one table. Objects that are not ready come first.
 
 The column OBJECT has the names that "glassback why" and "kubectl get" accept.
 If no operator process holds the Lease, a line on stderr says so: then the states can be old.
-The exit code is 0 if there is a list, 1 if there is none, and 2 if the command line is wrong.
-
-Flags:
-`
+The exit code is 0 if there is a list, 1 if there is none, and 2 if the command line is wrong.`
 
 // settings are the values of the command's flags.
 type settings struct {
@@ -48,47 +42,38 @@ type settings struct {
 	leaseName         string
 }
 
-// Flags returns the flags of the command.
-func Flags() *pflag.FlagSet { return (&settings{}).flags() }
+// New returns glassback status.
+func New() *cobra.Command { return (&settings{}).command() }
 
-func (o *settings) flags() *pflag.FlagSet {
-	flags := command.Flags("glassback status")
+func (o *settings) command() *cobra.Command {
+	c := &cobra.Command{
+		Use: "status [-n NAMESPACE | -A]", Short: "list all objects in one table, those that are not ready first", Long: long,
+		Args:    command.NoArgs,
+		PreRunE: func(*cobra.Command, []string) error { return o.validate() },
+		RunE:    command.Run(o.run),
+	}
+	flags := c.Flags()
+	flags.SortFlags = false
 	flags.StringVarP(&o.namespace, "namespace", "n", "",
 		"namespace of the objects (default: that of the kubeconfig's context, or \"default\")")
 	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "list the objects of all namespaces")
-	command.AddOutput(flags, &o.output, command.Text, command.Wide, command.JSON, command.YAML)
-	o.cluster.Add(flags, "file that says how to reach the cluster (default: as for kubectl)")
+	command.AddOutput(c, &o.output, command.Text, command.Wide, command.JSON, command.YAML)
+	o.cluster.Add(c, "file that says how to reach the cluster (default: as for kubectl)")
 	flags.StringVar(&o.operatorNamespace, "operator-namespace", "",
 		"namespace of the operator's Lease (default: that of this Pod, or "+command.DefaultNamespace+")")
 	flags.StringVar(&o.leaseName, "leader-elect-resource-name", command.DefaultLease, "name of the operator's Lease")
-	return flags
+	o.cluster.Complete(c)
+	return c
 }
 
-func parse(args []string, stdout io.Writer) (*settings, error) {
-	o := &settings{}
-	flags := o.flags()
-	if err := command.Parse(flags, args, usage, stdout); err != nil {
-		return nil, err
-	}
+// validate sets the defaults that depend on the environment, and returns an error that says which flag to correct.
+func (o *settings) validate() error {
 	o.operatorNamespace = cmp.Or(o.operatorNamespace, command.OwnNamespace(), command.DefaultNamespace)
-	err := errors.Join(command.CheckNoArgs(flags), command.CheckNamespace("operator-namespace", o.operatorNamespace),
-		command.CheckLease(o.leaseName))
+	err := errors.Join(command.CheckNamespace("operator-namespace", o.operatorNamespace), command.CheckLease(o.leaseName))
 	if o.namespace != "" {
 		err = errors.Join(err, command.CheckNamespace("namespace", o.namespace))
 	}
-	return o, err
-}
-
-// Run runs glassback status, and returns the exit code of the process.
-func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	o, err := parse(args, stdout)
-	if err != nil {
-		return command.Reject(stderr, err)
-	}
-	if err := o.run(ctx, stdout, stderr); err != nil {
-		return command.Fail(stderr, err)
-	}
-	return command.OK
+	return err
 }
 
 func (o *settings) run(ctx context.Context, stdout, stderr io.Writer) error {

@@ -6,7 +6,6 @@ package status
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -121,13 +120,14 @@ func TestParse(t *testing.T) {
 		err  string
 	}{
 		"as kubectl":            {[]string{"-A", "-o", "wide", "--context", "c", "--kubeconfig", "k"}, ""},
-		"an unknown output":     {[]string{"-o", "name"}, "--output must be one of text, wide, json, yaml, not \"name\""},
+		"an unknown output":     {[]string{"-o", "name"}, `invalid argument "name" for "-o, --output" flag: must be one of text, wide,`},
 		"no namespace":          {[]string{"-n", "A"}, "--namespace \"A\" is not the name of a namespace"},
 		"no operator namespace": {[]string{"--operator-namespace", "A"}, "--operator-namespace \"A\" is not the name of a namespace"},
 		"no name of a Lease":    {[]string{"--leader-elect-resource-name", "A"}, "--leader-elect-resource-name \"A\" is not the name of a Lease"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := parse(test.args, io.Discard)
+			c := New()
+			err := errors.Join(c.ParseFlags(test.args), c.PreRunE(c, nil))
 			if (err == nil) != (test.err == "") || (err != nil && !strings.HasPrefix(err.Error(), test.err)) {
 				t.Errorf("error %v, want %q", err, test.err)
 			}
@@ -180,7 +180,7 @@ func TestRun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			asked = nil
 			var stdout, stderr strings.Builder
-			code := Run(t.Context(), append([]string{"--kubeconfig", file, "--context", "y"}, test.args...), &stdout, &stderr)
+			code := command.Execute(t.Context(), New(), append([]string{"--kubeconfig", file, "--context", "y"}, test.args...), &stdout, &stderr)
 			if code != command.OK || !strings.HasPrefix(stdout.String(), test.stdout) || stderr.String() != test.stderr {
 				t.Errorf("exit code %d, stdout %q, stderr %q", code, stdout.String(), stderr.String())
 			}

@@ -8,14 +8,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/glassback/glassback/pkg/clients"
@@ -31,7 +30,7 @@ const localPatience = 2 * time.Second
 
 // target holds the flags that why and trace have in common: they select an operator and an object.
 type target struct {
-	command string // "why" or "trace"
+	program string // "why" or "trace"
 	local   string // URL of an operator on this machine
 
 	address           string // empty: the operator on this machine, or else one in the cluster
@@ -45,15 +44,16 @@ type target struct {
 	given  func(flag string) bool // whether the command line has it
 }
 
-// flags returns the flags that both commands have.
-func (o *target) flags(namespace string) *pflag.FlagSet {
-	flags := command.Flags("glassback " + o.command)
+// addFlags adds the flags that both commands have.
+func (o *target) addFlags(c *cobra.Command, namespace string) {
+	flags := c.Flags()
+	flags.SortFlags = false
 	flags.StringVarP(&o.object.Namespace, "namespace", "n", "", namespace)
-	command.AddOutput(flags, &o.output, command.Text, command.JSON, command.YAML)
+	command.AddOutput(c, &o.output, command.Text, command.JSON, command.YAML)
 	flags.StringVar(&o.address, "address", "",
 		"http://HOST:PORT of the operator's page (default: that of the operator in the cluster of --kubeconfig or $KUBECONFIG; "+
 			"or "+localOperator+", if one answers; or in kubectl's cluster)")
-	o.cluster.Add(flags, "file that says how to reach the cluster that the operator runs in (default: as for kubectl)")
+	o.cluster.Add(c, "file that says how to reach the cluster that the operator runs in (default: as for kubectl)")
 	flags.StringVar(&o.operatorNamespace, "operator-namespace", "",
 		"namespace that it is installed in (default: "+command.DefaultNamespace+")")
 	flags.StringVar(&o.leaseName, "leader-elect-resource-name", command.DefaultLease, "name of its Lease")
@@ -61,15 +61,7 @@ func (o *target) flags(namespace string) *pflag.FlagSet {
 		"if you may not create a token of ServiceAccount glassback-inspector, send the operator's Pod the token of your kubeconfig: "+
 			"an attacker who controls that Pod can use it to do all that you may, until it expires")
 	o.given = flags.Changed
-	return flags
-}
-
-// parse reads and checks the command line. If args ask for help, it prints usage and returns pflag.ErrHelp.
-func (o *target) parse(flags *pflag.FlagSet, args []string, usage string, stdout io.Writer) error {
-	if err := command.Parse(flags, args, usage, stdout); err != nil {
-		return err
-	}
-	return errors.Join(o.name(flags.Args()), o.validate())
+	o.cluster.Complete(c)
 }
 
 // name reads KIND/NAME, or KIND NAME, as kubectl does.
@@ -91,7 +83,12 @@ func (o *target) name(args []string) error {
 // clusterFlags are the flags which mean that the operator is in a cluster.
 var clusterFlags = []string{"kubeconfig", "context", "master", "operator-namespace", "leader-elect-resource-name", "send-own-token"}
 
-func (o *target) validate() error {
+// validate reads the object, and checks the flags that both commands have.
+func (o *target) validate(args []string) error {
+	return errors.Join(o.name(args), o.validateFlags())
+}
+
+func (o *target) validateFlags() error {
 	if o.given("address") && command.Origin(o.address, "http") == nil {
 		return fmt.Errorf("--address must be http://HOST:PORT, not %q: "+
 			"an operator in a cluster is asked through the API server, see --kubeconfig", o.address)
@@ -156,7 +153,7 @@ func (o *target) reachHere(ctx context.Context, notice func(string)) *operator {
 }
 
 func (o *target) reachInCluster(ctx context.Context, notice func(string)) (*operator, error) {
-	config, err := clients.Load(o.cluster, clients.Kubectl, o.command)
+	config, err := clients.Load(o.cluster, clients.Kubectl, o.program)
 	if errors.Is(err, clients.ErrNoCluster) {
 		return nil, fmt.Errorf("no operator answers at %s, and kubectl has no cluster: start one with --inspect-bind-address=%s, "+
 			"or say with --address or --kubeconfig where it is", o.local, strings.TrimPrefix(o.local, "http://"))

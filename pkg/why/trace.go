@@ -14,7 +14,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/glassback/glassback/pkg/command"
@@ -22,20 +23,14 @@ import (
 	"github.com/glassback/glassback/pkg/trace"
 )
 
-const traceUsage = `Trace prints a line for each stage that an object passes in a running operator: it is read from the API server,
+const traceLong = `Trace prints a line for each stage that an object passes in a running operator: it is read from the API server,
 goes through the queue into the index and to the handlers, its key goes into a workqueue, is synced, and objects are written.
 It runs until Ctrl-C.
-
-Usage:
-  glassback trace [KIND[/NAME]] [-n NAMESPACE] [flags]
 
 KIND is any name that kubectl knows. With KIND or NAME, it prints only events of these objects and of their syncs.
 
 The operator must run with --inspect-bind-address. In a cluster, the command connects to the leader through the API server.
-Under load, the operator records only one in several changes, but each at all stages. Notices on stderr report that.
-
-Flags:
-`
+Under load, the operator records only one in several changes, but each at all stages. Notices on stderr report that.`
 
 // stages returns the names of all stages, in the order in which an object passes them.
 func stages() []string {
@@ -54,45 +49,46 @@ type traceOptions struct {
 	allNamespaces bool
 }
 
-// TraceFlags returns the flags of glassback trace.
-func TraceFlags() *pflag.FlagSet { return (&traceOptions{}).flags() }
+// NewTrace returns glassback trace.
+func NewTrace() *cobra.Command { return (&traceOptions{}).command() }
 
-func (o *traceOptions) flags() *pflag.FlagSet {
-	o.target = target{command: "trace"}
-	flags := o.target.flags("namespace of the objects (default: all)")
+func (o *traceOptions) command() *cobra.Command {
+	o.target = target{program: "trace"}
+	c := &cobra.Command{
+		Use: "trace [KIND[/NAME]] [-n NAMESPACE]", Short: "show what passes through a running operator", Long: traceLong,
+		PreRunE: func(_ *cobra.Command, args []string) error { return o.validate(args) },
+		RunE: command.Run(func(ctx context.Context, stdout, stderr io.Writer) error {
+			return (&tracer{traceOptions: o, stdout: stdout, stderr: stderr, retry: traceRetry, oneIn: 1}).run(ctx)
+		}),
+
+		ValidArgsFunction: o.completeObject(func(string) string {
+			if o.allNamespaces {
+				return metav1.NamespaceAll
+			}
+			return o.object.Namespace
+		}),
+	}
+	o.addFlags(c, "namespace of the objects (default: all)")
+	flags := c.Flags()
 	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "show the objects of all namespaces, whatever --namespace says")
 	flags.StringSliceVar(&o.stages, "stage", nil, "stage to show; may be repeated; there are "+strings.Join(stages(), ", ")+" (default: all)")
-	command.SetValues(flags, "stage", stages()...)
-	return flags
+	command.CompleteValues(c, "stage", stages()...)
+	return c
 }
 
-func parseTrace(args []string, stdout io.Writer) (*traceOptions, error) {
-	o := &traceOptions{}
-	if err := o.parse(o.flags(), args, traceUsage, stdout); err != nil {
-		return nil, err
+func (o *traceOptions) validate(args []string) error {
+	if err := o.target.validate(args); err != nil {
+		return err
 	}
 	if o.allNamespaces {
 		o.object.Namespace = ""
 	}
 	for _, stage := range o.stages {
 		if !slices.Contains(stages(), stage) {
-			return nil, fmt.Errorf("--stage: there is no %q; there are %s", stage, strings.Join(stages(), ", "))
+			return fmt.Errorf("--stage: there is no %q; there are %s", stage, strings.Join(stages(), ", "))
 		}
 	}
-	return o, nil
-}
-
-// Trace runs glassback trace until ctx ends, and returns the exit code of the process.
-func Trace(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	o, err := parseTrace(args, stdout)
-	if err != nil {
-		return command.Reject(stderr, err)
-	}
-	t := &tracer{traceOptions: o, stdout: stdout, stderr: stderr, retry: traceRetry, oneIn: 1}
-	if err := t.run(ctx); err != nil {
-		return command.Fail(stderr, err)
-	}
-	return command.OK
+	return nil
 }
 
 // traceRetry is the interval of attempts to connect again to an operator.

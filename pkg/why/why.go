@@ -7,6 +7,7 @@
 package why
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,26 +16,21 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/glassback/glassback/pkg/command"
 	"github.com/glassback/glassback/pkg/inspect"
 )
 
-const whyUsage = `Why asks a running operator why it synced an object: it prints the causes of the last syncs, and who made each change.
+const whyLong = `Why asks a running operator why it synced an object: it prints the causes of the last syncs, and who made each change.
 If the operator itself made a change, it prints the causes of that sync, too. For an object that the operator only watches, such as a Job,
 it prints the same for the last changes.
-
-Usage:
-  glassback why KIND/NAME [-n NAMESPACE] [flags]
 
 KIND is any name that kubectl knows: mcj, mycronjob, mycronjobs.batch.wzj.kubebuilder.io.
 
 The operator must run with --inspect-bind-address. In a cluster, the command connects to the leader through the API server.
-The exit code is 0 with an answer, 1 without one, and 2 if the command line is wrong.
-
-Flags:
-`
+The exit code is 0 with an answer, 1 without one, and 2 if the command line is wrong.`
 
 // maxLast is the largest number of syncs that a user can request. The operator remembers fewer if the syncs have many events.
 const maxLast = 64
@@ -47,53 +43,53 @@ type whyOptions struct {
 	at   string
 }
 
-// Flags returns the flags of glassback why.
-func Flags() *pflag.FlagSet { return (&whyOptions{}).flags() }
+// New returns glassback why.
+func New() *cobra.Command { return (&whyOptions{}).command() }
 
-func (o *whyOptions) flags() *pflag.FlagSet {
-	o.target = target{command: "why", local: localOperator}
-	flags := o.target.flags("namespace of the object (default: that of the kubeconfig's context, or \"default\")")
+func (o *whyOptions) command() *cobra.Command {
+	o.target = target{program: "why", local: localOperator}
+	c := &cobra.Command{
+		Use: "why KIND/NAME [-n NAMESPACE]", Short: "ask a running operator why it has synced an object", Long: whyLong,
+		PreRunE: func(_ *cobra.Command, args []string) error { return o.validate(args) },
+		RunE:    command.Run(o.run),
+
+		ValidArgsFunction: o.completeObject(func(namespace string) string {
+			return cmp.Or(o.object.Namespace, namespace, metav1.NamespaceDefault)
+		}),
+	}
+	o.addFlags(c, "namespace of the object (default: that of the kubeconfig's context, or \"default\")")
+	flags := c.Flags()
 	flags.IntVar(&o.last, "last", 5, fmt.Sprintf("number of syncs, or changes, to print: 1 to %d", maxLast))
 	flags.StringVar(&o.at, "at", "", "moment, such as 2026-01-31T09:30:00Z: answer for it, if glassback inspect serves a recording at "+
 		"--address (default: the end of the recording)")
-	return flags
+	return c
 }
 
-func parseWhy(args []string, stdout io.Writer) (*whyOptions, error) {
-	o := &whyOptions{}
-	if err := o.parse(o.flags(), args, whyUsage, stdout); err != nil {
-		return nil, err
+func (o *whyOptions) validate(args []string) error {
+	if err := o.target.validate(args); err != nil {
+		return err
 	}
 	if o.object.Name == "" {
-		return nil, errors.New("say which object: glassback why KIND/NAME, such as glassback why mcj/mycronjob-sample")
+		return errors.New("say which object: glassback why KIND/NAME, such as glassback why mcj/mycronjob-sample")
 	}
 	if o.last < 1 || o.last > maxLast {
-		return nil, fmt.Errorf("--last must be from 1 to %d, not %d", maxLast, o.last)
+		return fmt.Errorf("--last must be from 1 to %d, not %d", maxLast, o.last)
 	}
 	if _, err := time.Parse(time.RFC3339Nano, o.at); o.at != "" && err != nil {
-		return nil, fmt.Errorf("--at must be a time such as 2026-01-31T09:30:00Z, not %q", o.at)
+		return fmt.Errorf("--at must be a time such as 2026-01-31T09:30:00Z, not %q", o.at)
 	}
-	return o, nil
+	return nil
 }
 
-// Run runs glassback why, and returns the exit code of the process.
-func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	o, err := parseWhy(args, stdout)
-	if err != nil {
-		return command.Reject(stderr, err)
-	}
+func (o *whyOptions) run(ctx context.Context, stdout, stderr io.Writer) error {
 	answer, err := o.ask(ctx, stderr)
 	if err == nil {
 		err = o.print(stdout, answer)
 	}
-	switch {
-	case err == nil:
-		return command.OK
-	case ctx.Err() != nil: // The user pressed Ctrl-C.
-		return command.Failed
-	default:
-		return command.Fail(stderr, err)
+	if err != nil && ctx.Err() != nil { // The user pressed Ctrl-C.
+		return command.Exit{Code: command.Failed}
 	}
+	return err
 }
 
 // ask asks the operator.

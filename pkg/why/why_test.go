@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -121,7 +122,7 @@ func (h history) asked(t *testing.T, args ...string) ran {
 	server := httptest.NewServer(h.operator())
 	defer server.Close()
 	var stdout, stderr bytes.Buffer
-	code := Run(t.Context(), append([]string{"--address", server.URL}, args...), &stdout, &stderr)
+	code := command.Execute(t.Context(), New(), append([]string{"--address", server.URL}, args...), &stdout, &stderr)
 	return ran{code, stdout.String(), stderr.String()}
 }
 
@@ -390,8 +391,9 @@ func TestTheOperatorThatIsAsked(t *testing.T) {
 			if test.kubeconfig != "" {
 				t.Setenv("KUBECONFIG", kubeconfig(t, test.kubeconfig))
 			}
-			o, err := parseWhy(append([]string{"mcj/sample"}, test.args...), io.Discard)
-			must.Succeed(t, err)
+			o := &whyOptions{}
+			c := o.command()
+			must.Succeed(t, errors.Join(c.ParseFlags(test.args), c.PreRunE(c, []string{"mcj/sample"})))
 			o.local = test.local
 			got, err := o.reach(t.Context(), func(string) {})
 			if test.err != "" {
@@ -439,8 +441,10 @@ func follow(t *testing.T, handler func(stop func()) http.Handler, stdout io.Writ
 	defer stop()
 	server := httptest.NewServer(handler(stop))
 	defer server.Close()
-	o, err := parseTrace(append([]string{"--address", server.URL}, args...), io.Discard)
-	must.Succeed(t, err)
+	o := &traceOptions{}
+	c := o.command()
+	must.Succeed(t, c.ParseFlags(append([]string{"--address", server.URL}, args...)))
+	must.Succeed(t, c.PreRunE(c, c.Flags().Args()))
 	var said bytes.Buffer
 	err = (&tracer{traceOptions: o, stdout: stdout, stderr: &said, retry: time.Millisecond, oneIn: 1}).run(ctx)
 	return strings.ReplaceAll(said.String(), server.URL, "URL"), err
@@ -596,7 +600,7 @@ func TestTraceShowsWhatAnOperatorRecords(t *testing.T) {
 
 func TestTraceRefusesAStageThatThereIsNot(t *testing.T) {
 	var stderr bytes.Buffer
-	code := Trace(t.Context(), []string{"--stage=wires"}, io.Discard, &stderr)
+	code := command.Execute(t.Context(), NewTrace(), []string{"--stage=wires"}, io.Discard, &stderr)
 	if code != command.Usage || !strings.Contains(stderr.String(), `--stage: there is no "wires"; there are wire, queue, index, `) {
 		t.Errorf("exit code %d, %q", code, stderr.String())
 	}
