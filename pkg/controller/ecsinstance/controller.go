@@ -142,8 +142,8 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	if ecs == nil || err != nil {
 		return 0, err
 	}
-	if errs := ecs.Validate(nil); len(errs) > 0 && ecs.DeletionTimestamp == nil {
-		return c.status.Report(ctx, ecs, statusOfInvalid(ecs, errs, c.clock.Now()))
+	if err := invalid(ecs); err != nil {
+		return c.status.Report(ctx, ecs, statusOfInvalid(ecs, err, c.clock.Now()))
 	}
 	o, err := c.observe(ctx, ecs)
 	if err != nil {
@@ -151,13 +151,13 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	}
 	p := decide(o)
 	recording.Decided(ctx, o, p)
-	klog.FromContext(ctx).V(4).Info("Decided", "policy", p.policy, "step", p.step)
+	klog.FromContext(ctx).V(4).Info("Decided", "policy", p.Policy, "step", p.Step)
 	out, err := c.act(ctx, o, p)
 	if err != nil || out.finalizersChanged {
 		return c.written.Wait(key), err // The cache is about to show the write, or the write that conflicted.
 	}
-	wait, err := c.status.Report(ctx, out.ecs, statusOf(o, p, out))
-	return loop.Soonest(wait, loop.Soonest(p.after(out).wait, o.after(out).untilTagsSettle())), err
+	wait, err := c.status.Report(ctx, out.o.Object, statusOf(p, out))
+	return loop.Soonest(wait, loop.Soonest(p.after(out).Wait.Duration, out.o.untilTagsSettle())), err
 }
 
 // fetch returns a copy of the ECSInstance with its defaults. It returns nil if the object is gone,

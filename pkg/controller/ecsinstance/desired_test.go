@@ -193,7 +193,7 @@ func TestTagChanges(t *testing.T) {
 	}
 }
 
-func TestChange(t *testing.T) {
+func TestAttributeChange(t *testing.T) {
 	for sentence, test := range map[string]struct {
 		spec v1alpha1.ECSInstanceSpec
 		is   aliyun.Instance
@@ -212,9 +212,8 @@ func TestChange(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			before := slices.Clone(test.spec.SecurityGroupIDs)
-			c, differs := change(&v1alpha1.ECSInstance{Spec: test.spec}, &test.is)
 			got := ""
-			if differs {
+			if c := attributeChange(&v1alpha1.ECSInstance{Spec: test.spec}, &test.is); c != nil {
 				got = fmt.Sprint(ptr.Deref(c.Name, ""), " ", c.SecurityGroupIDs)
 			}
 			if got != test.want {
