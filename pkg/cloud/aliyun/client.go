@@ -24,9 +24,7 @@ import (
 
 	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/requests"
 	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/responses"
-	"github.com/aliyun/alibaba-cloud-sdk-go/services/ecs"
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/sts"
-	"k8s.io/utils/clock"
 	"k8s.io/utils/lru"
 )
 
@@ -42,8 +40,6 @@ type Config struct {
 	ReadOnly bool
 	// Metadata has the credentials of the process include the RAM role of the machine, from its metadata service.
 	Metadata bool
-	// Clock is the clock of rate limits and expiry times; nil means the real one. The time in a signature is always the machine's.
-	Clock clock.Clock
 }
 
 // Cloud holds what all accounts and regions share: connections, rate limits, and the credentials of the process. It is safe for concurrent
@@ -55,8 +51,6 @@ type Cloud struct {
 	readOnly  bool
 	chain     *chain
 	limiter   *limiter
-
-	clock clock.Clock
 
 	accounts   *lru.Cache // account numbers by identity
 	listAccess *lru.Cache // by keyInRegion: the start of the last dry run that showed the right to list instances
@@ -80,9 +74,6 @@ func New(config Config) (*Cloud, error) {
 	if err != nil {
 		return nil, err
 	}
-	if config.Clock == nil {
-		config.Clock = clock.RealClock{}
-	}
 	if config.Transport == nil {
 		config.Transport = newTransport()
 	}
@@ -91,9 +82,8 @@ func New(config Config) (*Cloud, error) {
 		transport:  config.Transport,
 		userAgent:  config.UserAgent,
 		readOnly:   config.ReadOnly,
-		chain:      newChain(config.Clock, config.Metadata),
-		limiter:    newLimiter(config.Clock),
-		clock:      config.Clock,
+		chain:      newChain(config.Metadata),
+		limiter:    newLimiter(),
 		accounts:   lru.New(maxAccounts),
 		listAccess: lru.New(maxAccounts),
 	}, nil
@@ -131,7 +121,7 @@ func (c *Cloud) Open(key *AccessKey, region string) *Region {
 	if key == nil {
 		return &Region{cloud: c, name: region, credentials: c.chain.get}
 	}
-	return &Region{cloud: c, name: region, credentials: key.trimmed().get}
+	return &Region{cloud: c, name: region, credentials: key.get}
 }
 
 // Account returns the number of the account that owns the access key.
@@ -144,8 +134,7 @@ func (r *Region) Account(ctx context.Context) (string, error) {
 		return account, nil
 	}
 	response := sts.CreateGetCallerIdentityResponse()
-	err := r.call(ctx, func() requests.AcsRequest { return sts.CreateGetCallerIdentityRequest() }, response)
-	if err != nil {
+	if err := r.call(ctx, sts.CreateGetCallerIdentityRequest(), response); err != nil {
 		return "", err
 	}
 	if response.AccountId == "" {
@@ -167,17 +156,16 @@ var readActions = []string{"DescribeInstances", "GetCallerIdentity"}
 
 var regionName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 
-// call makes one call. It builds the request again if it must sign it a second time. If there is no error, response has a RequestId.
-func (r *Region) call(ctx context.Context, request func() requests.AcsRequest, response responses.AcsResponse) error {
+// call makes one call. If there is no error, the answer has a RequestId.
+func (r *Region) call(ctx context.Context, request requests.AcsRequest, response responses.AcsResponse) error {
 	if fail := r.try(ctx, request, response); fail != nil {
 		return fail
 	}
 	return nil
 }
 
-func (r *Region) try(ctx context.Context, request func() requests.AcsRequest, response responses.AcsResponse) *Error {
-	first := request()
-	action := first.GetActionName()
+func (r *Region) try(ctx context.Context, request requests.AcsRequest, response responses.AcsResponse) *Error {
+	action := request.GetActionName()
 	if ctx.Err() != nil {
 		return ended(ctx).during(action)
 	}
@@ -192,12 +180,12 @@ func (r *Region) try(ctx context.Context, request func() requests.AcsRequest, re
 		return fail.during(action)
 	}
 	bucket := r.bucket(key, action)
-	if fail := r.cloud.limiter.admit(ctx, bucket, keptBy(first)); fail != nil {
+	if fail := r.cloud.limiter.admit(ctx, bucket, keptBy(request)); fail != nil {
 		return fail.during(action)
 	}
-	fail = r.exchange(ctx, key, first, response)
-	if fail != nil && fail.Class == Clock {
-		fail = r.exchange(ctx, key, request(), response)
+	fail = r.exchange(ctx, key, request, response)
+	if fail != nil && fail.Class == Clock { // The SDK signs it with another time and nonce.
+		fail = r.exchange(ctx, key, request, response)
 	}
 	if fail != nil && fail.Class == Throttled {
 		fail.RetryAfter = r.cloud.limiter.pause(bucket)
@@ -210,9 +198,9 @@ func (r *Region) bucket(key *AccessKey, action string) bucketKey {
 	return bucketKey{account: cmp.Or(r.cloud.accountOf(key), string(key.identity())), region: r.name, action: action}
 }
 
-// keptBy returns the number of tokens that a call leaves to others: see keptForPolls. Only Find sets a tag.
+// keptBy returns the number of tokens that a call leaves to others: see keptForPolls. Only Find filters by a tag.
 func keptBy(request requests.AcsRequest) int {
-	if describe, ok := request.(*ecs.DescribeInstancesRequest); ok && describe.Tag != nil {
+	if request.GetActionName() == "DescribeInstances" && request.GetQueryParams()["Tag.1.Key"] != "" {
 		return keptForPolls
 	}
 	return 0

@@ -22,9 +22,8 @@ import (
 	"github.com/glassback/glassback/pkg/trace"
 )
 
-// ECS does not notify of changes, so a fleet polls it, for a hundred instances at a time.
+// ECS does not notify of changes, so a fleet polls it, for aliyun.MaxIDs instances at a time.
 const (
-	maxBatch  = 100              // of DescribeInstances
 	pollEvery = time.Minute      // while nothing is expected to change
 	pollGap   = time.Second      // between two calls, unless a full batch is due
 	pollRetry = 15 * time.Second // after a call that failed
@@ -264,11 +263,11 @@ func (f *fleet) next(last time.Time) ([]string, time.Duration) {
 	if wait := min(f.targets[ids[0]].due.Sub(now), rejected.Sub(now)); wait > 0 {
 		return nil, wait
 	}
-	full := len(ids) >= maxBatch && !f.targets[ids[maxBatch-1]].due.After(now)
+	full := len(ids) >= aliyun.MaxIDs && !f.targets[ids[aliyun.MaxIDs-1]].due.After(now)
 	if wait := last.Add(pollGap).Sub(now); wait > 0 && !full {
 		return nil, wait
 	}
-	return ids[:min(len(ids), maxBatch)], 0
+	return ids[:min(len(ids), aliyun.MaxIDs)], 0
 }
 
 // poll gets instances from ECS, and enqueues the objects whose instance changed.

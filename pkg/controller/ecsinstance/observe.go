@@ -148,7 +148,7 @@ func (c *Controller) authenticate(ctx context.Context, o *Observed, s *session) 
 		state, secret := c.readSecret(ctx, o.Object.Namespace, ref.Name, v1alpha1.KeyAccessKeyID, v1alpha1.KeyAccessKeySecret)
 		switch {
 		case state.usable():
-			s.key = accessKey(secret)
+			s.key = AccessKey(secret)
 		case o.deleting() && !state.Exists && state.Unreadable == "":
 			// The Secret was deleted before the instance, for example with its namespace.
 			state.Remembered = s.key != (aliyun.AccessKey{})
@@ -211,8 +211,8 @@ func (s *secretState) usable() bool {
 	return s.Remembered || (s.Exists && s.MissingKey == "" && s.Unreadable == "")
 }
 
-// accessKey returns the access key in a Secret.
-func accessKey(secret *corev1.Secret) aliyun.AccessKey {
+// AccessKey returns the access key in a Secret, whose parts are "" if they are missing.
+func AccessKey(secret *corev1.Secret) aliyun.AccessKey {
 	return aliyun.AccessKey{
 		ID:            trimmed(secret.Data[v1alpha1.KeyAccessKeyID]),
 		Secret:        trimmed(secret.Data[v1alpha1.KeyAccessKeySecret]),
