@@ -60,7 +60,7 @@ type action struct {
 
 // act takes the step of a plan. A rejection by ECS is no error: the outcome has a backoff.
 func (c *Controller) act(ctx context.Context, o *Observed, p Plan) (outcome, error) {
-	s := c.sessions.open(o.Object)
+	s := c.sessionOf(o.Object)
 	a := &action{Controller: c, outcome: newOutcome(o, p), p: p, session: s}
 	var err error
 	poll := p.Poll.Duration

@@ -80,7 +80,7 @@ type Controller struct {
 	clock     clock.PassiveClock
 	written   *loop.Written
 	status    *report.Writer[*v1alpha1.ECSInstance, v1alpha1.ECSInstanceStatus]
-	sessions  *sessions
+	sessions  sync.Map // *session by cache.ObjectName
 	own       OwnCredentials
 	secrets   *secrets
 	fleets    *fleets
@@ -105,8 +105,7 @@ func New(config Config) (*Controller, error) {
 			},
 			NoWarning: calm,
 		}, config.Client.AlibabacloudV1alpha1().ECSInstances),
-		own:      config.Own,
-		sessions: &sessions{byKey: map[cache.ObjectName]*session{}},
+		own: config.Own,
 	}
 	c.loop = loop.New(loop.Config{
 		Name: Name, Kind: "ECSInstance", Sync: c.Sync, MinRetry: minRetry, MaxRetry: maxRetry, Clock: config.Clock, Trace: config.Trace,
@@ -179,7 +178,8 @@ func (c *Controller) fetch(key cache.ObjectName) (*v1alpha1.ECSInstance, error) 
 
 // forget drops the session of an ECSInstance, and stops polling its Secrets and its instance.
 func (c *Controller) forget(key cache.ObjectName) {
-	if s := c.sessions.forget(key); s != nil && s.watched != "" {
+	if found, ok := c.sessions.LoadAndDelete(key); ok {
+		s := found.(*session)
 		c.fleets.leave(s.access, s.watched, key)
 	}
 	c.status.Forget(key)

@@ -238,31 +238,23 @@ func (f *fleet) run(ctx context.Context) {
 func (f *fleet) next(last time.Time) ([]string, time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(f.targets) == 0 {
-		return nil, pollEvery
-	}
 	now := f.clock.Now()
+	first := now.Add(pollEvery)
 	ids := make([]string, 0, len(f.targets))
-	rejected := now.Add(pollEvery)
 	for id, t := range f.targets {
-		if t.seen != nil && aliyun.ClassOf(t.seen.err) == aliyun.Rejected && t.due.After(now) {
-			// ECS would reject every call with this ID.
-			if t.due.Before(rejected) {
-				rejected = t.due
-			}
-			continue
+		if t.due.Before(first) {
+			first = t.due
 		}
-		ids = append(ids, id)
+		if t.seen == nil || aliyun.ClassOf(t.seen.err) != aliyun.Rejected || !t.due.After(now) {
+			ids = append(ids, id) // ECS rejects every call with the ID of the others.
+		}
 	}
-	if len(ids) == 0 {
-		return nil, rejected.Sub(now)
+	if wait := first.Sub(now); wait > 0 {
+		return nil, wait
 	}
 	slices.SortFunc(ids, func(a, b string) int {
 		return cmp.Or(f.targets[a].due.Compare(f.targets[b].due), cmp.Compare(a, b))
 	})
-	if wait := min(f.targets[ids[0]].due.Sub(now), rejected.Sub(now)); wait > 0 {
-		return nil, wait
-	}
 	full := len(ids) >= aliyun.MaxIDs && !f.targets[ids[aliyun.MaxIDs-1]].due.After(now)
 	if wait := last.Add(pollGap).Sub(now); wait > 0 && !full {
 		return nil, wait
@@ -323,8 +315,8 @@ func (f *fleet) update(ids []string, byID map[string]*aliyun.Instance, err error
 		if cause.Verb == "" && t.awaited {
 			cause.Verb = string(cache.Sync)
 		}
-		for user := range t.users {
-			if cause.Verb != "" {
+		if cause.Verb != "" {
+			for user := range t.users {
 				f.add(user, cause)
 			}
 		}

@@ -4,7 +4,6 @@
 package ecsinstance
 
 import (
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -13,12 +12,6 @@ import (
 	v1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
 	"github.com/glassback/glassback/pkg/cloud/aliyun"
 )
-
-// sessions holds the session of each ECSInstance.
-type sessions struct {
-	mu    sync.Mutex
-	byKey map[cache.ObjectName]*session
-}
 
 // session holds what the controller keeps of one ECSInstance between its syncs. The workqueue runs one sync of an object at a time, so only
 // the map needs a lock. A session may be lost at any time: it saves calls and time, and no promise depends on it.
@@ -37,29 +30,14 @@ type session struct {
 	userData []byte
 }
 
-// open returns the session of an ECSInstance. A new object of the same name gets a new session.
-func (s *sessions) open(ecs *v1alpha1.ECSInstance) *session {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	key := cache.MetaObjectToName(ecs)
-	current := s.byKey[key]
-	if current == nil || current.uid != ecs.UID {
-		next := &session{uid: ecs.UID}
-		if current != nil {
-			next.access, next.watched = current.access, current.watched
-		}
-		s.byKey[key], current = next, next
+// sessionOf returns the session of an ECSInstance. A new object of the same name gets a new one, which knows what the old one polls.
+func (c *Controller) sessionOf(ecs *v1alpha1.ECSInstance) *session {
+	found, _ := c.sessions.LoadOrStore(cache.MetaObjectToName(ecs), &session{uid: ecs.UID})
+	s := found.(*session)
+	if s.uid != ecs.UID {
+		*s = session{uid: ecs.UID, access: s.access, watched: s.watched}
 	}
-	return current
-}
-
-// forget removes a session and returns it, nil for none.
-func (s *sessions) forget(key cache.ObjectName) *session {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	current := s.byKey[key]
-	delete(s.byKey, key)
-	return current
+	return s
 }
 
 // memory holds what the syncs of one ECSInstance remember. A sync copies it into Observed; act returns the next one in its outcome.

@@ -106,7 +106,7 @@ func (o *Observed) credentialsFrom() string {
 // observe reads the Secrets of an ECSInstance, the account of the credentials, and the last snapshot of
 // the instance. Only the account may take a call, once for each access key.
 func (c *Controller) observe(ctx context.Context, ecs *v1alpha1.ECSInstance) (*Observed, error) {
-	s := c.sessions.open(ecs)
+	s := c.sessionOf(ecs)
 	o := &Observed{Object: ecs, Now: c.clock.Now(), ID: cmp.Or(ecs.Status.InstanceID, ecs.Spec.AdoptInstanceID), Memory: s.memory}
 	o.Memory.forgetEarlierCalls(ecs.Status.Create)
 	c.secrets.use(o.key(), o.secretNames()...)

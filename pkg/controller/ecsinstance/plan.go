@@ -69,7 +69,7 @@ func (c *Controller) observeOnce(ctx context.Context, ecs *v1alpha1.ECSInstance)
 	if err != nil {
 		return nil, nil, err
 	}
-	s := c.sessions.open(ecs)
+	s := c.sessionOf(ecs)
 	if s.watched == "" {
 		return o, o.accessProblem(), nil
 	}
