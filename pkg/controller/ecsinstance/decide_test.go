@@ -257,7 +257,18 @@ func TestDecideForLife(t *testing.T) {
 		"a tag differs":                             {otherTag, does(stepTag, reasonChanging)},
 		"a tag is new: it is put down first":        {func(o *Observed) { o.Object.Spec.Tags["new"] = "b" }, decision{reason: reasonChanging}},
 		"a tag is not wanted any more":              {func(o *Observed) { o.Object.Spec.Tags = nil }, does(stepUntag, reasonChanging)},
-		"the name differs":                          {otherName, does(stepModify, reasonChanging)},
+		"a tag without a value is missing": {
+			func(o *Observed) {
+				o.Object.Spec.Tags["empty"], o.Object.Status.TagKeys = "", []string{"empty", "team"}
+			}, does(stepTag, reasonChanging),
+		},
+		"a tag is not wanted any more, and not there": {
+			func(o *Observed) { o.Object.Spec.Tags = nil; delete(o.Instance.Tags, "team") }, isRunning,
+		},
+		"neither a name nor groups are wanted": {
+			func(o *Observed) { o.Object.Spec.InstanceName, o.Object.Spec.SecurityGroupIDs = "", nil }, isRunning,
+		},
+		"the name differs": {otherName, does(stepModify, reasonChanging)},
 		"the security groups differ": {
 			func(o *Observed) { o.Object.Spec.SecurityGroupIDs = []string{"sg-a"} }, does(stepModify, reasonChanging),
 		},
