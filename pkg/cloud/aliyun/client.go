@@ -121,7 +121,8 @@ func (c *Cloud) Open(key *AccessKey, region string) *Region {
 	if key == nil {
 		return &Region{cloud: c, name: region, credentials: c.chain.get}
 	}
-	return &Region{cloud: c, name: region, credentials: key.get}
+	held := *key
+	return &Region{cloud: c, name: region, credentials: held.get}
 }
 
 // Account returns the number of the account that owns the access key.
@@ -159,29 +160,28 @@ var regionName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 // call makes one call. If there is no error, the answer has a RequestId.
 func (r *Region) call(ctx context.Context, request requests.AcsRequest, response responses.AcsResponse) error {
 	if fail := r.try(ctx, request, response); fail != nil {
-		return fail
+		return fail.during(request.GetActionName())
 	}
 	return nil
 }
 
 func (r *Region) try(ctx context.Context, request requests.AcsRequest, response responses.AcsResponse) *Error {
 	action := request.GetActionName()
-	if ctx.Err() != nil {
-		return ended(ctx).during(action)
-	}
-	if r.cloud.readOnly && !slices.Contains(readActions, action) {
-		return (&Error{Class: Rejected, Message: "this client only reads"}).during(action)
-	}
-	if !regionName.MatchString(r.name) {
-		return unknownRegion(r.name, "that is no name of a region").during(action)
+	switch {
+	case ctx.Err() != nil:
+		return ended(ctx)
+	case r.cloud.readOnly && !slices.Contains(readActions, action):
+		return &Error{Class: Rejected, Message: "this client only reads"}
+	case !regionName.MatchString(r.name):
+		return unknownRegion(r.name, "that is no name of a region")
 	}
 	key, fail := r.credentials(ctx)
 	if fail != nil {
-		return fail.during(action)
+		return fail
 	}
 	bucket := r.bucket(key, action)
 	if fail := r.cloud.limiter.admit(ctx, bucket, keptBy(request)); fail != nil {
-		return fail.during(action)
+		return fail
 	}
 	fail = r.exchange(ctx, key, request, response)
 	if fail != nil && fail.Class == Clock { // The SDK signs it with another time and nonce.
@@ -190,7 +190,7 @@ func (r *Region) try(ctx context.Context, request requests.AcsRequest, response 
 	if fail != nil && fail.Class == Throttled {
 		fail.RetryAfter = r.cloud.limiter.pause(bucket)
 	}
-	return fail.during(action)
+	return fail
 }
 
 // bucket returns the key of the calls that ECS counts together. Until the account of an access key is known, the key has calls of its own.

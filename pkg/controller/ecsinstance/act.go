@@ -85,18 +85,18 @@ func (a *action) cloud() Cloud { return a.fleets.cloud(a.session.access) }
 
 // change requests one change of the instance. From then on, earlier polls of the instance are stale.
 func (a *action) change(ctx context.Context) error {
-	err := a.p.Step.change.call(ctx, a.cloud(), a.o, a.p)
+	err := a.p.Step.do(a, ctx)
 	m := &a.o.Memory
 	m.ChangedAt = a.clock.Now()
 	if err != nil {
 		return a.failed(ctx, err)
 	}
 	m.addTrial(a.p.Step.name, m.ChangedAt)
-	if accepted := a.p.Step.change.accepted; accepted != nil {
-		accepted(m)
+	if a.p.Step.accepted != nil {
+		a.p.Step.accepted(m)
 	}
 	klog.FromContext(ctx).Info("Changed instance", "step", a.p.Step, "instance", a.o.ID, "reason", a.p.Message)
-	a.recorder.Event(a.o.Object, corev1.EventTypeNormal, a.p.Step.change.event, a.p.Message)
+	a.recorder.Event(a.o.Object, corev1.EventTypeNormal, a.p.Step.event, a.p.Message)
 	return nil
 }
 
@@ -107,7 +107,7 @@ func (a *action) failed(ctx context.Context, err error) error {
 	}
 	klog.FromContext(ctx).Info("Call to ECS failed", "step", a.p.Step, "err", err)
 	problem := problemOf(err, a.o.credentialsFrom())
-	if change := a.p.Step.change; change == nil || change.rejected == nil || !change.rejected(a, problem, err) {
+	if a.p.Step.rejected == nil || !a.p.Step.rejected(a, problem, err) {
 		a.backOff(problem)
 	}
 	return nil

@@ -35,16 +35,12 @@ func changeTags(o *Observed) *Plan {
 	return o.try(p)
 }
 
-var stepTag = &step{name: "tag", change: &change{
-	event: "Tagged",
-	call:  func(ctx context.Context, cloud Cloud, o *Observed, p Plan) error { return cloud.Tag(ctx, o.ID, p.Tags) },
+var stepTag = &step{name: "tag", event: "Tagged", do: func(a *action, ctx context.Context) error {
+	return a.cloud().Tag(ctx, a.o.ID, a.p.Tags)
 }}
 
-var stepUntag = &step{name: "untag", change: &change{
-	event: "Untagged",
-	call: func(ctx context.Context, cloud Cloud, o *Observed, p Plan) error {
-		return cloud.Untag(ctx, o.ID, p.Keys)
-	},
+var stepUntag = &step{name: "untag", event: "Untagged", do: func(a *action, ctx context.Context) error {
+	return a.cloud().Untag(ctx, a.o.ID, a.p.Keys)
 }}
 
 func changeAttributes(o *Observed) *Plan {
@@ -55,11 +51,8 @@ func changeAttributes(o *Observed) *Plan {
 	return o.try(Plan{Step: stepModify, Change: c, Reason: reasonChanging, Message: "Changing name or security groups of instance " + o.ID})
 }
 
-var stepModify = &step{name: "modify", change: &change{
-	event: "Modified",
-	call: func(ctx context.Context, cloud Cloud, o *Observed, p Plan) error {
-		return cloud.Modify(ctx, o.ID, *p.Change)
-	},
+var stepModify = &step{name: "modify", event: "Modified", do: func(a *action, ctx context.Context) error {
+	return a.cloud().Modify(ctx, a.o.ID, *a.p.Change)
 }}
 
 // changeType changes the type of a stopped instance, and stops a running one first.
@@ -76,23 +69,18 @@ func changeType(o *Observed) *Plan {
 }
 
 var stepSetType = &step{
-	name: "set type",
-	preview: func(o *Observed, to *preview.Plan) {
-		addCall(o, to, "set type "+o.ID+" "+o.Object.Spec.InstanceType)
+	name: "set type", event: "TypeChanged",
+	do: func(a *action, ctx context.Context) error {
+		return a.cloud().SetType(ctx, a.o.ID, a.o.Object.Spec.InstanceType)
 	},
-	change: &change{
-		event: "TypeChanged",
-		call: func(ctx context.Context, cloud Cloud, o *Observed, _ Plan) error {
-			return cloud.SetType(ctx, o.ID, o.Object.Spec.InstanceType)
-		},
-		rejected: func(a *action, _ *problem, err error) bool {
-			// The instance was stopped for this call, and every retry would stop it again.
-			a.typeRefused = refusesType(err) && a.o.Object.Spec.PowerState == v1alpha1.PowerRunning
-			if a.typeRefused {
-				a.warn("TypeChangeRefused", "ECS refused the new type of instance %s: %v", err)
-			}
-			return a.typeRefused
-		},
+	preview: func(o *Observed, to *preview.Plan) { addCall(o, to, "set type "+o.ID+" "+o.Object.Spec.InstanceType) },
+	rejected: func(a *action, _ *problem, err error) bool {
+		// The instance was stopped for this call, and every retry would stop it again.
+		a.typeRefused = refusesType(err) && a.o.Object.Spec.PowerState == v1alpha1.PowerRunning
+		if a.typeRefused {
+			a.warn("TypeChangeRefused", "ECS refused the new type of instance %s: %v", err)
+		}
+		return a.typeRefused
 	},
 }
 
@@ -129,10 +117,8 @@ func allocateAddress(o *Observed) *Plan {
 	return o.try(Plan{Step: stepAllocate, Reason: reasonChanging, Message: "Allocating the public IP of instance " + o.ID})
 }
 
-var stepAllocate = &step{name: "allocate address", change: &change{
-	event:    "AddressAllocated",
-	call:     ofInstance(Cloud.AllocateAddress),
-	accepted: (*memory).delayAddress,
+var stepAllocate = &step{
+	name: "allocate address", event: "AddressAllocated", do: ofInstance(Cloud.AllocateAddress), accepted: (*memory).delayAddress,
 	rejected: func(a *action, problem *problem, err error) bool {
 		if !problem.Passing { // An instance without a public IP is better than one that never starts.
 			a.o.Memory.delayAddress()
@@ -140,7 +126,7 @@ var stepAllocate = &step{name: "allocate address", change: &change{
 		}
 		return !problem.Passing
 	},
-}}
+}
 
 func (m *memory) delayAddress() { m.AddressUntil = m.ChangedAt.Add(addressEvery) }
 
@@ -161,8 +147,8 @@ func changePower(o *Observed) *Plan {
 }
 
 var (
-	stepStart = &step{name: "start", change: &change{event: "Started", call: ofInstance(Cloud.Start)}}
-	stepStop  = &step{name: "stop", change: &change{event: "Stopped", call: ofInstance(Cloud.Stop)}}
+	stepStart = &step{name: "start", event: "Started", do: ofInstance(Cloud.Start)}
+	stepStop  = &step{name: "stop", event: "Stopped", do: ofInstance(Cloud.Stop)}
 )
 
 // maxTrials is the number of requests after which a change that does not show is a problem.

@@ -15,32 +15,28 @@ import (
 	"github.com/glassback/glassback/pkg/preview"
 )
 
-// step is the one action that a sync takes, apart from the report of the status. Each step is beside the policies that choose it. It has
-// one of status, do and change.
+// step is the one action that a sync takes, apart from the report of the status. Each step is beside the policies that choose it.
 type step struct {
 	name string // in logs, records and plans
 	// status makes the change of a step that is a write of the status alone.
 	status func(o *Observed, status *v1alpha1.ECSInstanceStatus)
-	// do takes the step. An error ends the sync. What ECS rejects is no error, but a problem of the outcome.
-	do     func(a *action, ctx context.Context) error
-	change *change
+	// do takes any other step. An error ends the sync. What ECS rejects is no error, but a problem of the outcome.
+	do func(a *action, ctx context.Context) error
 	// preview adds to a plan what the step would write and call: see addStep.
 	preview func(o *Observed, to *preview.Plan)
-}
 
-// change is a step that changes the instance by one call.
-type change struct {
-	event string // the reason of the event after it
-	call  func(ctx context.Context, cloud Cloud, o *Observed, p Plan) error
+	// event is the reason of the event after a step that changes the instance, and "" for all others. The do of such a step is one call to
+	// ECS, and returns its error: see action.change.
+	event string
 	// accepted notes that ECS accepted the call, unless it is nil.
 	accepted func(m *memory)
 	// rejected handles a problem of the call, unless it is nil. It returns false if the step is to be retried after a backoff.
 	rejected func(a *action, problem *problem, err error) bool
 }
 
-// ofInstance returns the call of a change that needs nothing but the ID of the instance.
-func ofInstance(call func(Cloud, context.Context, string) error) func(context.Context, Cloud, *Observed, Plan) error {
-	return func(ctx context.Context, cloud Cloud, o *Observed, _ Plan) error { return call(cloud, ctx, o.ID) }
+// ofInstance returns the do of a step whose call needs nothing but the ID of the instance.
+func ofInstance(call func(Cloud, context.Context, string) error) func(*action, context.Context) error {
+	return func(a *action, ctx context.Context) error { return call(a.cloud(), ctx, a.o.ID) }
 }
 
 // String returns the name of the step, "" for none.
@@ -85,7 +81,7 @@ type Plan struct {
 func (p Plan) acts() bool { return p.Step != nil && p.Step.status == nil }
 
 // changesInstance reports whether the step changes an instance.
-func (p Plan) changesInstance() bool { return p.Step != nil && p.Step.change != nil }
+func (p Plan) changesInstance() bool { return p.Step != nil && p.Step.event != "" }
 
 // after returns the plan from which the status is computed. out is the outcome of act.
 func (p Plan) after(out outcome) Plan {

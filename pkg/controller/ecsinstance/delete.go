@@ -112,13 +112,12 @@ func deleteInstance(o *Observed) *Plan {
 	return o.try(Plan{Step: stepDelete, Reason: reasonDeleting, Message: "Deleting instance " + o.ID})
 }
 
-var stepDelete = &step{name: "delete", change: &change{
-	event: "Deleted",
-	call: func(ctx context.Context, cloud Cloud, o *Observed, _ Plan) error {
-		return cloud.Delete(ctx, o.ID, o.Instance.State == aliyun.StateRunning)
+var stepDelete = &step{
+	name: "delete", event: "Deleted", accepted: func(m *memory) { m.DeleteAccepted = true },
+	do: func(a *action, ctx context.Context) error {
+		return a.cloud().Delete(ctx, a.o.ID, a.o.Instance.State == aliyun.StateRunning)
 	},
-	accepted: func(m *memory) { m.DeleteAccepted = true },
-}}
+}
 
 // leftovers returns the problem that instances still have this object's tag, nil if none has.
 func leftovers(o *Observed, found []aliyun.Instance) *problem {
