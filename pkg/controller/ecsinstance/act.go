@@ -95,7 +95,7 @@ func (a *action) change(ctx context.Context) error {
 	if a.p.Step.accepted != nil {
 		a.p.Step.accepted(m)
 	}
-	klog.FromContext(ctx).Info("Changed instance", "step", a.p.Step, "instance", a.o.ID, "reason", a.p.Message)
+	klog.FromContext(ctx).Info("Changed instance", "step", a.p.Step.String(), "instance", a.o.ID, "reason", a.p.Message)
 	a.recorder.Event(a.o.Object, corev1.EventTypeNormal, a.p.Step.event, a.p.Message)
 	return nil
 }
@@ -105,7 +105,7 @@ func (a *action) failed(ctx context.Context, err error) error {
 	if errors.Is(err, context.Canceled) {
 		return err
 	}
-	klog.FromContext(ctx).Info("Call to ECS failed", "step", a.p.Step, "err", err)
+	klog.FromContext(ctx).Info("Call to ECS failed", "step", a.p.Step.String(), "err", err)
 	problem := problemOf(err, a.o.credentialsFrom())
 	if a.p.Step.rejected == nil || !a.p.Step.rejected(a, problem, err) {
 		a.backOff(problem)

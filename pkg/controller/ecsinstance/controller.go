@@ -150,7 +150,7 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	}
 	p := decide(o)
 	recording.Decided(ctx, o, p)
-	klog.FromContext(ctx).V(4).Info("Decided", "policy", p.Policy, "step", p.Step)
+	klog.FromContext(ctx).V(4).Info("Decided", "policy", p.Policy, "step", p.Step.String())
 	out, err := c.act(ctx, o, p)
 	if err != nil || out.finalizersChanged {
 		return c.written.Wait(key), err // The cache is about to show the write, or the write that conflicted.

@@ -108,7 +108,8 @@ func (s *secrets) get(ctx context.Context, name cache.ObjectName) (*corev1.Secre
 		return nil, err
 	}
 	if p != nil && p.known && p.version != cause.ResourceVersion {
-		for _, user := range slices.SortedFunc(maps.Keys(p.users), func(a, b cache.ObjectName) int { return cmp.Compare(a.String(), b.String()) }) {
+		byName := func(a, b cache.ObjectName) int { return cmp.Compare(a.String(), b.String()) }
+		for _, user := range slices.SortedFunc(maps.Keys(p.users), byName) {
 			s.add(user, cause)
 		}
 	}
@@ -143,8 +144,8 @@ func (s *secrets) sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// next returns the Secrets to poll now, or else how long to wait, at most missingPoll: no Secret that is added is due sooner. It returns one Secret of each namespace at most: a namespace with
-// thousands of Secrets delays its own polls, and not those of others.
+// next returns the Secrets to poll now, or else how long to wait, at most missingPoll: no Secret that is added is due sooner. It returns
+// one Secret of each namespace at most: a namespace with thousands of Secrets delays its own polls, and not those of others.
 func (s *secrets) next() ([]cache.ObjectName, time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
