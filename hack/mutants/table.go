@@ -449,13 +449,13 @@ var table = []Mutant{
 	// ECSInstance: At most one instance
 	{
 		"The call is made although the status could not be written: the cache is stale",
-		"controller/ecsinstance Controller.create", "controller/ecsinstance TestCacheThatIsBehind",
+		"controller/ecsinstance action.create", "controller/ecsinstance TestCacheThatIsBehind",
 		"; err != nil { return err", "; err != nil { _ = err",
 	},
 	{
 		"The status does not say that a call with its token may have been made",
 		"controller/ecsinstance nextAttempt", "controller/ecsinstance TestCreateWithoutAnAnswer",
-		"if call { next.Parameters = parameters }", "",
+		"if o.region() == next.RegionID { next.Parameters = parameters }", "",
 	},
 	{
 		"Another token is used before it is certain that the last one made nothing",
@@ -477,20 +477,20 @@ var table = []Mutant{
 	{
 		"The finalizer is removed without a call to delete",
 		"controller/ecsinstance deleteInstance", "controller/ecsinstance TestDeathAfterEveryStep",
-		`o.try(plan{step: stepDelete, reason: reasonDeleting, message: "Deleting instance " + o.id})`,
-		"&plan{step: stepRelease, keepsConditions: true}",
+		`o.try(Plan{Step: stepDelete, Reason: reasonDeleting, Message: "Deleting instance " + o.ID})`,
+		"&Plan{Step: stepRelease, KeepsConditions: true}",
 	},
 
 	// ECSInstance: Nothing is done in another account, nor to an instance without the tag
 	{
 		"A key of another account is used",
 		"controller/ecsinstance refuseOtherAccount", "controller/ecsinstance TestNothingIsDoneInAnotherAccount",
-		"account == o.account", `account != "none"`,
+		"account == o.Account", `account != "none"`,
 	},
 	{
 		"An instance without the tag is changed",
 		"controller/ecsinstance refuseOtherOwner", "controller/ecsinstance TestTagThatIsTakenOff",
-		"if o.owned() {", "if o.owned() || o.instance != nil {",
+		"if o.owned() {", "if o.owned() || o.Instance != nil {",
 	},
 	{
 		"A deletion relies on the tag of the last poll",

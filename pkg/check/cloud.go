@@ -174,9 +174,6 @@ func (c *checker) checkKey(ctx context.Context, key cloudKey) Result {
 	if err != nil {
 		return unanswered(err)
 	}
-	return verdictOf(cloud.Open(&aliyun.AccessKey{
-		ID:            string(secret.Data[ecsv1alpha1.KeyAccessKeyID]),
-		Secret:        string(secret.Data[ecsv1alpha1.KeyAccessKeySecret]),
-		SecurityToken: string(secret.Data[ecsv1alpha1.KeySecurityToken]),
-	}, key.region).Check(ctx))
+	accessKey := ecsinstance.AccessKey(secret)
+	return verdictOf(cloud.Open(&accessKey, key.region).Check(ctx))
 }

@@ -24,9 +24,7 @@ import (
 
 	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/requests"
 	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/responses"
-	"github.com/aliyun/alibaba-cloud-sdk-go/services/ecs"
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/sts"
-	"k8s.io/utils/clock"
 	"k8s.io/utils/lru"
 )
 
@@ -42,8 +40,6 @@ type Config struct {
 	ReadOnly bool
 	// Metadata has the credentials of the process include the RAM role of the machine, from its metadata service.
 	Metadata bool
-	// Clock is the clock of rate limits and expiry times; nil means the real one. The time in a signature is always the machine's.
-	Clock clock.Clock
 }
 
 // Cloud holds what all accounts and regions share: connections, rate limits, and the credentials of the process. It is safe for concurrent
@@ -55,8 +51,6 @@ type Cloud struct {
 	readOnly  bool
 	chain     *chain
 	limiter   *limiter
-
-	clock clock.Clock
 
 	accounts   *lru.Cache // account numbers by identity
 	listAccess *lru.Cache // by keyInRegion: the start of the last dry run that showed the right to list instances
@@ -80,9 +74,6 @@ func New(config Config) (*Cloud, error) {
 	if err != nil {
 		return nil, err
 	}
-	if config.Clock == nil {
-		config.Clock = clock.RealClock{}
-	}
 	if config.Transport == nil {
 		config.Transport = newTransport()
 	}
@@ -91,9 +82,8 @@ func New(config Config) (*Cloud, error) {
 		transport:  config.Transport,
 		userAgent:  config.UserAgent,
 		readOnly:   config.ReadOnly,
-		chain:      newChain(config.Clock, config.Metadata),
-		limiter:    newLimiter(config.Clock),
-		clock:      config.Clock,
+		chain:      newChain(config.Metadata),
+		limiter:    newLimiter(),
 		accounts:   lru.New(maxAccounts),
 		listAccess: lru.New(maxAccounts),
 	}, nil
@@ -131,7 +121,8 @@ func (c *Cloud) Open(key *AccessKey, region string) *Region {
 	if key == nil {
 		return &Region{cloud: c, name: region, credentials: c.chain.get}
 	}
-	return &Region{cloud: c, name: region, credentials: key.trimmed().get}
+	held := *key
+	return &Region{cloud: c, name: region, credentials: held.get}
 }
 
 // Account returns the number of the account that owns the access key.
@@ -144,8 +135,7 @@ func (r *Region) Account(ctx context.Context) (string, error) {
 		return account, nil
 	}
 	response := sts.CreateGetCallerIdentityResponse()
-	err := r.call(ctx, func() requests.AcsRequest { return sts.CreateGetCallerIdentityRequest() }, response)
-	if err != nil {
+	if err := r.call(ctx, sts.CreateGetCallerIdentityRequest(), response); err != nil {
 		return "", err
 	}
 	if response.AccountId == "" {
@@ -167,42 +157,40 @@ var readActions = []string{"DescribeInstances", "GetCallerIdentity"}
 
 var regionName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 
-// call makes one call. It builds the request again if it must sign it a second time. If there is no error, response has a RequestId.
-func (r *Region) call(ctx context.Context, request func() requests.AcsRequest, response responses.AcsResponse) error {
+// call makes one call. If there is no error, the answer has a RequestId.
+func (r *Region) call(ctx context.Context, request requests.AcsRequest, response responses.AcsResponse) error {
 	if fail := r.try(ctx, request, response); fail != nil {
-		return fail
+		return fail.during(request.GetActionName())
 	}
 	return nil
 }
 
-func (r *Region) try(ctx context.Context, request func() requests.AcsRequest, response responses.AcsResponse) *Error {
-	first := request()
-	action := first.GetActionName()
-	if ctx.Err() != nil {
-		return ended(ctx).during(action)
-	}
-	if r.cloud.readOnly && !slices.Contains(readActions, action) {
-		return (&Error{Class: Rejected, Message: "this client only reads"}).during(action)
-	}
-	if !regionName.MatchString(r.name) {
-		return unknownRegion(r.name, "that is no name of a region").during(action)
+func (r *Region) try(ctx context.Context, request requests.AcsRequest, response responses.AcsResponse) *Error {
+	action := request.GetActionName()
+	switch {
+	case ctx.Err() != nil:
+		return ended(ctx)
+	case r.cloud.readOnly && !slices.Contains(readActions, action):
+		return &Error{Class: Rejected, Message: "this client only reads"}
+	case !regionName.MatchString(r.name):
+		return unknownRegion(r.name, "that is no name of a region")
 	}
 	key, fail := r.credentials(ctx)
 	if fail != nil {
-		return fail.during(action)
+		return fail
 	}
 	bucket := r.bucket(key, action)
-	if fail := r.cloud.limiter.admit(ctx, bucket, keptBy(first)); fail != nil {
-		return fail.during(action)
+	if fail := r.cloud.limiter.admit(ctx, bucket, keptBy(request)); fail != nil {
+		return fail
 	}
-	fail = r.exchange(ctx, key, first, response)
-	if fail != nil && fail.Class == Clock {
-		fail = r.exchange(ctx, key, request(), response)
+	fail = r.exchange(ctx, key, request, response)
+	if fail != nil && fail.Class == Clock { // The SDK signs it with another time and nonce.
+		fail = r.exchange(ctx, key, request, response)
 	}
 	if fail != nil && fail.Class == Throttled {
 		fail.RetryAfter = r.cloud.limiter.pause(bucket)
 	}
-	return fail.during(action)
+	return fail
 }
 
 // bucket returns the key of the calls that ECS counts together. Until the account of an access key is known, the key has calls of its own.
@@ -210,9 +198,9 @@ func (r *Region) bucket(key *AccessKey, action string) bucketKey {
 	return bucketKey{account: cmp.Or(r.cloud.accountOf(key), string(key.identity())), region: r.name, action: action}
 }
 
-// keptBy returns the number of tokens that a call leaves to others: see keptForPolls. Only Find sets a tag.
+// keptBy returns the number of tokens that a call leaves to others: see keptForPolls. Only Find filters by a tag.
 func keptBy(request requests.AcsRequest) int {
-	if describe, ok := request.(*ecs.DescribeInstancesRequest); ok && describe.Tag != nil {
+	if request.GetActionName() == "DescribeInstances" && request.GetQueryParams()["Tag.1.Key"] != "" {
 		return keptForPolls
 	}
 	return 0

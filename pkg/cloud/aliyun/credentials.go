@@ -8,12 +8,10 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/auth/credentials"
 	"github.com/go-logr/logr"
-	"k8s.io/utils/clock"
 )
 
 // AccessKey is the key that signs requests. Its methods hide it from fmt, from loggers and from encoders.
@@ -51,11 +49,6 @@ func (AccessKey) MarshalText() ([]byte, error) { return []byte(hidden), nil }
 
 var _ logr.Marshaler = AccessKey{}
 
-// trimmed returns a copy without the newline at the end of a Secret that was made with echo.
-func (k *AccessKey) trimmed() *AccessKey {
-	return &AccessKey{ID: strings.TrimSpace(k.ID), Secret: strings.TrimSpace(k.Secret), SecurityToken: strings.TrimSpace(k.SecurityToken)}
-}
-
 // get returns the key itself, or an error if a part of it is missing.
 func (k *AccessKey) get(context.Context) (*AccessKey, *Error) {
 	if k.ID == "" || k.Secret == "" {
@@ -80,7 +73,6 @@ const (
 // If the URI of ALIBABA_CLOUD_CREDENTIALS_URI cannot be reached, its provider prints the URI to the standard output. The operator cannot
 // prevent that. The provider never prints an answer.
 type chain struct {
-	clock clock.Clock
 	build func() []credentials.CredentialsProvider
 	// turn holds an element while a goroutine asks the provider. This goroutine may outlive its call. turn guards the fields below.
 	turn     chan struct{}
@@ -88,9 +80,8 @@ type chain struct {
 	notUntil time.Time
 }
 
-func newChain(clock clock.Clock, metadata bool) *chain {
+func newChain(metadata bool) *chain {
 	return &chain{
-		clock: clock,
 		build: func() []credentials.CredentialsProvider { return providers(metadata) },
 		turn:  make(chan struct{}, 1),
 	}
@@ -120,19 +111,16 @@ func providers(metadata bool) []credentials.CredentialsProvider {
 
 // get returns the current credentials: those of a role change every hour.
 func (c *chain) get(ctx context.Context) (*AccessKey, *Error) {
-	timeout := c.clock.NewTimer(chainTimeout)
-	defer timeout.Stop()
-	select {
-	case c.turn <- struct{}{}:
-	case <-timeout.C():
-		return nil, noCredentials(" in time")
-	case <-ctx.Done():
-		return nil, ended(ctx)
-	}
+	limited, cancel := context.WithTimeout(ctx, chainTimeout)
+	defer cancel()
 	found := make(chan *AccessKey, 1)
 	go func() {
-		defer func() { <-c.turn }()
-		found <- c.ask()
+		select {
+		case c.turn <- struct{}{}:
+			defer func() { <-c.turn }()
+			found <- c.ask()
+		case <-limited.Done():
+		}
 	}()
 	select {
 	case key := <-found:
@@ -140,21 +128,22 @@ func (c *chain) get(ctx context.Context) (*AccessKey, *Error) {
 			return nil, noCredentials("")
 		}
 		return key, nil
-	case <-timeout.C():
+	case <-limited.Done():
+		if ctx.Err() != nil {
+			return nil, ended(ctx)
+		}
 		return nil, noCredentials(" in time")
-	case <-ctx.Done():
-		return nil, ended(ctx)
 	}
 }
 
 // ask returns nil if there are no credentials. It drops the SDK's error, which may contain answers of servers.
 func (c *chain) ask() (key *AccessKey) {
-	if c.clock.Now().Before(c.notUntil) {
+	if time.Now().Before(c.notUntil) {
 		return nil
 	}
 	defer func() {
 		if recover() != nil || key == nil {
-			key, c.provider, c.notUntil = nil, nil, c.clock.Now().Add(chainPause)
+			key, c.provider, c.notUntil = nil, nil, time.Now().Add(chainPause)
 		}
 	}()
 	if c.provider != nil {

@@ -73,11 +73,9 @@ func (e *Error) Error() string {
 // Unwrap returns the error of the caller's context if that ended the call, and nil otherwise.
 func (e *Error) Unwrap() error { return e.cause }
 
-// during sets the action and returns e. It returns nil for nil.
+// during sets the action and returns e.
 func (e *Error) during(action string) *Error {
-	if e != nil {
-		e.Action = action
-	}
+	e.Action = action
 	return e
 }
 

@@ -15,13 +15,14 @@ import (
 	"time"
 
 	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/requests"
+	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/responses"
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/ecs"
 	"k8s.io/utils/ptr"
 )
 
 const (
-	// pageSize is the largest number of IDs in a DescribeInstances request, and of instances in its response.
-	pageSize = 100
+	// MaxIDs is the largest number of IDs in a DescribeInstances request, and of instances in its response.
+	MaxIDs = 100
 	// maxPages limits Find to 10,000 instances.
 	maxPages = 100
 	// creationTimeLayout is the layout of CreationTime.
@@ -35,8 +36,7 @@ const (
 // https://www.alibabacloud.com/help/en/ecs/developer-reference/api-ecs-2014-05-26-createinstance
 func (r *Region) Create(ctx context.Context, create CreateRequest) (string, error) {
 	response := ecs.CreateCreateInstanceResponse()
-	err := r.call(ctx, func() requests.AcsRequest { return createRequest(create) }, response)
-	if err != nil {
+	if err := r.call(ctx, newRequest("CreateInstance", create.params()), response); err != nil {
 		return "", err
 	}
 	if response.InstanceId == "" {
@@ -45,81 +45,90 @@ func (r *Region) Create(ctx context.Context, create CreateRequest) (string, erro
 	return response.InstanceId, nil
 }
 
-func createRequest(create CreateRequest) *ecs.CreateInstanceRequest {
-	request := ecs.CreateCreateInstanceRequest()
-	request.ClientToken = create.ClientToken
-	request.InstanceName = create.Name
-	request.InstanceType = create.Type
-	request.ImageId = create.ImageID
-	request.InstanceChargeType = create.ChargeType
-	request.Period = integer(create.Period)
-	request.PeriodUnit = create.PeriodUnit
-	request.ZoneId = create.ZoneID
-	request.VSwitchId = create.VSwitchID
-	request.SecurityGroupId = create.SecurityGroupID
-	request.KeyPairName = create.KeyPairName
-	request.InternetMaxBandwidthOut = integer(create.InternetMaxBandwidthOut)
-	if disk := create.SystemDisk; disk != nil {
-		request.SystemDiskCategory = disk.Category
-		request.SystemDiskPerformanceLevel = disk.PerformanceLevel
-		request.SystemDiskSize = integer(disk.SizeGiB)
+func (c *CreateRequest) params() params {
+	p := params{
+		"ClientToken":             c.ClientToken,
+		"InstanceName":            c.Name,
+		"InstanceType":            c.Type,
+		"ImageId":                 c.ImageID,
+		"InstanceChargeType":      c.ChargeType,
+		"Period":                  integer(c.Period),
+		"PeriodUnit":              c.PeriodUnit,
+		"ZoneId":                  c.ZoneID,
+		"VSwitchId":               c.VSwitchID,
+		"SecurityGroupId":         c.SecurityGroupID,
+		"KeyPairName":             c.KeyPairName,
+		"InternetMaxBandwidthOut": integer(c.InternetMaxBandwidthOut),
+		"UserData":                base64.StdEncoding.EncodeToString(c.UserData),
 	}
-	if len(create.DataDisks) > 0 {
-		request.DataDisk = dataDisks(create.DataDisks)
+	if c.SystemDisk != nil {
+		p.disk("SystemDisk", *c.SystemDisk)
 	}
-	if len(create.UserData) > 0 {
-		request.UserData = base64.StdEncoding.EncodeToString(create.UserData)
+	for i, disk := range c.DataDisks {
+		p.disk(fmt.Sprintf("DataDisk.%d", i+1), disk)
 	}
-	tags := []ecs.CreateInstanceTag{}
-	for _, key := range slices.Sorted(maps.Keys(create.Tags)) {
-		tags = append(tags, ecs.CreateInstanceTag{Key: key, Value: create.Tags[key]})
-	}
-	request.Tag = &tags
-	return request
+	return p.tags(c.Tags)
 }
 
-func dataDisks(disks []Disk) *[]ecs.CreateInstanceDataDisk {
-	wanted := []ecs.CreateInstanceDataDisk{}
-	for _, disk := range disks {
-		want := ecs.CreateInstanceDataDisk{
-			Category:         disk.Category,
-			PerformanceLevel: disk.PerformanceLevel,
-			Size:             string(integer(disk.SizeGiB)),
-			SnapshotId:       disk.SnapshotID,
-		}
-		if disk.Encrypted {
-			want.Encrypted = "true"
-		}
-		if disk.KeepOnRelease {
-			want.DeleteWithInstance = "false"
-		}
-		wanted = append(wanted, want)
+// params are the parameters of a call. Those that are "" are not sent.
+type params map[string]string
+
+// list adds values as ECS numbers them, and returns p.
+func (p params) list(name string, values []string) params {
+	for i, value := range values {
+		p[fmt.Sprintf("%s.%d", name, i+1)] = value
 	}
-	return &wanted
+	return p
 }
 
-// integer returns "" for 0: the SDK does not send empty parameters.
-func integer(n int) requests.Integer {
+// tags adds tags in the order of their keys, and returns p.
+func (p params) tags(tags map[string]string) params {
+	for i, key := range slices.Sorted(maps.Keys(tags)) {
+		p[fmt.Sprintf("Tag.%d.Key", i+1)], p[fmt.Sprintf("Tag.%d.Value", i+1)] = key, tags[key]
+	}
+	return p
+}
+
+func (p params) disk(name string, disk Disk) {
+	p[name+".Category"] = disk.Category
+	p[name+".PerformanceLevel"] = disk.PerformanceLevel
+	p[name+".Size"] = integer(disk.SizeGiB)
+	p[name+".SnapshotId"] = disk.SnapshotID
+	if disk.Encrypted {
+		p[name+".Encrypted"] = "true"
+	}
+	if disk.KeepOnRelease {
+		p[name+".DeleteWithInstance"] = "false"
+	}
+}
+
+// integer returns "" for 0.
+func integer(n int) string {
 	if n == 0 {
 		return ""
 	}
-	return requests.Integer(strconv.Itoa(n))
+	return strconv.Itoa(n)
 }
 
-// Describe returns the instances with these IDs, at most 100. An instance that it omits does not exist, or ECS does not show it yet.
-func (r *Region) Describe(ctx context.Context, ids []string) ([]Instance, error) {
-	switch {
-	case len(ids) == 0: // To ECS, no ID means all instances.
-		return nil, nil
-	case len(ids) > pageSize:
-		return nil, &Error{
-			Action:  "DescribeInstances",
-			Class:   Rejected,
-			Message: fmt.Sprintf("a request takes %d IDs at most, got %d", pageSize, len(ids)),
+// newRequest returns a request to ECS. The request types of the SDK do the same by reflection.
+func newRequest(action string, p params) *requests.RpcRequest {
+	request := &requests.RpcRequest{}
+	request.InitWithApiInfo("Ecs", "2014-05-26", action, "ecs", "openAPI")
+	for name, value := range p {
+		if value != "" {
+			request.QueryParams[name] = value
 		}
 	}
+	return request
+}
+
+// Describe returns the instances with these IDs, at most MaxIDs. An instance that it omits does not exist, or ECS does not show it yet.
+func (r *Region) Describe(ctx context.Context, ids []string) ([]Instance, error) {
+	if len(ids) == 0 { // To ECS, no ID means all instances.
+		return nil, nil
+	}
 	list, _ := json.Marshal(ids) // It cannot fail for strings.
-	instances, err := r.describe(ctx, func(request *ecs.DescribeInstancesRequest) { request.InstanceIds = string(list) })
+	instances, err := r.describe(ctx, params{"InstanceIds": string(list)})
 	if err != nil {
 		return nil, err
 	}
@@ -131,11 +140,7 @@ func (r *Region) Find(ctx context.Context, tags map[string]string) ([]Instance, 
 	if len(tags) == 0 {
 		return nil, &Error{Action: "DescribeInstances", Class: Rejected, Message: "a search without tags would find all instances"}
 	}
-	filter := []ecs.DescribeInstancesTag{}
-	for _, key := range slices.Sorted(maps.Keys(tags)) {
-		filter = append(filter, ecs.DescribeInstancesTag{Key: key, Value: tags[key]})
-	}
-	return r.describe(ctx, func(request *ecs.DescribeInstancesRequest) { request.Tag = &filter })
+	return r.describe(ctx, params{}.tags(tags))
 }
 
 // checkListAccess returns an error unless a dry run shows that the access key may list instances. A success is valid for listAccessTTL. ECS
@@ -148,16 +153,12 @@ func (r *Region) checkListAccess(ctx context.Context) error {
 	}
 	id := keyInRegion{key.identity(), r.name}
 	shown, _ := r.cloud.listAccess.Get(id)
-	if at, ok := shown.(time.Time); ok && r.cloud.clock.Since(at) < listAccessTTL {
+	if at, ok := shown.(time.Time); ok && time.Since(at) < listAccessTTL {
 		return nil
 	}
 	response := ecs.CreateDescribeInstancesResponse()
-	start := r.cloud.clock.Now()
-	err := r.call(ctx, func() requests.AcsRequest {
-		request := ecs.CreateDescribeInstancesRequest()
-		request.DryRun = requests.NewBoolean(true)
-		return request
-	}, response)
+	start := time.Now()
+	err := r.call(ctx, newRequest("DescribeInstances", params{"DryRun": "true"}), response)
 	if e, ok := errors.AsType[*Error](err); ok && e.Code == "DryRunOperation" {
 		r.cloud.listAccess.Add(id, start)
 		return nil
@@ -170,20 +171,13 @@ func (r *Region) checkListAccess(ctx context.Context) error {
 
 // describe reads all pages. Only NextToken shows that there is another page: TotalCount has no
 // meaning when pages are requested by token. An empty result means that no instance matches.
-func (r *Region) describe(ctx context.Context, filter func(*ecs.DescribeInstancesRequest)) ([]Instance, error) {
+func (r *Region) describe(ctx context.Context, filter params) ([]Instance, error) {
 	found := []Instance{}
 	seen := map[string]bool{}
-	token := ""
+	filter["MaxResults"] = strconv.Itoa(MaxIDs)
 	for range maxPages {
 		response := ecs.CreateDescribeInstancesResponse()
-		err := r.call(ctx, func() requests.AcsRequest {
-			request := ecs.CreateDescribeInstancesRequest()
-			request.MaxResults = requests.NewInteger(pageSize)
-			request.NextToken = token
-			filter(request)
-			return request
-		}, response)
-		if err != nil {
+		if err := r.call(ctx, newRequest("DescribeInstances", filter), response); err != nil {
 			return nil, err
 		}
 		if response.Instances.Instance == nil { // A missing list does not mean that there are no instances.
@@ -204,10 +198,10 @@ func (r *Region) describe(ctx context.Context, filter func(*ecs.DescribeInstance
 			return found, r.checkListAccess(ctx)
 		case response.NextToken == "":
 			return found, nil
-		case response.NextToken == token:
+		case response.NextToken == filter["NextToken"]:
 			return nil, incomplete("DescribeInstances", response.RequestId, "an end: its NextToken leads to the same page")
 		}
-		token = response.NextToken
+		filter["NextToken"] = response.NextToken
 	}
 	return nil, &Error{Action: "DescribeInstances", Class: Transient, Message: fmt.Sprintf("the answer has more than %d pages", maxPages)}
 }
@@ -245,23 +239,20 @@ func instanceOf(is *ecs.Instance) Instance {
 	return instance
 }
 
+// change makes a call whose answer has nothing but the ID of the request.
+func (r *Region) change(ctx context.Context, action string, p params) error {
+	return r.call(ctx, newRequest(action, p), &responses.BaseResponse{})
+}
+
 // Start starts a Stopped instance.
 func (r *Region) Start(ctx context.Context, id string) error {
-	return r.call(ctx, func() requests.AcsRequest {
-		request := ecs.CreateStartInstanceRequest()
-		request.InstanceId = id
-		return request
-	}, ecs.CreateStartInstanceResponse())
+	return r.change(ctx, "StartInstance", params{"InstanceId": id})
 }
 
 // AllocateAddress gives an instance its public IP, unless it has one. The instance must be Running or Stopped. The IP has an effect once
 // the instance starts: https://www.alibabacloud.com/help/en/elastic-compute-service/latest/allocatepublicipaddress
 func (r *Region) AllocateAddress(ctx context.Context, id string) error {
-	err := r.call(ctx, func() requests.AcsRequest {
-		request := ecs.CreateAllocatePublicIpAddressRequest()
-		request.InstanceId = id
-		return request
-	}, ecs.CreateAllocatePublicIpAddressResponse())
+	err := r.change(ctx, "AllocatePublicIpAddress", params{"InstanceId": id})
 	if e, ok := errors.AsType[*Error](err); ok && e.Code == "AllocatedAlready" {
 		return nil
 	}
@@ -270,79 +261,38 @@ func (r *Region) AllocateAddress(ctx context.Context, id string) error {
 
 // Stop shuts down a Running instance, like its power button.
 func (r *Region) Stop(ctx context.Context, id string) error {
-	return r.call(ctx, func() requests.AcsRequest {
-		request := ecs.CreateStopInstanceRequest()
-		request.InstanceId = id
-		return request
-	}, ecs.CreateStopInstanceResponse())
+	return r.change(ctx, "StopInstance", params{"InstanceId": id})
 }
 
 // Delete releases a Stopped instance. With force, it also releases a Running one.
 func (r *Region) Delete(ctx context.Context, id string, force bool) error {
-	return r.call(ctx, func() requests.AcsRequest {
-		request := ecs.CreateDeleteInstanceRequest()
-		request.InstanceId = id
-		if force {
-			request.Force = requests.NewBoolean(true)
-		}
-		return request
-	}, ecs.CreateDeleteInstanceResponse())
+	p := params{"InstanceId": id}
+	if force {
+		p["Force"] = "true"
+	}
+	return r.change(ctx, "DeleteInstance", p)
 }
 
 // SetType changes the instance type of a Stopped PostPaid instance.
 func (r *Region) SetType(ctx context.Context, id, instanceType string) error {
-	return r.call(ctx, func() requests.AcsRequest {
-		request := ecs.CreateModifyInstanceSpecRequest()
-		request.InstanceId = id
-		request.InstanceType = instanceType
-		return request
-	}, ecs.CreateModifyInstanceSpecResponse())
+	return r.change(ctx, "ModifyInstanceSpec", params{"InstanceId": id, "InstanceType": instanceType})
 }
 
 // Modify changes the name and the security groups of an instance, in any state. It leaves the
 // name alone if the change has none or "", and the groups if the change lists none.
 func (r *Region) Modify(ctx context.Context, id string, change Change) error {
-	name := ptr.Deref(change.Name, "")
-	if name == "" && len(change.SecurityGroupIDs) == 0 {
-		return nil
-	}
-	return r.call(ctx, func() requests.AcsRequest {
-		request := ecs.CreateModifyInstanceAttributeRequest()
-		request.InstanceId = id
-		request.InstanceName = name
-		request.SecurityGroupIds = &change.SecurityGroupIDs
-		return request
-	}, ecs.CreateModifyInstanceAttributeResponse())
+	p := params{"InstanceId": id, "InstanceName": ptr.Deref(change.Name, "")}
+	return r.change(ctx, "ModifyInstanceAttribute", p.list("SecurityGroupIds", change.SecurityGroupIDs))
 }
 
 // Tag sets tags of an instance. The other tags stay.
 func (r *Region) Tag(ctx context.Context, id string, tags map[string]string) error {
-	if len(tags) == 0 {
-		return nil
-	}
-	return r.call(ctx, func() requests.AcsRequest {
-		request := ecs.CreateTagResourcesRequest()
-		request.ResourceType = "instance"
-		request.ResourceId = &[]string{id}
-		list := []ecs.TagResourcesTag{}
-		for _, key := range slices.Sorted(maps.Keys(tags)) {
-			list = append(list, ecs.TagResourcesTag{Key: key, Value: tags[key]})
-		}
-		request.Tag = &list
-		return request
-	}, ecs.CreateTagResourcesResponse())
+	p := params{"ResourceType": "instance", "ResourceId.1": id}
+	return r.change(ctx, "TagResources", p.tags(tags))
 }
 
 // Untag removes tags from an instance. It ignores tags that the instance does not have.
 func (r *Region) Untag(ctx context.Context, id string, keys []string) error {
-	if len(keys) == 0 {
-		return nil
-	}
-	return r.call(ctx, func() requests.AcsRequest {
-		request := ecs.CreateUntagResourcesRequest()
-		request.ResourceType = "instance"
-		request.ResourceId = &[]string{id}
-		request.TagKey = &keys
-		return request
-	}, ecs.CreateUntagResourcesResponse())
+	p := params{"ResourceType": "instance", "ResourceId.1": id}
+	return r.change(ctx, "UntagResources", p.list("TagKey", keys))
 }

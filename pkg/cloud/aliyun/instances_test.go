@@ -362,7 +362,7 @@ func TestPollsComeBeforeLookups(t *testing.T) {
 
 func TestBucketsAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLimiter(open(t, nil).cloud.limiter.clock)
+		l := newLimiter()
 		paused := bucketKey{"a", "b", "paused"}
 		l.pause(paused)
 		for i := range 10 * maxBuckets {

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
-	"k8s.io/utils/clock"
 )
 
 // ECS counts calls per account, region and action. The limits of an account are in its Quota Center; ECS publishes no general numbers
@@ -53,15 +52,11 @@ type bucket struct {
 // limiter keeps calls below the limits of ECS. After ECS has throttled an action, the limiter blocks that action: "If calls to an API
 // operation are throttled at minute T, the operation cannot be called until minute T+1."
 type limiter struct {
-	clock clock.Clock
-
 	mu      sync.Mutex
 	buckets map[bucketKey]*bucket
 }
 
-func newLimiter(clock clock.Clock) *limiter {
-	return &limiter{clock: clock, buckets: map[bucketKey]*bucket{}}
-}
+func newLimiter() *limiter { return &limiter{buckets: map[bucketKey]*bucket{}} }
 
 // bucket returns the bucket of a key. It must be called with the lock held.
 func (l *limiter) bucket(key bucketKey, now time.Time) *bucket {
@@ -96,10 +91,10 @@ func (l *limiter) admit(ctx context.Context, key bucketKey, kept int) *Error {
 	if fail != nil || wait <= 0 {
 		return fail
 	}
-	timer := l.clock.NewTimer(wait)
+	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
-	case <-timer.C():
+	case <-timer.C:
 		return nil
 	case <-ctx.Done():
 		return ended(ctx)
@@ -109,7 +104,7 @@ func (l *limiter) admit(ctx context.Context, key bucketKey, kept int) *Error {
 func (l *limiter) reserve(key bucketKey, kept int) (time.Duration, *Error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now := l.clock.Now()
+	now := time.Now()
 	b := l.bucket(key, now)
 	if pause := b.until.Sub(now); pause > 0 {
 		return 0, &Error{
@@ -142,7 +137,7 @@ func spread(key bucketKey, now time.Time) time.Duration {
 func (l *limiter) pause(key bucketKey) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now := l.clock.Now()
+	now := time.Now()
 	b := l.bucket(key, now)
 	if until := now.Truncate(time.Minute).Add(time.Minute + spread(key, now)); until.After(b.until) {
 		b.until = until

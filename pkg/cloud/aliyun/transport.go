@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -51,20 +50,18 @@ func newTransport() *http.Transport {
 	}
 }
 
-// errProxy is the error when a proxy does not accept a CONNECT.
-type errProxy struct{ status int }
-
-func (e errProxy) Error() string {
-	return fmt.Sprintf("the proxy of HTTPS_PROXY says %d %s", e.status, http.StatusText(e.status))
-}
-
 // checkProxy returns an error if a proxy did not accept a CONNECT.
 func checkProxy(_ context.Context, _ *url.URL, _ *http.Request, response *http.Response) error {
-	if response.StatusCode != http.StatusOK {
-		return errProxy{response.StatusCode}
+	if status := response.StatusCode; status != http.StatusOK {
+		return ownError(fmt.Sprintf("the proxy of HTTPS_PROXY says %d %s", status, http.StatusText(status)))
 	}
 	return nil
 }
+
+// ownError says why there is no answer, in words of this package: they have no secret.
+type ownError string
+
+func (e ownError) Error() string { return string(e) }
 
 // The SDK fills its maps of endpoints at the first call, without a lock.
 var (
@@ -159,12 +156,8 @@ type exchange struct {
 	answer *answer
 }
 
-var (
-	errRedirected = errors.New("the answer is a redirect, which ECS never sends")
-	errTooLong    = fmt.Errorf("the answer is longer than %d MiB", maxBody>>20)
-	// errNone is the error that the SDK gets: it has no details that the SDK could print.
-	errNone = errors.New("no answer")
-)
+// errNone is the error that the SDK gets: it has no details that the SDK could print.
+var errNone = errors.New("no answer")
 
 // RoundTrip sends a request with the context of the call, and reads the whole answer. The SDK gets only well-formed answers.
 func (x *exchange) RoundTrip(request *http.Request) (*http.Response, error) {
@@ -191,11 +184,11 @@ func (x *exchange) send(request *http.Request) ([]byte, int, error) {
 	}
 	defer response.Body.Close()
 	if response.StatusCode/100 == 3 { // The http.Client would follow it, with the signature in Referer.
-		return nil, 0, errRedirected
+		return nil, 0, ownError("the answer is a redirect, which ECS never sends")
 	}
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxBody+1))
 	if err == nil && len(body) > maxBody {
-		err = errTooLong
+		err = ownError(fmt.Sprintf("the answer is longer than %d MiB", maxBody>>20))
 	}
 	return body, response.StatusCode, err
 }
@@ -205,22 +198,17 @@ func (x *exchange) reason() string {
 	if x.ctx.Err() != nil {
 		return fmt.Sprintf("there was no answer within %s", x.timeout)
 	}
-	for _, ours := range []error{errRedirected, errTooLong} {
-		if errors.Is(x.err, ours) {
-			return ours.Error()
-		}
-	}
-	if bad, ok := errors.AsType[*badAnswer](x.err); ok {
-		return bad.Error()
-	}
-	if proxy, ok := errors.AsType[errProxy](x.err); ok {
-		return proxy.Error()
+	if own, ok := errors.AsType[ownError](x.err); ok {
+		return own.Error()
 	}
 	if dns, ok := errors.AsType[*net.DNSError](x.err); ok {
 		return fmt.Sprintf("the host %s cannot be looked up in DNS", dns.Name)
 	}
-	if why := distrust(x.err); why != "" {
-		return why
+	if distrust, ok := errors.AsType[*tls.CertificateVerificationError](x.err); ok {
+		return "the TLS certificate is not trusted: " + distrust.Err.Error()
+	}
+	if _, ok := errors.AsType[tls.RecordHeaderError](x.err); ok {
+		return "the other side does not speak TLS"
 	}
 	if number, ok := errors.AsType[syscall.Errno](x.err); ok {
 		return "the connection failed: " + number.Error()
@@ -234,24 +222,6 @@ func (x *exchange) reason() string {
 	return "the connection failed"
 }
 
-// distrust returns why TLS failed, or "" for other errors.
-func distrust(err error) string {
-	const distrusted = "the TLS certificate is not trusted: "
-	if e, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
-		return distrusted + e.Error()
-	}
-	if e, ok := errors.AsType[x509.HostnameError](err); ok {
-		return distrusted + e.Error()
-	}
-	if e, ok := errors.AsType[x509.CertificateInvalidError](err); ok {
-		return distrusted + e.Error()
-	}
-	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
-		return "the other side does not speak TLS"
-	}
-	return ""
-}
-
 // answer holds the fields that every answer of ECS has.
 type answer struct {
 	status    int
@@ -262,34 +232,27 @@ type answer struct {
 
 func (a *answer) success() bool { return a.status/100 == 2 && a.code == "" }
 
-// badAnswer is an answer that is not from ECS: from a proxy, for example.
-type badAnswer struct {
-	status int
-	what   string
-}
-
-func (b *badAnswer) Error() string {
-	return fmt.Sprintf("the answer (HTTP %d) is not from ECS: %s", b.status, b.what)
-}
-
 // parse checks the fields that the SDK does not check. It is strict, since the operator could take a wrong answer for "there is no such
 // instance".
 func parse(status int, body []byte) (*answer, error) {
+	strange := func(what string) (*answer, error) {
+		return nil, ownError(fmt.Sprintf("the answer (HTTP %d) is not from ECS: %s", status, what))
+	}
 	var fields map[string]json.RawMessage
 	if len(bytes.TrimSpace(body)) == 0 {
-		return nil, &badAnswer{status, "it is empty"}
+		return strange("it is empty")
 	}
 	if json.Unmarshal(body, &fields) != nil || fields == nil {
-		return nil, &badAnswer{status, "it is no JSON object"}
+		return strange("it is no JSON object")
 	}
 	a := &answer{status: status}
 	for name, value := range map[string]*string{"RequestId": &a.requestID, "Code": &a.code} {
 		if raw, ok := fields[name]; ok && json.Unmarshal(raw, value) != nil {
-			return nil, &badAnswer{status, "its " + name + " is no string"}
+			return strange("its " + name + " is no string")
 		}
 	}
 	if a.requestID == "" {
-		return nil, &badAnswer{status, "it has no RequestId"}
+		return strange("it has no RequestId")
 	}
 	a.requestID, a.code = identifier(a.requestID), identifier(a.code)
 	_ = json.Unmarshal(fields["Message"], &a.message) // A message that is no string is ignored.

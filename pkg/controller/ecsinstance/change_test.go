@@ -113,8 +113,8 @@ func TestTypeThatECSRefuses(t *testing.T) {
 		w.within(5*time.Minute, "the refusal", func() bool { return w.countEvents("Warning TypeChangeRefused") == 1 })
 		time.Sleep(2 * time.Hour)
 		w.readySoon("vm")
-		if i := w.onlyInstance(); i.Type != "ecs.g6.large" || i.State != "Running" || w.count("stop") != 1 {
-			t.Errorf("it was stopped %d times, and is %+v", w.count("stop"), i)
+		if i := w.onlyInstance(); i.Type != "ecs.g6.large" || i.State != "Running" || w.count("StopInstance") != 1 {
+			t.Errorf("it was stopped %d times, and is %+v", w.count("StopInstance"), i)
 		}
 		if got := w.get("vm").Status.RefusedInstanceType; got != refused {
 			t.Errorf("refusedInstanceType is %q", got)

@@ -80,7 +80,7 @@ type Controller struct {
 	clock     clock.PassiveClock
 	written   *loop.Written
 	status    *report.Writer[*v1alpha1.ECSInstance, v1alpha1.ECSInstanceStatus]
-	sessions  *sessions
+	sessions  sync.Map // *session by cache.ObjectName
 	own       OwnCredentials
 	secrets   *secrets
 	fleets    *fleets
@@ -105,8 +105,7 @@ func New(config Config) (*Controller, error) {
 			},
 			NoWarning: calm,
 		}, config.Client.AlibabacloudV1alpha1().ECSInstances),
-		own:      config.Own,
-		sessions: &sessions{byKey: map[cache.ObjectName]*session{}},
+		own: config.Own,
 	}
 	c.loop = loop.New(loop.Config{
 		Name: Name, Kind: "ECSInstance", Sync: c.Sync, MinRetry: minRetry, MaxRetry: maxRetry, Clock: config.Clock, Trace: config.Trace,
@@ -142,8 +141,8 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	if ecs == nil || err != nil {
 		return 0, err
 	}
-	if errs := ecs.Validate(nil); len(errs) > 0 && ecs.DeletionTimestamp == nil {
-		return c.status.Report(ctx, ecs, statusOfInvalid(ecs, errs, c.clock.Now()))
+	if err := invalid(ecs); err != nil {
+		return c.status.Report(ctx, ecs, statusOfInvalid(ecs, err, c.clock.Now()))
 	}
 	o, err := c.observe(ctx, ecs)
 	if err != nil {
@@ -151,13 +150,13 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	}
 	p := decide(o)
 	recording.Decided(ctx, o, p)
-	klog.FromContext(ctx).V(4).Info("Decided", "policy", p.policy, "step", p.step)
+	klog.FromContext(ctx).V(4).Info("Decided", "policy", p.Policy, "step", p.Step.String())
 	out, err := c.act(ctx, o, p)
 	if err != nil || out.finalizersChanged {
 		return c.written.Wait(key), err // The cache is about to show the write, or the write that conflicted.
 	}
-	wait, err := c.status.Report(ctx, out.ecs, statusOf(o, p, out))
-	return loop.Soonest(wait, loop.Soonest(p.after(out).wait, o.after(out).untilTagsSettle())), err
+	wait, err := c.status.Report(ctx, out.o.Object, statusOf(p, out))
+	return loop.Soonest(wait, loop.Soonest(p.after(out).Wait.Duration, out.o.untilTagsSettle())), err
 }
 
 // fetch returns a copy of the ECSInstance with its defaults. It returns nil if the object is gone,
@@ -179,7 +178,8 @@ func (c *Controller) fetch(key cache.ObjectName) (*v1alpha1.ECSInstance, error) 
 
 // forget drops the session of an ECSInstance, and stops polling its Secrets and its instance.
 func (c *Controller) forget(key cache.ObjectName) {
-	if s := c.sessions.forget(key); s != nil && s.watched != "" {
+	if found, ok := c.sessions.LoadAndDelete(key); ok {
+		s := found.(*session)
 		c.fleets.leave(s.access, s.watched, key)
 	}
 	c.status.Forget(key)

@@ -46,11 +46,11 @@ func settledECS() *v1alpha1.ECSInstance {
 }
 
 // seen is what observe returned for settledECS a second ago.
-func seen() *observed {
+func seen() *Observed {
 	ecs := settledECS()
-	return &observed{
-		ecs: ecs, now: t0, account: testAccount, id: testInstance, polledAt: t0.Add(-time.Second), answeredAt: t0.Add(-time.Second),
-		instance: &aliyun.Instance{
+	return &Observed{
+		Object: ecs, Now: t0, Account: testAccount, ID: testInstance, PolledAt: t0.Add(-time.Second), AnsweredAt: t0.Add(-time.Second),
+		Instance: &aliyun.Instance{
 			ID: testInstance, Name: "vm", State: aliyun.StateRunning, Type: "ecs.g6.large", ImageID: "a.vhd", ChargeType: "PostPaid",
 			ZoneID: "cn-beijing-a", SecurityGroupIDs: []string{"sg-a", "sg-b"},
 			Tags: map[string]string{"team": "a", "foreign": "x", v1alpha1.TagUID: string(ecs.UID), v1alpha1.TagObject: "default/vm"},
@@ -60,7 +60,7 @@ func seen() *observed {
 
 // decision has the parts of a plan that a test expects.
 type decision struct {
-	step            step
+	step            *step
 	reason          string // of the problem if it is one
 	problem         bool
 	stalled, ready  bool
@@ -76,15 +76,15 @@ func (d decision) compare(t *testing.T, is other) {
 	is(o)
 	is(was)
 	p := decide(o)
-	if statusOf(o, p, newOutcome(o, p)); !reflect.DeepEqual(o, was) {
+	if statusOf(p, newOutcome(o, p)); !reflect.DeepEqual(o, was) {
 		t.Errorf("what is observed was %+v, and is %+v", was, o)
 	}
 	got := decision{
-		step: p.step, reason: p.reason, ready: p.ready, keepsConditions: p.keepsConditions, polls: p.poll > 0,
-		says: p.message + strings.Join(p.drift, "; "),
+		step: p.Step, reason: p.Reason, ready: p.Ready, keepsConditions: p.KeepsConditions, polls: p.Poll.Duration > 0,
+		says: p.Message + strings.Join(p.Drift, "; "),
 	}
-	if p.problem != nil {
-		got.problem, got.reason, got.stalled, got.says = true, p.problem.reason, p.problem.stalled, p.problem.message
+	if p.Problem != nil {
+		got.problem, got.reason, got.stalled, got.says = true, p.Problem.Reason, p.Problem.Stalled, p.Problem.Message
 	}
 	if got.keepsConditions {
 		got.reason, got.says = "", d.says
@@ -108,9 +108,9 @@ var (
 	pollsAgain = decision{keepsConditions: true, polls: true}
 )
 
-func does(s step, reason string) decision { return decision{step: s, reason: reason} }
+func does(s *step, reason string) decision { return decision{step: s, reason: reason} }
 
-func silently(s step) decision { return decision{step: s, keepsConditions: true} }
+func silently(s *step) decision { return decision{step: s, keepsConditions: true} }
 
 func waits(reason string) decision { return decision{polls: true, reason: reason} }
 
@@ -119,10 +119,10 @@ func heldUpBy(reason string) decision { return decision{problem: true, reason: r
 func stalledBy(reason string) decision { return decision{problem: true, stalled: true, reason: reason} }
 
 // The ways in which things are other than in seen.
-type other = func(*observed)
+type other = func(*Observed)
 
 func all(changes ...other) other {
-	return func(o *observed) {
+	return func(o *Observed) {
 		for _, c := range changes {
 			c(o)
 		}
@@ -130,108 +130,109 @@ func all(changes ...other) other {
 }
 
 var (
-	deleted   = func(o *observed) { o.ecs.DeletionTimestamp = ptr.To(metav1.NewTime(t0)) }
-	unseenYet = func(o *observed) { o.polledAt, o.instance = time.Time{}, nil } // The instance was not polled yet.
-	absentYet = all(unseenYet, func(o *observed) { o.id, o.ecs.Status.InstanceID, o.ecs.Status.Create = "", "", nil })
+	deleted   = func(o *Observed) { o.Object.DeletionTimestamp = ptr.To(metav1.NewTime(t0)) }
+	unseenYet = func(o *Observed) { o.PolledAt, o.Instance = time.Time{}, nil } // The instance was not polled yet.
+	absentYet = all(unseenYet, func(o *Observed) { o.ID, o.Object.Status.InstanceID, o.Object.Status.Create = "", "", nil })
 	// The first call had no answer, and its result is not known.
-	unanswered = all(unseenYet, func(o *observed) { o.id, o.ecs.Status.InstanceID = "", "" })
+	unanswered = all(unseenYet, func(o *Observed) { o.ID, o.Object.Status.InstanceID = "", "" })
 	// The status says that no call has made an instance.
-	unbound = func(o *observed) { o.ecs.Status.AccountID = "" }
+	unbound = func(o *Observed) { o.Object.Status.AccountID = "" }
 	// ECS accepted a call to delete the instance.
-	deleteAccepted = func(o *observed) { o.memory.deleteAccepted = true }
+	deleteAccepted = func(o *Observed) { o.Memory.DeleteAccepted = true }
 	// No poll has found the instance yet.
-	neverSeen = func(o *observed) { o.ecs.Status.State = "" }
+	neverSeen = func(o *Observed) { o.Object.Status.State = "" }
 	// ECS has answered the last call with a no.
-	rejected = func(o *observed) { o.memory.rejectedToken = o.ecs.Status.Create.Token }
+	rejected = func(o *Observed) { o.Memory.RejectedToken = o.Object.Status.Create.Token }
 	// ECS no longer accepts the token of the last call.
-	deadToken = func(o *observed) { o.memory.deadToken = o.ecs.Status.Create.Token }
+	deadToken = func(o *Observed) { o.Memory.DeadToken = o.Object.Status.Create.Token }
 	// The status has the ID of the instance.
-	noted = func(o *observed) { o.ecs.Status.InstanceID = testInstance }
+	noted = func(o *Observed) { o.Object.Status.InstanceID = testInstance }
 	// The status has the token of a call that was never made.
-	onlyNoted = func(o *observed) { o.ecs.Status.Create.Parameters = "" }
+	onlyNoted = func(o *Observed) { o.Object.Status.Create.Parameters = "" }
 
-	unowned      = func(o *observed) { delete(o.instance.Tags, v1alpha1.TagUID) }
-	elsewhereNow = func(o *observed) { o.account = otherAccount }
-	otherRegion  = func(o *observed) { o.ecs.Spec.RegionID = "cn-hangzhou" }
-	otherName    = func(o *observed) { o.ecs.Spec.InstanceName = "other" }
-	otherTag     = func(o *observed) { o.instance.Tags["team"] = "b" }
-	resize       = func(o *observed) { o.ecs.Spec.InstanceType = "ecs.g6.xlarge" }
-	retain       = func(o *observed) { o.ecs.Spec.DeletionPolicy = v1alpha1.DeletionRetain }
-	recreate     = func(o *observed) { o.ecs.Spec.RecreatePolicy = v1alpha1.RecreateAlways }
+	unowned      = func(o *Observed) { delete(o.Instance.Tags, v1alpha1.TagUID) }
+	elsewhereNow = func(o *Observed) { o.Account = otherAccount }
+	otherRegion  = func(o *Observed) { o.Object.Spec.RegionID = "cn-hangzhou" }
+	otherName    = func(o *Observed) { o.Object.Spec.InstanceName = "other" }
+	otherTag     = func(o *Observed) { o.Instance.Tags["team"] = "b" }
+	resize       = func(o *Observed) { o.Object.Spec.InstanceType = "ecs.g6.xlarge" }
+	retain       = func(o *Observed) { o.Object.Spec.DeletionPolicy = v1alpha1.DeletionRetain }
+	recreate     = func(o *Observed) { o.Object.Spec.RecreatePolicy = v1alpha1.RecreateAlways }
 )
 
 func goneSince(d time.Duration) other {
-	return func(o *observed) { o.instance, o.memory.missingSince = nil, o.polledAt.Add(-d) }
+	return func(o *Observed) { o.Instance, o.Memory.MissingSince = nil, o.PolledAt.Add(-d) }
 }
 
 // polled: ECS answered the last poll some time ago.
 func polled(ago time.Duration) other {
-	return func(o *observed) { o.polledAt, o.answeredAt = t0.Add(-ago-time.Second), t0.Add(-ago) }
+	return func(o *Observed) { o.PolledAt, o.AnsweredAt = t0.Add(-ago-time.Second), t0.Add(-ago) }
 }
 
-func state(s aliyun.State) other { return func(o *observed) { o.instance.State = s } }
+func state(s aliyun.State) other { return func(o *Observed) { o.Instance.State = s } }
 
-func power(s v1alpha1.PowerState) other { return func(o *observed) { o.ecs.Spec.PowerState = s } }
+func power(s v1alpha1.PowerState) other { return func(o *Observed) { o.Object.Spec.PowerState = s } }
 
 // toAdopt: the object names an instance that it has not taken over yet.
-func toAdopt(o *observed) {
+func toAdopt(o *Observed) {
 	absentYet(o)
-	o.ecs.Spec.AdoptInstanceID, o.id, o.polledAt, o.instance = testInstance, testInstance, seen().polledAt, seen().instance
+	o.Object.Spec.AdoptInstanceID, o.ID, o.PolledAt, o.Instance = testInstance, testInstance, seen().PolledAt, seen().Instance
 	unowned(o)
 }
 
 func typeChange(p v1alpha1.TypeChangePolicy) other {
-	return func(o *observed) { o.ecs.Spec.InstanceTypeChangePolicy = p }
+	return func(o *Observed) { o.Object.Spec.InstanceTypeChangePolicy = p }
 }
 
-func tried(what step, times int, again time.Duration) other {
-	return func(o *observed) { o.memory.trial = trial{step: what, times: times, again: t0.Add(again)} }
+func tried(what *step, times int, again time.Duration) other {
+	return func(o *Observed) { o.Memory.Trial = trial{Step: what.name, Times: times, Again: t0.Add(again)} }
 }
 
 func failing(class aliyun.Class, lasting bool) other {
-	return func(o *observed) {
+	return func(o *Observed) {
 		s := snapshot{err: &aliyun.Error{Action: "DescribeInstances", Class: class, Message: "no"}, lasting: lasting}
 		if s.trouble() != "" {
-			o.pollProblem = problemOf(s.err, "Secret aliyun")
+			o.PollProblem = problemOf(s.err, "Secret aliyun")
 		}
 	}
 }
 
-func notBefore(what step) other {
-	return func(o *observed) {
-		o.memory.backoff = backoff{
-			problem: &problem{reason: reasonOutOfStock, message: "none now"}, step: what, until: t0.Add(time.Minute), generation: o.ecs.Generation,
+func notBefore(what *step) other {
+	return func(o *Observed) {
+		o.Memory.Backoff = backoff{
+			Problem: &problem{Reason: reasonOutOfStock, Message: "none now"}, Step: what.name, Until: t0.Add(time.Minute),
+			Generation: o.Object.Generation,
 		}
 	}
 }
 
 func TestDecideForLife(t *testing.T) {
-	wide := func(o *observed) { o.ecs.Spec.InternetMaxBandwidthOut, o.instance.Bandwidth = ptr.To[int32](5), 5 }
-	addressed := func(o *observed) { o.instance.PublicIPs = []string{"1.2.3.4"} }
+	wide := func(o *Observed) { o.Object.Spec.InternetMaxBandwidthOut, o.Instance.Bandwidth = ptr.To[int32](5), 5 }
+	addressed := func(o *Observed) { o.Instance.PublicIPs = []string{"1.2.3.4"} }
 	for sentence, test := range map[string]struct {
 		is   other
 		want decision
 	}{
 		"nothing differs":                     {all(), isRunning.saying("is Running")},
-		"there is no finalizer":               {func(o *observed) { o.ecs.Finalizers = []string{"other"} }, silently(stepFinalize)},
+		"there is no finalizer":               {func(o *Observed) { o.Object.Finalizers = []string{"other"} }, silently(stepFinalize)},
 		"there is no instance":                {absentYet, does(stepCreate, reasonCreating)},
 		"it is not known what came of a call": {unanswered, does(stepCreate, reasonCreating)},
 		"something keeps it from being made":  {all(absentYet, notBefore(stepCreate)), heldUpBy(reasonOutOfStock).saying("none now")},
 		"there are no credentials": {
-			func(o *observed) { o.accountProblem = &problem{reason: reasonSecretMissing, stalled: true} },
+			func(o *Observed) { o.AccountProblem = &problem{Reason: reasonSecretMissing, Stalled: true} },
 			stalledBy(reasonSecretMissing),
 		},
-		"ECS is silent, and it was Ready": {func(o *observed) {
-			o.accountProblem, o.memory.unreachableSince = &problem{reason: reasonUnreachable, passing: true}, t0
+		"ECS is silent, and it was Ready": {func(o *Observed) {
+			o.AccountProblem, o.Memory.UnreachableSince = &problem{Reason: reasonUnreachable, Passing: true}, t0
 		}, decision{problem: true, keepsConditions: true}},
-		"ECS has been silent for some time": {func(o *observed) {
-			o.accountProblem, o.memory.unreachableSince = &problem{reason: reasonUnreachable, passing: true}, t0.Add(-unreachableAfter)
+		"ECS has been silent for some time": {func(o *Observed) {
+			o.AccountProblem, o.Memory.UnreachableSince = &problem{Reason: reasonUnreachable, Passing: true}, t0.Add(-unreachableAfter)
 		}, heldUpBy(reasonUnreachable)},
 		"the account is another one":              {elsewhereNow, stalledBy(reasonWrongAccount).saying(otherAccount)},
 		"the account is, and nothing was made":    {all(unanswered, elsewhereNow, rejected), does(stepCreate, reasonCreating)},
 		"the account is, by the status the same":  {all(unanswered, elsewhereNow, unbound), does(stepCreate, reasonCreating)},
 		"it was not polled yet":                   {unseenYet, pollsAgain},
-		"something was done since":                {func(o *observed) { o.memory.changedAt = t0 }, pollsAgain},
+		"something was done since":                {func(o *Observed) { o.Memory.ChangedAt = t0 }, pollsAgain},
 		"the last poll failed":                    {failing(aliyun.Transient, false), isRunning},
 		"the last polls have failed for a while":  {failing(aliyun.Transient, true), heldUpBy(reasonUnreachable)},
 		"the last poll was not allowed":           {failing(aliyun.Unauthorized, false), stalledBy(reasonForbidden)},
@@ -239,14 +240,14 @@ func TestDecideForLife(t *testing.T) {
 		"it is gone":                              {goneSince(settleAfter), stalledBy(reasonInstanceGone).saying("recreatePolicy: Always")},
 		"it is gone, and another one wanted":      {all(goneSince(settleAfter), recreate), does(stepRecreate, reasonCreating)},
 		"it is not there, and another one wanted": {all(goneSince(goneAfter), recreate), pollsAgain},
-		"it was adopted, and is gone": {all(goneSince(settleAfter), func(o *observed) {
-			o.ecs.Spec.AdoptInstanceID, o.ecs.Status.Adopted = testInstance, true
+		"it was adopted, and is gone": {all(goneSince(settleAfter), func(o *Observed) {
+			o.Object.Spec.AdoptInstanceID, o.Object.Status.Adopted = testInstance, true
 		}), stalledBy(reasonInstanceGone).saying("delete this object")},
 		"it is gone, and never was more than pending": {
-			all(goneSince(settleAfter), func(o *observed) { o.ecs.Status.State = "Pending" }), does(stepRecreate, reasonCreating),
+			all(goneSince(settleAfter), func(o *Observed) { o.Object.Status.State = "Pending" }), does(stepRecreate, reasonCreating),
 		},
-		"it was never seen, just after it was made": {all(goneSince(settleAfter), func(o *observed) {
-			o.ecs.Status.State, o.ecs.Status.Create.RequestedTime = "", metav1.NewTime(t0.Add(-settleAfter))
+		"it was never seen, just after it was made": {all(goneSince(settleAfter), func(o *Observed) {
+			o.Object.Status.State, o.Object.Status.Create.RequestedTime = "", metav1.NewTime(t0.Add(-settleAfter))
 		}), pollsAgain},
 		"it was never seen, long after it was made": {all(goneSince(settleAfter), neverSeen), does(stepRecreate, reasonCreating)},
 		"it is seen for the first time":             {neverSeen, decision{keepsConditions: true}},
@@ -254,11 +255,22 @@ func TestDecideForLife(t *testing.T) {
 		"it is pending":                             {state(aliyun.StatePending), waits(reasonCreating)},
 		"it is in an unknown state":                 {state("Hibernating"), waits(reasonWaiting)},
 		"a tag differs":                             {otherTag, does(stepTag, reasonChanging)},
-		"a tag is new: it is put down first":        {func(o *observed) { o.ecs.Spec.Tags["new"] = "b" }, decision{reason: reasonChanging}},
-		"a tag is not wanted any more":              {func(o *observed) { o.ecs.Spec.Tags = nil }, does(stepUntag, reasonChanging)},
-		"the name differs":                          {otherName, does(stepModify, reasonChanging)},
+		"a tag is new: it is put down first":        {func(o *Observed) { o.Object.Spec.Tags["new"] = "b" }, decision{reason: reasonChanging}},
+		"a tag is not wanted any more":              {func(o *Observed) { o.Object.Spec.Tags = nil }, does(stepUntag, reasonChanging)},
+		"a tag without a value is missing": {
+			func(o *Observed) {
+				o.Object.Spec.Tags["empty"], o.Object.Status.TagKeys = "", []string{"empty", "team"}
+			}, does(stepTag, reasonChanging),
+		},
+		"a tag is not wanted any more, and not there": {
+			func(o *Observed) { o.Object.Spec.Tags = nil; delete(o.Instance.Tags, "team") }, isRunning,
+		},
+		"neither a name nor groups are wanted": {
+			func(o *Observed) { o.Object.Spec.InstanceName, o.Object.Spec.SecurityGroupIDs = "", nil }, isRunning,
+		},
+		"the name differs": {otherName, does(stepModify, reasonChanging)},
 		"the security groups differ": {
-			func(o *observed) { o.ecs.Spec.SecurityGroupIDs = []string{"sg-a"} }, does(stepModify, reasonChanging),
+			func(o *Observed) { o.Object.Spec.SecurityGroupIDs = []string{"sg-a"} }, does(stepModify, reasonChanging),
 		},
 		"the type differs, with WhenStopped": {resize, isRunning.saying("powerState is Stopped")},
 		"the type differs, with Never":       {all(resize, typeChange(v1alpha1.TypeChangeNever)), isRunning.saying("is Never")},
@@ -272,8 +284,8 @@ func TestDecideForLife(t *testing.T) {
 			all(resize, power(v1alpha1.PowerStopped), state(aliyun.StateStopped)), does(stepSetType, reasonChanging),
 		},
 		"the type differs, and it is to start": {all(resize, state(aliyun.StateStopped)), does(stepStart, reasonStarting)},
-		"the type differs, and it is paid for": {all(resize, typeChange(v1alpha1.TypeChangeRestart), func(o *observed) {
-			o.ecs.Spec.InstanceChargeType, o.instance.ChargeType = v1alpha1.PrePaid, "PrePaid"
+		"the type differs, and it is paid for": {all(resize, typeChange(v1alpha1.TypeChangeRestart), func(o *Observed) {
+			o.Object.Spec.InstanceChargeType, o.Instance.ChargeType = v1alpha1.PrePaid, "PrePaid"
 		}), isRunning.saying("PrePaid")},
 		"it runs, and is to be stopped": {power(v1alpha1.PowerStopped), does(stepStop, reasonStopping)},
 		"it is stopped, as it is to be": {
@@ -281,15 +293,15 @@ func TestDecideForLife(t *testing.T) {
 		},
 		"it has no public IP, and is to run": {all(state(aliyun.StateStopped), wide), does(stepAllocate, reasonChanging)},
 		"it has one":                         {all(state(aliyun.StateStopped), wide, addressed), does(stepStart, reasonStarting)},
-		"it was asked for one, or ECS refused it": {all(state(aliyun.StateStopped), wide, func(o *observed) {
-			o.memory.addressUntil = t0.Add(time.Second)
+		"it was asked for one, or ECS refused it": {all(state(aliyun.StateStopped), wide, func(o *Observed) {
+			o.Memory.AddressUntil = t0.Add(time.Second)
 		}), does(stepStart, reasonStarting)},
 		"it runs without one": {wide, isRunning.saying("there is no public IP")},
 		"it is locked, and is to run": {
-			all(state(aliyun.StateStopped), func(o *observed) { o.instance.Locks = []string{"financial"} }),
+			all(state(aliyun.StateStopped), func(o *Observed) { o.Instance.Locks = []string{"financial"} }),
 			stalledBy(reasonInstanceLocked).saying("financial"),
 		},
-		"it is locked, and nothing differs": {func(o *observed) { o.instance.Locks = []string{"financial"} }, isRunning},
+		"it is locked, and nothing differs": {func(o *Observed) { o.Instance.Locks = []string{"financial"} }, isRunning},
 		"it was started just now":           {all(state(aliyun.StateStopped), tried(stepStart, 1, time.Second)), waits(reasonStarting)},
 		"it was started again and again": {
 			all(state(aliyun.StateStopped), tried(stepStart, maxTrials, time.Second)),
@@ -298,13 +310,13 @@ func TestDecideForLife(t *testing.T) {
 		"it is to be adopted, and has no owner": {toAdopt, does(stepAdopt, reasonAdopting)},
 		"it is to be adopted, and was put down": {all(toAdopt, noted), does(stepTag, reasonAdopting)},
 		"it is to be adopted, and was tagged": {
-			all(toAdopt, func(o *observed) { o.instance.Tags[v1alpha1.TagUID] = string(o.ecs.UID) }),
+			all(toAdopt, func(o *Observed) { o.Instance.Tags[v1alpha1.TagUID] = string(o.Object.UID) }),
 			does(stepAdopt, reasonAdopting),
 		},
 		"it is to be adopted, and is another's": {
-			all(toAdopt, func(o *observed) { o.instance.Tags[v1alpha1.TagUID] = "other" }), stalledBy(reasonNotOwned),
+			all(toAdopt, func(o *Observed) { o.Instance.Tags[v1alpha1.TagUID] = "other" }), stalledBy(reasonNotOwned),
 		},
-		"it is to be adopted, and is not there": {all(toAdopt, func(o *observed) { o.instance = nil }), stalledBy(reasonNotFound)},
+		"it is to be adopted, and is not there": {all(toAdopt, func(o *Observed) { o.Instance = nil }), stalledBy(reasonNotFound)},
 		"it is to be adopted, and was not seen": {all(toAdopt, unseenYet), pollsAgain},
 		"the region of the spec is another one": {otherRegion, isRunning.saying("regionID")},
 		"tags come first, then the rest":        {all(otherTag, otherName, power(v1alpha1.PowerStopped)), does(stepTag, reasonChanging)},
@@ -322,12 +334,12 @@ func TestDecideForDeath(t *testing.T) {
 	}{
 		"nothing was ever made": {absentYet, silently(stepRelease)},
 		"nothing was made, without credentials": {
-			all(absentYet, func(o *observed) { o.accountProblem = &problem{reason: reasonSecretMissing} }),
+			all(absentYet, func(o *Observed) { o.AccountProblem = &problem{Reason: reasonSecretMissing} }),
 			silently(stepRelease),
 		},
 		"every call was answered with a no: look it up once more": {all(unanswered, rejected), silently(stepVerifyGone)},
-		"every call was, and no lookup is possible any more": {all(unanswered, func(o *observed) {
-			o.memory.rejectedToken, o.accountProblem = o.ecs.Status.Create.Token, &problem{reason: reasonRefused}
+		"every call was, and no lookup is possible any more": {all(unanswered, func(o *Observed) {
+			o.Memory.RejectedToken, o.AccountProblem = o.Object.Status.Create.Token, &problem{Reason: reasonRefused}
 		}), silently(stepRelease)},
 		"it is seen for the first time":                {neverSeen, decision{keepsConditions: true}},
 		"an attempt was only put down":                 {all(unanswered, onlyNoted), silently(stepRelease)},
@@ -335,13 +347,13 @@ func TestDecideForDeath(t *testing.T) {
 		"it is not known, and the account other":       {all(unanswered, elsewhereNow), stalledBy(reasonWrongAccount)},
 		"so it was, by the status, in another account": {all(unanswered, elsewhereNow, unbound), silently(stepVerifyGone)},
 		"an earlier call is not known to be a no": {
-			all(unanswered, func(o *observed) { o.memory.rejectedToken = "another token" }), does(stepFindAttempt, reasonSettling),
+			all(unanswered, func(o *Observed) { o.Memory.RejectedToken = "another token" }), does(stepFindAttempt, reasonSettling),
 		},
 		"there are no credentials": {
-			func(o *observed) { o.accountProblem = &problem{reason: reasonRefused, stalled: true} }, stalledBy(reasonRefused),
+			func(o *Observed) { o.AccountProblem = &problem{Reason: reasonRefused, Stalled: true} }, stalledBy(reasonRefused),
 		},
 		"it was not polled yet":                    {unseenYet, pollsAgain},
-		"it was deleted since":                     {func(o *observed) { o.memory.changedAt = t0 }, pollsAgain},
+		"it was deleted since":                     {func(o *Observed) { o.Memory.ChangedAt = t0 }, pollsAgain},
 		"it was polled some time ago":              {polled(recentPoll + 1), pollsAgain},
 		"it was polled just now":                   {polled(recentPoll), does(stepDelete, reasonDeleting)},
 		"it was polled some time ago, and is kept": {all(retain, polled(recentPoll+1)), pollsAgain},
@@ -354,14 +366,14 @@ func TestDecideForDeath(t *testing.T) {
 		"it is gone":                               {all(goneSince(goneAfter), deleteAccepted), silently(stepVerifyGone)},
 		"it is gone, and was not deleted":          {goneSince(settleAfter - time.Second), waits(reasonDeleting)},
 		"it is gone for long, and was not deleted": {goneSince(settleAfter), silently(stepVerifyGone)},
-		"it is gone, and was never seen": {all(goneSince(time.Hour), func(o *observed) {
-			o.ecs.Status.State, o.ecs.Status.Create.RequestedTime = "", metav1.NewTime(t0.Add(-settleAfter/2))
+		"it is gone, and was never seen": {all(goneSince(time.Hour), func(o *Observed) {
+			o.Object.Status.State, o.Object.Status.Create.RequestedTime = "", metav1.NewTime(t0.Add(-settleAfter/2))
 		}), waits(reasonDeleting)},
 		"it is another owner's":                    {unowned, stalledBy(reasonNotOwned)},
 		"it is another owner's, and is to be kept": {all(unowned, retain), silently(stepVerifyGone)},
 		"it was to be adopted, and is another's":   {all(toAdopt, noted), silently(stepVerifyGone)},
 		"it was to be adopted, and is tagged": {
-			all(toAdopt, func(o *observed) { o.ecs.Status.InstanceID, o.instance = testInstance, seen().instance }),
+			all(toAdopt, func(o *Observed) { o.Object.Status.InstanceID, o.Instance = testInstance, seen().Instance }),
 			does(stepUntag, reasonDeleting),
 		},
 		"it was to be adopted, and nothing done": {toAdopt, silently(stepRelease)},
@@ -387,15 +399,15 @@ func TestNothingIsDoneInAnotherAccount(t *testing.T) {
 		"nothing differs": all(), "it is gone": all(goneSince(time.Hour), recreate), "it is not known what came of a call": unanswered,
 		"it is not there any more": goneSince(time.Hour), "it is to be kept": retain, "it is stopped": state(aliyun.StateStopped),
 		"it is another owner's":                    unowned,
-		"tags differ":                              func(o *observed) { o.ecs.Spec.Tags = nil },
+		"tags differ":                              func(o *Observed) { o.Object.Spec.Tags = nil },
 		"the type differs":                         all(resize, typeChange(v1alpha1.TypeChangeRestart)),
 		"it is another owner's, and is to be kept": all(unowned, retain),
 	} {
 		for _, death := range []other{all(), deleted} {
 			o := seen()
 			all(is, elsewhereNow, death)(o)
-			if p := decide(o); p.step != stepNone || p.problem == nil || p.problem.reason != reasonWrongAccount {
-				t.Errorf("%s, deleted %t: %+v", sentence, o.ecs.DeletionTimestamp != nil, p)
+			if p := decide(o); p.Step != nil || p.Problem == nil || p.Problem.Reason != reasonWrongAccount {
+				t.Errorf("%s, deleted %t: %+v", sentence, o.Object.DeletionTimestamp != nil, p)
 			}
 		}
 	}
@@ -415,18 +427,17 @@ func withIDs(ids []string) []aliyun.Instance {
 
 func TestNextAttempt(t *testing.T) {
 	const first, second = "0a1b2c3d-0000-4000-8000-000000000001-1", "0a1b2c3d-0000-4000-8000-000000000001-2"
-	bornAt := func(at time.Time) other { return func(o *observed) { o.ecs.CreationTimestamp = metav1.NewTime(at) } }
-	empty := func(d time.Duration) other { return func(o *observed) { o.memory.nothingFoundSince = t0.Add(-d) } }
+	bornAt := func(at time.Time) other { return func(o *Observed) { o.Object.CreationTimestamp = metav1.NewTime(at) } }
+	empty := func(d time.Duration) other { return func(o *Observed) { o.Memory.NothingFoundSince = t0.Add(-d) } }
 	for sentence, test := range map[string]struct {
 		is         other
 		found      []string
 		parameters string
 		id, reason string
 		token      string
-		call       bool
 		clean      bool // a refusal would prove that there is none
 	}{
-		"there was no attempt":                   {is: absentYet, parameters: "p", token: first, call: true, clean: true},
+		"there was no attempt":                   {is: absentYet, parameters: "p", token: first, clean: true},
 		"there was no attempt, and there is one": {is: absentYet, found: []string{"i-1"}, parameters: "p", id: "i-1"},
 		"there is one that is older than the object": {
 			is: all(absentYet, bornAt(t0)), found: []string{"i-old"}, parameters: "p", reason: reasonNotOwned,
@@ -435,29 +446,29 @@ func TestNextAttempt(t *testing.T) {
 			is: all(absentYet, bornAt(t0.Add(-time.Hour))), found: []string{"i-old"}, parameters: "p", id: "i-old",
 		},
 		"there are two":  {is: unanswered, found: []string{"i-1", "i-2"}, parameters: "p", reason: reasonSurplus},
-		"the same again": {is: unanswered, parameters: "p", token: first, call: true},
+		"the same again": {is: unanswered, parameters: "p", token: first},
 		"the same again, and nothing has shown": {
-			is: all(unanswered, empty(settleAfter)), parameters: "p", token: first, call: true, clean: true,
+			is: all(unanswered, empty(settleAfter)), parameters: "p", token: first, clean: true,
 		},
 		"the same again, and by the status nothing was made": {
-			is: all(unanswered, unbound), parameters: "p", token: first, call: true, clean: true,
+			is: all(unanswered, unbound), parameters: "p", token: first, clean: true,
 		},
 		"another one, and by the status nothing was made": {
-			is: all(unanswered, unbound), parameters: "q", token: second, call: true, clean: true,
+			is: all(unanswered, unbound), parameters: "q", token: second, clean: true,
 		},
-		"the attempt was only put down":     {is: all(unanswered, onlyNoted), parameters: "q", token: first, call: true, clean: true},
+		"the attempt was only put down":     {is: all(unanswered, onlyNoted), parameters: "q", token: first, clean: true},
 		"another one, and nothing is known": {is: unanswered, parameters: "q", reason: reasonSettling},
 		"another one, and nothing has shown for a moment": {
 			is: all(unanswered, empty(settleAfter-time.Second)), parameters: "q", reason: reasonSettling,
 		},
 		"another one, and nothing has shown for long enough": {
-			is: all(unanswered, empty(settleAfter)), parameters: "q", token: second, call: true, clean: true,
+			is: all(unanswered, empty(settleAfter)), parameters: "q", token: second, clean: true,
 		},
-		"another one, and ECS has said no": {is: all(unanswered, rejected), parameters: "q", token: second, call: true, clean: true},
+		"another one, and ECS has said no": {is: all(unanswered, rejected), parameters: "q", token: second, clean: true},
 		"another one, and one shows":       {is: all(unanswered, empty(time.Hour)), found: []string{"i-1"}, parameters: "q", id: "i-1"},
 		"the token is dead":                {is: all(unanswered, deadToken), parameters: "p", reason: reasonSettling},
 		"the token is dead, and nothing has shown": {
-			is: all(unanswered, empty(settleAfter), deadToken), parameters: "p", token: second, call: true, clean: true,
+			is: all(unanswered, empty(settleAfter), deadToken), parameters: "p", token: second, clean: true,
 		},
 		"the region is another one": {is: all(unanswered, otherRegion), parameters: "p", reason: reasonSettling},
 		"the region is another one, and nothing has shown": {
@@ -467,7 +478,7 @@ func TestNextAttempt(t *testing.T) {
 			is: all(unanswered, rejected, otherRegion), parameters: "p", token: second, clean: true,
 		},
 		"none is wanted any more, and nothing is known":        {is: unanswered, reason: reasonSettling},
-		"none is wanted any more, and nothing has shown since": {is: all(unanswered, empty(settleAfter)), token: second, call: true, clean: true},
+		"none is wanted any more, and nothing has shown since": {is: all(unanswered, empty(settleAfter)), token: second, clean: true},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			o := seen()
@@ -476,15 +487,16 @@ func TestNextAttempt(t *testing.T) {
 			token, reason := "", ""
 			if v.create != nil {
 				token = v.create.Token
-				if v.call != (v.create.Parameters != "") && test.parameters != "" || v.create.RegionID != o.ecs.Spec.RegionID {
+				if same := o.region() == o.Object.Spec.RegionID; (v.create.Parameters == test.parameters) != same && test.parameters != "" ||
+					v.create.RegionID != o.Object.Spec.RegionID {
 					t.Errorf("it is put down as %+v", v.create)
 				}
 			}
 			if v.problem != nil {
-				reason = v.problem.reason
+				reason = v.problem.Reason
 			}
-			if v.id != test.id || reason != test.reason || token != test.token || v.call != test.call || v.clean != test.clean {
-				t.Errorf("it is %q, %q, %q, %v, %v", v.id, reason, token, v.call, v.clean)
+			if v.id != test.id || reason != test.reason || token != test.token || v.clean != test.clean {
+				t.Errorf("it is %q, %q, %q, %v", v.id, reason, token, v.clean)
 			}
 		})
 	}
@@ -504,7 +516,7 @@ func TestLeftovers(t *testing.T) {
 	} {
 		o := seen()
 		test.is(o)
-		if p := leftovers(o, withIDs(test.found)); (p == nil) != (test.reason == "") || (p != nil && p.reason != test.reason) {
+		if p := leftovers(o, withIDs(test.found)); (p == nil) != (test.reason == "") || (p != nil && p.Reason != test.reason) {
 			t.Errorf("%s: it is %+v, want %q", sentence, p, test.reason)
 		}
 	}
@@ -514,30 +526,30 @@ func TestTrials(t *testing.T) {
 	var m memory
 	now := t0
 	for n := range 12 {
-		m.addTrial(stepStop, now)
-		if gap, want := m.trial.again.Sub(now), min(minRepeat<<n, maxRepeat); gap != want {
+		m.addTrial(stepStop.name, now)
+		if gap, want := m.Trial.Again.Sub(now), min(minRepeat<<n, maxRepeat); gap != want {
 			t.Errorf("after %d times it waits for %s, want %s", n+1, gap, want)
 		}
-		now = m.trial.again
+		now = m.Trial.Again
 	}
 	for sentence, test := range map[string]struct {
 		changedAt time.Time
-		wants     step
+		wants     string
 		times     int
 	}{
-		"still wanted":                       {wants: stepStop, times: 12},
-		"still wanted, and not seen":         {changedAt: t0, wants: stepStop, times: 12},
-		"another change is wanted":           {wants: stepStart},
+		"still wanted":                       {wants: stepStop.name, times: 12},
+		"still wanted, and not seen":         {changedAt: t0, wants: stepStop.name, times: 12},
+		"another change is wanted":           {wants: stepStart.name},
 		"nothing is wanted any more":         {},
 		"nothing is wanted, by a stale poll": {changedAt: t0, times: 12},
 	} {
 		o := seen()
-		o.memory.trial, o.memory.changedAt = m.trial, test.changedAt
-		if got := newOutcome(o, plan{wants: test.wants}).memory.trial.times; got != test.times {
+		o.Memory.Trial, o.Memory.ChangedAt = m.Trial, test.changedAt
+		if got := newOutcome(o, Plan{Wants: test.wants}).o.Memory.Trial.Times; got != test.times {
 			t.Errorf("%s: %d trials are remembered, want %d", sentence, got, test.times)
 		}
 	}
-	if m.addTrial(stepStart, now); m.trial.times != 1 || m.trial.step != stepStart {
-		t.Errorf("of another change, %+v is remembered", m.trial)
+	if m.addTrial(stepStart.name, now); m.Trial.Times != 1 || m.Trial.Step != stepStart.name {
+		t.Errorf("of another change, %+v is remembered", m.Trial)
 	}
 }

@@ -107,8 +107,8 @@ func tagChanges(ecs *v1alpha1.ECSInstance, instance *aliyun.Instance) (set map[s
 	return set, drop
 }
 
-// change returns the corrections that ECS accepts in any state of an instance, and whether there are any.
-func change(ecs *v1alpha1.ECSInstance, instance *aliyun.Instance) (aliyun.Change, bool) {
+// attributeChange returns the corrections that ECS accepts in any state of an instance, nil if there are none.
+func attributeChange(ecs *v1alpha1.ECSInstance, instance *aliyun.Instance) *aliyun.Change {
 	var c aliyun.Change
 	if name := ecs.Spec.InstanceName; name != "" && name != instance.Name {
 		c.Name = &name
@@ -116,7 +116,10 @@ func change(ecs *v1alpha1.ECSInstance, instance *aliyun.Instance) (aliyun.Change
 	if groups := slices.Sorted(slices.Values(ecs.Spec.SecurityGroupIDs)); len(groups) > 0 && !slices.Equal(groups, instance.SecurityGroupIDs) {
 		c.SecurityGroupIDs = groups
 	}
-	return c, c.Name != nil || c.SecurityGroupIDs != nil
+	if c.Name == nil && c.SecurityGroupIDs == nil {
+		return nil
+	}
+	return &c
 }
 
 // drift returns the differences to the spec that ECS cannot change in an existing instance.

@@ -5,8 +5,6 @@ package ecsinstance
 
 import (
 	"crypto/rand"
-	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -160,70 +158,6 @@ func TestOwnership(t *testing.T) {
 	ecs.Spec.Tags = map[string]string{v1alpha1.TagUID: "another UID", "team": "a"}
 	if all := tags(ecs); all[v1alpha1.TagUID] != string(ecs.UID) || all["team"] != "a" || ecs.Spec.Tags[v1alpha1.TagUID] != "another UID" {
 		t.Errorf("they are %v, of %v", all, ecs.Spec.Tags)
-	}
-}
-
-func TestTagChanges(t *testing.T) {
-	type tagMap = map[string]string
-	for sentence, test := range map[string]struct {
-		spec, is tagMap
-		had      []string
-		set      tagMap
-		drop     []string
-	}{
-		"all are there":                  {spec: tagMap{"a": "1"}, is: tagMap{"a": "1"}, had: []string{"a"}},
-		"one is missing":                 {spec: tagMap{"a": "1", "b": "2"}, is: tagMap{"a": "1"}, set: tagMap{"b": "2"}},
-		"one has another value":          {spec: tagMap{"a": "1"}, is: tagMap{"a": "2"}, set: tagMap{"a": "1"}},
-		"one without a value is missing": {spec: tagMap{"a": ""}, set: tagMap{"a": ""}},
-		"one is, and is gone":            {had: []string{"a"}},
-		"one is another owner's":         {is: tagMap{"a": "1"}},
-		"the operator's own are there":   {is: tagMap{v1alpha1.TagUID: "1", v1alpha1.TagObject: "o"}},
-		"two are missing, and two are not the spec": {
-			spec: tagMap{"a": "1", "b": "2"}, is: tagMap{"c": "3", "d": "4"}, had: []string{"c", "d"},
-			set: tagMap{"a": "1", "b": "2"}, drop: []string{"c", "d"},
-		},
-	} {
-		t.Run(sentence, func(t *testing.T) {
-			ecs := &v1alpha1.ECSInstance{Spec: v1alpha1.ECSInstanceSpec{Tags: test.spec}, Status: v1alpha1.ECSInstanceStatus{TagKeys: test.had}}
-			set, drop := tagChanges(ecs, &aliyun.Instance{Tags: test.is})
-			if !maps.Equal(set, test.set) || !slices.Equal(drop, test.drop) {
-				t.Errorf("%v are set and %q taken off, want %v and %q", set, drop, test.set, test.drop)
-			}
-		})
-	}
-}
-
-func TestChange(t *testing.T) {
-	for sentence, test := range map[string]struct {
-		spec v1alpha1.ECSInstanceSpec
-		is   aliyun.Instance
-		want string
-	}{
-		"nothing is said": {is: aliyun.Instance{Name: "a", SecurityGroupIDs: []string{"sg-a"}}},
-		"the same, in another order": {
-			v1alpha1.ECSInstanceSpec{InstanceName: "a", SecurityGroupIDs: []string{"b", "a"}},
-			aliyun.Instance{Name: "a", SecurityGroupIDs: []string{"a", "b"}}, "",
-		},
-		"another name": {v1alpha1.ECSInstanceSpec{InstanceName: "a"}, aliyun.Instance{Name: "b", SecurityGroupIDs: []string{"a"}}, "a []"},
-		"another name and fewer groups": {
-			v1alpha1.ECSInstanceSpec{InstanceName: "a", SecurityGroupIDs: []string{"b"}},
-			aliyun.Instance{Name: "b", SecurityGroupIDs: []string{"a", "b"}}, "a [b]",
-		},
-	} {
-		t.Run(sentence, func(t *testing.T) {
-			before := slices.Clone(test.spec.SecurityGroupIDs)
-			c, differs := change(&v1alpha1.ECSInstance{Spec: test.spec}, &test.is)
-			got := ""
-			if differs {
-				got = fmt.Sprint(ptr.Deref(c.Name, ""), " ", c.SecurityGroupIDs)
-			}
-			if got != test.want {
-				t.Errorf("it is %q, want %q", got, test.want)
-			}
-			if !slices.Equal(test.spec.SecurityGroupIDs, before) {
-				t.Error("the spec has changed")
-			}
-		})
 	}
 }
 

@@ -22,9 +22,8 @@ import (
 	"github.com/glassback/glassback/pkg/trace"
 )
 
-// ECS does not notify of changes, so a fleet polls it, for a hundred instances at a time.
+// ECS does not notify of changes, so a fleet polls it, for aliyun.MaxIDs instances at a time.
 const (
-	maxBatch  = 100              // of DescribeInstances
 	pollEvery = time.Minute      // while nothing is expected to change
 	pollGap   = time.Second      // between two calls, unless a full batch is due
 	pollRetry = 15 * time.Second // after a call that failed
@@ -51,21 +50,29 @@ type fleetKey struct {
 // Format prints the region only: the access key is secret.
 func (k fleetKey) Format(s fmt.State, _ rune) { fmt.Fprint(s, k.region) }
 
-// fleet polls the instances of one account in one region, and enqueues the objects whose instance changed.
-// It does for ECS what a Reflector does for the API server.
+// fleets polls the instances of all ECSInstances, and enqueues those whose instance changed.
+type fleets struct {
+	open  OpenFunc
+	clock clock.WithTicker
+	add   func(cache.ObjectName, trace.Cause)
+
+	mu    sync.Mutex
+	ctx   context.Context // of begin; nil before it: then only pollNow polls
+	byKey map[fleetKey]*fleet
+}
+
+// fleet has the instances of one account in one region. It does for ECS what a Reflector does for the API server.
 //
 // Each instance has a due time. When the first instance is due, a call polls it together with those that are due next. From then on, they
 // are due together. So n instances that do not change cost n/100 calls every pollEvery, and no sync.
 type fleet struct {
-	cloud Cloud
-	clock clock.WithTicker
-	add   func(cache.ObjectName, trace.Cause)
+	*fleets
 
-	mu      sync.Mutex
-	targets map[string]*target // by instance ID
+	cloud   Cloud
+	targets map[string]*target // by instance ID; guarded by mu, as their fields are
 	wake    chan struct{}      // has a buffer of one
 
-	stop  context.CancelFunc
+	stop  context.CancelFunc // nil if it does not run
 	ended chan struct{}
 }
 
@@ -77,25 +84,59 @@ type target struct {
 	seen    *snapshot
 }
 
-// subscribe returns the last snapshot of an instance, nil for none yet, and polls the instance for user from now on.
-func (f *fleet) subscribe(id string, user cache.ObjectName) *snapshot {
+// begin sets the context of the fleets, which poll until end.
+func (f *fleets) begin(ctx context.Context) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	t := f.targets[id]
+	f.ctx = context.WithoutCancel(ctx)
+}
+
+// cloud returns the Cloud for the credentials and the region of a fleet.
+func (f *fleets) cloud(key fleetKey) Cloud {
+	if key.key == (aliyun.AccessKey{}) {
+		return f.open(nil, key.region)
+	}
+	return f.open(&key.key, key.region)
+}
+
+// subscribe returns the last snapshot of an instance, nil for none yet, and polls the instance for user from now on. It starts a fleet when
+// the first instance needs it.
+func (f *fleets) subscribe(key fleetKey, id string, user cache.ObjectName) *snapshot {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	fl := f.byKey[key]
+	if fl == nil {
+		fl = &fleet{fleets: f, cloud: f.cloud(key), targets: map[string]*target{}, wake: make(chan struct{}, 1), ended: make(chan struct{})}
+		f.byKey[key] = fl
+		if f.ctx != nil {
+			var ctx context.Context
+			ctx, fl.stop = context.WithCancel(f.ctx)
+			go fl.run(ctx)
+		}
+	}
+	t := fl.targets[id]
 	if t == nil {
 		t = &target{users: map[cache.ObjectName]bool{}, due: f.clock.Now(), awaited: true}
-		f.targets[id] = t
-		f.wakeUp()
+		fl.targets[id] = t
+		fl.wakeUp()
 	}
 	t.users[user] = true
 	return t.seen
 }
 
+// target returns an instance that the fleet of key polls, and the fleet; nil if it does not. It must be called with the lock held.
+func (f *fleets) target(key fleetKey, id string) (*target, *fleet) {
+	if fl := f.byKey[key]; fl != nil {
+		return fl.targets[id], fl
+	}
+	return nil, nil
+}
+
 // soon schedules the next poll of an instance within some time. A sync follows that poll, whatever the poll returns.
-func (f *fleet) soon(id string, within time.Duration) {
+func (f *fleets) soon(key fleetKey, id string, within time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	t := f.targets[id]
+	t, fl := f.target(key, id)
 	if t == nil {
 		return
 	}
@@ -106,26 +147,57 @@ func (f *fleet) soon(id string, within time.Duration) {
 	now := f.clock.Now()
 	if due := now.Add(jittered(within, id, now)); due.Before(t.due) {
 		t.due = due
-		f.wakeUp()
+		fl.wakeUp()
 	}
 }
 
-// leave stops polling an instance for user, and reports whether the fleet has other instances.
-func (f *fleet) leave(id string, user cache.ObjectName) bool {
+// pollNow polls an instance to which an ECSInstance is subscribed, and returns the error of the poll.
+func (f *fleets) pollNow(ctx context.Context, key fleetKey, id string) error {
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	if t := f.targets[id]; t != nil {
+	t, fl := f.target(key, id)
+	f.mu.Unlock()
+	if fl.poll(ctx, []string{id}); ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return t.seen.err
+}
+
+// leave stops polling an instance for user. It ends a fleet that has no instance left.
+func (f *fleets) leave(key fleetKey, id string, user cache.ObjectName) {
+	f.mu.Lock()
+	t, fl := f.target(key, id)
+	if t != nil {
 		if delete(t.users, user); len(t.users) == 0 {
-			delete(f.targets, id)
+			delete(fl.targets, id)
 		}
 	}
-	return len(f.targets) > 0
+	last := fl != nil && len(fl.targets) == 0
+	if last {
+		delete(f.byKey, key)
+	}
+	f.mu.Unlock()
+	if last {
+		fl.end()
+	}
+}
+
+// end stops all fleets, and returns when they have stopped.
+func (f *fleets) end() {
+	f.mu.Lock()
+	all := slices.Collect(maps.Values(f.byKey))
+	clear(f.byKey)
+	f.mu.Unlock()
+	for _, fl := range all {
+		fl.end()
+	}
 }
 
 // end stops the polling, and returns when it has stopped.
 func (f *fleet) end() {
-	f.stop()
-	<-f.ended
+	if f.stop != nil {
+		f.stop()
+		<-f.ended
+	}
 }
 
 // wakeUp makes run check again which instances are due.
@@ -166,36 +238,28 @@ func (f *fleet) run(ctx context.Context) {
 func (f *fleet) next(last time.Time) ([]string, time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(f.targets) == 0 {
-		return nil, pollEvery
-	}
 	now := f.clock.Now()
+	first := now.Add(pollEvery)
 	ids := make([]string, 0, len(f.targets))
-	rejected := now.Add(pollEvery)
 	for id, t := range f.targets {
-		if t.seen != nil && aliyun.ClassOf(t.seen.err) == aliyun.Rejected && t.due.After(now) {
-			// ECS would reject every call with this ID.
-			if t.due.Before(rejected) {
-				rejected = t.due
-			}
-			continue
+		if t.due.Before(first) {
+			first = t.due
 		}
-		ids = append(ids, id)
+		if t.seen == nil || aliyun.ClassOf(t.seen.err) != aliyun.Rejected || !t.due.After(now) {
+			ids = append(ids, id) // ECS rejects every call with the ID of the others.
+		}
 	}
-	if len(ids) == 0 {
-		return nil, rejected.Sub(now)
+	if wait := first.Sub(now); wait > 0 {
+		return nil, wait
 	}
 	slices.SortFunc(ids, func(a, b string) int {
 		return cmp.Or(f.targets[a].due.Compare(f.targets[b].due), cmp.Compare(a, b))
 	})
-	if wait := min(f.targets[ids[0]].due.Sub(now), rejected.Sub(now)); wait > 0 {
-		return nil, wait
-	}
-	full := len(ids) >= maxBatch && !f.targets[ids[maxBatch-1]].due.After(now)
+	full := len(ids) >= aliyun.MaxIDs && !f.targets[ids[aliyun.MaxIDs-1]].due.After(now)
 	if wait := last.Add(pollGap).Sub(now); wait > 0 && !full {
 		return nil, wait
 	}
-	return ids[:min(len(ids), maxBatch)], 0
+	return ids[:min(len(ids), aliyun.MaxIDs)], 0
 }
 
 // poll gets instances from ECS, and enqueues the objects whose instance changed.
@@ -217,9 +281,7 @@ func (f *fleet) poll(ctx context.Context, ids []string) {
 	for i := range instances {
 		byID[instances[i].ID] = &instances[i]
 	}
-	for _, n := range f.update(ids, byID, err, asked) {
-		f.add(n.user, n.cause)
-	}
+	f.update(ids, byID, err, asked)
 }
 
 // describe calls Describe, and returns a panic as an error: it would end the process.
@@ -233,19 +295,12 @@ func (f *fleet) describe(ctx context.Context, ids []string) (instances []aliyun.
 	return f.cloud.Describe(ctx, ids)
 }
 
-// notification is an object to enqueue, and why.
-type notification struct {
-	user  cache.ObjectName
-	cause trace.Cause
-}
-
-// update stores the result of a poll, and returns the notifications of changes.
-func (f *fleet) update(ids []string, byID map[string]*aliyun.Instance, err error, asked time.Time) []notification {
+// update stores the result of a poll, and enqueues the objects whose instance changed.
+func (f *fleet) update(ids []string, byID map[string]*aliyun.Instance, err error, asked time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := f.clock.Now()
 	due := now.Add(jittered(untilNextPoll(err), ids[0], now))
-	var changes []notification
 	for _, id := range ids {
 		t := f.targets[id]
 		if t == nil {
@@ -260,14 +315,13 @@ func (f *fleet) update(ids []string, byID map[string]*aliyun.Instance, err error
 		if cause.Verb == "" && t.awaited {
 			cause.Verb = string(cache.Sync)
 		}
-		for user := range t.users {
-			if cause.Verb != "" {
-				changes = append(changes, notification{user, cause})
+		if cause.Verb != "" {
+			for user := range t.users {
+				f.add(user, cause)
 			}
 		}
 		t.seen, t.due, t.awaited = next, due, false
 	}
-	return changes
 }
 
 // failed returns the snapshot after a failed poll. It keeps the instance of s, the previous snapshot.
@@ -285,7 +339,7 @@ func (s *snapshot) failed(err error, now time.Time) *snapshot {
 
 // trouble returns the class of the error to report, "" for none. A passing error is reported only when it lasts.
 func (s *snapshot) trouble() aliyun.Class {
-	if s.err == nil || (problemOf(s.err, "").passing && !s.lasting) {
+	if s.err == nil || (problemOf(s.err, "").Passing && !s.lasting) {
 		return ""
 	}
 	return aliyun.ClassOf(s.err)
@@ -316,81 +370,4 @@ func (s *snapshot) differs(next *snapshot) (verb string, fields []string) {
 		return "", nil
 	}
 	return string(cache.Updated), fields
-}
-
-// fleets holds the fleets of a controller.
-type fleets struct {
-	open  OpenFunc
-	clock clock.WithTicker
-	add   func(cache.ObjectName, trace.Cause)
-
-	mu    sync.Mutex
-	ctx   context.Context // of begin
-	byKey map[fleetKey]*fleet
-}
-
-// begin sets the context of the fleets, which poll until end.
-func (f *fleets) begin(ctx context.Context) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.ctx = context.WithoutCancel(ctx)
-}
-
-// cloud returns the Cloud for the credentials and the region of a fleet.
-func (f *fleets) cloud(key fleetKey) Cloud {
-	if key.key == (aliyun.AccessKey{}) {
-		return f.open(nil, key.region)
-	}
-	return f.open(&key.key, key.region)
-}
-
-// subscribe calls fleet.subscribe. It starts a fleet when the first instance needs it.
-func (f *fleets) subscribe(key fleetKey, id string, user cache.ObjectName) *snapshot {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	fl := f.byKey[key]
-	if fl == nil {
-		fl = &fleet{
-			cloud: f.cloud(key), clock: f.clock, add: f.add,
-			targets: map[string]*target{}, wake: make(chan struct{}, 1), ended: make(chan struct{}),
-		}
-		var ctx context.Context
-		ctx, fl.stop = context.WithCancel(f.ctx)
-		f.byKey[key] = fl
-		go fl.run(ctx)
-	}
-	return fl.subscribe(id, user)
-}
-
-// soon calls fleet.soon, if the fleet exists.
-func (f *fleets) soon(key fleetKey, id string, within time.Duration) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if fl := f.byKey[key]; fl != nil {
-		fl.soon(id, within)
-	}
-}
-
-// leave calls fleet.leave. It ends a fleet that has no instance left.
-func (f *fleets) leave(key fleetKey, id string, user cache.ObjectName) {
-	f.mu.Lock()
-	fl := f.byKey[key]
-	if fl == nil || fl.leave(id, user) {
-		f.mu.Unlock()
-		return
-	}
-	delete(f.byKey, key)
-	f.mu.Unlock()
-	fl.end()
-}
-
-// end stops all fleets, and returns when they have stopped.
-func (f *fleets) end() {
-	f.mu.Lock()
-	all := slices.Collect(maps.Values(f.byKey))
-	clear(f.byKey)
-	f.mu.Unlock()
-	for _, fl := range all {
-		fl.end()
-	}
 }

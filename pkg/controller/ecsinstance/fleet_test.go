@@ -151,7 +151,7 @@ func TestFleetNext(t *testing.T) {
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			f := &fleet{targets: test.targets, clock: standing{clock.RealClock{}, now}}
+			f := &fleet{targets: test.targets, fleets: &fleets{clock: standing{clock.RealClock{}, now}}}
 			ids, wait := f.next(now.Add(-test.last))
 			if len(ids) != test.ids || wait != test.wait || (len(ids) > 0 && ids[0] != test.first) {
 				t.Errorf("%d, the first %q, or in %s", len(ids), slices.Concat(ids, []string{""})[0], wait)

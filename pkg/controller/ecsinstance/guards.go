@@ -5,67 +5,78 @@ package ecsinstance
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"time"
 
 	v1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
 	"github.com/glassback/glassback/pkg/cloud/aliyun"
+	"github.com/glassback/glassback/pkg/preview"
 )
 
 // The guards are the policies that keep a sync from touching an instance on missing, stale or wrong
 // information. The lists of decide.go say which policies come before them.
 
 // addFinalizer comes before every call: from then on, a deletion waits for the operator.
-func addFinalizer(o *observed) *plan {
-	if slices.Contains(o.ecs.Finalizers, v1alpha1.Finalizer) {
+func addFinalizer(o *Observed) *Plan {
+	if slices.Contains(o.Object.Finalizers, v1alpha1.Finalizer) {
 		return nil
 	}
-	return &plan{step: stepFinalize, keepsConditions: true}
+	return &Plan{Step: stepFinalize, KeepsConditions: true}
+}
+
+// stepFinalize adds the finalizer.
+var stepFinalize = &step{
+	name: "finalize",
+	preview: func(o *Observed, to *preview.Plan) {
+		addPatch(o, to, preview.Field{Path: "metadata.finalizers", New: v1alpha1.Finalizer})
+	},
+	do: func(a *action, ctx context.Context) error { return a.setFinalizer(ctx, true) },
 }
 
 // unreachableAfter is how long ECS may fail to answer before the status reports it.
 const unreachableAfter = 2 * time.Minute
 
 // waitForAccess waits until there are credentials that ECS accepts. Ready stays True for unreachableAfter after a passing problem began.
-func waitForAccess(o *observed) *plan {
+func waitForAccess(o *Observed) *Plan {
 	p := o.accessProblem()
 	if p == nil {
 		return nil
 	}
-	quiet := p.passing && o.now.Sub(o.memory.unreachableSince) < unreachableAfter
-	return &plan{problem: p, wait: o.jittered(p.wait), keepsConditions: quiet && o.wasReady()}
+	quiet := p.Passing && o.Now.Sub(o.Memory.UnreachableSince) < unreachableAfter
+	return &Plan{Problem: p, Wait: o.jittered(p.Wait), KeepsConditions: quiet && o.wasReady()}
 }
 
 // accessProblem returns why the operator cannot call ECS for this object, nil if it can.
-func (o *observed) accessProblem() *problem {
-	if s := o.credentials; s != nil && !s.usable() {
+func (o *Observed) accessProblem() *problem {
+	if s := o.Credentials; s != nil && !s.usable() {
 		return s.problem(v1alpha1.KeyAccessKeyID+" and "+v1alpha1.KeyAccessKeySecret,
 			"correct credentialsSecretRef")
 	}
-	if s := o.userData; s != nil && !s.usable() {
-		return s.problem(o.ecs.Spec.UserDataSecretRef.Key, "correct userDataSecretRef")
+	if s := o.UserData; s != nil && !s.usable() {
+		return s.problem(o.Object.Spec.UserDataSecretRef.Key, "correct userDataSecretRef")
 	}
-	return o.accountProblem
+	return o.AccountProblem
 }
 
 // problem returns why the Secret, which needs keys, is not usable. remedy says what a user can do instead of correcting the Secret.
 func (s *secretState) problem(keys, remedy string) *problem {
 	if s.Unreadable != "" {
-		return &problem{reason: reasonSecretUnreadable, passing: true, wait: waitForBusy, message: fmt.Sprintf(
+		return &problem{Reason: reasonSecretUnreadable, Passing: true, Wait: waitForBusy, Message: fmt.Sprintf(
 			"The operator cannot read Secret %s and tries again: %s. It needs the right to get secrets", s.Name, s.Unreadable)}
 	}
 	message := fmt.Sprintf("There is no Secret %s: create it with %s, or %s", s.Name, keys, remedy)
 	if s.Exists {
 		message = fmt.Sprintf("Secret %s has no %s: add it, or %s", s.Name, s.MissingKey, remedy)
 	}
-	return &problem{reason: reasonSecretMissing, stalled: true, wait: waitForSecret, message: message}
+	return &problem{Reason: reasonSecretMissing, Stalled: true, Wait: waitForSecret, Message: message}
 }
 
 // refuseOtherAccount waits for credentials of the account of the instance. Another account does not show the instance, even if it exists.
-func refuseOtherAccount(o *observed) *plan {
+func refuseOtherAccount(o *Observed) *Plan {
 	account := o.boundTo()
-	if account == "" || account == o.account {
+	if account == "" || account == o.Account {
 		return nil
 	}
 	where := "the instance is in account "
@@ -74,24 +85,24 @@ func refuseOtherAccount(o *observed) *plan {
 		where = "an instance may have been made in account "
 		exception = ". Once ECS confirms that there is no instance, a key of another account can be used"
 	}
-	return &plan{wait: waitForSecret, problem: &problem{reason: reasonWrongAccount, stalled: true, message: fmt.Sprintf(
+	return &Plan{Wait: waitForSecret, Problem: &problem{Reason: reasonWrongAccount, Stalled: true, Message: fmt.Sprintf(
 		"The access key of %s belongs to account %s, but %s%s. Use a key of that account: with another key, nothing is done%s",
-		o.credentialsFrom(), o.account, where, account, exception)}}
+		o.credentialsFrom(), o.Account, where, account, exception)}}
 }
 
 // pollSoon is the time from a change to the next poll, and pollOften the interval while an instance is neither Running nor Stopped.
-const (
-	pollSoon  = 2 * time.Second
-	pollOften = 4 * time.Second
+var (
+	pollSoon  = in(2 * time.Second)
+	pollOften = in(4 * time.Second)
 )
 
 // waitForPoll waits for a poll of the instance that began after the last change.
-func waitForPoll(o *observed) *plan {
+func waitForPoll(o *Observed) *Plan {
 	switch {
-	case o.pollProblem != nil:
-		return &plan{problem: o.pollProblem}
+	case o.PollProblem != nil:
+		return &Plan{Problem: o.PollProblem}
 	case !o.fresh():
-		return &plan{keepsConditions: true, poll: pollSoon}
+		return &Plan{KeepsConditions: true, Poll: pollSoon}
 	}
 	return nil
 }
@@ -106,39 +117,39 @@ const (
 )
 
 // missing reports whether the last poll did not show the instance, and whether polls have not shown it for at least d.
-func (o *observed) missing(d time.Duration) (missing, surely bool) {
-	if o.instance != nil {
+func (o *Observed) missing(d time.Duration) (missing, surely bool) {
+	if o.Instance != nil {
 		return false, false
 	}
-	s := &o.ecs.Status
-	if s.State == "" && s.Create != nil && o.polledAt.Before(s.Create.RequestedTime.Add(unseenAfter)) {
+	s := &o.Object.Status
+	if s.State == "" && s.Create != nil && o.PolledAt.Before(s.Create.RequestedTime.Add(unseenAfter)) {
 		return true, false // It may still appear.
 	}
-	return true, !o.memory.missingSince.IsZero() && !o.polledAt.Before(o.memory.missingSince.Add(d))
+	return true, !o.Memory.MissingSince.IsZero() && !o.PolledAt.Before(o.Memory.MissingSince.Add(d))
 }
 
 // recordFirstState writes the first state into the status before anything is done with the instance. An
 // instance that never showed may vanish by itself, and is then created again.
-func recordFirstState(o *observed) *plan {
-	if o.ecs.Status.State != "" || o.instance.State == "" || o.adopting() {
+func recordFirstState(o *Observed) *Plan {
+	if o.Object.Status.State != "" || o.Instance.State == "" || o.adopting() {
 		return nil
 	}
-	return &plan{keepsConditions: true}
+	return &Plan{KeepsConditions: true}
 }
 
 // refuseOtherOwner leaves an instance alone whose tag does not name this object.
-func refuseOtherOwner(o *observed) *plan {
+func refuseOtherOwner(o *Observed) *Plan {
 	if o.owned() {
 		return nil
 	}
-	return &plan{problem: o.notOwned()}
+	return &Plan{Problem: o.notOwned()}
 }
 
-func (o *observed) notOwned() *problem {
-	return &problem{reason: reasonNotOwned, stalled: true, message: fmt.Sprintf(
+func (o *Observed) notOwned() *problem {
+	return &problem{Reason: reasonNotOwned, Stalled: true, Message: fmt.Sprintf(
 		"The tag %s of instance %s is %q, not %q. The operator does not touch the instance: "+
 			"correct the tag, or delete this object with deletionPolicy: Retain",
-		v1alpha1.TagUID, o.id, o.instance.Tags[v1alpha1.TagUID], o.ecs.UID)}
+		v1alpha1.TagUID, o.ID, o.Instance.Tags[v1alpha1.TagUID], o.Object.UID)}
 }
 
 // stateReasons holds the condition reasons for the states in which the operator cannot change an instance.
@@ -147,10 +158,10 @@ var stateReasons = map[aliyun.State]string{
 }
 
 // waitForState waits while ECS creates, starts or stops the instance.
-func waitForState(o *observed) *plan {
-	state := o.instance.State
+func waitForState(o *Observed) *Plan {
+	state := o.Instance.State
 	if state == aliyun.StateRunning || state == aliyun.StateStopped {
 		return nil
 	}
-	return &plan{poll: pollOften, reason: cmp.Or(stateReasons[state], reasonWaiting), message: fmt.Sprintf("Instance %s is %s", o.id, state)}
+	return &Plan{Poll: pollOften, Reason: cmp.Or(stateReasons[state], reasonWaiting), Message: fmt.Sprintf("Instance %s is %s", o.ID, state)}
 }

@@ -4,7 +4,6 @@
 package ecsinstance
 
 import (
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -13,12 +12,6 @@ import (
 	v1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
 	"github.com/glassback/glassback/pkg/cloud/aliyun"
 )
-
-// sessions holds the session of each ECSInstance.
-type sessions struct {
-	mu    sync.Mutex
-	byKey map[cache.ObjectName]*session
-}
 
 // session holds what the controller keeps of one ECSInstance between its syncs. The workqueue runs one sync of an object at a time, so only
 // the map needs a lock. A session may be lost at any time: it saves calls and time, and no promise depends on it.
@@ -37,60 +30,46 @@ type session struct {
 	userData []byte
 }
 
-// open returns the session of an ECSInstance. A new object of the same name gets a new session.
-func (s *sessions) open(ecs *v1alpha1.ECSInstance) *session {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	key := cache.MetaObjectToName(ecs)
-	current := s.byKey[key]
-	if current == nil || current.uid != ecs.UID {
-		next := &session{uid: ecs.UID}
-		if current != nil {
-			next.access, next.watched = current.access, current.watched
-		}
-		s.byKey[key], current = next, next
+// sessionOf returns the session of an ECSInstance. A new object of the same name gets a new one, which knows what the old one polls.
+func (c *Controller) sessionOf(ecs *v1alpha1.ECSInstance) *session {
+	found, _ := c.sessions.LoadOrStore(cache.MetaObjectToName(ecs), &session{uid: ecs.UID})
+	s := found.(*session)
+	if s.uid != ecs.UID {
+		*s = session{uid: ecs.UID, access: s.access, watched: s.watched}
 	}
-	return current
+	return s
 }
 
-// forget removes a session and returns it, nil for none.
-func (s *sessions) forget(key cache.ObjectName) *session {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	current := s.byKey[key]
-	delete(s.byKey, key)
-	return current
-}
-
-// memory holds what the syncs of one ECSInstance remember, as plain values. A sync copies it into
-// observed; act returns the next one in its outcome.
+// memory holds what the syncs of one ECSInstance remember. A sync copies it into Observed; act returns the next one in its outcome.
 type memory struct {
-	// changedAt is the time of the last call that changes the instance. Earlier polls are stale.
-	changedAt time.Time
-	// trial is the change that was requested and does not show yet.
-	trial trial
+	// ChangedAt is the time of the last call that changes the instance. Earlier polls are stale.
+	ChangedAt time.Time `json:"changedAt,omitzero"`
+	// Trial is the change that was requested and does not show yet.
+	Trial trial `json:"trial,omitzero"`
 
-	// missingSince, unreachableSince and untaggedSince are the times when these states began, zero if they do not hold now: polls do not show
+	// MissingSince, UnreachableSince and UntaggedSince are the times when these states began, zero if they do not hold now: polls do not show
 	// the instance; a passing problem prevents access to ECS; the instance has none of the tags that left the spec.
-	missingSince, unreachableSince, untaggedSince time.Time
+	MissingSince     time.Time `json:"missingSince,omitzero"`
+	UnreachableSince time.Time `json:"unreachableSince,omitzero"`
+	UntaggedSince    time.Time `json:"untaggedSince,omitzero"`
 
-	// deleteAccepted reports that ECS accepted a call to delete the instance.
-	deleteAccepted bool
+	// DeleteAccepted reports that ECS accepted a call to delete the instance.
+	DeleteAccepted bool `json:"deleteAccepted,omitempty"`
 
-	// lastCall is the last call to create in the status. The next two fields cover only the calls up to it: another operator may have made a
+	// LastCall is the last call to create in the status. The next two fields cover only the calls up to it: another operator may have made a
 	// later call.
-	lastCall call
-	// rejectedToken is a token with which no call created an instance: ECS rejected every call, or lookups found no instance until the attempt
+	LastCall call `json:"lastCall,omitzero"`
+	// RejectedToken is a token with which no call created an instance: ECS rejected every call, or lookups found no instance until the attempt
 	// was settled.
-	rejectedToken string
-	// nothingFoundSince is the time of the first lookup after lastCall that found no instance, zero for none.
-	nothingFoundSince time.Time
-	// deadToken is a token that ECS no longer accepts.
-	deadToken string
+	RejectedToken string `json:"rejectedToken,omitempty"`
+	// NothingFoundSince is the time of the first lookup after LastCall that found no instance, zero for none.
+	NothingFoundSince time.Time `json:"nothingFoundSince,omitzero"`
+	// DeadToken is a token that ECS no longer accepts.
+	DeadToken string `json:"deadToken,omitempty"`
 
-	backoff backoff
-	// addressUntil is until when the operator does not request the public IP again: it was requested, or ECS has refused it.
-	addressUntil time.Time
+	Backoff backoff `json:"hold,omitzero"`
+	// AddressUntil is until when the operator does not request the public IP again: it was requested, or ECS has refused it.
+	AddressUntil time.Time `json:"addressUntil,omitzero"`
 }
 
 // call identifies a call to create.
@@ -108,22 +87,22 @@ func callOf(create *v1alpha1.Create) call {
 
 // trial counts how often a change was requested.
 type trial struct {
-	step  step
-	times int
-	again time.Time // the earliest time of the next request
+	Step  string    `json:"step"` // its name
+	Times int       `json:"times"`
+	Again time.Time `json:"again"` // the earliest time of the next request
 }
 
 // backoff delays the retry of a step that failed. It ends early with a change of the spec or of the credentials.
 type backoff struct {
-	problem    *problem // why the step failed, nil for no backoff
-	step       step
-	until      time.Time
-	generation int64
+	Problem    *problem  `json:"problem"` // why the step failed, nil for no backoff
+	Step       string    `json:"step"`    // its name
+	Until      time.Time `json:"until"`
+	Generation int64     `json:"generation"`
 }
 
 // active reports whether the backoff applies to a generation of the object at a time.
 func (b backoff) active(generation int64, now time.Time) bool {
-	return b.problem != nil && b.generation == generation && now.Before(b.until)
+	return b.Problem != nil && b.Generation == generation && now.Before(b.Until)
 }
 
 // A change that does not show is requested again after minRepeat, then twice as long each time, up to maxRepeat.
@@ -133,36 +112,36 @@ const (
 )
 
 // addTrial records that a change was requested.
-func (m *memory) addTrial(change step, now time.Time) {
+func (m *memory) addTrial(change string, now time.Time) {
 	m.keepTrial(change)
-	m.trial.step, m.trial.again = change, now.Add(min(minRepeat<<min(m.trial.times, 10), maxRepeat))
-	m.trial.times++
+	m.Trial.Step, m.Trial.Again = change, now.Add(min(minRepeat<<min(m.Trial.Times, 10), maxRepeat))
+	m.Trial.Times++
 }
 
 // keepTrial forgets the trial unless its change is still wanted. An unwanted change shows already, or left the spec.
-func (m *memory) keepTrial(wanted step) {
-	if m.trial.step != wanted {
-		m.trial = trial{}
+func (m *memory) keepTrial(wanted string) {
+	if m.Trial.Step != wanted {
+		m.Trial = trial{}
 	}
 }
 
 // forgetEarlierCalls forgets what is known of calls to create if the status has a later call.
 func (m *memory) forgetEarlierCalls(create *v1alpha1.Create) {
-	if last := callOf(create); last != m.lastCall {
-		m.lastCall, m.rejectedToken, m.nothingFoundSince = last, "", time.Time{}
+	if last := callOf(create); last != m.LastCall {
+		m.LastCall, m.RejectedToken, m.NothingFoundSince = last, "", time.Time{}
 	}
 }
 
 // record updates the times at which the observed states began.
-func (m *memory) record(o *observed) {
+func (m *memory) record(o *Observed) {
 	p := o.accessProblem()
-	setSince(&m.unreachableSince, p != nil && p.passing, o.now)
-	missing := o.instance == nil && !o.polledAt.IsZero()
-	if missing && m.missingSince.IsZero() {
-		m.backoff = backoff{} // The backoff is about an instance that no longer exists.
+	setSince(&m.UnreachableSince, p != nil && p.Passing, o.Now)
+	missing := o.Instance == nil && !o.PolledAt.IsZero()
+	if missing && m.MissingSince.IsZero() {
+		m.Backoff = backoff{} // The backoff is about an instance that no longer exists.
 	}
-	setSince(&m.missingSince, missing, o.polledAt)
-	setSince(&m.untaggedSince, o.untagged(), o.now)
+	setSince(&m.MissingSince, missing, o.PolledAt)
+	setSince(&m.UntaggedSince, o.untagged(), o.Now)
 }
 
 // setSince sets since to now when active becomes true, and to zero when active becomes false.

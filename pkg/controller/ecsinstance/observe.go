@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
@@ -18,30 +19,32 @@ import (
 	"github.com/glassback/glassback/pkg/cloud/aliyun"
 )
 
-// observed holds all that one sync knows of an ECSInstance. It has plain values only, and no part of an
-// access key or of user data: the session holds those. Nothing changes it after observe returned it.
-type observed struct {
-	ecs    *v1alpha1.ECSInstance // a copy, with its defaults
-	now    time.Time
-	memory memory // what earlier syncs and this sync observed
+// Observed holds all that one sync knows of an ECSInstance, as plain values. It holds no part of an access key or of user data: the
+// session has those. Nothing changes it after observe returned it. It is what a recording holds.
+type Observed struct {
+	Now    time.Time             `json:"now"`
+	Object *v1alpha1.ECSInstance `json:"object"` // a copy, with its defaults
+	Memory memory                `json:"memory"` // what earlier syncs and this sync observed
 
-	// credentials is nil for the operator's own credentials. userData is nil if no call to create may need it.
-	credentials, userData *secretState
-	// account is the account of the credentials, "" if it is unknown. accountProblem says why ECS did not return it, or why the
+	// Credentials is nil for the operator's own credentials. UserData is nil if no call to create may need it.
+	Credentials *secretState `json:"credentials,omitempty"`
+	UserData    *secretState `json:"userData,omitempty"`
+	// Account is the account of the credentials, "" if it is unknown. AccountProblem says why ECS did not return it, or why the
 	// operator may not ask.
-	account        string
-	accountProblem *problem
+	Account        string   `json:"account,omitempty"`
+	AccountProblem *problem `json:"accountProblem,omitempty"`
 
-	// id is the instance of the object, or the one to adopt; "" for none.
-	id string
-	// polledAt is the time of the last successful poll of the instance, and answeredAt that of its answer; both are zero for none yet.
-	// instance is the result of that poll, nil for no instance; other syncs share the pointer. pollProblem says why polls fail now.
-	polledAt, answeredAt time.Time
-	instance             *aliyun.Instance
-	pollProblem          *problem
+	// ID is the instance of the object, or the one to adopt; "" for none.
+	ID string `json:"id,omitempty"`
+	// PolledAt is the time of the last successful poll of the instance, and AnsweredAt that of its answer; both are zero for none yet.
+	// Instance is the result of that poll, nil for no instance; other syncs share the pointer. PollProblem says why polls fail now.
+	PolledAt    time.Time        `json:"lookedAt,omitzero"`
+	AnsweredAt  time.Time        `json:"answeredAt,omitzero"`
+	Instance    *aliyun.Instance `json:"instance,omitempty"`
+	PollProblem *problem         `json:"lookProblem,omitempty"`
 }
 
-// secretState says which version of a Secret the cache holds, without its data. A record stores it unchanged.
+// secretState says which version of a Secret the cache holds, without its data.
 type secretState struct {
 	Name            string    `json:"name"`
 	Exists          bool      `json:"exists"`
@@ -55,53 +58,46 @@ type secretState struct {
 	Remembered bool `json:"remembered,omitempty"`
 }
 
-func (o *observed) key() cache.ObjectName { return cache.MetaObjectToName(o.ecs) }
+func (o *Observed) key() cache.ObjectName { return cache.MetaObjectToName(o.Object) }
 
-func (o *observed) deleting() bool { return o.ecs.DeletionTimestamp != nil }
-
-// after returns o with the object and the memory of the outcome of act.
-func (o *observed) after(out outcome) *observed {
-	known := *o
-	known.ecs, known.memory = out.ecs, out.memory
-	return &known
-}
+func (o *Observed) deleting() bool { return o.Object.DeletionTimestamp != nil }
 
 // creating reports whether ECS may have been called to create an instance, with unknown result.
-func (o *observed) creating() bool {
-	create := o.ecs.Status.Create
-	return o.ecs.Status.InstanceID == "" && create != nil && create.Parameters != ""
+func (o *Observed) creating() bool {
+	create := o.Object.Status.Create
+	return o.Object.Status.InstanceID == "" && create != nil && create.Parameters != ""
 }
 
 // region returns the region where the instance is, or may be. It differs from spec.regionID if the spec changed before ECS answered.
-func (o *observed) region() string {
-	if create := o.ecs.Status.Create; create != nil && create.Parameters != "" {
+func (o *Observed) region() string {
+	if create := o.Object.Status.Create; create != nil && create.Parameters != "" {
 		return create.RegionID
 	}
-	return o.ecs.Spec.RegionID
+	return o.Object.Spec.RegionID
 }
 
 // boundTo returns the account where the instance is, or may be; "" if there can be no instance.
-func (o *observed) boundTo() string {
-	if o.ecs.Status.InstanceID == "" && (!o.creating() || o.createRejected()) { // ECS was never called for a Create without parameters.
+func (o *Observed) boundTo() string {
+	if o.Object.Status.InstanceID == "" && (!o.creating() || o.createRejected()) { // ECS was never called for a Create without parameters.
 		return ""
 	}
-	return o.ecs.Status.AccountID
+	return o.Object.Status.AccountID
 }
 
 // jittered returns d with jitter, so that waits that begin together do not end together.
-func (o *observed) jittered(d time.Duration) time.Duration {
-	return jittered(d, string(o.ecs.UID), o.now)
+func (o *Observed) jittered(d metav1.Duration) metav1.Duration {
+	return in(jittered(d.Duration, string(o.Object.UID), o.Now))
 }
 
 // fresh reports whether the last poll of the instance is later than the last change of it.
-func (o *observed) fresh() bool { return o.polledAt.After(o.memory.changedAt) }
+func (o *Observed) fresh() bool { return o.PolledAt.After(o.Memory.ChangedAt) }
 
 // owned reports whether the instance has the tag with the UID of this object.
-func (o *observed) owned() bool { return o.instance.Tags[v1alpha1.TagUID] == string(o.ecs.UID) }
+func (o *Observed) owned() bool { return o.Instance.Tags[v1alpha1.TagUID] == string(o.Object.UID) }
 
 // credentialsFrom names the source of the credentials, for messages.
-func (o *observed) credentialsFrom() string {
-	if ref := o.ecs.Spec.CredentialsSecretRef; ref != nil {
+func (o *Observed) credentialsFrom() string {
+	if ref := o.Object.Spec.CredentialsSecretRef; ref != nil {
 		return "Secret " + ref.Name
 	}
 	return "the operator"
@@ -109,73 +105,73 @@ func (o *observed) credentialsFrom() string {
 
 // observe reads the Secrets of an ECSInstance, the account of the credentials, and the last snapshot of
 // the instance. Only the account may take a call, once for each access key.
-func (c *Controller) observe(ctx context.Context, ecs *v1alpha1.ECSInstance) (*observed, error) {
-	s := c.sessions.open(ecs)
-	o := &observed{ecs: ecs, now: c.clock.Now(), id: cmp.Or(ecs.Status.InstanceID, ecs.Spec.AdoptInstanceID), memory: s.memory}
-	o.memory.forgetEarlierCalls(ecs.Status.Create)
+func (c *Controller) observe(ctx context.Context, ecs *v1alpha1.ECSInstance) (*Observed, error) {
+	s := c.sessionOf(ecs)
+	o := &Observed{Object: ecs, Now: c.clock.Now(), ID: cmp.Or(ecs.Status.InstanceID, ecs.Spec.AdoptInstanceID), Memory: s.memory}
+	o.Memory.forgetEarlierCalls(ecs.Status.Create)
 	c.secrets.use(o.key(), o.secretNames()...)
 	access, err := c.authenticate(ctx, o, s)
 	if err != nil {
 		return nil, err
 	}
 	if access != s.backoffAccess && o.accessProblem() == nil {
-		o.memory.backoff = backoff{} // ECS rejected other credentials, or a call in another region.
+		o.Memory.Backoff = backoff{} // ECS rejected other credentials, or a call in another region.
 	}
 	c.watch(o, s, access)
-	o.memory.record(o)
+	o.Memory.record(o)
 	return o, nil
 }
 
 // needsUserData reports whether the user data matters: it does until there is an instance.
-func (o *observed) needsUserData() bool {
-	return o.ecs.Spec.UserDataSecretRef != nil && o.id == "" && !o.deleting()
+func (o *Observed) needsUserData() bool {
+	return o.Object.Spec.UserDataSecretRef != nil && o.ID == "" && !o.deleting()
 }
 
 // secretNames returns the Secrets that matter now.
-func (o *observed) secretNames() []cache.ObjectName {
+func (o *Observed) secretNames() []cache.ObjectName {
 	var names []cache.ObjectName
-	if ref := o.ecs.Spec.CredentialsSecretRef; ref != nil {
-		names = append(names, cache.NewObjectName(o.ecs.Namespace, ref.Name))
+	if ref := o.Object.Spec.CredentialsSecretRef; ref != nil {
+		names = append(names, cache.NewObjectName(o.Object.Namespace, ref.Name))
 	}
 	if o.needsUserData() {
-		names = append(names, cache.NewObjectName(o.ecs.Namespace, o.ecs.Spec.UserDataSecretRef.Name))
+		names = append(names, cache.NewObjectName(o.Object.Namespace, o.Object.Spec.UserDataSecretRef.Name))
 	}
 	return names
 }
 
 // authenticate reads the Secrets and the account of the credentials. It returns the credentials and the region for calls; it returns an
 // error only if ctx ended.
-func (c *Controller) authenticate(ctx context.Context, o *observed, s *session) (fleetKey, error) {
+func (c *Controller) authenticate(ctx context.Context, o *Observed, s *session) (fleetKey, error) {
 	access := fleetKey{region: o.region()}
 	s.userData = nil
-	if ref := o.ecs.Spec.CredentialsSecretRef; ref != nil {
-		state, secret := c.readSecret(ctx, o.ecs.Namespace, ref.Name, v1alpha1.KeyAccessKeyID, v1alpha1.KeyAccessKeySecret)
+	if ref := o.Object.Spec.CredentialsSecretRef; ref != nil {
+		state, secret := c.readSecret(ctx, o.Object.Namespace, ref.Name, v1alpha1.KeyAccessKeyID, v1alpha1.KeyAccessKeySecret)
 		switch {
 		case state.usable():
-			s.key = accessKey(secret)
+			s.key = AccessKey(secret)
 		case o.deleting() && !state.Exists && state.Unreadable == "":
 			// The Secret was deleted before the instance, for example with its namespace.
 			state.Remembered = s.key != (aliyun.AccessKey{})
 		}
-		o.credentials = state
+		o.Credentials = state
 		if !state.usable() {
 			return access, nil
 		}
 		access.key = s.key
 	}
-	if ref := o.ecs.Spec.UserDataSecretRef; o.needsUserData() {
-		state, secret := c.readSecret(ctx, o.ecs.Namespace, ref.Name)
+	if ref := o.Object.Spec.UserDataSecretRef; o.needsUserData() {
+		state, secret := c.readSecret(ctx, o.Object.Namespace, ref.Name)
 		if state.Exists && len(secret.Data[ref.Key]) == 0 {
 			state.MissingKey = ref.Key
 		}
-		o.userData = state
+		o.UserData = state
 		if !state.usable() {
 			return access, nil
 		}
 		s.userData = secret.Data[ref.Key]
 	}
-	if why, remedy := c.own.Refusal(o.ecs); why != "" {
-		o.accountProblem = &problem{reason: reasonOwnCredentials, stalled: true, wait: waitForSpec, message: why + ": " + remedy}
+	if why, remedy := c.own.Refusal(o.Object); why != "" {
+		o.AccountProblem = &problem{Reason: reasonOwnCredentials, Stalled: true, Wait: waitForSpec, Message: why + ": " + remedy}
 		return access, nil
 	}
 	account, err := c.fleets.cloud(access).Account(ctx)
@@ -183,9 +179,9 @@ func (c *Controller) authenticate(ctx context.Context, o *observed, s *session) 
 		return access, err
 	}
 	if err != nil {
-		o.accountProblem = problemOf(err, o.credentialsFrom())
+		o.AccountProblem = problemOf(err, o.credentialsFrom())
 	}
-	o.account = account
+	o.Account = account
 	return access, nil
 }
 
@@ -215,8 +211,8 @@ func (s *secretState) usable() bool {
 	return s.Remembered || (s.Exists && s.MissingKey == "" && s.Unreadable == "")
 }
 
-// accessKey returns the access key in a Secret.
-func accessKey(secret *corev1.Secret) aliyun.AccessKey {
+// AccessKey returns the access key in a Secret, whose parts are "" if they are missing.
+func AccessKey(secret *corev1.Secret) aliyun.AccessKey {
 	return aliyun.AccessKey{
 		ID:            trimmed(secret.Data[v1alpha1.KeyAccessKeyID]),
 		Secret:        trimmed(secret.Data[v1alpha1.KeyAccessKeySecret]),
@@ -228,10 +224,10 @@ func accessKey(secret *corev1.Secret) aliyun.AccessKey {
 func trimmed(value []byte) string { return strings.TrimSpace(string(value)) }
 
 // watch makes a fleet poll the instance if the credentials are usable and of the right account. It adds the last snapshot to o.
-func (c *Controller) watch(o *observed, s *session, access fleetKey) {
+func (c *Controller) watch(o *Observed, s *session, access fleetKey) {
 	watched := ""
-	if account := o.boundTo(); o.account != "" && o.accessProblem() == nil && (account == "" || account == o.account) {
-		watched = o.id
+	if account := o.boundTo(); o.Account != "" && o.accessProblem() == nil && (account == "" || account == o.Account) {
+		watched = o.ID
 	}
 	if s.watched != "" && (s.watched != watched || s.access != access) {
 		c.fleets.leave(s.access, s.watched, o.key())
@@ -241,9 +237,9 @@ func (c *Controller) watch(o *observed, s *session, access fleetKey) {
 		return
 	}
 	if snapshot := c.fleets.subscribe(access, watched, o.key()); snapshot != nil {
-		o.polledAt, o.answeredAt, o.instance = snapshot.at, snapshot.answered, snapshot.instance
+		o.PolledAt, o.AnsweredAt, o.Instance = snapshot.at, snapshot.answered, snapshot.instance
 		if snapshot.trouble() != "" {
-			o.pollProblem = problemOf(snapshot.err, o.credentialsFrom())
+			o.PollProblem = problemOf(snapshot.err, o.credentialsFrom())
 		}
 	}
 }

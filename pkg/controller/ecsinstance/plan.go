@@ -5,11 +5,9 @@ package ecsinstance
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/tools/cache"
@@ -27,114 +25,87 @@ func (c *Controller) Plan(ctx context.Context, key cache.ObjectName, offline boo
 		return nil, err
 	}
 	plan := &preview.Plan{}
-	if errs := ecs.Validate(nil); len(errs) > 0 && ecs.DeletionTimestamp == nil {
-		plan.Note = errs.ToAggregate().Error()
-		return plan, c.status.Preview(ecs, statusOfInvalid(ecs, errs, c.clock.Now()), plan)
+	if err := invalid(ecs); err != nil {
+		plan.Note = err.Error()
+		return plan, c.status.Preview(ecs, statusOfInvalid(ecs, err, c.clock.Now()), plan)
 	}
 	if offline {
 		plan.Incomplete = "ECS was not asked"
-		if p := addFinalizer(&observed{ecs: ecs}); p != nil && ecs.DeletionTimestamp == nil {
-			addStep(plan, &observed{ecs: ecs}, *p)
+		o := &Observed{Object: ecs}
+		if p := addFinalizer(o); p != nil && !o.deleting() {
+			addStep(plan, o, *p)
 		}
 		return plan, nil
 	}
-	c.fleets.begin(ctx)
 	defer c.forget(key)
 	o, problem, err := c.observeOnce(ctx, ecs)
 	if err != nil {
 		return nil, err
 	}
 	if ready := meta.FindStatusCondition(ecs.Status.Conditions, glassback.ConditionReady); problem != nil &&
-		(ready == nil || ready.Reason != problem.reason) { // The operator reports no such problem: only this process has it.
-		plan.Incomplete = problem.message
+		(ready == nil || ready.Reason != problem.Reason) { // The operator reports no such problem: only this process has it.
+		plan.Incomplete = problem.Message
 		return plan, nil
 	}
 	p := decide(o)
-	plan.Policy, plan.Step = p.policy, p.message
-	if p.problem != nil {
-		plan.Note = p.problem.message
+	plan.Policy, plan.Step = p.Policy, p.Message
+	if p.Problem != nil {
+		plan.Note = p.Problem.Message
 	}
-	plan.Waiting = !p.ready && p.problem == nil && (!p.acts() || p.step == stepFindAttempt)
-	if p.ready {
+	plan.Waiting = !p.Ready && p.Problem == nil && (!p.acts() || p.Step == stepFindAttempt)
+	if p.Ready {
 		plan.Policy, plan.Step = "", ""
 	}
 	if p.acts() {
 		addStep(plan, o, p)
 		return plan, nil
 	}
-	return plan, c.status.Preview(ecs, statusOf(o, p, newOutcome(o, p)), plan)
+	return plan, c.status.Preview(ecs, statusOf(p, newOutcome(o, p)), plan)
 }
 
-// firstPollCheck is the interval at which observeOnce checks whether the first poll has ended. Each poll ends within a minute: see aliyun.
-const firstPollCheck = 10 * time.Millisecond
-
-// observeOnce observes an ECSInstance after the first poll of its instance. The problem says why ECS does not answer, nil if it does.
-func (c *Controller) observeOnce(ctx context.Context, ecs *v1alpha1.ECSInstance) (*observed, *problem, error) {
+// observeOnce polls the instance, and observes the ECSInstance. The problem says why ECS does not answer, nil if it does.
+func (c *Controller) observeOnce(ctx context.Context, ecs *v1alpha1.ECSInstance) (*Observed, *problem, error) {
 	o, err := c.observe(ctx, ecs)
 	if err != nil {
 		return nil, nil, err
 	}
-	s := c.sessions.open(ecs)
+	s := c.sessionOf(ecs)
 	if s.watched == "" {
 		return o, o.accessProblem(), nil
 	}
-	var seen *snapshot
-	for seen = c.fleets.subscribe(s.access, s.watched, o.key()); seen == nil; seen = c.fleets.subscribe(s.access, s.watched, o.key()) {
-		select {
-		case <-ctx.Done():
-			return nil, nil, ctx.Err()
-		case <-time.After(firstPollCheck):
-		}
-	}
-	if problem := o.problemOfPoll(seen); problem != nil {
-		return o, problem, nil
+	if err := c.fleets.pollNow(ctx, s.access, s.watched); err != nil {
+		return o, problemOf(err, o.credentialsFrom()), ctx.Err()
 	}
 	o, err = c.observe(ctx, ecs)
 	return o, nil, err
 }
 
-// problemOfPoll returns why a poll of the instances failed; nil if it did not.
-func (o *observed) problemOfPoll(s *snapshot) *problem {
-	if s.err == nil {
-		return nil
+// addStep adds what a step would write and call to a plan.
+func addStep(to *preview.Plan, o *Observed, p Plan) {
+	switch {
+	case p.Step.preview != nil:
+		p.Step.preview(o, to)
+	case p.changesInstance():
+		words := append([]string{p.Step.name, o.ID}, p.Keys...)
+		for _, key := range slices.Sorted(maps.Keys(p.Tags)) {
+			words = append(words, key+"="+p.Tags[key])
+		}
+		if p.Change != nil && p.Change.Name != nil {
+			words = append(words, "name="+*p.Change.Name)
+		}
+		if p.Change != nil && p.Change.SecurityGroupIDs != nil {
+			words = append(words, "securityGroupIDs="+strings.Join(p.Change.SecurityGroupIDs, ","))
+		}
+		addCall(o, to, strings.Join(words, " "))
 	}
-	return problemOf(s.err, o.credentialsFrom())
 }
 
-// addStep adds the writes and the calls of a step to a plan.
-func addStep(to *preview.Plan, o *observed, p plan) {
-	patch := preview.Write{Verb: "patch", Kind: "ECSInstance", Name: o.ecs.Name, Fields: []preview.Field{{Path: "metadata.finalizers"}}}
-	call := string(p.step) + " " + o.id
-	switch p.step {
-	case stepFinalize:
-		patch.Fields[0].New = v1alpha1.Finalizer
-		to.Writes = append(to.Writes, patch)
-		return
-	case stepRelease, stepVerifyGone:
-		patch.Fields[0].Old = v1alpha1.Finalizer
-		to.Writes = append(to.Writes, patch)
-		return
-	case stepFindAttempt: // It looks up instances, and changes none.
-		return
-	case stepCreate:
-		to.Writes = append(to.Writes, preview.Write{Verb: "update", Kind: "ECSInstance", Name: o.ecs.Name,
-			Fields: []preview.Field{{Path: "status.create", New: "the token of the next call"}}})
-		call = fmt.Sprintf("create an instance of the type %s, unless one has the tag of this object", o.ecs.Spec.InstanceType)
-	case stepTag:
-		for _, key := range slices.Sorted(maps.Keys(p.tags)) {
-			call += " " + key + "=" + p.tags[key]
-		}
-	case stepUntag:
-		call += " " + strings.Join(p.keys, " ")
-	case stepSetType:
-		call += " " + o.ecs.Spec.InstanceType
-	case stepModify:
-		if p.change.Name != nil {
-			call += " name=" + *p.change.Name
-		}
-		if groups := p.change.SecurityGroupIDs; groups != nil {
-			call += " securityGroupIDs=" + strings.Join(groups, ",")
-		}
-	}
+// addCall adds a call to ECS to a plan.
+func addCall(o *Observed, to *preview.Plan, call string) {
 	to.Calls = append(to.Calls, preview.Call{To: "ECS " + o.region(), Command: call})
+}
+
+// addPatch adds a patch of the object to a plan.
+func addPatch(o *Observed, to *preview.Plan, field preview.Field) {
+	to.Writes = append(to.Writes, preview.Write{Verb: "patch", Kind: "ECSInstance", Name: o.Object.Name, Fields: []preview.Field{field}})
 }

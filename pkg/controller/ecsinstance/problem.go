@@ -12,19 +12,21 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/glassback/glassback/pkg/cloud/aliyun"
 )
 
 // problem says why an object is not Ready, what a person can do about it, and when to try again.
 type problem struct {
-	reason  string
-	message string
-	code    string // the error code of ECS, which the message contains; "" if ECS did not answer
-	wait    time.Duration
-	// stalled reports that waiting does not help: a person has to act.
-	stalled bool
-	// passing reports that the problem is likely to pass by itself, and soon.
-	passing bool
+	Reason  string          `json:"reason"`
+	Message string          `json:"message"`
+	Code    string          `json:"code,omitempty"` // the error code of ECS, which the message contains; "" if ECS did not answer
+	Wait    metav1.Duration `json:"wait,omitzero"`
+	// Stalled reports that waiting does not help: a person has to act.
+	Stalled bool `json:"stalled,omitempty"`
+	// Passing reports that the problem is likely to pass by itself, and soon.
+	Passing bool `json:"passing,omitempty"`
 }
 
 // Reasons of conditions that are problems.
@@ -60,17 +62,20 @@ const (
 )
 
 // The times until a failed step is tried again.
-const (
-	waitForBusy       = 5 * time.Second
-	waitForCloud      = 15 * time.Second
-	waitForClock      = time.Minute
-	waitForDeletion   = 3 * time.Minute
-	waitForSecret     = 5 * time.Minute // A change of the Secret ends the wait.
-	waitForStock      = 7 * time.Minute
-	waitForPermission = 10 * time.Minute
-	waitForSpec       = 10 * time.Minute // A change of the spec ends the wait.
-	waitForMoney      = 20 * time.Minute
+var (
+	waitForBusy       = in(5 * time.Second)
+	waitForCloud      = in(15 * time.Second)
+	waitForClock      = in(time.Minute)
+	waitForDeletion   = in(3 * time.Minute)
+	waitForSecret     = in(5 * time.Minute) // A change of the Secret ends the wait.
+	waitForStock      = in(7 * time.Minute)
+	waitForPermission = in(10 * time.Minute)
+	waitForSpec       = in(10 * time.Minute) // A change of the spec ends the wait.
+	waitForMoney      = in(20 * time.Minute)
 )
+
+// in returns d in the form that records have.
+func in(d time.Duration) metav1.Duration { return metav1.Duration{Duration: d} }
 
 // jitter is the share by which waits vary, so that waits that begin together do not end together.
 const jitter = 0.1
@@ -97,36 +102,36 @@ const busyMessage = "ECS is still busy with the instance: "
 
 // problems holds the problem for each class of errors of ECS. The text of the error follows the message.
 var problems = map[aliyun.Class]problem{
-	aliyun.Throttled:    {reason: reasonThrottled, wait: waitForBusy, passing: true, message: "ECS throttles this call: "},
-	aliyun.InFlight:     {reason: reasonBusy, wait: waitForBusy, passing: true, message: busyMessage},
-	aliyun.WaitForState: {reason: reasonBusy, wait: waitForBusy, passing: true, message: busyMessage},
-	aliyun.Gone:         {reason: reasonBusy, wait: waitForBusy, passing: true, message: busyMessage},
-	aliyun.TokenDead: {reason: reasonSettling, wait: waitForBusy, passing: true,
-		message: "Looking up whether the last attempt created an instance: "},
-	aliyun.Transient: {reason: reasonUnreachable, wait: waitForCloud, passing: true,
-		message: "ECS did not answer, or answered without sense; the operator tries again: "},
-	aliyun.Capacity: {reason: reasonOutOfStock, wait: waitForStock,
-		message: "ECS is out of stock, and the operator tries again every few minutes. " +
+	aliyun.Throttled:    {Reason: reasonThrottled, Wait: waitForBusy, Passing: true, Message: "ECS throttles this call: "},
+	aliyun.InFlight:     {Reason: reasonBusy, Wait: waitForBusy, Passing: true, Message: busyMessage},
+	aliyun.WaitForState: {Reason: reasonBusy, Wait: waitForBusy, Passing: true, Message: busyMessage},
+	aliyun.Gone:         {Reason: reasonBusy, Wait: waitForBusy, Passing: true, Message: busyMessage},
+	aliyun.TokenDead: {Reason: reasonSettling, Wait: waitForBusy, Passing: true,
+		Message: "Looking up whether the last attempt created an instance: "},
+	aliyun.Transient: {Reason: reasonUnreachable, Wait: waitForCloud, Passing: true,
+		Message: "ECS did not answer, or answered without sense; the operator tries again: "},
+	aliyun.Capacity: {Reason: reasonOutOfStock, Wait: waitForStock,
+		Message: "ECS is out of stock, and the operator tries again every few minutes. " +
 			"For an instance at once, set another instanceType, zoneID or vSwitchID: "},
-	aliyun.Quota: {reason: reasonQuotaExceeded, wait: waitForMoney,
-		message: "The account has used up its quota: have the quota raised, or delete other instances: "},
-	aliyun.BadCredentials: {reason: reasonRefused, wait: waitForSecret, stalled: true,
-		message: "ECS rejected the access key of %s: correct it: "},
-	aliyun.NoCredentials: {reason: reasonNoCredentials, wait: waitForSecret, stalled: true},
-	aliyun.Clock: {reason: reasonClock, wait: waitForClock,
-		message: "The clock of the operator's machine differs from that of ECS: set it right: "},
-	aliyun.Unauthorized: {reason: reasonForbidden, wait: waitForPermission, stalled: true,
-		message: "The access key of %s may not do this: grant it ecs:%s in RAM: "},
-	aliyun.Rejected: {reason: reasonRejected, wait: waitForSpec, stalled: true, message: "ECS rejected the request: correct the spec: "},
-	aliyun.DeleteBlocked: {reason: reasonInstanceLocked, wait: waitForDeletion, stalled: true,
-		message: "ECS has locked the instance: the console says what to do: "},
+	aliyun.Quota: {Reason: reasonQuotaExceeded, Wait: waitForMoney,
+		Message: "The account has used up its quota: have the quota raised, or delete other instances: "},
+	aliyun.BadCredentials: {Reason: reasonRefused, Wait: waitForSecret, Stalled: true,
+		Message: "ECS rejected the access key of %s: correct it: "},
+	aliyun.NoCredentials: {Reason: reasonNoCredentials, Wait: waitForSecret, Stalled: true},
+	aliyun.Clock: {Reason: reasonClock, Wait: waitForClock,
+		Message: "The clock of the operator's machine differs from that of ECS: set it right: "},
+	aliyun.Unauthorized: {Reason: reasonForbidden, Wait: waitForPermission, Stalled: true,
+		Message: "The access key of %s may not do this: grant it ecs:%s in RAM: "},
+	aliyun.Rejected: {Reason: reasonRejected, Wait: waitForSpec, Stalled: true, Message: "ECS rejected the request: correct the spec: "},
+	aliyun.DeleteBlocked: {Reason: reasonInstanceLocked, Wait: waitForDeletion, Stalled: true,
+		Message: "ECS has locked the instance: the console says what to do: "},
 }
 
 // problemOf returns the problem of a call that failed. from names the source of the credentials.
 func problemOf(err error, from string) *problem {
 	e, ok := errors.AsType[*aliyun.Error](err)
 	if !ok {
-		return &problem{reason: reasonUnreachable, message: err.Error(), wait: waitForCloud, passing: true}
+		return &problem{Reason: reasonUnreachable, Message: err.Error(), Wait: waitForCloud, Passing: true}
 	}
 	p, ok := problems[e.Class]
 	if !ok {
@@ -134,25 +139,25 @@ func problemOf(err error, from string) *problem {
 	}
 	switch e.Class {
 	case aliyun.Throttled:
-		p.wait = max(e.RetryAfter, p.wait)
+		p.Wait.Duration = max(e.RetryAfter, p.Wait.Duration)
 	case aliyun.BadCredentials:
-		p.message = fmt.Sprintf(p.message, from)
+		p.Message = fmt.Sprintf(p.Message, from)
 	case aliyun.Unauthorized:
-		p.message = fmt.Sprintf(p.message, from, e.Action)
+		p.Message = fmt.Sprintf(p.Message, from, e.Action)
 	case aliyun.Quota:
 		if strings.Contains(e.Code, "Balance") || strings.Contains(e.Code, "Arrearage") {
-			p.reason, p.message = reasonNoMoney, "The balance of the account is too low: top it up: "
+			p.Reason, p.Message = reasonNoMoney, "The balance of the account is too low: top it up: "
 		}
 	case aliyun.Rejected:
 		if strings.HasPrefix(e.Code, "InvalidRegionId") {
-			p.reason, p.message = reasonUnknownRegion, "There is no such region: correct regionID: "
+			p.Reason, p.Message = reasonUnknownRegion, "There is no such region: correct regionID: "
 		}
 	case aliyun.DeleteBlocked:
 		if e.Action == "DeleteInstance" {
-			p.reason, p.message = deletionBlocked(e.Code)
+			p.Reason, p.Message = deletionBlocked(e.Code)
 		}
 	}
-	p.message, p.code = p.message+e.Error(), e.Code
+	p.Message, p.Code = p.Message+e.Error(), e.Code
 	return &p
 }
 
@@ -164,7 +169,7 @@ func untilNextPoll(err error) time.Duration {
 	case aliyun.Transient:
 		return pollRetry
 	}
-	return problemOf(err, "").wait
+	return problemOf(err, "").Wait.Duration
 }
 
 // deletionBlocked returns why ECS does not delete an instance.

@@ -426,15 +426,15 @@ func TestCacheThatIsBehind(t *testing.T) {
 		late.Store(false)
 		w.secret("aliyun", testID, testSecret)
 		time.Sleep(100 * time.Second)
-		if w.count("find") == 0 || w.count("update status") < 2 {
+		if w.count("Find") == 0 || w.count("update status") < 2 {
 			t.Errorf("it did not even try\n%s", w.describe())
 		}
-		if n := w.count("create"); n > 0 {
+		if n := w.count("CreateInstance"); n > 0 {
 			t.Errorf("by an older version of the object, an instance was made")
 		}
 		w.ready("vm")
-		if i := w.onlyInstance(); i.Type != "ecs.g6.xlarge" || w.count("create") != 1 {
-			t.Errorf("it is %+v, after %d calls", i, w.count("create"))
+		if i := w.onlyInstance(); i.Type != "ecs.g6.xlarge" || w.count("CreateInstance") != 1 {
+			t.Errorf("it is %+v, after %d calls", i, w.count("CreateInstance"))
 		}
 	})
 }

@@ -8,7 +8,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -41,7 +40,6 @@ type secrets struct {
 	mu     sync.Mutex
 	polled map[cache.ObjectName]*polledSecret
 	used   map[cache.ObjectName][]cache.ObjectName // Secrets by ECSInstance
-	wake   chan struct{}                           // has a buffer of one
 }
 
 // polledSecret is a Secret that ECSInstances use.
@@ -54,7 +52,7 @@ type polledSecret struct {
 
 func newSecrets(client typedcorev1.SecretsGetter, clock clock.WithTicker, add func(cache.ObjectName, trace.Cause)) *secrets {
 	return &secrets{
-		client: client, clock: clock, add: add, wake: make(chan struct{}, 1),
+		client: client, clock: clock, add: add,
 		polled: map[cache.ObjectName]*polledSecret{}, used: map[cache.ObjectName][]cache.ObjectName{},
 	}
 }
@@ -100,39 +98,25 @@ func (s *secrets) get(ctx context.Context, name cache.ObjectName) (*corev1.Secre
 	case err == nil:
 		cause.Verb, cause.ResourceVersion = string(cache.Updated), secret.ResourceVersion
 	}
-	for _, user := range s.store(name, every, err == nil, cause.ResourceVersion) {
-		s.add(user, cause)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.polled[name]
+	if p != nil {
+		p.due = s.clock.Now().Add(every)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return secret, nil
-}
-
-// store sets the time of the next poll of a Secret, and stores its version if it was read. It returns the users of the Secret if another
-// version was read before.
-func (s *secrets) store(name cache.ObjectName, every time.Duration, read bool, version string) []cache.ObjectName {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	p := s.polled[name]
-	if p == nil {
-		return nil
-	}
-	p.due = s.clock.Now().Add(every)
-	if every == missingPoll {
-		select {
-		case s.wake <- struct{}{}:
-		default:
+	if p != nil && p.known && p.version != cause.ResourceVersion {
+		byName := func(a, b cache.ObjectName) int { return cmp.Compare(a.String(), b.String()) }
+		for _, user := range slices.SortedFunc(maps.Keys(p.users), byName) {
+			s.add(user, cause)
 		}
 	}
-	changed := read && p.known && p.version != version
-	if read {
-		p.known, p.version = true, version
+	if p != nil {
+		p.known, p.version = true, cause.ResourceVersion
 	}
-	if !changed {
-		return nil
-	}
-	return slices.SortedFunc(maps.Keys(p.users), func(a, b cache.ObjectName) int { return strings.Compare(a.String(), b.String()) })
+	return secret, nil
 }
 
 // run polls until ctx ends.
@@ -143,30 +127,29 @@ func (s *secrets) run(ctx context.Context) {
 			if _, err := s.get(ctx, name); err != nil {
 				klog.FromContext(ctx).V(2).Info("Could not read Secret", "secret", name, "err", err)
 			}
-			s.sleep(ctx, secretPollPause, nil)
+			s.sleep(ctx, secretPollPause)
 		}
 		if len(due) == 0 {
-			s.sleep(ctx, wait, s.wake)
+			s.sleep(ctx, wait)
 		}
 	}
 }
 
-func (s *secrets) sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) {
+func (s *secrets) sleep(ctx context.Context, d time.Duration) {
 	timer := s.clock.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 	case <-timer.C():
-	case <-wake:
 	}
 }
 
-// next returns the Secrets to poll now, or else how long to wait. It returns one Secret of each namespace at most: a namespace with
-// thousands of Secrets delays its own polls, and not those of others.
+// next returns the Secrets to poll now, or else how long to wait, at most missingPoll: no Secret that is added is due sooner. It returns
+// one Secret of each namespace at most: a namespace with thousands of Secrets delays its own polls, and not those of others.
 func (s *secrets) next() ([]cache.ObjectName, time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now, wait := s.clock.Now(), secretPoll
+	now, wait := s.clock.Now(), missingPoll
 	first := map[string]cache.ObjectName{}
 	for name, p := range s.polled {
 		if other, ok := first[name.Namespace]; !ok || cmp.Or(p.due.Compare(s.polled[other].due), cmp.Compare(name.Name, other.Name)) < 0 {

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -179,7 +180,7 @@ func (l *operator) die(after int) {
 // start starts another operator.
 func (w *world) start() *operator {
 	l := &operator{world: w, name: fmt.Sprintf("life %d", len(w.operators)), budget: -1, ended: make(chan struct{})}
-	cloud, err := aliyun.New(aliyun.Config{Endpoint: "http://ecs.example.com", Transport: w.cloud.Transport()})
+	cloud, err := aliyun.New(aliyun.Config{Endpoint: "http://ecs.example.com", Transport: l})
 	must.Succeed(w.t, err)
 	informer := pipeline.New(pipeline.Config{
 		Resource: "ecsinstances", Object: &v1alpha1.ECSInstance{},
@@ -192,15 +193,9 @@ func (w *world) start() *operator {
 		Client:       client{Interface: w.api.Glassback(), operator: l},
 		ECSInstances: source{informer},
 		Secrets:      w.api.Kube().CoreV1(),
-		Open: func(key *aliyun.AccessKey, region string) Cloud {
-			name := region
-			if key != nil {
-				name += " " + key.ID + " " + key.Secret
-			}
-			return operatorCloud{l, name, cloud.Open(key, region)}
-		},
-		Recorder: recorder{w},
-		Clock:    clock.RealClock{},
+		Open:         func(key *aliyun.AccessKey, region string) Cloud { return cloud.Open(key, region) },
+		Recorder:     recorder{w},
+		Clock:        clock.RealClock{},
 	})
 	must.Succeed(w.t, err)
 	sink := &logs{world: w}
@@ -263,69 +258,20 @@ func (r recorder) AnnotatedEventf(obj runtime.Object, _ map[string]string, kind,
 
 func (r recorder) WithLogger(klog.Logger) record.EventRecorderLogger { return r }
 
-// operatorCloud is the Cloud of one operator.
-type operatorCloud struct {
-	operator *operator
-	name     string // of the region and the access key
-	Cloud
-}
-
-// cloudCall is callIfAlive for a call to ECS. The call is about the object that is synced, and about an instance if id is not empty.
-func cloudCall[T any](ctx context.Context, m operatorCloud, what, id string, do func() (T, error)) (T, error) {
-	return callIfAlive(ctx, m.operator, what, m.name+" "+objectOf(ctx)+" "+id, do)
-}
-
-func (m operatorCloud) Account(ctx context.Context) (string, error) {
-	return cloudCall(ctx, m, "account", "", func() (string, error) { return m.Cloud.Account(ctx) })
-}
-
-func (m operatorCloud) Create(ctx context.Context, request aliyun.CreateRequest) (string, error) {
-	return cloudCall(ctx, m, "create", request.ClientToken, func() (string, error) { return m.Cloud.Create(ctx, request) })
-}
-
-func (m operatorCloud) Describe(ctx context.Context, ids []string) ([]aliyun.Instance, error) {
-	return cloudCall(ctx, m, "describe", "", func() ([]aliyun.Instance, error) { return m.Cloud.Describe(ctx, ids) })
-}
-
-func (m operatorCloud) Find(ctx context.Context, tags map[string]string) ([]aliyun.Instance, error) {
-	return cloudCall(ctx, m, "find", "", func() ([]aliyun.Instance, error) { return m.Cloud.Find(ctx, tags) })
-}
-
-func (m operatorCloud) do(ctx context.Context, what, id string, do func() error) error {
-	_, err := cloudCall(ctx, m, what, id, func() (struct{}, error) { return struct{}{}, do() })
-	return err
-}
-
-func (m operatorCloud) Start(ctx context.Context, id string) error {
-	return m.do(ctx, "start", id, func() error { return m.Cloud.Start(ctx, id) })
-}
-
-func (m operatorCloud) Stop(ctx context.Context, id string) error {
-	return m.do(ctx, "stop", id, func() error { return m.Cloud.Stop(ctx, id) })
-}
-
-func (m operatorCloud) Delete(ctx context.Context, id string, force bool) error {
-	return m.do(ctx, "delete", id, func() error { return m.Cloud.Delete(ctx, id, force) })
-}
-
-func (m operatorCloud) AllocateAddress(ctx context.Context, id string) error {
-	return m.do(ctx, "allocate address", id, func() error { return m.Cloud.AllocateAddress(ctx, id) })
-}
-
-func (m operatorCloud) SetType(ctx context.Context, id, instanceType string) error {
-	return m.do(ctx, "set type", id, func() error { return m.Cloud.SetType(ctx, id, instanceType) })
-}
-
-func (m operatorCloud) Modify(ctx context.Context, id string, change aliyun.Change) error {
-	return m.do(ctx, "modify", id, func() error { return m.Cloud.Modify(ctx, id, change) })
-}
-
-func (m operatorCloud) Tag(ctx context.Context, id string, tags map[string]string) error {
-	return m.do(ctx, "tag", id, func() error { return m.Cloud.Tag(ctx, id, tags) })
-}
-
-func (m operatorCloud) Untag(ctx context.Context, id string, keys []string) error {
-	return m.do(ctx, "untag", id, func() error { return m.Cloud.Untag(ctx, id, keys) })
+// RoundTrip carries a call of the operator to ECS.
+func (l *operator) RoundTrip(r *http.Request) (*http.Response, error) {
+	query := r.URL.Query()
+	what := query.Get("Action")
+	if what == "DescribeInstances" && query.Get("Tag.1.Key") != "" {
+		what = "Find"
+	}
+	about := objectOf(r.Context())
+	for _, name := range []string{"RegionId", "AccessKeyId", "ClientToken", "InstanceId", "ResourceId.1", "DryRun"} {
+		about += " " + query.Get(name)
+	}
+	return callIfAlive(r.Context(), l, what, about, func() (*http.Response, error) {
+		return l.world.cloud.Transport().RoundTrip(r)
+	})
 }
 
 // within waits until done returns true. It fails the test after the limit.
