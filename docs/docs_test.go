@@ -565,9 +565,11 @@ func TestTheLimitsOfWebhooks(t *testing.T) {
 	thousands := func(name string) string { return fmt.Sprintf("%d,%03d", limit(name)/1e3, limit(name)%1e3) }
 	for _, want := range []string{
 		fmt.Sprintf("| connections | %d | %d |", limit("maxConnections"), limit("maxConnections")/2),
-		fmt.Sprintf("| requests of more than %d KiB, and Scales of RedisClusters | %d | %d |",
-			limit("smallBody")>>10, limit("largeAtOnce"), limit("largeAtOnce")/2),
-		fmt.Sprintf("| requests that are decoded and reviewed, in milliseconds | %d | %d |", limit("reviewsAtOnce"), limit("reviewsAtOnce")/2),
+		fmt.Sprintf("| bodies of more than %d KiB | %d MiB | %d MiB |", limit("smallBody")>>10, limit("bodiesMemory")>>20, limit("bodiesMemory")>>21),
+		fmt.Sprintf("| decoded requests | %d MiB | %d MiB |", limit("reviewsMemory")>>20, limit("reviewsMemory")>>21),
+		fmt.Sprintf("counts %d KiB, %d times the length of its body, and %d KiB for each value",
+			limit("reviewSize")>>10, limit("copies"), limit("valueSize")>>10),
+		fmt.Sprintf("a body of %d MiB", limit("parentSize")>>20),
 		fmt.Sprintf("**%d,%03d,%03d bytes.**", limit("maxBody")/1e6, limit("maxBody")/1e3%1e3, limit("maxBody")%1e3),
 		"**" + thousands("maxValues") + " values**",
 		"at most " + thousands("maxText") + " bytes of a value",

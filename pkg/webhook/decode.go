@@ -81,19 +81,25 @@ func decodeReview(body []byte) (*request, *refused) {
 				"the uid of the request, its operation, its resource or the name of its object has more than %d bytes", maxText))
 		}
 	}
-	n := 0
 	if r.Object != nil {
 		r.Object.Status = nil
-		n += values(r.Object.Spec)
 	}
-	if r.OldObject != nil {
-		n += values(r.OldObject.Spec) + values(r.OldObject.Status)
-	}
-	if n > maxValues {
+	if n := r.values(); n > maxValues {
 		return nil, tooLarge("the objects of the AdmissionReview have %d values, and may have %d: "+
 			"they have too many list elements or map entries", n, maxValues)
 	}
 	return r, nil
+}
+
+// values returns the number of values that a review decodes.
+func (r *request) values() int {
+	n := 0
+	for _, o := range []*content{r.Object, r.OldObject} {
+		if o != nil {
+			n += values(o.Spec) + values(o.Status)
+		}
+	}
+	return n
 }
 
 // json returns the object, as far as the webhooks read it.

@@ -9,9 +9,7 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
-	"net/netip"
 	"runtime/debug"
-	"sync"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -73,16 +71,19 @@ func (h *Handler) handle(verb string, k kind, review reviewFunc) {
 	})
 }
 
-// serve answers one request, and returns the HTTP status. A large request counts until the response is written: a client may read slowly.
+// serve answers one request, and returns the HTTP status. The memory stays reserved until the response is written: a client may read slowly.
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request, k kind, review reviewFunc) int {
 	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
 		return refuse(w, r, &refused{
 			http.StatusUnsupportedMediaType, fmt.Errorf("the Content-Type must be application/json, not %q", r.Header.Get("Content-Type")),
 		})
 	}
-	from, isLarge := shares.Address(r.RemoteAddr), r.ContentLength < 0 || r.ContentLength > smallBody
-	if isLarge && r.ContentLength <= maxBody {
-		release, reason := hold(r.Context(), h.limits.large, from)
+	length, from := r.ContentLength, shares.Address(r.RemoteAddr)
+	if length < 0 {
+		length = maxBody
+	}
+	if length > smallBody && length <= maxBody {
+		release, reason := hold(r.Context(), h.limits.bodies, from, length)
 		if reason != nil {
 			return refuse(w, r, reason)
 		}
@@ -92,37 +93,19 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, k kind, review r
 	if reason != nil {
 		return refuse(w, r, reason)
 	}
-	response, reason := h.review(r, k, from, isLarge, body, review)
+	request, reason := decodeReview(body)
 	if reason != nil {
 		return refuse(w, r, reason)
 	}
-	return write(r.Context(), w, response)
-}
-
-// review decodes a body, and returns the response to its request, or the reason to refuse it.
-func (h *Handler) review(
-	r *http.Request, k kind, from netip.Addr, isLarge bool, body []byte, review reviewFunc,
-) (*admissionv1.AdmissionResponse, *refused) {
-	release, reason := hold(r.Context(), h.limits.reviews, from)
-	if reason != nil {
-		return nil, reason
+	memory, n := h.limits.reviews, int64(reviewSize+copies*len(body)+valueSize*request.values())
+	if request.SubResource == "scale" {
+		memory, n = h.limits.bodies, parentSize
 	}
-	release = sync.OnceFunc(release)
+	release, reason := hold(r.Context(), memory, from, n)
+	if reason != nil {
+		return refuse(w, r, reason)
+	}
 	defer release()
-	request, reason := decodeReview(body)
-	if reason != nil {
-		return nil, reason
-	}
-	if request.SubResource == "scale" { // It reads an object of the API server, which can be large, and takes longer.
-		release()
-		if !isLarge {
-			done, reason := hold(r.Context(), h.limits.large, from)
-			if reason != nil {
-				return nil, reason
-			}
-			defer done()
-		}
-	}
 	start := time.Now()
 	logger := klog.FromContext(r.Context()).WithValues("path", r.URL.Path, "operation", request.Operation,
 		"object", klog.KRef(request.Namespace, request.Name))
@@ -132,7 +115,7 @@ func (h *Handler) review(
 	response.UID = request.UID
 	logger.V(4).Info("Reviewed", "allowed", response.Allowed, "patched", len(response.Patch) > 0,
 		"warnings", len(response.Warnings), "dryRun", request.DryRun, "duration", time.Since(start))
-	return response, nil
+	return write(ctx, w, response)
 }
 
 // answer calls review. After a panic, it returns a response with an internal error.

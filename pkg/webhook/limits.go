@@ -16,9 +16,8 @@ import (
 	"github.com/glassback/glassback/pkg/shares"
 )
 
-// Every client that reaches the port can send requests. So the memory of all requests together is limited: by the number of connections
-// (see Bounded), of large requests, and of reviews at once, and by the size of each request. An address has at most its share of each
-// number.
+// Every client that reaches the port can send requests. So the memory of all requests together is limited, and that of each address to its
+// share (see package shares): of connections (see Bounded), of large bodies, and of what is decoded.
 const (
 	// maxBody is the largest body of a request, in bytes: the two objects of an update, and the text around them. etcd accepts objects of 1.5
 	// MiB. An API server writes an object for etcd and for webhooks in the same way, with the same escapes, so that both have the same length.
@@ -26,16 +25,23 @@ const (
 	maxObject   = 1536 << 10
 	maxEnvelope = 256 << 10 // the user's groups, most of all
 
-	// smallBody is the largest body that a connection may send at any time, in bytes. Nearly all requests are smaller.
-	smallBody = 64 << 10
-	// largeAtOnce is how many larger bodies are read, or objects of a Scale, at once.
-	largeAtOnce = 8
-	// reviewsAtOnce is how many requests are decoded and reviewed at once. It takes milliseconds.
-	reviewsAtOnce = 2
+	// bodiesMemory is for the bodies of all requests that are longer than smallBody, in bytes. Nearly all requests are shorter: a connection
+	// may send these at any time.
+	bodiesMemory = 32 << 20
+	smallBody    = 64 << 10
+	// parentSize is what a Scale counts like a body: the operator reads the whole object that the Scale belongs to.
+	parentSize = 2 * maxObject
 
-	// maxValues is how many values the specs of a request and the status may have: "{}" in a list of containers takes 300 times its length in
-	// memory. The specs of the samples have less than a hundred values, and the status of 500 Redis nodes has some 7,000.
-	maxValues = 32 << 10
+	// reviewsMemory is for all requests that are decoded, in bytes. A request counts reviewSize, copies times its body (the JSON of its objects
+	// twice, their texts twice, and what the garbage collector has not freed yet), and valueSize for each value: "{}" in a list of containers
+	// takes 300 times its length.
+	reviewsMemory = 64 << 20
+	reviewSize    = 128 << 10
+	copies        = 6
+	valueSize     = 1 << 10
+	// maxValues is how many values the specs of a request and the status may have. The specs of the samples have less than a hundred, and the
+	// status of 500 Redis nodes has some 7,000.
+	maxValues = 24 << 10
 
 	// shareTimeout is how long a request waits for its share. Then the answer asks the API server to retry. The API server retries within its
 	// timeoutSeconds, perhaps with another replica.
@@ -44,21 +50,23 @@ const (
 	bodyTimeout = 5 * time.Second
 )
 
-// limits are the numbers of large requests, and of reviews, that addresses share.
-type limits struct{ large, reviews *shares.Shares[netip.Addr] }
+// limits is the memory that addresses share.
+type limits struct{ bodies, reviews *shares.Shares[netip.Addr] }
 
 func newLimits() *limits {
-	return &limits{large: shares.New[netip.Addr](largeAtOnce), reviews: shares.New[netip.Addr](reviewsAtOnce)}
+	return &limits{bodies: shares.New[netip.Addr](bodiesMemory), reviews: shares.New[netip.Addr](reviewsMemory)}
 }
 
-// hold waits until an address may take one of all. The caller must call release.
-func hold(ctx context.Context, all *shares.Shares[netip.Addr], from netip.Addr) (release func(), reason *refused) {
+// hold waits until an address may take n bytes. If there is no reason to refuse it, the caller must call release.
+func hold(ctx context.Context, memory *shares.Shares[netip.Addr], from netip.Addr, n int64) (release func(), reason *refused) {
 	ctx, cancel := context.WithTimeout(ctx, shareTimeout)
 	defer cancel()
-	if all.Acquire(ctx, from, 1) != nil {
-		return func() {}, &refused{http.StatusTooManyRequests, fmt.Errorf("%s already sends as many requests as it may: try again", from)}
+	if memory.Acquire(ctx, from, n) != nil {
+		return nil, &refused{
+			http.StatusTooManyRequests, fmt.Errorf("the requests of %s already use all the memory that they may: try again", from),
+		}
 	}
-	return func() { all.Release(from, 1) }, nil
+	return func() { memory.Release(from, n) }, nil
 }
 
 // readBody reads the body of r.

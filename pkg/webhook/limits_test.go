@@ -129,8 +129,8 @@ func attack(t testing.TB, h *Handler, requests int, path, body string) (statuses
 		})
 	}
 	attack.Wait()
-	if h.limits.large.Left() != largeAtOnce || h.limits.reviews.Left() != reviewsAtOnce {
-		t.Errorf("after all requests, only %d and %d are left", h.limits.large.Left(), h.limits.reviews.Left())
+	if h.limits.bodies.Left() != bodiesMemory || h.limits.reviews.Left() != reviewsMemory {
+		t.Errorf("after all requests, the limits have only %d and %d bytes left", h.limits.bodies.Left(), h.limits.reviews.Left())
 	}
 	return statuses
 }
@@ -145,8 +145,8 @@ func TestRequestsGiveBackWhatTheyTook(t *testing.T) {
 	}
 }
 
-// TestScalesCountAsLarge: for a review of a Scale, which has some 500 bytes, the operator reads a RedisCluster, which can have 1.5 MiB.
-func TestScalesCountAsLarge(t *testing.T) {
+// TestMemoryOfScales: for a review of a Scale, which has some 500 bytes, the operator reads a RedisCluster, which can have 1.5 MiB.
+func TestMemoryOfScales(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var reads atomic.Int64
 		scaled := kindOf(t, "RedisCluster")
@@ -164,7 +164,7 @@ func TestScalesCountAsLarge(t *testing.T) {
 		asked := string(body(t, scale(t, `{"kind":"Scale","apiVersion":"autoscaling/v1","spec":{"replicas":3}}`)))
 		const requests = 128
 		statuses := attack(t, h, requests, Path("mutate", kindOf(t, "RedisCluster").GroupVersionKind), asked)
-		if n := int(reads.Load()); n == 0 || n > largeAtOnce || statuses[http.StatusOK] != n ||
+		if n := int(reads.Load()); n == 0 || n*parentSize > bodiesMemory || statuses[http.StatusOK] != n ||
 			statuses[http.StatusTooManyRequests] != requests-n {
 			t.Errorf("%d reads, statuses %v", n, statuses)
 		}
@@ -184,8 +184,8 @@ func TestTheLargestUpdate(t *testing.T) {
 		return text
 	}
 	h := NewHandler(fake.NewClientset())
-	for _, s := range []*shares.Shares[netip.Addr]{h.limits.large, h.limits.reviews} {
-		for s.Take(peer(66), 1) {
+	for _, s := range []*shares.Shares[netip.Addr]{h.limits.bodies, h.limits.reviews} {
+		for s.Take(peer(66), 1<<20) {
 		}
 	}
 	asked := ask(t, "MyCronJob", object(5), object(7))
@@ -209,7 +209,7 @@ func TestASlowAttackerDelaysNoOtherClient(t *testing.T) {
 				if w := sendFrom(h, 66, path, maxBody, slow); w.Code == http.StatusTooManyRequests {
 					refused.Add(1)
 					if w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(),
-						"10.0.0.66 already sends as many requests as it may") {
+						"the requests of 10.0.0.66 already use all the memory that they may") {
 						t.Errorf("headers %v: %s", w.Header(), w.Body)
 					}
 				}
@@ -224,8 +224,8 @@ func TestASlowAttackerDelaysNoOtherClient(t *testing.T) {
 		}
 		time.Sleep(shareTimeout)
 		synctest.Wait()
-		if held := int64(64) - refused.Load(); held != largeAtOnce/2 {
-			t.Errorf("%d requests of the attacker still send their bodies, want %d", held, largeAtOnce/2)
+		if held := int64(64) - refused.Load(); (held-1)*maxBody > bodiesMemory/2 || held == 0 {
+			t.Errorf("%d requests of the attacker still send their bodies", held)
 		}
 		never.CloseWithError(io.ErrUnexpectedEOF)
 		attack.Wait()
