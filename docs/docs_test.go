@@ -565,7 +565,8 @@ func TestTheLimitsOfWebhooks(t *testing.T) {
 	thousands := func(name string) string { return fmt.Sprintf("%d,%03d", limit(name)/1e3, limit(name)%1e3) }
 	for _, want := range []string{
 		fmt.Sprintf("| connections | %d | %d |", limit("maxConnections"), limit("maxConnections")/2),
-		fmt.Sprintf("| bodies of more than %d KiB | %d MiB | %d MiB |", limit("smallBody")>>10, limit("bodiesMemory")>>20, limit("bodiesMemory")>>21),
+		fmt.Sprintf("| bodies of more than %d KiB | %d MiB | %d MiB |",
+			limit("smallBody")>>10, limit("bodiesMemory")>>20, limit("bodiesMemory")>>21),
 		fmt.Sprintf("| decoded requests | %d MiB | %d MiB |", limit("reviewsMemory")>>20, limit("reviewsMemory")>>21),
 		fmt.Sprintf("counts %d KiB, %d times the length of its body, and %d KiB for each value",
 			limit("reviewSize")>>10, limit("copies"), limit("valueSize")>>10),

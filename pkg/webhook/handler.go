@@ -71,7 +71,8 @@ func (h *Handler) handle(verb string, k kind, review reviewFunc) {
 	})
 }
 
-// serve answers one request, and returns the HTTP status. The memory stays reserved until the response is written: a client may read slowly.
+// serve answers one request, and returns the HTTP status. The memory stays reserved until the response is written: a client may read
+// slowly.
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request, k kind, review reviewFunc) int {
 	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
 		return refuse(w, r, &refused{

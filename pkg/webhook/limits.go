@@ -32,9 +32,9 @@ const (
 	// parentSize is what a Scale counts like a body: the operator reads the whole object that the Scale belongs to.
 	parentSize = 2 * maxObject
 
-	// reviewsMemory is for all requests that are decoded, in bytes. A request counts reviewSize, copies times its body (the JSON of its objects
-	// twice, their texts twice, and what the garbage collector has not freed yet), and valueSize for each value: "{}" in a list of containers
-	// takes 300 times its length.
+	// reviewsMemory is for all requests that are decoded, in bytes. A request counts reviewSize, copies times its body (the JSON of its
+	// objects twice, their texts twice, and what the garbage collector has not freed yet), and valueSize for each value: "{}" in a list of
+	// containers takes 300 times its length.
 	reviewsMemory = 64 << 20
 	reviewSize    = 128 << 10
 	copies        = 6

@@ -86,9 +86,11 @@ func TestValidate(t *testing.T) {
 		"neither an interval nor a schedule": {MyCronJobSpec{}, ""},
 		"an interval of nothing": {MyCronJobSpec{IntervalSeconds: ptr.To[int32](0)},
 			"spec.intervalSeconds: Invalid value: 0: must be from 1 to 31536000"},
-		"a schedule":                {spec("0 6 29 2 *", "Europe/Berlin"), ""},
-		"a schedule that is none":   {spec("* * *", "UTC"), `spec.schedule: Invalid value: "* * *": must be a cron expression of five fields `},
-		"a time zone that is none":  {spec("0 6 * * *", "Europe/Berlni"), `spec.timeZone: Invalid value: "Europe/Berlni": must be the name of an IANA `},
+		"a schedule":              {spec("0 6 29 2 *", "Europe/Berlin"), ""},
+		"a schedule that is none": {spec("* * *", "UTC"), `spec.schedule: Invalid value: "* * *": must be a cron expression of five fields `},
+		"a time zone that is none": {
+			spec("0 6 * * *", "Europe/Berlni"), `spec.timeZone: Invalid value: "Europe/Berlni": must be the name of an IANA `,
+		},
 		"a schedule without a slot": {spec("0 0 30 2 *", "UTC"), `spec.schedule: Invalid value: "0 0 30 2 *": never comes: `},
 		"... for Jobs on request":   {suspended, ""},
 	} {

@@ -114,21 +114,33 @@ func TestValidate(t *testing.T) {
 		mutate func(*RedisClusterSpec)
 		want   string // the beginning of the error; "" for none
 	}{
-		"no addr":                        {func(s *RedisClusterSpec) { s.Addr = "" }, `spec.addr: Invalid value: "": invalid ip port, ip:port`},
-		"an addr without a port":         {func(s *RedisClusterSpec) { s.Addr = "1.2.3.4" }, `spec.addr: Invalid value: "1.2.3.4": invalid ip port, ip:port`},
-		"fewer replicas than none":       {func(s *RedisClusterSpec) { s.ReplicasPerMaster = ptr.To[int32](-1) }, "spec.replicasPerMaster: Invalid value: -1: must be from 0 to 5"},
-		"no schedule":                    {backup(""), ""},
-		"a schedule":                     {backup("0 3 29 2 *"), ""},
-		"a schedule that never comes":    {backup("0 3 30 2 *"), `spec.backup.schedule: Invalid value: "0 3 30 2 *": never comes: `},
-		"a schedule with a time zone":    {backup("TZ="), `spec.backup.schedule: Invalid value: "TZ=": must be a cron expression without a time zone`},
-		"a schedule that is none":        {backup("daily"), `spec.backup.schedule: Invalid value: "daily": `},
-		"backups without a store":        {func(s *RedisClusterSpec) { s.Backup = &Backup{} }, `spec.backup: Invalid value: "": must have either persistentVolumeClaim or s3`},
-		"a restore without a store":      {func(s *RedisClusterSpec) { s.RestoreFrom = &RestoreFrom{} }, `spec.restoreFrom: Invalid value: "": must have either `},
-		"enough connections":             {config("maxclients", "232"), ""},
-		"a number that redis rejects":    {config("maxclients", "many"), ""},
-		"too few connections":            {config("maxclients", "231"), `spec.config[maxclients]: Invalid value: "231": must be at least 100, `},
-		"a version that it speaks":       {config("tls-protocols", "TLSv1.1 tlsv1.2"), ""},
-		"only versions that it does not": {config("tls-protocols", "TLSv1.1"), `spec.config[tls-protocols]: Invalid value: "TLSv1.1": must have TLSv1.2 `},
+		"no addr": {func(s *RedisClusterSpec) { s.Addr = "" }, `spec.addr: Invalid value: "": invalid ip port, ip:port`},
+		"an addr without a port": {
+			func(s *RedisClusterSpec) { s.Addr = "1.2.3.4" }, `spec.addr: Invalid value: "1.2.3.4": invalid ip port, ip:port`,
+		},
+		"fewer replicas than none": {
+			func(s *RedisClusterSpec) { s.ReplicasPerMaster = ptr.To[int32](-1) }, "spec.replicasPerMaster: Invalid value: -1: must be from 0 to 5",
+		},
+		"no schedule":                 {backup(""), ""},
+		"a schedule":                  {backup("0 3 29 2 *"), ""},
+		"a schedule that never comes": {backup("0 3 30 2 *"), `spec.backup.schedule: Invalid value: "0 3 30 2 *": never comes: `},
+		"a schedule with a time zone": {
+			backup("TZ="), `spec.backup.schedule: Invalid value: "TZ=": must be a cron expression without a time zone`,
+		},
+		"a schedule that is none": {backup("daily"), `spec.backup.schedule: Invalid value: "daily": `},
+		"backups without a store": {
+			func(s *RedisClusterSpec) { s.Backup = &Backup{} }, `spec.backup: Invalid value: "": must have either persistentVolumeClaim or s3`,
+		},
+		"a restore without a store": {
+			func(s *RedisClusterSpec) { s.RestoreFrom = &RestoreFrom{} }, `spec.restoreFrom: Invalid value: "": must have either `,
+		},
+		"enough connections":          {config("maxclients", "232"), ""},
+		"a number that redis rejects": {config("maxclients", "many"), ""},
+		"too few connections":         {config("maxclients", "231"), `spec.config[maxclients]: Invalid value: "231": must be at least 100, `},
+		"a version that it speaks":    {config("tls-protocols", "TLSv1.1 tlsv1.2"), ""},
+		"only versions that it does not": {
+			config("tls-protocols", "TLSv1.1"), `spec.config[tls-protocols]: Invalid value: "TLSv1.1": must have TLSv1.2 `,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			errs := valid(test.mutate).Validate(nil)

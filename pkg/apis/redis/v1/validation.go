@@ -56,8 +56,8 @@ func (r *RedisCluster) Validate(_ *RedisCluster) field.ErrorList {
 	return errs
 }
 
-// Ports returns the ports of every node: for clients, and for the cluster bus. It returns false if addr does not end with a port. The rest of
-// addr may be wrong.
+// Ports returns the ports of every node: for clients, and for the cluster bus. It returns false if addr does not end with a port. The
+// rest of addr may be wrong.
 func (s *RedisClusterSpec) Ports() (port, bus int, ok bool) {
 	if ok = endsWithPort.MatchString(s.Addr); !ok {
 		return 0, 0, false
