@@ -561,19 +561,19 @@ func versioned(t *testing.T) map[string]string {
 // TestTheLimitsOfWebhooks holds the numbers in webhooks.md against the constants of pkg/webhook.
 func TestTheLimitsOfWebhooks(t *testing.T) {
 	text := readFile(t, "webhooks.md")
-	limit := constantsOf(t, "../pkg/webhook", "limits.go", "bounded.go", "kind.go", "decode.go")
-	times := map[int64]string{2: "twice", 3: "three times", 4: "four times"}
-	share := float64(limit("shippedMemory")) / 5 / (1 << 20)
+	limit := constantsOf(t, "../pkg/webhook", "limits.go", "bounded.go", "decode.go")
+	thousands := func(name string) string { return fmt.Sprintf("%d,%03d", limit(name)/1e3, limit(name)%1e3) }
 	for _, want := range []string{
-		fmt.Sprintf("| connections | %d | %d | 1 |", limit("maxConnections"), limit("maxConnections")/2),
-		fmt.Sprintf("| bodies | %.0f MiB, a fifth | about %.0f MiB | %s its length |", share, share/2, times[limit("bodyCopies")]),
-		fmt.Sprintf("| decoded objects | %.0f MiB, a fifth | about %.0f MiB | %d KiB, %s its length, and %s its structs, lists and maps |",
-			share, share/2, limit("reviewSize")>>10, times[limit("objectCopies")], times[limit("expandedCopies")]),
-		fmt.Sprintf("other %d MiB", limit("shippedMemory")>>20),
+		fmt.Sprintf("| connections | %d | %d |", limit("maxConnections"), limit("maxConnections")/2),
+		fmt.Sprintf("| bodies of more than %d KiB | %d MiB | %d MiB |",
+			limit("smallBody")>>10, limit("bodiesMemory")>>20, limit("bodiesMemory")>>21),
+		fmt.Sprintf("| decoded requests | %d MiB | %d MiB |", limit("reviewsMemory")>>20, limit("reviewsMemory")>>21),
+		fmt.Sprintf("counts %d KiB, %d times the length of its body, and %d KiB for each value",
+			limit("reviewSize")>>10, limit("copies"), limit("valueSize")>>10),
+		fmt.Sprintf("a body of %d MiB", limit("parentSize")>>20),
 		fmt.Sprintf("**%d,%03d,%03d bytes.**", limit("maxBody")/1e6, limit("maxBody")/1e3%1e3, limit("maxBody")%1e3),
-		fmt.Sprintf("**%d MiB of structs, lists and maps**", limit("maxExpanded")>>20),
-		fmt.Sprintf("at most %d KiB of errors", limit("maxErrors")>>10),
-		fmt.Sprintf("at most %d,%03d bytes of a value", limit("maxText")/1e3, limit("maxText")%1e3),
+		"**" + thousands("maxValues") + " values**",
+		"at most " + thousands("maxText") + " bytes of a value",
 	} {
 		if !strings.Contains(strings.ReplaceAll(text, "\n", " "), want) {
 			t.Errorf("webhooks.md does not say: %s", want)

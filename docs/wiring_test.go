@@ -28,7 +28,7 @@ var workedExamples = map[string][]string{
 	"pkg/controller/golden":      {"TestApiExampleA"}, // An upgrade writes the same: the patch changes no golden file.
 	"artifacts/crd": {
 		"TestTheAPIServerTakesEveryDefinition", "TestADefinitionThatChangesGetsANewRevision", "TestTheSchemaAcceptsTheExamples",
-		"TestTheSchemaAcceptsEveryStatusField", "TestSchemaAndValidateAgreeOnEveryApiExampleA",
+		"TestTheSchemaAcceptsEveryStatusField", "TestWords",
 	},
 }
 

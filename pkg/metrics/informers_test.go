@@ -300,7 +300,7 @@ func feedMissed(t *testing.T, namespace string) {
 		ObjectMeta: metav1.ObjectMeta{
 			Name: "sample", Namespace: namespace, Generation: 1, CreationTimestamp: metav1.NewTime(now.Add(-time.Minute)),
 		},
-		Spec:   v1.MyCronJobSpec{IntervalSeconds: ptr.To[int32](5)},
+		Spec:   v1.MyCronJobSpec{IntervalSeconds: ptr.To[int32](0)},
 		Status: v1.MyCronJobStatus{Schedule: "every 5s", AccountedTime: ptr.To(metav1.NewTime(now.Add(-time.Minute)))},
 	}
 	kube, client := kubefake.NewClientset(), &fake.Clientset{}

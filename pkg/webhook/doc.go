@@ -31,8 +31,7 @@
 //     panic in a review leads to an answer, and is logged.
 //   - A patch contains only the changes of Default: fields that this version does not know
 //     stay. Where Default changes nothing, there is no patch.
-//   - All requests together take no more memory than limits gives them. A decoded string takes no more bytes than its JSON, and an answer
-//     quotes only its beginning.
+//   - The memory of all requests together is limited (see limits), and an answer quotes only the beginning of a text.
 //   - An update is refused for errors that it adds, not for errors that the stored object has.
 //   - Outside of a cluster (Owned), the operator registers its webhooks itself, and removes them. In a cluster (Injected), it writes the
 //     caBundle of the configurations that a user has applied.

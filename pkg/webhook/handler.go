@@ -4,13 +4,11 @@
 package webhook
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"mime"
 	"net/http"
-	"reflect"
 	"runtime/debug"
 	"time"
 
@@ -18,18 +16,15 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/klog/v2"
 
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
+	"github.com/glassback/glassback/pkg/shares"
 )
 
 // reviewTimeout limits the request that a review sends to the API server. It is longer than timeoutSeconds of the webhook configurations:
 // normally the API server gives up first and closes the connection, which cancels the review.
 const reviewTimeout = 10 * time.Second
-
-// reviewShape describes the Go type of every request. account.forObjects computes from it how much memory a decoded request takes.
-var reviewShape = shapeOf(reflect.TypeFor[admissionv1.AdmissionReview]())
 
 // Handler answers the admission requests of the API server, on two paths for each kind. Requests and responses are AdmissionReviews of
 // admission.k8s.io/v1, in JSON. A review has the HTTP status 200, also if it denies the request. A request that would take too much memory
@@ -46,10 +41,13 @@ func newHandler(kinds []kind, client versioned.Interface) *Handler {
 	h := &Handler{limits: newLimits()}
 	for _, k := range kinds {
 		r := k.reviewer(k.GroupVersionKind, client)
-		h.handle("mutate", k, r.shape(), func(ctx context.Context, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
-			return mutation(r.mutate(ctx, request))
+		h.handle("mutate", k, func(ctx context.Context, request *request) *admissionv1.AdmissionResponse {
+			if request.SubResource == "scale" {
+				return mutation(r.scale(ctx, request))
+			}
+			return mutation(r.mutate(request))
 		})
-		h.handle("validate", k, r.shape(), func(_ context.Context, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+		h.handle("validate", k, func(_ context.Context, request *request) *admissionv1.AdmissionResponse {
 			return validation(r.validate(request))
 		})
 	}
@@ -59,29 +57,56 @@ func newHandler(kinds []kind, client versioned.Interface) *Handler {
 // ServeHTTP answers one request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.mux.ServeHTTP(w, r) }
 
-type reviewFunc func(context.Context, *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse
+type reviewFunc func(context.Context, *request) *admissionv1.AdmissionResponse
 
-// handle registers review for one path. object is the shape of the objects that review decodes.
-func (h *Handler) handle(verb string, k kind, object *shape, review reviewFunc) {
+// handle registers review for one path.
+func (h *Handler) handle(verb string, k kind, review reviewFunc) {
 	path := Path(verb, k.GroupVersionKind)
 	metrics := metricsOf(path)
 	h.mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) {
 		start, status := time.Now(), http.StatusInternalServerError // This status is counted if serve panics.
 		metrics.Started()
 		defer func() { metrics.Finished(status, time.Since(start)) }()
-		status = h.serve(w, r, k, object, review)
+		status = h.serve(w, r, k, review)
 	})
 }
 
-// serve answers one request, and returns the HTTP status. The memory stays reserved until the
-// response is written: a client may read slowly.
-func (h *Handler) serve(w http.ResponseWriter, r *http.Request, k kind, object *shape, review reviewFunc) int {
-	memory := h.limits.account(r.RemoteAddr)
-	defer memory.close()
-	request, refused := read(w, r, memory, object)
-	if refused != nil {
-		return refuse(w, r, refused)
+// serve answers one request, and returns the HTTP status. The memory stays reserved until the response is written: a client may read
+// slowly.
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request, k kind, review reviewFunc) int {
+	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
+		return refuse(w, r, &refused{
+			http.StatusUnsupportedMediaType, fmt.Errorf("the Content-Type must be application/json, not %q", r.Header.Get("Content-Type")),
+		})
 	}
+	length, from := r.ContentLength, shares.Address(r.RemoteAddr)
+	if length < 0 {
+		length = maxBody
+	}
+	if length > smallBody && length <= maxBody {
+		release, reason := hold(r.Context(), h.limits.bodies, from, length)
+		if reason != nil {
+			return refuse(w, r, reason)
+		}
+		defer release()
+	}
+	body, reason := readBody(w, r)
+	if reason != nil {
+		return refuse(w, r, reason)
+	}
+	request, reason := decodeReview(body)
+	if reason != nil {
+		return refuse(w, r, reason)
+	}
+	memory, n := h.limits.reviews, int64(reviewSize+copies*len(body)+valueSize*request.values())
+	if request.SubResource == "scale" {
+		memory, n = h.limits.bodies, parentSize
+	}
+	release, reason := hold(r.Context(), memory, from, n)
+	if reason != nil {
+		return refuse(w, r, reason)
+	}
+	defer release()
 	start := time.Now()
 	logger := klog.FromContext(r.Context()).WithValues("path", r.URL.Path, "operation", request.Operation,
 		"object", klog.KRef(request.Namespace, request.Name))
@@ -90,14 +115,12 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, k kind, object *
 	response := answer(ctx, k, request, review)
 	response.UID = request.UID
 	logger.V(4).Info("Reviewed", "allowed", response.Allowed, "patched", len(response.Patch) > 0,
-		"warnings", len(response.Warnings), "dryRun", request.DryRun != nil && *request.DryRun, "duration", time.Since(start))
+		"warnings", len(response.Warnings), "dryRun", request.DryRun, "duration", time.Since(start))
 	return write(ctx, w, response)
 }
 
 // answer calls review. After a panic, it returns a response with an internal error.
-func answer(
-	ctx context.Context, k kind, request *admissionv1.AdmissionRequest, review reviewFunc,
-) (response *admissionv1.AdmissionResponse) {
+func answer(ctx context.Context, k kind, request *request, review reviewFunc) (response *admissionv1.AdmissionResponse) {
 	defer func() {
 		if r := recover(); r != nil {
 			klog.FromContext(ctx).Error(fmt.Errorf("panic in review: %v", r), "Recovered from a panic", "stack", string(debug.Stack()))
@@ -114,7 +137,7 @@ func answer(
 }
 
 // concerns reports whether a request is about k.
-func (k kind) concerns(request *admissionv1.AdmissionRequest) bool {
+func (k kind) concerns(request *request) bool {
 	return request.Resource == metav1.GroupVersionResource{Group: k.Group, Version: k.Version, Resource: k.resource}
 }
 
@@ -128,76 +151,6 @@ func refuse(w http.ResponseWriter, r *http.Request, reason *refused) int {
 	}
 	http.Error(w, reason.err.Error(), reason.status)
 	return reason.status
-}
-
-// read returns the admission request in r, or the reason to refuse it.
-func read(w http.ResponseWriter, r *http.Request, memory *account, object *shape) (*admissionv1.AdmissionRequest, *refused) {
-	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
-		return nil, &refused{
-			http.StatusUnsupportedMediaType, fmt.Errorf("the Content-Type must be application/json, not %q", r.Header.Get("Content-Type")),
-		}
-	}
-	body, refused := readBody(w, r, memory)
-	if refused != nil {
-		return nil, refused
-	}
-	if refused := memory.forObjects(r.Context(), body, object); refused != nil {
-		return nil, refused
-	}
-	request, err := decodeReview(body)
-	if err != nil {
-		return nil, badRequest(err)
-	}
-	return request, nil
-}
-
-func badRequest(err error) *refused { return &refused{http.StatusBadRequest, err} }
-
-// readBody reserves memory for the body of r, and reads the body.
-func readBody(w http.ResponseWriter, r *http.Request, memory *account) ([]byte, *refused) {
-	length, refused := memory.forBody(r.Context(), r.ContentLength)
-	if refused != nil {
-		return nil, refused
-	}
-	// The deadline is for the body only. When a deadline passes, net/http cancels the context of r. So the deadline is removed before the
-	// review. An error is ignored: only an httptest.ResponseRecorder does not support deadlines.
-	connection := http.NewResponseController(w)
-	_ = connection.SetReadDeadline(time.Now().Add(bodyTimeout))
-	body := bytes.NewBuffer(make([]byte, 0, length+bytes.MinRead))
-	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, maxBody))
-	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return nil, tooLarge("the AdmissionReview has more than the allowed %d bytes (two objects of %d bytes each, and the fields around them)",
-			maxBody, maxObject)
-	}
-	if err != nil { // The deadline stays: net/http reads the rest of the body before it sends the response.
-		return nil, badRequest(fmt.Errorf("read the body: %w", err))
-	}
-	_ = connection.SetReadDeadline(time.Time{})
-	return body.Bytes(), nil
-}
-
-// decodeReview returns the request of an AdmissionReview.
-func decodeReview(body []byte) (*admissionv1.AdmissionRequest, error) {
-	review := &admissionv1.AdmissionReview{}
-	if err := json.Unmarshal(body, review); err != nil {
-		return nil, fmt.Errorf("the body is no AdmissionReview: %w", err)
-	}
-	if got := review.GroupVersionKind(); got != admissionv1.SchemeGroupVersion.WithKind("AdmissionReview") {
-		return nil, fmt.Errorf("the body must be an AdmissionReview of %s, not %q of %q",
-			admissionv1.SchemeGroupVersion, cut(got.Kind), cut(got.GroupVersion().String()))
-	}
-	request := review.Request
-	if request == nil || request.UID == "" {
-		return nil, errors.New("the AdmissionReview has no request, or its request has no uid")
-	}
-	// These fields are limited, because logs and responses repeat them.
-	for _, text := range []string{string(request.UID), string(request.Operation), request.Namespace, request.Name, request.SubResource,
-		request.Resource.Group, request.Resource.Version, request.Resource.Resource} {
-		if len(text) > maxText {
-			return nil, fmt.Errorf("the uid of the request, its operation, its resource or the name of its object has more than %d bytes", maxText)
-		}
-	}
-	return request, nil
 }
 
 // write writes the response, and returns its HTTP status.

@@ -14,7 +14,6 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/json"
@@ -26,7 +25,6 @@ import (
 // object is the interface of the types of pkg/apis: T is the struct, and its pointer has the methods.
 type object[T any] interface {
 	*T
-	metav1.Object
 	DeepCopy() *T
 	Default()
 	Validate(old *T) field.ErrorList
@@ -35,10 +33,10 @@ type object[T any] interface {
 
 // reviewer answers the requests about one kind. Its errors are answers to the user.
 type reviewer interface {
-	// shape returns the shape of the objects that the other two methods decode.
-	shape() *shape
-	mutate(context.Context, *admissionv1.AdmissionRequest) ([]operation, error)
-	validate(*admissionv1.AdmissionRequest) (warnings []string, err error)
+	// scale returns the changes of a Scale.
+	scale(context.Context, *request) ([]operation, error)
+	mutate(*request) ([]operation, error)
+	validate(*request) (warnings []string, err error)
 }
 
 // typed is the reviewer of the kind whose type is T.
@@ -50,39 +48,37 @@ type typed[T any, P object[T]] struct {
 	replicas func(P) **int32
 }
 
-func (typed[T, P]) shape() *shape { return shapeOf(reflect.TypeFor[T]()) }
-
 // mutate returns the changes of Default.
-func (t typed[T, P]) mutate(ctx context.Context, request *admissionv1.AdmissionRequest) ([]operation, error) {
-	if request.SubResource == "scale" {
-		return t.mutateScale(ctx, request)
-	}
-	obj, err := t.read(request.Object)
+func (t typed[T, P]) mutate(r *request) ([]operation, error) {
+	obj, tree, err := t.read(r.Object)
 	if err != nil {
 		return nil, nil //nolint:nilerr // The schema rejects it too, with a more exact error.
 	}
-	operations, err := difference(request.Object.Raw, obj, obj.Default)
-	if err != nil {
+	before, err1 := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	obj.Default()
+	after, err2 := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	if err := errors.Join(err1, err2); err != nil {
 		return nil, apierrors.NewInternalError(fmt.Errorf("compare the %s with its defaults: %w", t.gvk.Kind, err))
 	}
+	operations := appendDifference(nil, "", tree, before, after)
 	if len(operations) > maxOperations {
 		return nil, nil // The schema rejects it too.
 	}
 	return operations, nil
 }
 
-// mutateScale returns the changes of Default for the object with the number of replicas in the Scale.
-func (t typed[T, P]) mutateScale(ctx context.Context, request *admissionv1.AdmissionRequest) ([]operation, error) {
+// scale returns the changes of Default for the object with the number of replicas in the Scale.
+func (t typed[T, P]) scale(ctx context.Context, r *request) ([]operation, error) {
 	scale := &autoscalingv1.Scale{}
-	if t.get == nil || json.Unmarshal(request.Object.Raw, scale) != nil {
+	if t.get == nil || r.Object == nil || json.Unmarshal(r.Object.json(), scale) != nil {
 		return nil, nil //nolint:nilerr // The API server rejects an invalid Scale.
 	}
-	parent, err := t.get(ctx, request.Namespace, request.Name)
+	parent, err := t.get(ctx, r.Namespace, r.Name)
 	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
 		return nil, nil // The API server reports NotFound. Forbidden means that the operator does not work in this namespace.
 	}
 	if err != nil {
-		return nil, apierrors.NewInternalError(fmt.Errorf("get %s %s: %w", t.gvk.Kind, request.Name, err))
+		return nil, apierrors.NewInternalError(fmt.Errorf("get %s %s: %w", t.gvk.Kind, r.Name, err))
 	}
 	parent = parent.DeepCopy()
 	asked := scale.Spec.Replicas
@@ -96,16 +92,16 @@ func (t typed[T, P]) mutateScale(ctx context.Context, request *admissionv1.Admis
 }
 
 // validate returns an API error if the request is invalid, and otherwise the warnings.
-func (t typed[T, P]) validate(request *admissionv1.AdmissionRequest) ([]string, error) {
+func (t typed[T, P]) validate(r *request) ([]string, error) {
 	switch {
-	case request.SubResource != "":
+	case r.SubResource != "":
 		return nil, nil
-	case request.Operation == admissionv1.Delete:
-		return nil, t.validateDelete(request)
+	case r.Operation == admissionv1.Delete:
+		return nil, t.validateDelete(r)
 	}
-	now, err := t.defaulted(request.Object)
-	if errors.Is(err, errNumber) && request.Operation == admissionv1.Update {
-		if _, was := t.defaulted(request.OldObject); errors.Is(was, errNumber) {
+	now, err := t.defaulted(r.Object)
+	if errors.Is(err, errNumber) && r.Operation == admissionv1.Update {
+		if _, was := t.defaulted(r.OldObject); errors.Is(was, errNumber) {
 			return []string{err.Error()}, nil // The update does not add this error.
 		}
 	}
@@ -113,13 +109,13 @@ func (t typed[T, P]) validate(request *admissionv1.AdmissionRequest) ([]string, 
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("the %s cannot be read: %v", t.gvk.Kind, err))
 	}
 	var old P
-	if request.Operation == admissionv1.Update {
-		if old, err = t.defaulted(request.OldObject); err != nil {
+	if r.Operation == admissionv1.Update {
+		if old, err = t.defaulted(r.OldObject); err != nil {
 			old = nil // The stored object cannot be decoded: the update replaces it.
 		}
 	}
 	if errs := newErrors(now, old); len(errs) > 0 {
-		return nil, apierrors.NewInvalid(t.gvk.GroupKind(), request.Name, firstOf(errs))
+		return nil, apierrors.NewInvalid(t.gvk.GroupKind(), r.Name, errs)
 	}
 	warnings := now.Warnings()
 	if old != nil && len(warnings) > 0 {
@@ -129,19 +125,19 @@ func (t typed[T, P]) validate(request *admissionv1.AdmissionRequest) ([]string, 
 	return warnings, nil
 }
 
-// read returns an object without managedFields, which are not reviewed and may be most of the object.
-func (t typed[T, P]) read(raw runtime.RawExtension) (P, error) {
-	obj := P(new(T))
-	if err := decode(raw.Raw, obj); err != nil {
-		return nil, err
+// read returns the spec of an object, and the status of an old one, decoded and as a tree.
+func (t typed[T, P]) read(o *content) (P, map[string]any, error) {
+	if o == nil {
+		return nil, nil, errors.New("it is null")
 	}
-	obj.SetManagedFields(nil)
-	return obj, nil
+	obj := P(new(T))
+	tree, err := decode(o.json(), obj)
+	return obj, tree, err
 }
 
 // defaulted returns an object with its defaults.
-func (t typed[T, P]) defaulted(raw runtime.RawExtension) (P, error) {
-	obj, err := t.read(raw)
+func (t typed[T, P]) defaulted(o *content) (P, error) {
+	obj, _, err := t.read(o)
 	if err != nil {
 		return nil, err
 	}
@@ -174,11 +170,11 @@ func withoutValue(err *field.Error) field.Error {
 	return key
 }
 
-// short shortens the values that errors quote: kubectl prints them, and an answer contains them several times.
+// short shortens the texts of errors: kubectl prints them, and an answer contains them twice.
 func short(errs field.ErrorList) field.ErrorList {
 	for _, err := range errs {
-		err.Field = cut(err.Field)
-		if value := reflect.ValueOf(err.BadValue); value.Kind() == reflect.String && value.Len() > maxText {
+		err.Detail = cut(err.Detail) // That of a schedule quotes it.
+		if value := reflect.ValueOf(err.BadValue); value.Kind() == reflect.String {
 			err.BadValue = cut(value.String())
 		}
 	}
@@ -193,32 +189,16 @@ func cut(text string) string {
 	return text[:maxText] + "…"
 }
 
-// maxErrors bounds the text of all errors of an object together, in bytes. An answer contains the text twice, and memory has more copies
-// while the answer is written.
-const maxErrors = 8 << 10
-
-// firstOf returns the first errors that fit into an answer: at least one. After the user has
-// corrected these, the next answer has the others.
-func firstOf(errs field.ErrorList) field.ErrorList {
-	length := 0
-	for i, err := range errs {
-		if length += len(err.Error()); length > maxErrors {
-			return errs[:max(i, 1)]
-		}
-	}
-	return errs
-}
-
 // validateDelete refuses the deletion of a protected object.
-func (t typed[T, P]) validateDelete(request *admissionv1.AdmissionRequest) error {
-	old := &metav1.PartialObjectMetadata{}
-	if err := decode(request.OldObject.Raw, old); err != nil {
-		return apierrors.NewBadRequest(fmt.Sprintf("the %s cannot be read: %v", t.gvk.Kind, err))
+func (t typed[T, P]) validateDelete(r *request) error {
+	if r.OldObject == nil {
+		return apierrors.NewBadRequest(fmt.Sprintf("the %s cannot be read: it is null", t.gvk.Kind))
 	}
-	if old.Annotations[glassback.AnnotationDeletionProtection] != "true" {
+	old := &r.OldObject.Metadata
+	if old.Annotations.DeletionProtection != "true" {
 		return nil
 	}
-	resource := schema.GroupResource{Group: request.Resource.Group, Resource: request.Resource.Resource}
+	resource := schema.GroupResource{Group: r.Resource.Group, Resource: r.Resource.Resource}
 	// Not the name of the request: it is empty in a deletion of a collection.
 	return apierrors.NewForbidden(resource, cut(old.Name), fmt.Errorf(
 		"it is protected: remove the annotation %s first", glassback.AnnotationDeletionProtection))

@@ -8,52 +8,40 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
+	"io"
 	"net/http"
 	"net/netip"
-	"runtime/debug"
 	"time"
-	"unicode/utf8"
 
 	"github.com/glassback/glassback/pkg/shares"
 )
 
-// Every client that reaches the port can send requests. So the memory of all requests together
-// is limited. Of a container's 256 MiB, Go may use 224 (package app):
-//
-//	bodies        45 MiB   a fifth
-//	objects       45 MiB   a fifth
-//	connections    8 MiB   256 of some 30 KiB; 64 MiB if every client sends the longest header
-//
-// The caches and the controllers have the rest. shares divides each amount between addresses. A request acquires memory for its body before
-// it reads the body, and memory for its objects before it decodes them. It acquires each once, and in this order, so that no two requests
-// wait for each other. The largest request takes 9.8 MiB for its body and 14.6 for its objects. That is less than a third of each amount,
-// so it fits even if another address uses all of its share.
+// Every client that reaches the port can send requests. So the memory of all requests together is limited, and that of each address to its
+// share (see package shares): of connections (see Bounded), of large bodies, and of what is decoded.
 const (
-	shippedMemory = 224 << 20
-
 	// maxBody is the largest body of a request, in bytes: the two objects of an update, and the text around them. etcd accepts objects of 1.5
 	// MiB. An API server writes an object for etcd and for webhooks in the same way, with the same escapes, so that both have the same length.
 	maxBody     = 2*maxObject + maxEnvelope
 	maxObject   = 1536 << 10
 	maxEnvelope = 256 << 10 // the user's groups, most of all
 
-	// maxExpanded is the most memory that structs, lists and maps of a request may take, in bytes,
-	// as meter counts them. Each sample of the kinds takes less than a hundredth of it.
-	maxExpanded = 2 << 20
+	// bodiesMemory is for the bodies of all requests that are longer than smallBody, in bytes. Nearly all requests are shorter: a connection
+	// may send these at any time.
+	bodiesMemory = 32 << 20
+	smallBody    = 64 << 10
+	// parentSize is what a Scale counts like a body: the operator reads the whole object that the Scale belongs to.
+	parentSize = 2 * maxObject
 
-	// bodyCopies and objectCopies together count the copies of a body in memory: the body, its objects as JSON, their decoded strings, and the
-	// JSON before and after the defaults, from which the patch is made. Most requests need two copies. Some need six for a moment, but not all
-	// requests at the same moment, as TestMemoryOfAllRequests shows.
-	bodyCopies, objectCopies = 3, 2
-	// expandedCopies: to make the patch, a request holds structs, lists and maps of its object
-	// twice, before and after the defaults. Lists grow by half or double.
-	expandedCopies = 4
-	// reviewSize is the memory for the rest of a request and for its answer: some ten times maxErrors.
-	reviewSize = 128 << 10
-
-	// parentSize is the memory for the object that a Scale belongs to: mutateScale reads all of it. It counts as the largest object.
-	parentSize = objectCopies*maxObject + expandedCopies*maxExpanded
+	// reviewsMemory is for all requests that are decoded, in bytes. A request counts reviewSize, copies times its body (the JSON of its
+	// objects twice, their texts twice, and what the garbage collector has not freed yet), and valueSize for each value: "{}" in a list of
+	// containers takes 300 times its length.
+	reviewsMemory = 64 << 20
+	reviewSize    = 128 << 10
+	copies        = 6
+	valueSize     = 1 << 10
+	// maxValues is how many values the specs of a request and the status may have. The specs of the samples have less than a hundred, and the
+	// status of 500 Redis nodes has some 7,000.
+	maxValues = 24 << 10
 
 	// shareTimeout is how long a request waits for its share. Then the answer asks the API server to retry. The API server retries within its
 	// timeoutSeconds, perhaps with another replica.
@@ -62,103 +50,65 @@ const (
 	bodyTimeout = 5 * time.Second
 )
 
-// limits is the memory of all requests together.
-type limits struct{ bodies, objects *shares.Shares[netip.Addr] }
+// limits is the memory that addresses share.
+type limits struct{ bodies, reviews *shares.Shares[netip.Addr] }
 
 func newLimits() *limits {
-	memory := debug.SetMemoryLimit(-1) // A negative limit changes nothing.
-	if memory == math.MaxInt64 {
-		memory = shippedMemory
-	}
-	return &limits{bodies: shares.New[netip.Addr](memory / 5), objects: shares.New[netip.Addr](memory / 5)}
+	return &limits{bodies: shares.New[netip.Addr](bodiesMemory), reviews: shares.New[netip.Addr](reviewsMemory)}
 }
 
-// account is the memory that one request holds.
-type account struct {
-	*limits
-	from         netip.Addr
-	body, object int64
-}
-
-func (l *limits) account(remoteAddr string) *account {
-	return &account{limits: l, from: shares.Address(remoteAddr)}
-}
-
-// close releases all memory of the request.
-func (a *account) close() {
-	a.bodies.Release(a.from, a.body)
-	a.objects.Release(a.from, a.object)
-}
-
-// forBody waits until there is memory for a body of this length. length is -1 if the length is unknown.
-func (a *account) forBody(ctx context.Context, length int64) (int64, *refused) {
-	if length > maxBody {
-		return 0, tooLarge("the AdmissionReview has %d bytes, and may have %d: two objects of %d bytes each, and the fields around them",
-			length, maxBody, maxObject)
-	}
-	if length < 0 {
-		length = maxBody
-	}
-	n := bodyCopies * length
-	if err := a.wait(ctx, a.bodies, n); err != nil {
-		return 0, err
-	}
-	a.body = n
-	return length, nil
-}
-
-// forObjects waits until there is memory to decode a review that has objects of a shape. It
-// refuses a body that no API server writes, or that takes too much memory for its length.
-func (a *account) forObjects(ctx context.Context, body []byte, object *shape) *refused {
-	if !utf8.Valid(body) { // A decoder replaces each invalid byte by three bytes.
-		return badRequest(errors.New("the body is no AdmissionReview: it is not UTF-8"))
-	}
-	length := written(body)
-	if length > maxBody {
-		return tooLarge("the AdmissionReview has %d bytes when its line separators are escaped, and may have %d", length, maxBody)
-	}
-	m := meter{walk: walk{data: body}, object: object}
-	m.measure(reviewShape)
-	if m.size > maxExpanded {
-		return tooLarge("the objects of the AdmissionReview take %d bytes of memory, strings not counted, and may take %d: "+
-			"they have too many list elements or map entries",
-			m.size, maxExpanded)
-	}
-	if m.malformed != nil {
-		return badRequest(fmt.Errorf("the body is no AdmissionReview of an API server: %w", m.malformed))
-	}
-	n := reviewSize + objectCopies*length + expandedCopies*m.size
-	if isScale(body) {
-		n += parentSize
-	}
-	if err := a.wait(ctx, a.objects, n); err != nil {
-		return err
-	}
-	a.object = n
-	return nil
-}
-
-// written returns the length of JSON after this package writes it again. encoding/json always
-// writes a line separator with six bytes instead of three.
-func written(body []byte) int64 {
-	separators := bytes.Count(body, []byte("\u2028")) + bytes.Count(body, []byte("\u2029"))
-	return int64(len(body) + 3*separators)
-}
-
-// isScale reports whether a review is about a scale subresource.
-func isScale(body []byte) bool {
-	const scale = "scale"
-	value := find(find(body, "request"), "subResource")
-	return len(value) <= 6*len(scale)+len(`""`) && string(unquote(value)) == scale // An escaped byte has up to six bytes.
-}
-
-func (a *account) wait(ctx context.Context, s *shares.Shares[netip.Addr], n int64) *refused {
+// hold waits until an address may take n bytes. If there is no reason to refuse it, the caller must call release.
+func hold(ctx context.Context, memory *shares.Shares[netip.Addr], from netip.Addr, n int64) (release func(), reason *refused) {
 	ctx, cancel := context.WithTimeout(ctx, shareTimeout)
 	defer cancel()
-	if s.Acquire(ctx, a.from, n) == nil {
-		return nil
+	if memory.Acquire(ctx, from, n) != nil {
+		return nil, &refused{
+			http.StatusTooManyRequests, fmt.Errorf("the requests of %s already use all the memory that they may: try again", from),
+		}
 	}
-	return &refused{http.StatusTooManyRequests, fmt.Errorf("the requests of %s already use all the memory that they may: try again", a.from)}
+	return func() { memory.Release(from, n) }, nil
+}
+
+// readBody reads the body of r.
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, *refused) {
+	if r.ContentLength > maxBody {
+		return nil, tooLarge("the AdmissionReview has %d bytes, and may have %d: two objects of %d bytes each, and the fields around them",
+			r.ContentLength, maxBody, maxObject)
+	}
+	// The deadline is for the body only. When a deadline passes, net/http cancels the context of r. So the deadline is removed before the
+	// review. An error is ignored: only an httptest.ResponseRecorder does not support deadlines.
+	connection := http.NewResponseController(w)
+	_ = connection.SetReadDeadline(time.Now().Add(bodyTimeout))
+	body := bytes.NewBuffer(make([]byte, 0, max(r.ContentLength, 0)+bytes.MinRead))
+	_, err := io.Copy(body, http.MaxBytesReader(w, r.Body, maxBody))
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return nil, tooLarge("the AdmissionReview has more than the allowed %d bytes (two objects of %d bytes each, and the fields around them)",
+			maxBody, maxObject)
+	}
+	if err != nil { // The deadline stays: net/http reads the rest of the body before it sends the response.
+		return nil, badRequest(fmt.Errorf("read the body: %w", err))
+	}
+	_ = connection.SetReadDeadline(time.Time{})
+	return body.Bytes(), nil
+}
+
+// values returns the number of values in JSON, or one or two more for each list or object: of the commas and opening brackets outside of
+// texts.
+func values(data []byte) int {
+	n, inText, escaped := 0, false, false
+	for _, c := range data {
+		switch {
+		case escaped:
+			escaped = false
+		case inText && c == '\\':
+			escaped = true
+		case c == '"':
+			inText = !inText
+		case !inText && (c == ',' || c == '{' || c == '['):
+			n++
+		}
+	}
+	return n
 }
 
 // refused is the reason why a request gets no verdict, and the HTTP status of the answer.
@@ -166,6 +116,8 @@ type refused struct {
 	status int
 	err    error
 }
+
+func badRequest(err error) *refused { return &refused{http.StatusBadRequest, err} }
 
 // tooLarge has the status 507 and not 413, because the API server passes its text to the user.
 func tooLarge(format string, args ...any) *refused {

@@ -5,24 +5,28 @@ package webhook
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"os"
+	"os/exec"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"k8s.io/client-go/rest"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned/fake"
-	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/shares"
 )
 
@@ -63,6 +67,9 @@ var flood = map[string]struct{ kind, review, element string }{
 	"a key that is unknown":     {"RedisCluster", `"object":{"\n%s":1}`, del},
 }
 
+// maxAnswer is the length of the longest answer, in bytes.
+const maxAnswer = 128 << 10
+
 const (
 	del       = "\x7f\x7f\x7f\x7f\x7f" // each character is one byte, and five bytes when Go quotes it in JSON
 	protected = `"annotations":{"glassback.dev/deletion-protection":"true"}`
@@ -99,9 +106,9 @@ func sendFrom(h *Handler, n byte, path string, length int64, body io.Reader) *ht
 	return w
 }
 
-// attack sends a number of requests at once from four addresses, and calls answered with the status of each answer. It fails the test if
-// the limits do not get back all that the requests took.
-func attack(t testing.TB, h *Handler, requests int, path, body string, answered func(status int)) (statuses map[int]int) {
+// attack sends a number of requests at once from four addresses, and returns how often each status was the answer. It fails the test if the
+// limits do not get back all that the requests took.
+func attack(t testing.TB, h *Handler, requests int, path, body string) (statuses map[int]int) {
 	t.Helper()
 	statuses = map[int]int{}
 	var mu sync.Mutex
@@ -109,11 +116,10 @@ func attack(t testing.TB, h *Handler, requests int, path, body string, answered 
 	for n := range requests {
 		attack.Go(func() {
 			w := sendFrom(h, byte(n%4), path, int64(len(body)), strings.NewReader(body))
-			answered(w.Code)
 			mu.Lock()
 			defer mu.Unlock()
 			statuses[w.Code]++
-			if w.Body.Len() > reviewSize {
+			if w.Body.Len() > maxAnswer {
 				t.Errorf("an answer has %d bytes: %.200s", w.Body.Len(), w.Body)
 			}
 			if w.Code != http.StatusOK && w.Code != http.StatusBadRequest && w.Code != http.StatusTooManyRequests &&
@@ -123,8 +129,8 @@ func attack(t testing.TB, h *Handler, requests int, path, body string, answered 
 		})
 	}
 	attack.Wait()
-	if h.limits.bodies.Left() != shippedMemory/5 || h.limits.objects.Left() != shippedMemory/5 {
-		t.Errorf("after all requests, the limits have only %d and %d bytes left", h.limits.bodies.Left(), h.limits.objects.Left())
+	if h.limits.bodies.Left() != bodiesMemory || h.limits.reviews.Left() != reviewsMemory {
+		t.Errorf("after all requests, the limits have only %d and %d bytes left", h.limits.bodies.Left(), h.limits.reviews.Left())
 	}
 	return statuses
 }
@@ -134,57 +140,36 @@ func TestRequestsGiveBackWhatTheyTook(t *testing.T) {
 	for name := range flood {
 		t.Run(name, func(t *testing.T) {
 			path, body := flooding(t, name, 100<<10)
-			attack(t, NewHandler(nil), 8, path, body, func(int) {})
+			attack(t, NewHandler(nil), 8, path, body)
 		})
 	}
 }
 
-// TestMemoryOfScales: for a review of a Scale, which has some 500 bytes, the operator reads a RedisCluster, which can have 1.5 MiB. The
-// limit includes the memory of the RedisCluster.
+// TestMemoryOfScales: for a review of a Scale, which has some 500 bytes, the operator reads a RedisCluster, which can have 1.5 MiB.
 func TestMemoryOfScales(t *testing.T) {
-	parent := sample(t, "RedisCluster", `{"size":6,"addr":"`+strings.Repeat("a", maxObject-1000)+`"}`)
-	const requests = 128
-	for name, subresource := range map[string]string{"plain": "scale", "with escapes": `\u0073\u0063\u0061\u006c\u0065`} {
-		t.Run(name, func(t *testing.T) {
-			var reads atomic.Int64
-			var pending sync.WaitGroup // requests whose object was not read yet, and that were not refused
-			pending.Add(requests)
-			client, err := versioned.NewForConfig(&rest.Config{QPS: -1, Transport: transport(func(*http.Request) (*http.Response, error) {
-				reads.Add(1)
-				wait := readerFunc(func([]byte) (int, error) { // This is called after the object was read and before it is decoded.
-					pending.Done()
-					pending.Wait()
-					return 0, io.EOF
-				})
-				return &http.Response{
-					StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}},
-					Body: io.NopCloser(io.MultiReader(strings.NewReader(parent), wait)),
-				}, nil
-			})})
-			must.Succeed(t, err)
-			review := strings.Replace(string(body(t, scale(t, `{"kind":"Scale","apiVersion":"autoscaling/v1","spec":{"replicas":3}}`))),
-				`"subResource":"scale"`, `"subResource":"`+subresource+`"`, 1)
-			path := Path("mutate", kindOf(t, "RedisCluster").GroupVersionKind)
-			statuses := attack(t, NewHandler(client), requests, path, review, func(status int) {
-				if status == http.StatusTooManyRequests {
-					pending.Done()
-				}
-			})
-			if n := reads.Load(); n == 0 || n*parentSize > shippedMemory/5 || statuses[http.StatusOK] != int(n) ||
-				statuses[http.StatusTooManyRequests] != requests-int(n) {
-				t.Errorf("%d reads at once, statuses %v", n, statuses)
+	synctest.Test(t, func(t *testing.T) {
+		var reads atomic.Int64
+		scaled := kindOf(t, "RedisCluster")
+		scaled.reviewer = func(schema.GroupVersionKind, versioned.Interface) reviewer {
+			return typed[redisv1.RedisCluster, *redisv1.RedisCluster]{
+				get: func(context.Context, string, string) (*redisv1.RedisCluster, error) {
+					reads.Add(1)
+					time.Sleep(2 * shareTimeout)
+					return &redisv1.RedisCluster{}, nil
+				},
+				replicas: func(r *redisv1.RedisCluster) **int32 { return &r.Spec.Size },
 			}
-		})
-	}
+		}
+		h := newHandler([]kind{scaled}, nil)
+		asked := string(body(t, scale(t, `{"kind":"Scale","apiVersion":"autoscaling/v1","spec":{"replicas":3}}`)))
+		const requests = 128
+		statuses := attack(t, h, requests, Path("mutate", kindOf(t, "RedisCluster").GroupVersionKind), asked)
+		if n := int(reads.Load()); n == 0 || n*parentSize > bodiesMemory || statuses[http.StatusOK] != n ||
+			statuses[http.StatusTooManyRequests] != requests-n {
+			t.Errorf("%d reads, statuses %v", n, statuses)
+		}
+	})
 }
-
-type transport func(*http.Request) (*http.Response, error)
-
-func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
-
-type readerFunc func([]byte) (int, error)
-
-func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 // TestTheLargestUpdate: an update of an object of the maximal size in etcd is admitted, even if another address uses all of its memory
 // limit.
@@ -199,10 +184,8 @@ func TestTheLargestUpdate(t *testing.T) {
 		return text
 	}
 	h := NewHandler(fake.NewClientset())
-	attacker := h.limits.account("10.0.0.66:1")
-	defer attacker.close()
-	for _, s := range []*shares.Shares[netip.Addr]{h.limits.bodies, h.limits.objects} {
-		for s.Take(attacker.from, 1<<20) {
+	for _, s := range []*shares.Shares[netip.Addr]{h.limits.bodies, h.limits.reviews} {
+		for s.Take(peer(66), 1<<20) {
 		}
 	}
 	asked := ask(t, "MyCronJob", object(5), object(7))
@@ -241,12 +224,53 @@ func TestASlowAttackerDelaysNoOtherClient(t *testing.T) {
 		}
 		time.Sleep(shareTimeout)
 		synctest.Wait()
-		if held := int64(64) - refused.Load(); held*bodyCopies*maxBody > shippedMemory/5 || held == 0 {
-			t.Errorf("%d requests of the attacker still use memory", held)
+		if held := int64(64) - refused.Load(); (held-1)*maxBody > bodiesMemory/2 || held == 0 {
+			t.Errorf("%d requests of the attacker still send their bodies", held)
 		}
 		never.CloseWithError(io.ErrUnexpectedEOF)
 		attack.Wait()
 	})
+}
+
+// attacked is the name of the environment variable with the name of a flood, for TestMemoryOfAllRequests.
+const attacked = "GLASSBACK_ATTACKED"
+
+// TestMemoryOfAllRequests: whatever clients send at once, from four addresses, the memory of the process is limited. It measures a process
+// of its own for each flood: this test alone takes some 55 MiB.
+func TestMemoryOfAllRequests(t *testing.T) {
+	if name := os.Getenv(attacked); name != "" {
+		length := maxBody
+		if name == "of 6.9 MB" {
+			name, length = "an address that is quoted", 6_900_000
+		}
+		for _, length := range []int{length, 90 << 10} { // The longest body, and one with nearly as many values as there may be.
+			path, body := flooding(t, name, length)
+			attack(t, NewHandler(nil), 16, path, body)
+		}
+		return
+	}
+	if testing.Short() {
+		t.Skip("it starts a process for each flood")
+	}
+	most := map[string]int64{"of 6.9 MB": 80}
+	for name := range flood {
+		most[name] = 160
+	}
+	for name, most := range most {
+		t.Run(name, func(t *testing.T) {
+			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestMemoryOfAllRequests$")
+			cmd.Env = append(os.Environ(), attacked+"="+name)
+			out, err := cmd.CombinedOutput()
+			if err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			peak := cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss >> 10
+			t.Logf("%d MiB", peak)
+			if peak > most {
+				t.Errorf("%d MiB, want at most %d", peak, most)
+			}
+		})
+	}
 }
 
 // peer returns the address number n.

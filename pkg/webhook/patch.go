@@ -8,10 +8,9 @@ import (
 	stdjson "encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
-
-	"k8s.io/apimachinery/pkg/util/json"
 )
 
 // The operations of JSON Patch (RFC 6902) in a difference.
@@ -36,33 +35,77 @@ type operation struct {
 
 // warning returns the warning that the stored value differs from the value of the user, "" for none.
 func (o operation) warning() string {
-	if o.was == nil {
+	if o.was == nil || isLong(o.was) || isLong(o.Value) {
 		return ""
 	}
-	for _, value := range []any{o.was, o.Value} {
-		if _, isLong := value.(stdjson.RawMessage); isLong {
-			return ""
-		}
-	}
-	return fmt.Sprintf("%s: %#v is stored as %#v", strings.ReplaceAll(strings.TrimPrefix(o.Path, "/"), "/", "."), o.was, o.Value)
+	return fmt.Sprintf("%s: %s is stored as %s", strings.ReplaceAll(strings.TrimPrefix(o.Path, "/"), "/", "."), text(o.was), text(o.Value))
 }
 
-// difference calls change, which changes obj, and returns the operations that change raw, the JSON of obj, in the same way. Fields of raw
-// that the type does not have stay. After more than maxOperations, it skips the other list elements.
-//
-// It does not copy obj, which may be large.
-func difference(raw []byte, obj any, change func()) ([]operation, error) {
-	from, err := marshal(obj)
-	if err != nil {
-		return nil, err
+// isLong returns whether a value is an object or a list.
+func isLong(value any) bool {
+	switch value.(type) {
+	case map[string]any, []any:
+		return true
 	}
-	change()
-	to, err := marshal(obj)
-	if err != nil {
-		return nil, err
-	}
-	return appendDifference(nil, "", raw, from, to), nil
+	return false
 }
+
+func text(value any) string {
+	if number, ok := value.(stdjson.Number); ok {
+		return string(number)
+	}
+	return fmt.Sprintf("%#v", value)
+}
+
+// appendDifference appends the operations that repeat the change between before and after in raw, which is at path. Fields that raw has
+// and the others do not have stay. After more than maxOperations, it skips the other list elements.
+func appendDifference(operations []operation, path string, raw, before, after any) []operation {
+	if reflect.DeepEqual(before, after) {
+		return operations
+	}
+	switch after := after.(type) {
+	case map[string]any:
+		if raw, ok := raw.(map[string]any); ok {
+			before, _ := before.(map[string]any)
+			return appendFields(operations, path, raw, before, after)
+		}
+	case []any:
+		raw, ok := raw.([]any)
+		before, wasList := before.([]any)
+		if !ok || !wasList || len(raw) != len(after) || len(before) != len(after) {
+			break
+		}
+		for i := range after {
+			if len(operations) > maxOperations {
+				break
+			}
+			operations = appendDifference(operations, fmt.Sprintf("%s/%d", path, i), raw[i], before[i], after[i])
+		}
+		return operations
+	}
+	return append(operations, operation{Op: replace, Path: path, Value: after, was: raw})
+}
+
+func appendFields(operations []operation, path string, raw, before, after map[string]any) []operation {
+	for _, key := range slices.Sorted(maps.Keys(after)) {
+		path := path + "/" + pointer.Replace(key)
+		if was, ok := raw[key]; ok {
+			operations = appendDifference(operations, path, was, before[key], after[key])
+		} else if !reflect.DeepEqual(before[key], after[key]) {
+			operations = append(operations, operation{Op: add, Path: path, Value: after[key]})
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(before)) {
+		_, stays := after[key]
+		if _, ok := raw[key]; ok && !stays {
+			operations = append(operations, operation{Op: remove, Path: path + "/" + pointer.Replace(key)})
+		}
+	}
+	return operations
+}
+
+// pointer writes a key as a reference token of a JSON Pointer.
+var pointer = strings.NewReplacer("~", "~0", "/", "~1")
 
 // marshal writes an object as JSON. Unlike json.Marshal, it does not escape "<" with six bytes: a large object may consist of "<".
 func marshal(obj any) ([]byte, error) {
@@ -72,62 +115,3 @@ func marshal(obj any) ([]byte, error) {
 	err := encoder.Encode(obj)
 	return bytes.TrimSpace(text.Bytes()), err
 }
-
-// appendDifference appends the operations that repeat the change between from and to in raw, which is at path. All three are JSON. Equal
-// values must have the same text in from and to.
-func appendDifference(operations []operation, path string, raw, from, to []byte) []operation {
-	switch {
-	case bytes.Equal(from, to):
-		return operations
-	case isObject(raw) && isObject(to):
-		return appendFields(operations, path, raw, from, to)
-	case isList(raw) && isList(from) && isList(to) && length(raw) == length(to) && length(from) == length(to):
-		theirs, before, after := walk{data: raw}, walk{data: from}, walk{data: to}
-		for i := range length(to) {
-			if len(operations) > maxOperations {
-				break
-			}
-			operations = appendDifference(operations, fmt.Sprintf("%s/%d", path, i), theirs.element(), before.element(), after.element())
-		}
-		return operations
-	}
-	return append(operations, operation{Op: replace, Path: path, Value: scalar(to), was: scalar(raw)})
-}
-
-func appendFields(operations []operation, path string, raw, from, to []byte) []operation {
-	before, after := fields(from), fields(to)
-	for _, key := range slices.Sorted(maps.Keys(after)) {
-		if bytes.Equal(before[key], after[key]) {
-			continue
-		}
-		path := path + "/" + escape(key)
-		if value := find(raw, key); value != nil {
-			operations = appendDifference(operations, path, value, before[key], after[key])
-		} else {
-			operations = append(operations, operation{Op: add, Path: path, Value: scalar(after[key])})
-		}
-	}
-	for _, key := range slices.Sorted(maps.Keys(before)) {
-		if _, stays := after[key]; !stays && find(raw, key) != nil {
-			operations = append(operations, operation{Op: remove, Path: path + "/" + escape(key)})
-		}
-	}
-	return operations
-}
-
-// scalar returns the decoded value of JSON, but an object or a list as a RawMessage.
-func scalar(text []byte) any {
-	if isObject(text) || isList(text) {
-		return stdjson.RawMessage(text)
-	}
-	var value any
-	if err := json.Unmarshal(text, &value); err != nil {
-		return stdjson.RawMessage(text) // Invalid JSON was refused before.
-	}
-	return value
-}
-
-var pointer = strings.NewReplacer("~", "~0", "/", "~1")
-
-// escape returns a key as a reference token of a JSON Pointer.
-func escape(key string) string { return pointer.Replace(key) }

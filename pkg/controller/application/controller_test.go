@@ -399,11 +399,11 @@ func problemRows() map[string]syncRow {
 
 // specRows are about specs that are invalid or paused, deletions, Deployments that the operator cannot read, and rollouts.
 func specRows() map[string]syncRow {
-	invalid := troubled(reasonInvalidSpec, application(negative).Validate(nil).ToAggregate().Error())
+	invalid := troubled(reasonInvalidSpec, application(imageless).Validate(nil).ToAggregate().Error())
 	invalid.after = 0
 	return map[string]syncRow{
 		"an invalid spec that got past admission: reported, and what runs is left as it is": {
-			given: []func(*server){edited(func(a *v1.Application) { negative(a); a.Spec.PDB = &v1.DisruptionBudget{} })}, want: invalid,
+			given: []func(*server){edited(func(a *v1.Application) { imageless(a); a.Spec.PDB = &v1.DisruptionBudget{} })}, want: invalid,
 		},
 		"what was made of an Application that is being deleted is left alone": {
 			given: []func(*server){removed("services"), deleted}, want: settled,
@@ -584,7 +584,7 @@ func TestPlan(t *testing.T) {
 			edited(func(a *v1.Application) { a.Spec.Autoscaling, a.Spec.Replicas = nil, ptr.To[int32](2) }),
 			[]string{"delete HorizontalPodAutoscaler sample"},
 		},
-		"an invalid spec: the status says so": {edited(negative), []string{"update Application sample"}},
+		"an invalid spec: the status says so": {edited(imageless), []string{"update Application sample"}},
 		"paused: no plan":                     {edited(paused), nil},
 	} {
 		t.Run(sentence, func(t *testing.T) {

@@ -69,7 +69,7 @@ func onlyDeployment(a *v1.Application) {
 
 func noIngress(a *v1.Application) { a.Spec.Ingress.Enabled = ptr.To(false) }
 
-func negative(a *v1.Application) { a.Spec.Replicas = ptr.To[int32](-1) }
+func imageless(a *v1.Application) { a.Spec.Image = "" }
 
 func paused(a *v1.Application) {
 	a.Annotations = map[string]string{glassback.AnnotationPaused: "true"}

@@ -8,8 +8,8 @@
 // Package v1alpha1 holds ECSInstance, version v1alpha1 of the API group
 // alibabacloud.zhouzhengxi.com: virtual machines of Alibaba Cloud.
 //
-// Markers on the types hold the rules that the schema and its CEL expressions can
-// state; the API server enforces these. Default and Validate implement all rules
-// in Go. The webhooks and the controller apply them to every object.
-// So the controller does not rely on checks at admission.
+// Markers on the types hold the rules: the schema and its CEL expressions, which the
+// API server enforces. Validate has the rules that these cannot state, and repeats those
+// on which the controller relies. The webhooks and the controller call it for every
+// object. So the controller does not rely on checks at admission.
 package v1alpha1

@@ -57,7 +57,7 @@ func TestDefault(t *testing.T) {
 			})},
 		"a key of the Secret is userData": {ECSInstanceSpec{UserDataSecretRef: &SecretKeyReference{Name: "a"}},
 			with(func(s *ECSInstanceSpec) { s.UserDataSecretRef = &SecretKeyReference{Name: "a", Key: "userData"} })},
-		"an unknown value stays, for Validate to refuse": {
+		"an unknown value stays, for the schema to reject": {
 			ECSInstanceSpec{PowerState: "Off"}, with(func(s *ECSInstanceSpec) { s.PowerState = "Off" }),
 		},
 	} {
@@ -71,8 +71,31 @@ func TestDefault(t *testing.T) {
 	}
 }
 
-// TestAdoptionIsFixedOnceAnInstanceMayExist: the schema knows only of instances that have an ID. All other rules are in both,
-// and are tested in artifacts/crd.
+// TestValidate has what the operator does not send to ECS.
+func TestValidate(t *testing.T) {
+	for name, test := range map[string]struct {
+		mutate func(*ECSInstanceSpec)
+		want   string // the field of the error; "" for none
+	}{
+		"all of it":                       {func(*ECSInstanceSpec) {}, ""},
+		"an adopted instance has no disk": {func(s *ECSInstanceSpec) { s.ImageID, s.AdoptInstanceID = "", "i-1" }, ""},
+		"no image":                        {func(s *ECSInstanceSpec) { s.ImageID = "" }, "spec.imageID"},
+		"no type":                         {func(s *ECSInstanceSpec) { s.InstanceType = "" }, "spec.instanceType"},
+		"no region":                       {func(s *ECSInstanceSpec) { s.RegionID = "" }, "spec.regionID"},
+		"a region that leads to another host": {
+			func(s *ECSInstanceSpec) { s.RegionID = "example.com/" }, "spec.regionID",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			errs := valid(test.mutate).Validate(nil)
+			if len(errs) > 1 || (len(errs) == 0) != (test.want == "") || len(errs) == 1 && errs[0].Field != test.want {
+				t.Errorf("got %v, want an error about %q", errs, test.want)
+			}
+		})
+	}
+}
+
+// TestAdoptionIsFixedOnceAnInstanceMayExist: the schema knows only of instances that have an ID.
 func TestAdoptionIsFixedOnceAnInstanceMayExist(t *testing.T) {
 	old, now := valid(func(*ECSInstanceSpec) {}), valid(func(s *ECSInstanceSpec) { s.AdoptInstanceID = "i-1" })
 	if errs := now.Validate(old); len(errs) > 0 {

@@ -73,15 +73,6 @@ func TestDefault(t *testing.T) {
 	}
 }
 
-// TestTheErrorOfAVariableDoesNotQuoteItsValue: it may be a secret. The other rules are in the schema too, and are tested in artifacts/crd.
-func TestTheErrorOfAVariableDoesNotQuoteItsValue(t *testing.T) {
-	from := &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{}}
-	a := valid(func(s *ApplicationSpec) { s.Env = []EnvVar{{Name: "A", Value: "hunter2", ValueFrom: from}} })
-	if errs := a.Validate(nil); len(errs) != 1 || errs[0].Error() != "spec.env[0].value: Forbidden: must have either value or valueFrom" {
-		t.Errorf("got %v", errs.ToAggregate())
-	}
-}
-
 func TestWarnings(t *testing.T) {
 	const (
 		image    = "spec.image: without a tag, or with latest, two Pods may run different images"

@@ -7,8 +7,8 @@
 // Package v1 holds Application, version v1 of the API group app.aiops.org: an
 // image that runs as a Deployment behind a Service and an Ingress.
 //
-// Markers on the types hold the rules that the schema and its CEL expressions can
-// state; the API server enforces these. Default and Validate implement all rules
-// in Go. The controller applies them to every object that it reads.
-// So the controller does not rely on checks at admission.
+// Markers on the types hold the rules: the schema and its CEL expressions, which the
+// API server enforces. Validate has the rules that these cannot state, and repeats those
+// on which the controller relies. The webhooks and the controller call it for every
+// object. So the controller does not rely on checks at admission.
 package v1

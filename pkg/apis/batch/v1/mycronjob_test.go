@@ -6,6 +6,7 @@ package v1
 import (
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -68,6 +69,38 @@ func TestLocation(t *testing.T) {
 				t.Errorf("got %s, want an error", location)
 			case test.want != "" && (err != nil || location.String() != test.want):
 				t.Errorf("got %v, %v, want %s", location, err, test.want)
+			}
+		})
+	}
+}
+
+// TestValidate has the rules without which there is no timetable.
+func TestValidate(t *testing.T) {
+	spec := func(schedule, zone string) MyCronJobSpec { return MyCronJobSpec{Schedule: &schedule, TimeZone: &zone} }
+	suspended := spec("0 0 30 2 *", "UTC")
+	suspended.Suspend = ptr.To(true)
+	for name, test := range map[string]struct {
+		spec MyCronJobSpec
+		want string // the beginning of the error; "" for none
+	}{
+		"neither an interval nor a schedule": {MyCronJobSpec{}, ""},
+		"an interval of nothing": {MyCronJobSpec{IntervalSeconds: ptr.To[int32](0)},
+			"spec.intervalSeconds: Invalid value: 0: must be from 1 to 31536000"},
+		"a schedule":              {spec("0 6 29 2 *", "Europe/Berlin"), ""},
+		"a schedule that is none": {spec("* * *", "UTC"), `spec.schedule: Invalid value: "* * *": must be a cron expression of five fields `},
+		"a time zone that is none": {
+			spec("0 6 * * *", "Europe/Berlni"), `spec.timeZone: Invalid value: "Europe/Berlni": must be the name of an IANA `,
+		},
+		"a schedule without a slot": {spec("0 0 30 2 *", "UTC"), `spec.schedule: Invalid value: "0 0 30 2 *": never comes: `},
+		"... for Jobs on request":   {suspended, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			errs := (&MyCronJob{Spec: test.spec}).Validate(nil)
+			if test.want == "" && len(errs) == 0 {
+				return
+			}
+			if len(errs) != 1 || test.want == "" || !strings.HasPrefix(errs[0].Error(), test.want) {
+				t.Errorf("got %v, want %s", errs, test.want)
 			}
 		})
 	}

@@ -39,9 +39,9 @@ var timeZoneRegexp = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_+/-]{0,63}$`)
 // zone of the machine.
 var machineZones = []string{"local", "localtime"}
 
-// schedulePattern is the pattern in the schema's rule of spec.schedule, character by
-// character (a test compares them). It matches what the parser accepts, except TZ=,
-// @every, steps of more than two digits, and white space around the expression.
+// schedulePattern is the pattern in the schema's rule of spec.schedule. It matches what
+// the parser accepts, except TZ=, @every, steps of more than two digits, and white space
+// around the expression.
 var schedulePattern = func() string {
 	list := func(value string) string {
 		item := `([*?]|` + value + `(-` + value + `)?)(/[1-9][0-9]?)?`

@@ -7,7 +7,6 @@
 // Package v1 holds ApiExampleA, version v1 of the API group
 // groupa.k8s.zhuang.com: a greeting in a ConfigMap.
 //
-// The schema states all rules. Default and Validate implement them again, in Go.
-// The controller applies them to every object that it reads. So the controller
-// does not rely on checks at admission.
+// The schema states all rules. Validate repeats one of them, as an example: the controller
+// calls it for every object that it reads, and so does not rely on checks at admission.
 package v1

@@ -11,21 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-const (
-	maxNameLength  = 63 // of the value of a label
-	maxWordsLength = 100
-)
+const maxWordsLength = 100
 
 var controlCharacters = regexp.MustCompile(`[[:cntrl:]]`)
 
-// Validate returns the errors of a, or nil. It has the same rules as the schema. The argument
-// is the object that a replaces: it is not used, because no field is immutable.
+// Validate returns the errors of a, or nil: words that are no words. The argument is the object that a
+// replaces: it is not used, because no field is immutable.
 func (a *ApiExampleA) Validate(_ *ApiExampleA) field.ErrorList {
 	var errs field.ErrorList
-	if len(a.Name) > maxNameLength {
-		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), a.Name, fmt.Sprintf(
-			"must have no more than %d characters: a label of its ConfigMap holds it", maxNameLength)))
-	}
 	spec := field.NewPath("spec")
 	for _, words := range []struct{ field, value string }{
 		{"foo", a.Spec.Foo}, {"first_name", a.Spec.FirstName}, {"last_name", a.Spec.LastName},

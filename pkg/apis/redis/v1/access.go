@@ -3,14 +3,7 @@
 
 package v1
 
-import (
-	"net/netip"
-	"slices"
-	"strings"
-
-	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/apimachinery/pkg/util/validation/field"
-)
+import "strings"
 
 // Access is how clients reach the nodes, beside the Service without an IP.
 type Access struct {
@@ -106,16 +99,8 @@ const (
 // DirectiveEndpoints is the directive that makes nodes tell clients hostnames.
 const DirectiveEndpoints = "cluster-preferred-endpoint-type"
 
-const (
-	// maxHosts is the maximum number of machines in hosts.
-	maxHosts = 500
-	// maxSourceRanges is the maximum number of networks in loadBalancerSourceRanges.
-	maxSourceRanges = 100
-	// maxHostname is the maximum length of hostname. With the name of a Pod instead of {pod}, it is no longer than a DNS name may be.
-	maxHostname = 190
-	// podInText stands for the name of a Pod in hostname and in annotations.
-	podInText = "{pod}"
-)
+// podInText stands for the name of a Pod in hostname and in annotations.
+const podInText = "{pod}"
 
 // External returns spec.access.external, or nil.
 func (s *RedisClusterSpec) External() *ExternalAccess {
@@ -123,72 +108,6 @@ func (s *RedisClusterSpec) External() *ExternalAccess {
 		return nil
 	}
 	return s.Access.External
-}
-
-func (s *RedisClusterSpec) validateAccess(spec *field.Path) field.ErrorList {
-	if s.Access == nil {
-		return nil
-	}
-	path, errs := spec.Child("access"), field.ErrorList(nil)
-	if service := s.Access.Service; service != nil && len(service.Annotations) > maxMetadata {
-		errs = append(errs, field.TooMany(path.Child("service", "annotations"), len(service.Annotations), maxMetadata))
-	}
-	external := s.Access.External
-	if external == nil {
-		return errs
-	}
-	path = path.Child("external")
-	if types := []ExternalType{ExternalLoadBalancer, ExternalNodePort}; !slices.Contains(types, external.Type) {
-		errs = append(errs, field.NotSupported(path.Child("type"), external.Type, types))
-	}
-	if len(external.Annotations) > maxMetadata {
-		errs = append(errs, field.TooMany(path.Child("annotations"), len(external.Annotations), maxMetadata))
-	}
-	errs = append(errs, external.validateHosts(path.Child("hosts"))...)
-	errs = append(errs, external.validateHostname(path.Child("hostname"))...)
-	if _, set := s.Config[DirectiveEndpoints]; set && external.Hostname != "" {
-		errs = append(errs, field.Forbidden(spec.Child("config").Key(DirectiveEndpoints), "cannot be set together with access.external.hostname"))
-	}
-	return append(errs, external.validateSourceRanges(path.Child("loadBalancerSourceRanges"))...)
-}
-
-func (e *ExternalAccess) validateHosts(path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	switch {
-	case len(e.Hosts) > maxHosts:
-		return field.ErrorList{field.TooMany(path, len(e.Hosts), maxHosts)}
-	case len(e.Hosts) > 0 && e.Type != ExternalNodePort:
-		errs = append(errs, field.Forbidden(path, "can only be set with the type NodePort: a load balancer has an IP of its own"))
-	}
-	seen := map[string]bool{}
-	for i, host := range e.Hosts {
-		if seen[host.Name] {
-			errs = append(errs, field.Duplicate(path.Index(i), host.Name))
-		}
-		seen[host.Name] = true
-		if len(host.Name) > validation.DNS1123SubdomainMaxLength {
-			errs = append(errs, field.TooLong(path.Index(i).Child("name"), host.Name, validation.DNS1123SubdomainMaxLength))
-		}
-		if ip, err := netip.ParseAddr(host.IP); err != nil || ip.Zone() != "" || ip.Is4In6() {
-			errs = append(errs, field.Invalid(path.Index(i).Child("ip"), host.IP, `must be the IP of a machine, like "192.0.2.7"`))
-		}
-	}
-	return errs
-}
-
-func (e *ExternalAccess) validateHostname(path *field.Path) field.ErrorList {
-	name := strings.ReplaceAll(e.Hostname, podInText, "a-0")
-	switch {
-	case e.Hostname == "":
-	case e.Type != ExternalLoadBalancer:
-		return field.ErrorList{field.Forbidden(path, "can only be set with the type LoadBalancer")}
-	case len(e.Hostname) > maxHostname:
-		return field.ErrorList{field.TooLong(path, e.Hostname, maxHostname)}
-	case strings.Count(e.Hostname, podInText) != 1 || len(validation.IsDNS1123Subdomain(name)) > 0:
-		return field.ErrorList{field.Invalid(path, e.Hostname, `must be a DNS name with one {pod}, like "{pod}.redis.example.com": `+
-			`lower case letters, digits, "-" and "."`)}
-	}
-	return nil
 }
 
 // HostnameOf returns the DNS name that the node of a Pod tells to clients; "" if it tells them an IP.
@@ -209,28 +128,6 @@ func (e *ExternalAccess) AnnotationsOf(pod string) map[string]string {
 		all[key] = strings.ReplaceAll(value, podInText, pod)
 	}
 	return all
-}
-
-func (e *ExternalAccess) validateSourceRanges(path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	ranges := e.LoadBalancerSourceRanges
-	switch {
-	case len(ranges) > maxSourceRanges:
-		return field.ErrorList{field.TooMany(path, len(ranges), maxSourceRanges)}
-	case len(ranges) > 0 && e.Type != ExternalLoadBalancer:
-		errs = append(errs, field.Forbidden(path, "can only be set with the type LoadBalancer"))
-	}
-	seen := map[string]bool{}
-	for i, cidr := range ranges {
-		if seen[cidr] {
-			errs = append(errs, field.Duplicate(path.Index(i), cidr))
-		}
-		seen[cidr] = true
-		if prefix, err := netip.ParsePrefix(cidr); err != nil || prefix.Addr().Is4In6() {
-			errs = append(errs, field.Invalid(path.Index(i), cidr, `must be a network, like "192.0.2.0/24"`))
-		}
-	}
-	return errs
 }
 
 // IPOf returns the IP of hosts at which clients reach the machine of a Node. It returns "" if hosts does not name the Node.

@@ -5,19 +5,12 @@ package v1
 
 import (
 	"errors"
-	"regexp"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/robfig/cron/v3"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
-
-	"github.com/glassback/glassback/pkg/apis/glassback"
 )
 
 const (
@@ -25,14 +18,6 @@ const (
 	DefaultRetention = 7
 	// LatestBackup as spec.restoreFrom.backup is the newest backup.
 	LatestBackup = "latest"
-
-	maxRetention = 1000
-	maxSchedule  = 120
-	maxNamespace = 63
-	maxEndpoint  = 300
-	maxBucket    = 63
-	maxPrefix    = 512
-	maxRegion    = 64
 )
 
 // Backup is when backups are made, where they are stored, and how many of them are kept.
@@ -260,138 +245,12 @@ const AnnotationBackupNow = "glassback.dev/backup-now"
 // LabelRedisCluster: they are no nodes.
 const LabelJob = GroupName + "/job"
 
-// backupSchedule matches the expressions of five fields, as the schema does.
-var backupSchedule = func() *regexp.Regexp {
-	list := func(value string) string {
-		item := `([*?]|` + value + `(-` + value + `)?)(/[1-9][0-9]?)?`
-		return item + `(,` + item + `)*`
-	}
-	return regexp.MustCompile(`^(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|` + strings.Join([]string{
-		list(`[0-5]?[0-9]`), list(`([01]?[0-9]|2[0-3])`), list(`(0?[1-9]|[12][0-9]|3[01])`),
-		list(`(0?[1-9]|1[0-2]|(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec))`), list(`([0-6]|(?i:sun|mon|tue|wed|thu|fri|sat))`),
-	}, ` +`) + `)$`)
-}()
-
-var (
-	s3Endpoint    = regexp.MustCompile(`^https?://([A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|[[][0-9A-Fa-f:.]+[]])(:[1-9][0-9]{0,4})?$`)
-	s3Bucket      = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]+[a-z0-9]$`)
-	s3Prefix      = regexp.MustCompile(`^([A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*)?$`)
-	s3Region      = regexp.MustCompile(`^[A-Za-z0-9-]*$`)
-	namespaceName = regexp.MustCompile(`^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$`)
-	clusterName   = regexp.MustCompile(`^([a-z]([-a-z0-9]*[a-z0-9])?)?$`)
-	backupID      = regexp.MustCompile(`^(latest|[0-9]{8}T[0-9]{6}Z)$`)
-)
-
 // ParseBackupSchedule returns the times of spec.backup.schedule.
 func ParseBackupSchedule(expression string) (cron.Schedule, error) {
-	if !backupSchedule.MatchString(expression) {
-		return nil, errors.New("must be a cron expression of five fields (minute 0-59, hour 0-23, day of month 1-31, " +
-			`month 1-12 or jan-dec, day of week 0-6 or sun-sat), like "0 3 * * *"`)
+	if strings.Contains(expression, "=") {
+		return nil, errors.New("must be a cron expression without a time zone") // The parser panics at "TZ=".
 	}
 	return cron.ParseStandard(expression)
-}
-
-func (b *Backup) validate(path *field.Path) field.ErrorList {
-	if b == nil {
-		return nil
-	}
-	var errs field.ErrorList
-	if b.Schedule != "" {
-		errs = validateSchedule(path.Child("schedule"), b.Schedule)
-	}
-	errs = append(errs, glassback.ValidateRange(path.Child("retention"), b.Retention, 1, maxRetention)...)
-	errs = append(errs, b.BackupStore.validate(path)...)
-	return append(errs, b.BackupJob.validate(path)...)
-}
-
-func (j *BackupJob) validate(path *field.Path) field.ErrorList {
-	errs := glassback.ValidateResources(path.Child("resources"), j.Resources)
-	errs = append(errs, validateNames(path.Child("imagePullSecrets"), pullSecretNames(j.ImagePullSecrets), maxPullSecrets, nil)...)
-	policies := []string{string(corev1.PullAlways), string(corev1.PullIfNotPresent), string(corev1.PullNever)}
-	if j.ImagePullPolicy != "" && !slices.Contains(policies, string(j.ImagePullPolicy)) {
-		errs = append(errs, field.NotSupported(path.Child("imagePullPolicy"), j.ImagePullPolicy, policies))
-	}
-	return errs
-}
-
-func validateSchedule(path *field.Path, expression string) field.ErrorList {
-	if len(expression) > maxSchedule {
-		return field.ErrorList{field.TooLong(path, expression, maxSchedule)}
-	}
-	schedule, err := ParseBackupSchedule(expression)
-	if err != nil {
-		return field.ErrorList{field.Invalid(path, expression, err.Error())}
-	}
-	if schedule.Next(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)).IsZero() {
-		return field.ErrorList{field.Invalid(path, expression, "never comes: none of its months has such a day")}
-	}
-	return nil
-}
-
-func (s *BackupStore) validate(path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	if (s.PersistentVolumeClaim != nil) == (s.S3 != nil) {
-		errs = append(errs, field.Invalid(path, "", "must have either persistentVolumeClaim or s3"))
-	}
-	if claim := s.PersistentVolumeClaim; claim != nil {
-		errs = append(errs, glassback.ValidateObjectName(path.Child("persistentVolumeClaim", "claimName"), claim.ClaimName,
-			"a PersistentVolumeClaim", "redis-backups")...)
-	}
-	if s.S3 == nil {
-		return errs
-	}
-	path = path.Child("s3")
-	for _, text := range []struct {
-		name, value string
-		maxLength   int
-		pattern     *regexp.Regexp
-		must        string
-	}{
-		{"endpoint", s.S3.Endpoint, maxEndpoint, s3Endpoint, "must be https://HOST[:PORT] or http://HOST[:PORT]"},
-		{"bucket", s.S3.Bucket, maxBucket, s3Bucket,
-			`must be the name of a bucket, like "redis-backups": 3 to 63 lower case letters, digits, "-" and "."`},
-		{"prefix", s.S3.Prefix, maxPrefix, s3Prefix,
-			`must be names with "/" between them, like "production/redis": letters, digits, "-", "_" and "."`},
-		{"region", s.S3.Region, maxRegion, s3Region, `must be the name of a region, like "eu-central-1": letters, digits and "-"`},
-	} {
-		errs = append(errs, glassback.ValidateText(path.Child(text.name), text.value, text.maxLength, text.pattern.MatchString, text.must)...)
-	}
-	return append(errs, glassback.ValidateObjectName(path.Child("credentialsSecretRef", "name"), s.S3.CredentialsSecretRef.Name,
-		"a Secret", "redis-tls")...)
-}
-
-func (r *RestoreFrom) validate(path *field.Path) field.ErrorList {
-	if r == nil {
-		return nil
-	}
-	errs := glassback.ValidateText(path.Child("namespace"), r.Namespace, maxNamespace, namespaceName.MatchString,
-		`must be the name of a namespace, like "shop": lower case letters, digits and "-"`)
-	errs = append(errs, glassback.ValidateText(path.Child("name"), r.Name, maxName, clusterName.MatchString,
-		`must be the name of a RedisCluster, like "sessions": lower case letters, digits and "-"`)...)
-	errs = append(errs, glassback.ValidateText(path.Child("backup"), r.Backup, len("20260301T030000Z"), backupID.MatchString,
-		`must be the ID of a backup, like "20260301T030000Z", or latest`)...)
-	errs = append(errs, r.BackupStore.validate(path)...)
-	return append(errs, r.BackupJob.validate(path)...)
-}
-
-// validateRestoreChange allows a change of the Job and of its Secret, and of nothing that would lead to another restore.
-func validateRestoreChange(path *field.Path, now, old *RestoreFrom) field.ErrorList {
-	switch {
-	case now == nil:
-		return nil
-	case old == nil:
-		return field.ErrorList{field.Forbidden(path, "can be set only when the cluster is created; it can be removed")}
-	}
-	same := now.DeepCopy()
-	same.BackupJob = old.BackupJob
-	if same.S3 != nil && old.S3 != nil {
-		same.S3.CredentialsSecretRef = old.S3.CredentialsSecretRef
-	}
-	if equality.Semantic.DeepEqual(same, old) {
-		return nil
-	}
-	return field.ErrorList{field.Forbidden(path, "cannot be changed, except for credentialsSecretRef, resources, imagePullSecrets and "+
-		"imagePullPolicy; it can be removed")}
 }
 
 func (s *RedisClusterSpec) setBackupDefaults() {

@@ -3,10 +3,7 @@
 
 package v1
 
-import (
-	networkingv1 "k8s.io/api/networking/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
-)
+import networkingv1 "k8s.io/api/networking/v1"
 
 // NetworkPolicy limits who can connect to the Pods. The nodes of this cluster and the operator always can.
 type NetworkPolicy struct {
@@ -24,35 +21,4 @@ type NetworkPolicy struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	Ingress []networkingv1.NetworkPolicyIngressRule `json:"ingress,omitempty"`
-}
-
-const (
-	maxPeers        = 32
-	maxIngressRules = 16
-)
-
-// validate returns an error for a list that is too long, and for each client that selects nothing, or both by an IP and by labels. The
-// API server checks the rest when the operator applies the NetworkPolicy.
-func (p *NetworkPolicy) validate(path *field.Path) field.ErrorList {
-	if p == nil {
-		return nil
-	}
-	errs := validatePeers(path.Child("from"), p.From)
-	if len(p.Ingress) > maxIngressRules {
-		errs = append(errs, field.TooMany(path.Child("ingress"), len(p.Ingress), maxIngressRules))
-	}
-	return errs
-}
-
-func validatePeers(path *field.Path, peers []networkingv1.NetworkPolicyPeer) field.ErrorList {
-	if len(peers) > maxPeers {
-		return field.ErrorList{field.TooMany(path, len(peers), maxPeers)}
-	}
-	var errs field.ErrorList
-	for i, peer := range peers {
-		if byLabels := peer.PodSelector != nil || peer.NamespaceSelector != nil; byLabels == (peer.IPBlock != nil) {
-			errs = append(errs, field.Forbidden(path.Index(i), "every peer must have podSelector, namespaceSelector or both, or ipBlock alone"))
-		}
-	}
-	return errs
 }

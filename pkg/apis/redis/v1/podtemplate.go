@@ -3,14 +3,7 @@
 
 package v1
 
-import (
-	"maps"
-	"slices"
-	"strings"
-
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
-)
+import corev1 "k8s.io/api/core/v1"
 
 // PodTemplate is what a user adds to the Pod of each node. Each field means what it means in a Pod.
 type PodTemplate struct {
@@ -101,84 +94,3 @@ type PodTemplate struct {
 	// +kubebuilder:validation:XValidation:rule="!self.exists(e, e.name.startsWith('GLASSBACK_') || e.name in ['POD_IP', 'PORT', 'REDISCLI_AUTH'])",message="cannot set the variables that the scripts of the operator use: POD_IP, PORT, REDISCLI_AUTH, GLASSBACK_…"
 	Env []corev1.EnvVar `json:"env,omitempty"`
 }
-
-// What the operator itself sets in a Pod. No podTemplate can set it.
-const (
-	ownContainer = "redis"
-	ownPrefix    = GroupName + "/" // of labels and annotations
-	ownEnvPrefix = "GLASSBACK_"
-)
-
-var (
-	ownLabels  = []string{LabelApp, "app.kubernetes.io/instance", "app.kubernetes.io/managed-by", "app.kubernetes.io/name"}
-	ownVolumes = []string{"auth", "config", "data", "tmp"} // And glassback-tls, in the schema: stored objects without TLS may have it.
-	ownEnv     = []string{"POD_IP", "PORT", "REDISCLI_AUTH"}
-)
-
-// validate returns an error for each part of the template that would replace what the operator sets. The API server checks the rest
-// when the operator creates a Pod.
-func (t *PodTemplate) validate(path *field.Path) field.ErrorList {
-	if t == nil {
-		return nil
-	}
-	var errs field.ErrorList
-	for _, part := range []struct {
-		field string
-		names []string
-		most  int
-		own   func(name string) bool
-	}{
-		{"labels", slices.Sorted(maps.Keys(t.Labels)), maxMetadata, func(key string) bool {
-			return strings.HasPrefix(key, ownPrefix) || slices.Contains(ownLabels, key)
-		}},
-		{"annotations", slices.Sorted(maps.Keys(t.Annotations)), maxMetadata, func(key string) bool { return strings.HasPrefix(key, ownPrefix) }},
-		{"imagePullSecrets", pullSecretNames(t.ImagePullSecrets), maxPullSecrets, nil},
-		{"containers", names(t.Containers, containerName), maxContainers, isOwnContainer},
-		{"initContainers", names(t.InitContainers, containerName), maxContainers, isOwnContainer},
-		{"volumes", names(t.Volumes, func(v *corev1.Volume) string { return v.Name }), maxVolumes, func(name string) bool {
-			return slices.Contains(ownVolumes, name)
-		}},
-		{"env", names(t.Env, func(e *corev1.EnvVar) string { return e.Name }), maxEnv, func(name string) bool {
-			return strings.HasPrefix(name, ownEnvPrefix) || slices.Contains(ownEnv, name)
-		}},
-	} {
-		errs = append(errs, validateNames(path.Child(part.field), part.names, part.most, part.own)...)
-	}
-	return errs
-}
-
-func validateNames(path *field.Path, names []string, most int, own func(name string) bool) field.ErrorList {
-	if len(names) > most {
-		return field.ErrorList{field.TooMany(path, len(names), most)}
-	}
-	var errs field.ErrorList
-	seen := map[string]bool{}
-	for i, name := range names {
-		switch {
-		case seen[name]:
-			errs = append(errs, field.Duplicate(path.Index(i), name))
-		case own == nil && name == "":
-			errs = append(errs, field.Invalid(path, name, "every entry must have the name of a Secret"))
-		case own != nil && own(name):
-			errs = append(errs, field.Forbidden(path.Key(name), "the operator sets it"))
-		}
-		seen[name] = true
-	}
-	return errs
-}
-
-func names[T any](list []T, name func(*T) string) []string {
-	all := make([]string, len(list))
-	for i := range list {
-		all[i] = name(&list[i])
-	}
-	return all
-}
-
-func pullSecretNames(list []corev1.LocalObjectReference) []string {
-	return names(list, func(r *corev1.LocalObjectReference) string { return r.Name })
-}
-
-func containerName(c *corev1.Container) string { return c.Name }
-
-func isOwnContainer(name string) bool { return name == ownContainer }

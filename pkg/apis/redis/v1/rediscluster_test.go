@@ -18,8 +18,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// valid returns a RedisCluster that is valid, after mutate has been at its spec. The rules of Validate are also in the schema: they are
-// tested in artifacts/crd.
+// valid returns a RedisCluster that is valid, after mutate has been at its spec.
 func valid(mutate func(s *RedisClusterSpec)) *RedisCluster {
 	r := &RedisCluster{ObjectMeta: metav1.ObjectMeta{Name: "sample"}}
 	r.Spec.Addr = "192.168.1.10:6379"
@@ -53,7 +52,7 @@ func TestDefault(t *testing.T) {
 		"what is set stays":                                  {set, set},
 		"a key of the Secret is password":                    {auth(""), auth("password")},
 		"storage gets no class: it is the cluster's default": {storage, storage},
-		"a size that is too large stays, for Validate to refuse": {
+		"a size that is too large stays, for the schema to reject": {
 			RedisClusterSpec{Size: ptr.To[int32](501)}, with(func(s *RedisClusterSpec) { s.Size = ptr.To[int32](501) }),
 		},
 	} {
@@ -92,7 +91,7 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// A number of replicas that Validate refuses must not lead to an impossible allocation.
+// A number of replicas that Validate rejects must not lead to an impossible allocation.
 func TestTheLeastSizeIsOfReplicasThatThereMayBe(t *testing.T) {
 	for replicas, want := range map[int32]int32{math.MinInt32: 6, -1: 6, 0: 6, 2: 9, 5: 18, 6: 18, math.MaxInt32: 18} {
 		t.Run(fmt.Sprint(replicas), func(t *testing.T) {
@@ -103,23 +102,53 @@ func TestTheLeastSizeIsOfReplicasThatThereMayBe(t *testing.T) {
 	}
 }
 
-// TestAPodTemplateSetsNothingOfTheOperator has the names that the operator uses, or may use later.
-func TestAPodTemplateSetsNothingOfTheOperator(t *testing.T) {
-	for field, template := range map[string]PodTemplate{
-		"labels[app]": {Labels: map[string]string{LabelApp: "cache"}},
-		"labels[bytewang123-redis.wzj.kubebuilder.io/rediscluster]": {Labels: map[string]string{LabelRedisCluster: "other"}},
-		"annotations[bytewang123-redis.wzj.kubebuilder.io/later]":   {Annotations: map[string]string{GroupName + "/later": "1"}},
-		"containers[redis]":     {Containers: []corev1.Container{{Name: "redis"}}},
-		"initContainers[redis]": {InitContainers: []corev1.Container{{Name: "redis"}}},
-		"volumes[data]":         {Volumes: []corev1.Volume{{Name: "data"}}},
-		"env[POD_IP]":           {Env: []corev1.EnvVar{{Name: "POD_IP"}}},
-		"env[GLASSBACK_LATER]":  {Env: []corev1.EnvVar{{Name: "GLASSBACK_LATER"}}},
+// TestValidate has the rules that only Go has, and those that protect the controller.
+func TestValidate(t *testing.T) {
+	backup := func(schedule string) func(*RedisClusterSpec) {
+		return func(s *RedisClusterSpec) { s.Backup = &Backup{Schedule: schedule, BackupStore: BackupStore{S3: &S3{}}} }
+	}
+	config := func(key string, value ConfigValue) func(*RedisClusterSpec) {
+		return func(s *RedisClusterSpec) { s.Size, s.Config = ptr.To[int32](100), map[string]ConfigValue{key: value} }
+	}
+	for name, test := range map[string]struct {
+		mutate func(*RedisClusterSpec)
+		want   string // the beginning of the error; "" for none
+	}{
+		"no addr": {func(s *RedisClusterSpec) { s.Addr = "" }, `spec.addr: Invalid value: "": invalid ip port, ip:port`},
+		"an addr without a port": {
+			func(s *RedisClusterSpec) { s.Addr = "1.2.3.4" }, `spec.addr: Invalid value: "1.2.3.4": invalid ip port, ip:port`,
+		},
+		"fewer replicas than none": {
+			func(s *RedisClusterSpec) { s.ReplicasPerMaster = ptr.To[int32](-1) }, "spec.replicasPerMaster: Invalid value: -1: must be from 0 to 5",
+		},
+		"no schedule":                 {backup(""), ""},
+		"a schedule":                  {backup("0 3 29 2 *"), ""},
+		"a schedule that never comes": {backup("0 3 30 2 *"), `spec.backup.schedule: Invalid value: "0 3 30 2 *": never comes: `},
+		"a schedule with a time zone": {
+			backup("TZ="), `spec.backup.schedule: Invalid value: "TZ=": must be a cron expression without a time zone`,
+		},
+		"a schedule that is none": {backup("daily"), `spec.backup.schedule: Invalid value: "daily": `},
+		"backups without a store": {
+			func(s *RedisClusterSpec) { s.Backup = &Backup{} }, `spec.backup: Invalid value: "": must have either persistentVolumeClaim or s3`,
+		},
+		"a restore without a store": {
+			func(s *RedisClusterSpec) { s.RestoreFrom = &RestoreFrom{} }, `spec.restoreFrom: Invalid value: "": must have either `,
+		},
+		"enough connections":          {config("maxclients", "232"), ""},
+		"a number that redis rejects": {config("maxclients", "many"), ""},
+		"too few connections":         {config("maxclients", "231"), `spec.config[maxclients]: Invalid value: "231": must be at least 100, `},
+		"a version that it speaks":    {config("tls-protocols", "TLSv1.1 tlsv1.2"), ""},
+		"only versions that it does not": {
+			config("tls-protocols", "TLSv1.1"), `spec.config[tls-protocols]: Invalid value: "TLSv1.1": must have TLSv1.2 `,
+		},
 	} {
-		t.Run(field, func(t *testing.T) {
-			errs := valid(func(s *RedisClusterSpec) { s.PodTemplate = &template }).Validate(nil)
-			want := "spec.podTemplate." + field + ": Forbidden: the operator sets it"
-			if len(errs) != 1 || !strings.HasPrefix(errs[0].Error(), want) {
-				t.Errorf("got %v, want %s", errs.ToAggregate(), want)
+		t.Run(name, func(t *testing.T) {
+			errs := valid(test.mutate).Validate(nil)
+			if test.want == "" && len(errs) == 0 {
+				return
+			}
+			if len(errs) != 1 || test.want == "" || !strings.HasPrefix(errs[0].Error(), test.want) {
+				t.Errorf("got %v, want %s", errs, test.want)
 			}
 		})
 	}

@@ -3,14 +3,7 @@
 
 package v1
 
-import (
-	"slices"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
-
-	"github.com/glassback/glassback/pkg/apis/glassback"
-)
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // DefaultTLSPort is the default of spec.tls.port.
 const DefaultTLSPort = 6380
@@ -87,32 +80,4 @@ type TLSStatus struct {
 	// notAfter is when the certificate in the Secret expires.
 	// +optional
 	NotAfter *metav1.Time `json:"notAfter,omitempty"`
-}
-
-// tlsDirectives are the directives that the operator sets with spec.tls.
-var tlsDirectives = []string{
-	"tls-auth-clients", "tls-ca-cert-dir", "tls-ca-cert-file", "tls-cert-file", "tls-client-cert-file", "tls-client-key-file",
-	"tls-client-key-file-pass", "tls-key-file", "tls-key-file-pass",
-}
-
-func (s *RedisClusterSpec) validateTLS(path *field.Path) field.ErrorList {
-	if s.TLS == nil {
-		return nil
-	}
-	tls := path.Child("tls")
-	errs := glassback.ValidateObjectName(tls.Child("secretRef", "name"), s.TLS.SecretRef.Name, "a Secret", "redis-tls")
-	if modes := []TLSMode{TLSPreferred, TLSRequired}; !slices.Contains(modes, s.TLS.Mode) {
-		errs = append(errs, field.NotSupported(tls.Child("mode"), s.TLS.Mode, modes))
-	}
-	errs = append(errs, glassback.ValidateRange(tls.Child("port"), &s.TLS.Port, 1, maxPort)...)
-	if port, bus, ok := s.Ports(); ok && (int(s.TLS.Port) == port || int(s.TLS.Port) == bus) {
-		errs = append(errs, field.Invalid(tls.Child("port"), s.TLS.Port, "must be neither the port of addr nor that of the cluster bus, "+
-			"which is 10000 higher, or lower if that is more than 65535"))
-	}
-	for _, name := range tlsDirectives {
-		if _, set := s.Config[name]; set {
-			errs = append(errs, field.Forbidden(path.Child("config").Key(name), "cannot be set together with tls: it is in its Secret"))
-		}
-	}
-	return errs
 }
