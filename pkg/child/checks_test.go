@@ -91,7 +91,9 @@ func TestWhatMakesAChildDiffer(t *testing.T) {
 	}{
 		"nothing changed: nothing to change":                                    {change: func(*fixture) {}},
 		"the cache holds the same version in another object: nothing to change": {change: func(f *fixture) { f.shown.CatchUp() }},
-		"a new version with the same content: nothing to change":                {change: unnoticed(func(c *corev1.ConfigMap) { c.Generation++ })},
+		"a new version with the same content: nothing to change": {
+			change: unnoticed(func(c *corev1.ConfigMap) { c.Generation++ }),
+		},
 		"another client adds a field: nothing to change": {
 			change: shown(edited(func(c *corev1.ConfigMap) { c.Data["theirs"] = "1" })),
 		},

@@ -19,8 +19,8 @@ var unowned = fieldpath.NewSet(
 )
 
 // isExactly reports whether this operator owns exactly the fields of configuration in object, with the same values and in the
-// same order. Then an apply would change nothing. isExactly is faster than an extraction, and needs no schema. If it cannot tell, it returns
-// false: an apply that changes nothing is no write.
+// same order. Then an apply would change nothing. isExactly is faster than an extraction, and needs no schema. If it cannot tell, it
+// returns false: an apply that changes nothing is no write.
 func isExactly[T Object, A any](object T, configuration A) bool {
 	own := OwnFields(object.GetManagedFields())
 	if len(own) != 1 || own[0].FieldsV1 == nil {

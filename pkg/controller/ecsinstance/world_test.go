@@ -691,16 +691,6 @@ func (w *world) countEvents(prefix string) int {
 	return n
 }
 
-// released fails the test if an instance has tags of the operator.
-func (w *world) released(i ecssim.Instance) {
-	w.t.Helper()
-	for key := range i.Tags {
-		if strings.HasPrefix(key, v1alpha1.TagPrefix) {
-			w.t.Errorf("instance %s still has the tag %s", i.ID, key)
-		}
-	}
-}
-
 // neverTwo fails the test if two instances of one object existed at the same time.
 func (w *world) neverTwo() {
 	w.t.Helper()

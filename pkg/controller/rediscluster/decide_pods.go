@@ -57,8 +57,8 @@ func missingPods(o *observed) []command {
 // takes effect. A running Pod is not broken, even if it does not answer: it may be loading, or unreachable.
 func replaceBrokenPods(o *observed) *plan {
 	for _, m := range o.Members {
-		if m.answers() || (!m.Outdated && !m.Differs) || m.Pod == nil || m.Pod.DeletionTimestamp != nil || m.SilentFor.Duration < silencePatience ||
-			(redisRuns(m.Pod) && !notStarting(m.Pod)) || o.Rejection != "" || o.whyNoPods() != "" {
+		if m.answers() || (!m.Outdated && !m.Differs) || m.Pod == nil || m.Pod.DeletionTimestamp != nil ||
+			m.SilentFor.Duration < silencePatience || (redisRuns(m.Pod) && !notStarting(m.Pod)) || o.Rejection != "" || o.whyNoPods() != "" {
 			continue
 		}
 		if copied := o.onlyCopy(m); o.Object.Spec.Storage == nil && o.Formed && (copied.Len() > 0 || len(o.slots) == 0) {
@@ -79,8 +79,9 @@ func replaceUnsynced(o *observed) *plan {
 		return nil
 	}
 	m := behind[0]
+	unlinked := m.UnlinkedFor.Duration
 	if master := o.masterOf(m); master == nil || master.View.Rewriting || !m.Outdated || m.View.Syncing || m.Pod.DeletionTimestamp != nil ||
-		m.UnlinkedFor.Duration >= 0 && m.UnlinkedFor.Duration <= o.patience() || m.UnlinkedFor.Duration < 0 && m.UnreadyFor.Duration <= silentTooLong {
+		unlinked >= 0 && unlinked <= o.patience() || unlinked < 0 && m.UnreadyFor.Duration <= silentTooLong {
 		return nil
 	}
 	return do([]command{evictOrDelete(m)}, "Replacing %s, which does not get the data of its master as it is", m.Name)
