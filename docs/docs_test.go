@@ -570,7 +570,7 @@ func TestTheLimitsOfWebhooks(t *testing.T) {
 		fmt.Sprintf("| decoded requests | %d MiB | %d MiB |", limit("reviewsMemory")>>20, limit("reviewsMemory")>>21),
 		fmt.Sprintf("counts %d KiB, %d times the length of its body, and %d KiB for each value",
 			limit("reviewSize")>>10, limit("copies"), limit("valueSize")>>10),
-		fmt.Sprintf("a body of %d MiB", limit("parentSize")>>20),
+		fmt.Sprintf("counts %d MiB like a body", limit("parentSize")>>20),
 		fmt.Sprintf("**%d,%03d,%03d bytes.**", limit("maxBody")/1e6, limit("maxBody")/1e3%1e3, limit("maxBody")%1e3),
 		"**" + thousands("maxValues") + " values**",
 		"at most " + thousands("maxText") + " bytes of a value",

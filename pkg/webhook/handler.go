@@ -84,7 +84,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, k kind, review r
 		length = maxBody
 	}
 	if length > smallBody && length <= maxBody {
-		release, reason := hold(r.Context(), h.limits.bodies, from, length)
+		release, reason := hold(r.Context(), h.limits.bodies, from, 2*length)
 		if reason != nil {
 			return refuse(w, r, reason)
 		}

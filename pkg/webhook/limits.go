@@ -25,8 +25,8 @@ const (
 	maxObject   = 1536 << 10
 	maxEnvelope = 256 << 10 // the user's groups, most of all
 
-	// bodiesMemory is for the bodies of all requests that are longer than smallBody, in bytes. Nearly all requests are shorter: a connection
-	// may send these at any time.
+	// bodiesMemory is for the bodies of all requests that are longer than smallBody, in bytes. A body counts twice, since its objects are
+	// copied. Nearly all requests are shorter: a connection may send these at any time.
 	bodiesMemory = 32 << 20
 	smallBody    = 64 << 10
 	// parentSize is what a Scale counts like a body: the operator reads the whole object that the Scale belongs to.

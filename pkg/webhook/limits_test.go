@@ -254,12 +254,15 @@ func TestMemoryOfAllRequests(t *testing.T) {
 	}
 	most := map[string]int64{"of 6.9 MB": 80}
 	for name := range flood {
-		most[name] = 200
+		most[name] = 160
 	}
 	for name, most := range most {
 		t.Run(name, func(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestMemoryOfAllRequests$")
 			cmd.Env = append(os.Environ(), attacked+"="+name)
+			if most == 160 { // The operator, too, has a limit for what the garbage collector has not freed yet (package app).
+				cmd.Env = append(cmd.Env, "GOMEMLIMIT=120MiB")
+			}
 			out, err := cmd.CombinedOutput()
 			if err != nil {
 				t.Fatalf("%v: %s", err, out)
