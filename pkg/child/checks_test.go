@@ -133,9 +133,14 @@ func TestWhatMakesAChildDiffer(t *testing.T) {
 			if test.desired == nil {
 				test.desired = exactly(greeting("a", "1"))
 			}
+			extractions := 0
+			f.extract = func(object *corev1.ConfigMap, manager string) (*configuration, error) {
+				extractions++
+				return corev1ac.ExtractConfigMap(object, manager)
+			}
 			change := f.Reconcile(f.owner, name, f.observe(), false, test.desired)
-			if change.Verb != test.verb {
-				t.Errorf("%q, want %q", change.Verb, test.verb)
+			if change.Verb != test.verb || (extractions > 0) != f.withOwned {
+				t.Errorf("%q after %d extractions, want %q", change.Verb, extractions, test.verb)
 			}
 			if change.Verb == Nothing || change.Verb == Create {
 				return

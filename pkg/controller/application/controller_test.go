@@ -422,7 +422,10 @@ func specRows() map[string]syncRow {
 		"a Deployment that is being deleted does not delay the others": {
 			given: []func(*server){terminate("deployments"), removed("services")}, want: wrote("create services"),
 		},
-		"a Deployment whose fields cannot be read: reported, also with an autoscaler, and left as it is": {
+		"a Deployment with a variable that is twice: it gets the new image": {
+			given: []func(*server){twice, edited(func(a *v1.Application) { a.Spec.Image = "nginx:1.30" })}, want: wrote("apply deployments"),
+		},
+		"a Deployment whose fields cannot be read, with an autoscaler: reported, and left as it is": {
 			app:   []func(*v1.Application){full},
 			given: []func(*server){twice, edited(func(a *v1.Application) { a.Spec.Image = "nginx:1.30" })},
 			want: troubled("DeploymentUnreadable",
