@@ -17,6 +17,7 @@ import (
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/glassback/glassback/hack/devcluster/control"
 	"github.com/glassback/glassback/hack/devcluster/images"
@@ -117,6 +118,19 @@ func (c *Cluster) Kubeconfig() string { return c.dir.Kubeconfig() }
 
 // RESTConfig returns a new client configuration for the administrator, with client-go's default limits.
 func (c *Cluster) RESTConfig() *rest.Config { return rest.CopyConfig(c.config) }
+
+// WriteKubeconfig writes a kubeconfig with the bearer token of another user.
+func (c *Cluster) WriteKubeconfig(file, token string) error {
+	config := clientcmdapi.NewConfig()
+	config.Clusters["devcluster"] = &clientcmdapi.Cluster{Server: c.config.Host, CertificateAuthorityData: c.config.CAData}
+	config.AuthInfos["token"] = &clientcmdapi.AuthInfo{Token: token}
+	config.Contexts["devcluster"] = &clientcmdapi.Context{Cluster: "devcluster", AuthInfo: "token"}
+	config.CurrentContext = "devcluster"
+	if err := clientcmd.WriteToFile(*config, file); err != nil {
+		return fmt.Errorf("write kubeconfig: %w", err)
+	}
+	return nil
+}
 
 // Dir returns the cluster's directory.
 func (c *Cluster) Dir() string { return string(c.dir) }

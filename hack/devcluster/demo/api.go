@@ -4,10 +4,8 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os/exec"
@@ -18,15 +16,9 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/glassback/glassback/hack/devcluster/cluster"
 )
@@ -37,20 +29,17 @@ const apiTimeout = 30 * time.Second
 // api is the administrator's access to the API server. It makes changes with kubectl.
 type api struct {
 	cluster *cluster.Cluster
-	config  *rest.Config
 	kube    kubernetes.Interface
-	dynamic dynamic.Interface
 }
 
 func newAPI(c *cluster.Cluster) (*api, error) {
 	config := c.RESTConfig()
 	config.QPS = -1
-	kube, err1 := kubernetes.NewForConfig(config)
-	dyn, err2 := dynamic.NewForConfig(config)
-	if err := errors.Join(err1, err2); err != nil {
-		return nil, fmt.Errorf("set up clients: %w", err)
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("set up client: %w", err)
 	}
-	return &api{cluster: c, config: config, kube: kube, dynamic: dyn}, nil
+	return &api{cluster: c, kube: kube}, nil
 }
 
 // kubectl runs kubectl and returns its output. The cache of kubectl is in the cluster's directory.
@@ -86,10 +75,10 @@ func (a *api) install(ctx context.Context) error {
 	return nil
 }
 
-// apply applies files, and returns the objects with the fields that the API server set. It retries after an error: discovery may list a
-// resource some time after its definition is Established.
-func (a *api) apply(ctx context.Context, files ...string) ([]unstructured.Unstructured, error) {
-	args := []string{"apply", "--server-side", "-o", "json"}
+// apply applies files, and returns what kubectl calls the objects, such as "mycronjob.batch.wzj.kubebuilder.io/a". It retries after an
+// error: discovery may list a resource some time after its definition is Established.
+func (a *api) apply(ctx context.Context, files ...string) ([]string, error) {
+	args := []string{"apply", "--server-side", "--output=name"}
 	for _, file := range files {
 		args = append(args, "-f", file)
 	}
@@ -102,24 +91,7 @@ func (a *api) apply(ctx context.Context, files ...string) ([]unstructured.Unstru
 	if err != nil {
 		return nil, cmp.Or(lastErr, err)
 	}
-	var objects []unstructured.Unstructured
-	decoded := json.NewDecoder(bytes.NewReader(out)) // kubectl prints one object as it is, and several as a List.
-	for decoded.More() {
-		object := unstructured.Unstructured{}
-		if err := decoded.Decode(&object.Object); err != nil {
-			return nil, fmt.Errorf("read the output of kubectl apply: %w", err)
-		}
-		if !object.IsList() {
-			objects = append(objects, object)
-			continue
-		}
-		list, err := object.ToList()
-		if err != nil {
-			return nil, fmt.Errorf("read the output of kubectl apply: %w", err)
-		}
-		objects = append(objects, list.Items...)
-	}
-	return objects, nil
+	return strings.Fields(string(out)), nil
 }
 
 // pods returns the Pods of the examples.
@@ -176,11 +148,6 @@ func (a *api) troubles(ctx context.Context) string {
 	return lines.String()
 }
 
-func (a *api) get(ctx context.Context, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	resource, _ := meta.UnsafeGuessKindToResource(object.GroupVersionKind())
-	return a.dynamic.Resource(resource).Namespace(object.GetNamespace()).Get(ctx, object.GetName(), metav1.GetOptions{})
-}
-
 // writeKubeconfig writes a kubeconfig with a token of a ServiceAccount. The token expires after lifetime.
 func (a *api) writeKubeconfig(ctx context.Context, namespace, name string, lifetime time.Duration, file string) error {
 	seconds := int64(lifetime / time.Second)
@@ -189,17 +156,5 @@ func (a *api) writeKubeconfig(ctx context.Context, namespace, name string, lifet
 	if err != nil {
 		return fmt.Errorf("create a token for ServiceAccount %s/%s: %w", namespace, name, err)
 	}
-	config := clientcmdapi.NewConfig()
-	config.Clusters["devcluster"] = &clientcmdapi.Cluster{
-		Server:                   a.config.Host,
-		CertificateAuthority:     a.config.CAFile,
-		CertificateAuthorityData: a.config.CAData,
-	}
-	config.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: token.Status.Token}
-	config.Contexts[name] = &clientcmdapi.Context{Cluster: "devcluster", AuthInfo: name, Namespace: namespace}
-	config.CurrentContext = name
-	if err := clientcmd.WriteToFile(*config, file); err != nil {
-		return fmt.Errorf("write the kubeconfig of ServiceAccount %s/%s: %w", namespace, name, err)
-	}
-	return nil
+	return a.cluster.WriteKubeconfig(file, token.Status.Token)
 }

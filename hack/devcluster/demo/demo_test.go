@@ -6,6 +6,9 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,10 +17,9 @@ import (
 	"testing"
 	"time"
 
-	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	v1 "github.com/glassback/glassback/pkg/apis/batch/v1"
 	"github.com/glassback/glassback/pkg/apis/glassback"
@@ -26,82 +28,74 @@ import (
 
 // object returns a MyCronJob of generation 2. With ready, its status has a condition Ready that is about the generation observed.
 func object(name, ready, reason string, observed int64) *unstructured.Unstructured {
-	return objectOf(v1.SchemeGroupVersion.String(), "MyCronJob", name, ready, reason, observed, map[string]any{"schedule": "every 5s"})
-}
-
-func objectOf(apiVersion, kind, name, ready, reason string, observed int64, status map[string]any) *unstructured.Unstructured {
-	o := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": apiVersion, "kind": kind,
-		"metadata": map[string]any{"name": name, "generation": int64(2)},
-	}}
+	status := map[string]any{}
 	if ready != "" {
 		status["conditions"] = []any{
 			map[string]any{"type": "Ready", "status": ready, "reason": reason, "message": "m", "observedGeneration": observed},
 		}
-		o.Object["status"] = status
 	}
-	return o
-}
-
-// exampleOf returns an example of an object.
-func exampleOf(object *unstructured.Unstructured) *example {
-	e := newFollower(nil, []unstructured.Unstructured{*object}, false).examples[0]
-	e.observe(object)
-	e.took = 12 * time.Second
-	return e
-}
-
-func jobs(name string, completed ...bool) []batchv1.Job {
-	var all []batchv1.Job
-	for i, done := range completed {
-		slot := time.Unix(int64(1000+5*i), 0)
-		j := batchv1.Job{ObjectMeta: metav1.ObjectMeta{
-			Name:        name + "-" + slot.Format("0405"),
-			Annotations: map[string]string{v1.AnnotationSlot: "100" + string(rune('0'+5*i)), v1.AnnotationSkew: "7"},
-		}}
-		if done {
-			j.Status.Conditions = []batchv1.JobCondition{
-				{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(slot)},
-			}
-		}
-		all = append(all, j)
-	}
-	return all
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": v1.SchemeGroupVersion.String(), "kind": "MyCronJob",
+		"metadata": map[string]any{"namespace": "default", "name": name, "generation": int64(2)}, "status": status,
+	}}
 }
 
 func TestPending(t *testing.T) {
-	paused := object("a", "", "", 0)
+	paused, succeeded := object("a", "", "", 0), object(sampleCronJob, "True", "Scheduled", 2)
 	paused.SetAnnotations(map[string]string{glassback.AnnotationPaused: "true"})
-	tests := map[string]struct {
+	must.Succeed(t, unstructured.SetNestedField(succeeded.Object, "2026-01-01T00:00:00Z", "status", "lastSuccessfulTime"))
+	for name, test := range map[string]struct {
 		object *unstructured.Unstructured
-		jobs   []batchv1.Job
 		want   string
 	}{
-		"it has no status":                   {object("a", "", "", 0), nil, "no condition Ready"},
-		"it is Ready":                        {object("a", "True", "Scheduled", 2), nil, ""},
-		"it was Ready before it was changed": {object("a", "True", "Scheduled", 1), nil, "Scheduled m"},
-		"it is suspended":                    {object("a", "False", "Suspended", 2), nil, ""},
-		"it is not Ready":                    {object("a", "False", "JobRejected", 2), nil, "JobRejected m"},
-		"it is paused":                       {paused, nil, ""},
-		"the sample has no Job yet":          {object(sampleCronJob, "True", "Scheduled", 2), nil, "0 of 2 Jobs have completed"},
-		"the second Job runs": {
-			object(sampleCronJob, "True", "Scheduled", 2), jobs("j", true, false), "1 of 2 Jobs have completed",
-		},
-		"both Jobs have completed": {object(sampleCronJob, "True", "Scheduled", 2), jobs("j", true, true), ""},
+		"it has no status":                   {object("a", "", "", 0), "no condition Ready"},
+		"it is Ready":                        {object("a", "True", "Scheduled", 2), ""},
+		"it was Ready before it was changed": {object("a", "True", "Scheduled", 1), "Scheduled m"},
+		"it is suspended":                    {object("a", "False", "Suspended", 2), ""},
+		"it is not Ready":                    {object("a", "False", "JobRejected", 2), "JobRejected m"},
+		"it is paused":                       {paused, ""},
+		"the sample has no Job yet":          {object(sampleCronJob, "True", "Scheduled", 2), "no Job has completed"},
+		"a Job of the sample has completed":  {succeeded, ""},
+	} {
+		e := &example{kind: kinds[2], name: test.object.GetName(), object: test.object}
+		if got := e.pending(); got != test.want {
+			t.Errorf("%s: got %q, want %q", name, got, test.want)
+		}
+		e.gone = true
+		if got := e.pending(); got != "Deleted" {
+			t.Errorf("%s, and is deleted: got %q", name, got)
+		}
 	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			e := exampleOf(test.object)
-			e.observeJobs(test.jobs)
-			e.observeJobs(nil) // Deleted Jobs stay in the example.
-			if got := e.pending(false); got != test.want {
-				t.Errorf("got %q, want %q", got, test.want)
-			}
-			e.deleted()
-			if got := e.pending(false); got != "Deleted" {
-				t.Errorf("deleted: got %q", got)
-			}
-		})
+}
+
+// TestTheTableIsThatOfTheAPIServer looks at a fake API server, which answers as one does for a CustomResourceDefinition.
+func TestTheTableIsThatOfTheAPIServer(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case !strings.HasPrefix(r.URL.Path, "/apis/batch.wzj.kubebuilder.io/v1/namespaces/default/mycronjobs/"):
+			http.Error(w, r.URL.Path, http.StatusInternalServerError)
+		case strings.HasSuffix(r.URL.Path, "/gone"):
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusNotFound)
+			fmt.Fprint(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404}`)
+		default:
+			raw, _ := object("cron", "True", "Scheduled", 2).MarshalJSON()
+			fmt.Fprintf(w, `{"kind": "Table", "apiVersion": "meta.k8s.io/v1", "columnDefinitions": [{"name": "Name"}, {"name": "Active"},
+				{"name": "Reason"}, {"name": "Missing"}, {"name": "Age"}, {"name": "Next", "priority": 1}],
+				"rows": [{"cells": ["cron", 16384, "Scheduled", null, "5s", "x"], "object": %s}]}`, raw)
+		}
+	}))
+	defer server.Close()
+	client, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL})
+	must.Succeed(t, err)
+	f := &follower{api: &api{kube: client}, examples: []*example{
+		{kind: kinds[2], name: "cron", object: &unstructured.Unstructured{}, applied: time.Now()},
+		{kind: kinds[2], name: "gone", object: &unstructured.Unstructured{}, applied: time.Now()},
+	}}
+	f.look(t.Context())
+	want := []string{"MYCRONJOB  AFTER  ACTIVE  REASON     MISSING", "cron       0 s    16384   Scheduled  -", "gone       0 s    Deleted"}
+	if got := table(f); f.trouble != "" || !slices.Equal(got, want) {
+		t.Errorf("%s\n%s\nwant\n%s", f.trouble, strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 

@@ -10,8 +10,8 @@
 //	├─ operator starts the operator and the ECS simulator
 //	├─ bridge   a proxy from a browser to the operator's page, if the cluster has a network of its own
 //	├─ child    a process that does not outlive the demo
-//	├─ kinds    the table of Glassback's kinds: what the demo shows of each, and what the user may try
-//	├─ follow   polls the examples; jobs: the Jobs of a MyCronJob; page: the page of an Application
+//	├─ kinds    Glassback's kinds, and what the user may try with each
+//	├─ follow   polls the examples
 //	└─ screen   shows the examples: on a terminal a table redrawn in place, elsewhere a line for every change
 //
 // Ctrl-C ends all processes at any time and removes all files. If the demo is killed, its directory stays.
@@ -104,10 +104,9 @@ func show(o options) int {
 	defer stop()
 	s := newScreen(os.Stdout)
 	ready, err := run(ctx, s, o)
-	var left *leftoverError
 	switch {
-	case errors.As(err, &left):
-		fmt.Fprintf(os.Stderr, "demo: %v\n", left)
+	case errors.Is(err, errLeftover):
+		fmt.Fprintf(os.Stderr, "demo: %v\n", err)
 		return exitFailed
 	case ctx.Err() != nil && ready:
 		s.say("Ended: nothing runs any more, and its files are removed.")
@@ -122,28 +121,23 @@ func show(o options) int {
 	return exitOK
 }
 
-// leftoverError is the error of a process or a file that could not be removed.
-type leftoverError struct{ err error }
-
-func (e *leftoverError) Error() string { return "clean up: " + e.err.Error() }
-
-// leftover wraps an error in a leftoverError. It returns nil for nil.
-func leftover(err error) error {
-	if err != nil {
-		return &leftoverError{err}
-	}
-	return nil
-}
+// errLeftover is the error of a process or a file that could not be removed.
+var errLeftover = errors.New("clean up")
 
 // run runs the demo, and returns whether every example became Ready. With --once it returns when they are Ready, and otherwise when ctx
 // ends. It returns an error if they do not become Ready, or if the operator, the simulator or the cluster ends. It always ends all
 // processes that it started.
 func run(ctx context.Context, s *screen, o options) (ready bool, err error) {
+	clean := func(undo func() error) {
+		if undoErr := undo(); undoErr != nil {
+			err = errors.Join(err, fmt.Errorf("%w: %w", errLeftover, undoErr))
+		}
+	}
 	dir, err := os.MkdirTemp("", "glassback-demo-")
 	if err != nil {
 		return false, fmt.Errorf("make a directory: %w", err)
 	}
-	defer func() { err = errors.Join(err, leftover(os.RemoveAll(dir))) }()
+	defer clean(func() error { return os.RemoveAll(dir) })
 
 	node, remark := chooseNode(o.node)
 	s.say("%s", remark)
@@ -155,7 +149,7 @@ func run(ctx context.Context, s *screen, o options) (ready bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	defer func() { err = errors.Join(err, leftover(c.Stop())) }()
+	defer clean(c.Stop)
 
 	admin, err := newAPI(c)
 	if err != nil {
@@ -181,70 +175,53 @@ func run(ctx context.Context, s *screen, o options) (ready bool, err error) {
 		return false, err
 	}
 	defer op.stop()
-	return present(ctx, s, o, &parts{c, admin, simulator, op, ecs, page.address})
-}
-
-// parts holds the processes and the addresses of a running demo.
-type parts struct {
-	cluster   *cluster.Cluster
-	admin     *api
-	simulator *child
-	operator  *child
-	ecs       string // the URL of the simulator
-	page      string // the address of the operator's page
-}
-
-// present applies the examples and watches them. After an error, it prints the last lines of the logs.
-func present(ctx context.Context, s *screen, o options, p *parts) (ready bool, err error) {
-	c := p.cluster
-	first, later, err := exampleFiles(c.Real())
-	if err != nil {
-		return false, err
-	}
-	if o.examples == someExamples {
-		later = nil
-	}
-	f := newFollower(p.admin, nil, c.Real())
-	f.later = later
-	err = f.apply(ctx, first...)
-	if err == nil && c.Real() {
-		err = p.admin.createVisitor(ctx)
-	}
-	if err == nil {
-		sayWhere(s, p)
-		ready, err = watch(ctx, s, o, f, p.operator.wait, p.simulator.wait, c.Wait)
-	}
+	sayWhere(s, c, ecs, page.address, op.logFile)
+	ready, err = present(ctx, s, o, &follower{api: admin, real: c.Real()}, op.wait, simulator.wait, c.Wait)
 	if err != nil && ctx.Err() == nil {
-		for _, child := range []*child{p.simulator, p.operator} {
+		for _, child := range []*child{simulator, op} {
 			s.say("The last lines of the log of %s:\n%s", child.name, child.lastLines(15))
 		}
 	}
 	return ready, err
 }
 
-func sayWhere(s *screen, p *parts) {
-	c := p.cluster
+// sayWhere prints the addresses of a running demo: those of the simulated ECS and of the operator's page, and the operator's log.
+func sayWhere(s *screen, c *cluster.Cluster, ecs, page, log string) {
 	for _, k := range skipped(c.Real()) {
 		s.say("The demo skips %ss: they need containers, and a simulated node runs none", k.Kind)
 	}
 	s.say("")
-	s.say("  the gears at work     http://%s/inspect/", p.page)
-	s.say("  why did it sync?      bin/glassback why mycronjob/mycronjob-sample --address http://%s", p.page)
+	s.say("  the gears at work     http://%s/inspect/", page)
+	s.say("  why did it sync?      bin/glassback why mycronjob/mycronjob-sample --address http://%s", page)
 	s.say("  in another terminal   export KUBECONFIG=%s", c.Kubeconfig())
 	s.say("  or without kubectl    bin/devcluster kubectl --dir %s -- get glassback", c.Dir())
 	if c.Real() {
-		s.say("  in its network        bin/devcluster exec --dir %s -- curl http://%s", c.Dir(), sampleAddress)
-		s.say("  the simulated cloud   bin/devcluster exec --dir %s -- curl %s", c.Dir(), p.ecs)
+		s.say("  in its network        bin/devcluster exec --dir %s -- curl http://application-sample:8080", c.Dir())
+		s.say("  the simulated cloud   bin/devcluster exec --dir %s -- curl %s", c.Dir(), ecs)
 	} else {
-		s.say("  the simulated cloud   %s", p.ecs)
+		s.say("  the simulated cloud   %s", ecs)
 	}
-	s.say("  the operator's log    %s", p.operator.logFile)
+	s.say("  the operator's log    %s", log)
 	s.say("")
 }
 
-// watch follows the examples until ctx ends, until all are Ready (with --once), or until one of the ends returns: each waits for a
-// process that must not end. It returns whether the examples became Ready.
-func watch(ctx context.Context, s *screen, o options, f *follower, ends ...func(context.Context) error) (ready bool, err error) {
+// present applies the examples, and follows them until ctx ends, until all are Ready (with --once), or until one of the ends returns: each
+// waits for a process that must not end. It returns whether the examples became Ready.
+func present(ctx context.Context, s *screen, o options, f *follower, ends ...func(context.Context) error) (ready bool, err error) {
+	first, later, err := exampleFiles(f.real)
+	if err != nil {
+		return false, err
+	}
+	if o.examples == allExamples {
+		f.later = later
+	}
+	if err := f.apply(ctx, first...); err != nil {
+		return false, err
+	}
+	return watch(ctx, s, o, f, ends)
+}
+
+func watch(ctx context.Context, s *screen, o options, f *follower, ends []func(context.Context) error) (ready bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var waiting sync.WaitGroup
 	defer waiting.Wait()

@@ -14,10 +14,9 @@ import (
 	"time"
 
 	"golang.org/x/term"
-)
 
-// shownJobs is how many of the latest Jobs of sampleCronJob the table shows.
-const shownJobs = 5
+	"github.com/glassback/glassback/pkg/apis/glassback"
+)
 
 // screen shows the demo. On a terminal it redraws a table of the examples in place, below the other lines. Elsewhere it prints a line for
 // every change.
@@ -82,45 +81,36 @@ func fit(above, below []string, height int) []string {
 	return append(above, below...)
 }
 
-// table renders the examples, with a heading for each kind, and the latest Jobs of sampleCronJob.
+// table renders the examples as kubectl get does, with a heading for each kind.
 func table(f *follower) []string {
 	var b bytes.Buffer
-	nameWidth, reasonWidth := 0, 0
-	for _, e := range f.examples {
-		nameWidth = max(nameWidth, len(e.object.GetName()), len(e.kind.Kind))
-		reasonWidth = max(reasonWidth, len(e.ready.Reason), len("REASON"))
-	}
-	row := func(w io.Writer, name, ready, took, reason string, more []string) {
-		fmt.Fprintf(w, "%-*s  %-5s  %5s  %-*s\t%s\n", nameWidth, name, orDash(ready), took, reasonWidth, orDash(reason), strings.Join(more, "\t"))
-	}
-	for i := range kinds {
-		k := &kinds[i]
-		examples := f.examplesOf(k)
-		if len(examples) == 0 {
-			continue
-		}
+	for _, k := range kinds {
 		w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-		row(w, strings.ToUpper(k.Kind), "READY", "AFTER", "REASON", k.cells(f.real, func(c column) string { return c.heading }))
-		for _, e := range examples {
-			cells := k.cells(f.real, func(c column) string { return orDash(c.cell(e)) })
-			row(w, e.object.GetName(), string(e.ready.Status), e.seconds(), e.ready.Reason, cells)
+		headed := false
+		for _, e := range f.examples {
+			if e.kind != k {
+				continue
+			}
+			headings, cells := []string{strings.ToUpper(k.Kind), "AFTER"}, []string{e.name, e.seconds()}
+			for _, c := range e.cells {
+				headings, cells = append(headings, c.heading), append(cells, cmp.Or(c.text, "-"))
+			}
+			if e.gone {
+				cells = append(cells[:2], "Deleted")
+			}
+			if !headed && len(e.cells) > 0 {
+				headed = true
+				fmt.Fprintln(w, strings.Join(headings, "\t"))
+			}
+			fmt.Fprintln(w, strings.Join(cells, "\t"))
 		}
 		_ = w.Flush() // A write to memory cannot fail.
-		fmt.Fprintln(&b)
-	}
-	for _, e := range f.examples {
-		if len(e.jobs) == 0 || e.object.GetName() != sampleCronJob {
-			continue
-		}
-		fmt.Fprintf(&b, "The latest Jobs of %s\n", sampleCronJob)
-		for _, j := range e.jobs[max(0, len(e.jobs)-shownJobs):] {
-			fmt.Fprintf(&b, "  %s: %s\n", j.name, j.story())
+		if headed {
+			fmt.Fprintln(&b)
 		}
 	}
 	return strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
 }
-
-func orDash(s string) string { return cmp.Or(s, "-") }
 
 // remarks returns the lines below the table.
 func remarks(f *follower) []string {
@@ -137,22 +127,15 @@ func remarks(f *follower) []string {
 // showChanges prints a line for each change since its last call.
 func (s *screen) showChanges(f *follower) {
 	for _, e := range f.examples {
-		if e.ready.Reason != "" {
-			parts := []string{fmt.Sprintf("Ready=%s %s", orDash(string(e.ready.Status)), e.ready.Reason)}
-			for _, c := range e.kind.columns {
-				if c.real && c.cell(e) == "" {
-					continue
-				}
-				parts = append(parts, strings.ToLower(c.heading)+": "+orDash(c.cell(e)))
-			}
-			if e.took > 0 {
-				parts = append(parts, "after "+e.seconds())
-			}
-			s.changed(e.name(), strings.Join(parts, ", "))
+		ready := conditionOf(e.object, glassback.ConditionReady)
+		now := strings.TrimSpace(fmt.Sprintf("Ready=%s %s", cmp.Or(ready.Status, "-"), ready.Reason))
+		if e.took > 0 {
+			now += ", after " + e.seconds()
 		}
-		for _, j := range e.jobs {
-			s.changed("job/"+j.name, j.story())
+		if e.gone {
+			now = "Deleted"
 		}
+		s.changed(e.String(), now)
 	}
 	if f.trouble != "" || s.last["API server"] != "" {
 		s.changed("API server", cmp.Or(f.trouble, "answers again"))

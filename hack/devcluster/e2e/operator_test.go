@@ -28,8 +28,6 @@ import (
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
@@ -348,13 +346,8 @@ func (w *world) account(t testing.TB, name string) string {
 
 func (w *world) kubeconfig(t testing.TB, token string) string {
 	t.Helper()
-	config := clientcmdapi.NewConfig()
-	config.Clusters["c"] = &clientcmdapi.Cluster{Server: w.config.Host, CertificateAuthorityData: w.config.CAData}
-	config.AuthInfos["u"] = &clientcmdapi.AuthInfo{Token: token}
-	config.Contexts["x"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}
-	config.CurrentContext = "x"
 	file := filepath.Join(t.TempDir(), "kubeconfig")
-	must.Succeed(t, clientcmd.WriteToFile(*config, file))
+	must.Succeed(t, w.WriteKubeconfig(file, token))
 	return file
 }
 
