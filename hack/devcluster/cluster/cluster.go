@@ -158,34 +158,18 @@ func (c *Cluster) Restart(ctx context.Context, component string) error {
 
 // Load loads the images of a tar archive into the real node of a cluster, and returns their names. The archive has the format of "docker
 // save" or of OCI. An image replaces another one with the same name. After an error, Load returns the names of the images that it loaded
-// before the error. All other names keep their images.
+// before the error.
 func (c *Cluster) Load(ctx context.Context, archive string) ([]string, error) {
 	if c.sandbox == nil {
 		return nil, errNoContainers
 	}
-	store := images.Store(c.dir.Path("node", "images"))
-	before, err := store.Entries()
-	if err != nil {
-		return nil, err
-	}
-	names, err := store.Load(ctx, archive)
-	done := 0
-	for err == nil && done < len(names) {
-		if err = c.client.Pull(ctx, names[done]); err == nil {
-			done++
+	names, err := images.Store(c.dir.Path("node", "images")).Load(ctx, archive)
+	for i, name := range names {
+		if pullErr := c.client.Pull(ctx, name); pullErr != nil {
+			return names[:i], pullErr
 		}
 	}
-	if err == nil {
-		return names, nil
-	}
-	// The changes are undone also if ctx has ended. This may wait a short time for another process that loads images.
-	const undoTimeout = 3 * time.Second
-	undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
-	defer cancel()
-	if undoErr := store.Restore(undo, before, names[done:]...); undoErr != nil {
-		err = fmt.Errorf("%w; and not all of it is undone: %w", err, undoErr)
-	}
-	return names[:done], err
+	return names, err
 }
 
 // errNoContainers means that a cluster has no real node.

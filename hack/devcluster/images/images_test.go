@@ -214,47 +214,31 @@ func TestLoadRefuses(t *testing.T) {
 }
 
 func TestHandlerRefuses(t *testing.T) {
-	store := Store(t.TempDir())
+	store := Store(filepath.Join(t.TempDir(), "images"))
 	put(t, store, linux(t, 1), "busybox")
-	secret := filepath.Join(filepath.Dir(string(store)), "secret")
-	must.Succeed(t, os.WriteFile(secret, []byte("secret"), 0o600))
+	must.Succeed(t, os.WriteFile(filepath.Join(filepath.Dir(string(store)), "secret"), nil, 0o600))
 	absent := "sha256:" + strings.Repeat("0", 64)
 	const busybox = "/v2/library/busybox/"
 	for name, test := range map[string]struct {
 		method, path string
 		status       int
-		code, want   string
+		want         string
 	}{
-		"an unknown tag": {"GET", busybox + "manifests/9", 404, "MANIFEST_UNKNOWN",
-			`there is no image docker.io/library/busybox:9: \"devcluster load\" adds one from an archive of \"docker save\"; ` +
-				`there is docker.io/library/busybox:latest`},
-		"another registry":       {"GET", "/v2/a/manifests/latest?ns=quay.io", 404, "MANIFEST_UNKNOWN", "quay.io/a:latest"},
-		"an unknown digest":      {"GET", busybox + "manifests/" + absent, 404, "MANIFEST_UNKNOWN", absent},
-		"an unknown blob":        {"GET", busybox + "blobs/" + absent, 404, "BLOB_UNKNOWN", absent},
-		"a path for a digest":    {"GET", busybox + "blobs/..%2f..%2f..%2fsecret", 400, "DIGEST_INVALID", ""},
-		"a path in a digest":     {"GET", busybox + "blobs/sha256:..%2f..%2f..%2fsecret", 400, "DIGEST_INVALID", ""},
-		"a path below the blobs": {"GET", busybox + "blobs/../../index.json", 400, "DIGEST_INVALID", ""},
-		"a short digest":         {"GET", busybox + "manifests/sha256:00", 400, "DIGEST_INVALID", ""},
-		"a bad name":             {"GET", "/v2/Library/busybox/manifests/latest", 400, "NAME_INVALID", ""},
-		"a bad registry":         {"GET", "/v2/library/busybox/manifests/latest?ns=a%2f..%2fb", 400, "NAME_INVALID", ""},
-		"a push":                 {"POST", busybox + "blobs/uploads/", 405, "UNSUPPORTED", "can only be pulled"},
-		"outside of the API":     {"GET", "/index.json", 404, "UNSUPPORTED", ""},
+		"an unknown tag": {"GET", busybox + "manifests/9", 404,
+			`no such image: docker.io/library/busybox:9: "devcluster load" adds one from an archive of "docker save"`},
+		"another registry":    {"GET", "/v2/library/busybox/manifests/latest?ns=quay.io", 404, "quay.io/library/busybox:latest"},
+		"an unknown digest":   {"GET", busybox + "manifests/" + absent, 404, "no such file"},
+		"an unknown blob":     {"GET", busybox + "blobs/" + absent, 404, "no such file"},
+		"a path for a digest": {"GET", busybox + "blobs/..%2f..%2f..%2fsecret", 404, "is not a digest"},
+		"a path in a digest":  {"GET", busybox + "blobs/sha256:..%2f..%2f..%2fsecret", 404, "is not a digest"},
+		"a short digest":      {"GET", busybox + "blobs/sha256:00", 404, "is not a digest"},
+		"a push":              {"POST", busybox + "blobs/uploads/", 405, ""},
+		"outside of the API":  {"GET", "/index.json", 404, ""},
 	} {
-		t.Run(name, func(t *testing.T) {
-			answer := request(t, Handler(store), test.method, test.path, nil)
-			if answer.Code != test.status || !strings.Contains(answer.Body.String(), test.want) {
-				t.Errorf("got %d %s", answer.Code, answer.Body)
-			}
-			var body struct {
-				Errors []struct{ Code, Message string }
-			}
-			if err := json.Unmarshal(answer.Body.Bytes(), &body); err != nil || len(body.Errors) != 1 || body.Errors[0].Code != test.code {
-				t.Errorf("got %s, want code %s", answer.Body, test.code)
-			}
-			if strings.Contains(answer.Body.String(), "secret") && !strings.Contains(test.path, "secret") {
-				t.Error("it told the secret")
-			}
-		})
+		answer := request(t, Handler(store), test.method, test.path, nil)
+		if answer.Code != test.status || !strings.Contains(answer.Body.String(), test.want) {
+			t.Errorf("%s: got %d %s", name, answer.Code, answer.Body)
+		}
 	}
 }
 
@@ -276,28 +260,21 @@ func TestARangeOfABlobCanBePulled(t *testing.T) { // as containerd does
 func TestADamagedArchiveLeavesWhatIsThere(t *testing.T) {
 	layer := func(t *testing.T, image v1.Image) string { return digestOf(t, layerOf(t, image)) }
 	config := func(t *testing.T, image v1.Image) string { return strings.TrimPrefix(configOf(t, image), "sha256:") }
-	manifest := func(t *testing.T, image v1.Image) string { return digestOf(t, image) }
-	first := func(*testing.T, v1.Image) string { return "1.tar" }
-	longer := func(b []byte) []byte { return append(b, ' ') }
-	none := func([]byte) []byte { return nil }
 	for name, test := range map[string]struct {
-		archive func(t *testing.T, image v1.Image) string
-		part    func(t *testing.T, image v1.Image) string // of its name
-		change  func([]byte) []byte
-		want    string
+		part   func(t *testing.T, image v1.Image) string // of its name
+		change func([]byte) []byte
+		want   string
 	}{
-		"a flipped byte in a layer of OCI":         {ociOf, layer, flip, "layer 1: its digest is sha256:"},
-		"no layer of OCI":                          {ociOf, layer, none, "layer 1: no such file or directory"},
-		"a flipped byte in a configuration of OCI": {ociOf, config, flip, "configuration: its digest is sha256:"},
-		"a longer manifest of OCI":                 {ociOf, manifest, longer, "manifest: its digest is sha256:"},
-		"a flipped byte in a layer of docker save": {plainDocker, first, flip, "layer 1 without compression: "},
+		"a flipped byte in a layer": {layer, flip, "it is damaged: the content of sha256:"},
+		"no layer":                  {layer, func([]byte) []byte { return nil }, "no such file or directory"},
+		"a longer configuration":    {config, func(b []byte) []byte { return append(b, ' ') }, "it is damaged: the content of sha256:"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			image, store := linux(t, 2), Store(t.TempDir())
-			put(t, store, image, "good") // of the same layers
+			put(t, store, linux(t, 2), "good")
 			before := read(t, store.indexFile())
-			names, err := store.Load(t.Context(), edit(t, test.archive(t, image), test.part(t, image), test.change))
-			want := "image docker.io/a/bad:1 is damaged: " + test.want
+			names, err := store.Load(t.Context(), edit(t, ociOf(t, image), test.part(t, image), test.change))
+			want := "store image docker.io/a/bad:1: " + test.want
 			if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 				t.Fatalf("loaded %v: %v", names, err)
 			}
@@ -308,26 +285,6 @@ func TestADamagedArchiveLeavesWhatIsThere(t *testing.T) {
 				t.Error(err)
 			}
 		})
-	}
-}
-
-func TestRestore(t *testing.T) {
-	store := Store(t.TempDir())
-	first, second := linux(t, 1), linux(t, 1)
-	put(t, store, first, "old", "kept")
-	before, err := store.Entries()
-	must.Succeed(t, err)
-	put(t, store, second, "old", "new", "other")
-	must.Succeed(t, store.Restore(t.Context(), before, "docker.io/library/old:latest", "docker.io/library/new:latest"))
-	names, err := store.Names()
-	if err != nil || !slices.Equal(names, []string{
-		"docker.io/library/kept:latest", "docker.io/library/old:latest", "docker.io/library/other:latest"}) {
-		t.Errorf("the store has %v, %v", names, err)
-	}
-	for name, want := range map[string]v1.Image{"old": first, "kept": first, "other": second} {
-		if got := configOf(t, pull(t, name, store)); got != configOf(t, want) {
-			t.Errorf("%s is %s", name, got)
-		}
 	}
 }
 

@@ -6,14 +6,12 @@ package images
 import (
 	"archive/tar"
 	"bufio"
-	"bytes"
 	"cmp"
 	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -25,7 +23,6 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/partial"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
-	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
 // containerdAnnotation holds the full name of an image in archives of containerd and BuildKit. In these, nameAnnotation holds only the tag.
@@ -35,44 +32,40 @@ var errNoArchive = errors.New(`not an archive of images: make one with "docker s
 
 var errNoFile = errors.New(`not a regular file: make one with "docker save -o FILE NAME:TAG"`)
 
-// archived is an image of an archive. It has the digests from the archive: a part of the image whose content has another digest is damaged.
-// Docker's archives have no digest of a manifest, and may have none of the configuration and the layers.
+// archived is an image of an archive.
 type archived struct {
-	image           v1.Image
-	list            v1.ImageIndex // the list of platforms; nil for an image of one platform
-	names           []string      // full names
-	manifest        v1.Hash       // digest; zero if the archive has none
-	config          v1.Hash       // digest; zero if only the manifest has it
-	hasLayerDigests bool          // whether the archive has digests of its layers; else the library computes them from the content
+	image v1.Image
+	list  v1.ImageIndex // the list of platforms; nil for an image of one platform
+	names []string      // full names
 }
 
-// Load stores the images of an archive made by "docker save", or of a tar of an OCI image layout. Either may be compressed by gzip. It
-// checks the whole archive before it stores an image. It returns the full names of the stored images, also with an error.
+// Load stores the images of an archive made by "docker save", or of a tar of an OCI image layout. Either may be compressed by gzip. After
+// an error, it returns the full names of the images that it stored before.
 func (s Store) Load(ctx context.Context, file string) ([]string, error) {
 	unpacked, err := os.MkdirTemp("", "devcluster-load-")
 	if err != nil {
 		return nil, fmt.Errorf("create temporary directory: %w", err)
 	}
 	defer os.RemoveAll(unpacked) //nolint:errcheck // It is a temporary directory.
+	var names []string
 	found, err := readArchive(ctx, file, unpacked)
+	for _, f := range found {
+		if err = s.put(ctx, f.image, f.list, f.names); err != nil {
+			break
+		}
+		names = append(names, f.names...)
+	}
 	if ctx.Err() != nil {
 		err = ctx.Err() // The other error, such as an early end of a layer, is only a consequence.
 	}
 	if err != nil {
-		return nil, fmt.Errorf("load %s: %w", file, err)
-	}
-	var names []string
-	for _, f := range found {
-		if err := s.put(ctx, f.image, f.list, f.names); err != nil {
-			return names, fmt.Errorf("load %s: %w", file, err)
-		}
-		names = append(names, f.names...)
+		return names, fmt.Errorf("load %s: %w", file, err)
 	}
 	return names, nil
 }
 
-// readArchive returns the images of an archive. It unpacks files into the directory scratch, which must exist as long as the images are in
-// use. The images cannot be read after ctx has ended.
+// readArchive returns the images of an archive, which are for this platform. It unpacks files into the directory scratch, which must exist
+// as long as the images are in use. The images cannot be read after ctx has ended.
 func readArchive(ctx context.Context, file, scratch string) ([]archived, error) {
 	file, err := decompress(ctx, file, filepath.Join(scratch, "archive.tar"))
 	if err != nil {
@@ -85,21 +78,26 @@ func readArchive(ctx context.Context, file, scratch string) ([]archived, error) 
 	var found []archived
 	switch {
 	case docker: // Since Docker 25, archives have both lists. Only Docker's list has the names.
-		found, err = readDocker(ctx, file)
+		found, err = readDocker(file)
 	case oci:
 		found, err = readOCI(ctx, file, filepath.Join(scratch, "layout"))
 	default:
 		return nil, errNoArchive
 	}
+	if err == nil && len(found) == 0 {
+		err = errors.New("there is no image in it")
+	}
 	if err != nil {
 		return nil, err
 	}
-	if len(found) == 0 {
-		return nil, errors.New("there is no image in it")
-	}
 	for _, f := range found {
-		if err := f.check(ctx); err != nil {
-			return nil, err
+		config, err := f.image.ConfigFile()
+		if err != nil {
+			return nil, fmt.Errorf("read configuration of %s: %w", f.names[0], cause(err))
+		}
+		if config.OS != "linux" || config.Architecture != runtime.GOARCH {
+			return nil, fmt.Errorf("%s is for %s/%s and the node is linux/%s: build it with --platform linux/%s",
+				f.names[0], config.OS, config.Architecture, runtime.GOARCH, runtime.GOARCH)
 		}
 	}
 	return found, nil
@@ -144,14 +142,6 @@ func save(file string, content io.Reader) error {
 	return cmp.Or(err, f.Close())
 }
 
-// cause returns the cause of an error about a file, without the path: the caller adds the path that the user knows.
-func cause(err error) error {
-	if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
-		return pathErr.Err
-	}
-	return err
-}
-
 // kindOf reads a tar to its end. It reports whether the tar contains Docker's list of images, and whether it contains OCI's.
 func kindOf(ctx context.Context, file string) (docker, oci bool, err error) {
 	err = eachFile(ctx, file, func(name string, _ io.Reader) error {
@@ -162,14 +152,20 @@ func kindOf(ctx context.Context, file string) (docker, oci bool, err error) {
 	return docker, oci, err
 }
 
+// readSeeker is a file that can be read until a context ends. The tar reader seeks past the content of files that nobody reads.
+type readSeeker struct {
+	io.Reader
+	io.Seeker
+}
+
 // eachFile calls visit for every regular file of a tar, until visit returns an error.
 func eachFile(ctx context.Context, file string, visit func(name string, content io.Reader) error) error {
-	f, err := open(ctx, file)
+	f, err := os.Open(file)
 	if err != nil {
 		return cause(err)
 	}
 	defer f.Close()
-	archive := tar.NewReader(f)
+	archive := tar.NewReader(readSeeker{until(ctx, f), f})
 	for n := 0; ; n++ {
 		header, err := archive.Next()
 		if errors.Is(err, io.EOF) {
@@ -191,8 +187,8 @@ func eachFile(ctx context.Context, file string, visit func(name string, content 
 }
 
 // readDocker returns the images of a tar with Docker's list of images.
-func readDocker(ctx context.Context, file string) ([]archived, error) {
-	opener := func() (io.ReadCloser, error) { return open(ctx, file) }
+func readDocker(file string) ([]archived, error) {
+	opener := func() (io.ReadCloser, error) { return os.Open(file) }
 	manifest, err := tarball.LoadManifest(opener)
 	if err != nil {
 		return nil, fmt.Errorf("read manifest.json: %w", err)
@@ -202,7 +198,7 @@ func readDocker(ctx context.Context, file string) ([]archived, error) {
 		if len(desc.RepoTags) == 0 {
 			return nil, fmt.Errorf("an image in it (%s) has no name: save it by NAME:TAG and not by its id", path.Base(desc.Config))
 		}
-		n := archived{config: configDigest(desc.Config), hasLayerDigests: claimsDigests(desc)}
+		n := archived{}
 		tag, err := name.NewTag(desc.RepoTags[0])
 		if err == nil {
 			n.image, err = tarball.Image(opener, &tag)
@@ -220,27 +216,6 @@ func readDocker(ctx context.Context, file string) ([]archived, error) {
 		found = append(found, n)
 	}
 	return found, nil
-}
-
-// configDigest returns the digest in the path of a configuration, or zero if the path has none.
-func configDigest(file string) v1.Hash {
-	base := strings.TrimPrefix(strings.TrimSuffix(path.Base(file), ".json"), "sha256:")
-	digest, err := v1.NewHash("sha256:" + base)
-	if err != nil {
-		return v1.Hash{}
-	}
-	return digest
-}
-
-// claimsDigests reports whether Docker's list has digests of compressed layers. The library does not verify them. For uncompressed layers,
-// the library compresses the layers and computes the digests.
-func claimsDigests(desc tarball.Descriptor) bool {
-	for _, layer := range desc.LayerSources {
-		if layer.MediaType != types.DockerUncompressedLayer && layer.MediaType != types.OCIUncompressedLayer {
-			return true
-		}
-	}
-	return false
 }
 
 // readOCI returns the images of a tar of an OCI image layout. It unpacks the tar into dir.
@@ -310,14 +285,14 @@ func ociName(desc v1.Descriptor) (string, error) {
 
 // ociImage returns the image of a descriptor. If it describes a list of platforms, it returns the image for this platform and the list.
 func ociImage(index v1.ImageIndex, name string, desc v1.Descriptor) (archived, error) {
-	n := archived{names: []string{name}, hasLayerDigests: true}
+	n := archived{names: []string{name}}
+	var err error
 	if desc.MediaType.IsIndex() {
-		platforms, err := ociIndex(index, desc)
-		if err != nil {
-			return n, fmt.Errorf("image %s is damaged: %w", name, err)
+		if n.list, err = index.ImageIndex(desc.Digest); err != nil {
+			return n, fmt.Errorf("read the list of platforms of image %s: %w", name, cause(err))
 		}
 		platform := v1.Platform{OS: "linux", Architecture: runtime.GOARCH}
-		found, err := partial.FindManifests(platforms, func(d v1.Descriptor) bool {
+		found, err := partial.FindManifests(n.list, func(d v1.Descriptor) bool {
 			return d.MediaType.IsImage() && d.Platform != nil && d.Platform.Satisfies(platform)
 		})
 		if err != nil {
@@ -326,28 +301,10 @@ func ociImage(index v1.ImageIndex, name string, desc v1.Descriptor) (archived, e
 		if len(found) == 0 {
 			return n, fmt.Errorf("read image %s: it is for other platforms than %s: build it with --platform %s", name, platform, platform)
 		}
-		index, desc, n.list = platforms, found[0], platforms
+		index, desc = n.list, found[0]
 	}
-	image, err := index.Image(desc.Digest)
-	if err != nil {
+	if n.image, err = index.Image(desc.Digest); err != nil {
 		return n, fmt.Errorf("read image %s: %w", name, cause(err))
 	}
-	n.image, n.manifest = image, desc.Digest
 	return n, nil
-}
-
-// ociIndex returns the list of an image's platforms, or an error if the list does not match its digest.
-func ociIndex(index v1.ImageIndex, desc v1.Descriptor) (v1.ImageIndex, error) {
-	platforms, err := index.ImageIndex(desc.Digest)
-	if err != nil {
-		return nil, fmt.Errorf("list of platforms: %w", cause(err))
-	}
-	raw, err := platforms.RawManifest()
-	if err != nil {
-		return nil, fmt.Errorf("list of platforms: %w", cause(err))
-	}
-	if err := verify(bytes.NewReader(raw), desc.Digest, desc.Size); err != nil {
-		return nil, fmt.Errorf("list of platforms: %w", err)
-	}
-	return platforms, nil
 }

@@ -7,15 +7,17 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -23,6 +25,8 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/partial"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+	"golang.org/x/sync/errgroup"
 )
 
 // nameAnnotation holds the name of an image in index.json.
@@ -56,7 +60,7 @@ func FullName(image string) (string, error) {
 
 // Names lists the full names of the store's images in alphabetical order.
 func (s Store) Names() ([]string, error) {
-	entries, err := s.Entries()
+	entries, err := s.entries()
 	return slices.Sorted(maps.Keys(entries)), err
 }
 
@@ -77,37 +81,8 @@ func (s Store) Image(image string) (v1.Image, error) {
 	return found, nil
 }
 
-// Check returns an error if the image of a name is missing (ErrNotFound) or incomplete. It compares only the sizes of the blobs with the
-// manifest, which is fast.
-func (s Store) Check(image string) error {
-	found, err := s.Image(image)
-	if err != nil {
-		return err
-	}
-	manifest, err := found.Manifest()
-	if err != nil {
-		return fmt.Errorf("read manifest of %s: %w", image, err)
-	}
-	for _, part := range append([]v1.Descriptor{manifest.Config}, manifest.Layers...) {
-		if err := s.checkSize(part); err != nil {
-			return fmt.Errorf("check %s: %w", image, err)
-		}
-	}
-	return nil
-}
-
-func (s Store) checkSize(desc v1.Descriptor) error {
-	info, err := os.Stat(s.blobPath(desc.Digest))
-	if err != nil {
-		return err
-	}
-	if info.Size() != desc.Size {
-		return fmt.Errorf("blob %s has %d bytes, want %d", desc.Digest, info.Size(), desc.Size)
-	}
-	return nil
-}
-
-// Put stores an image under the given names. Other images lose these names.
+// Put stores an image under the given names. Other images lose these names. It returns an error if the content of a part does not match
+// its digest.
 func (s Store) Put(ctx context.Context, image v1.Image, names ...string) error {
 	return s.put(ctx, image, nil, names)
 }
@@ -130,14 +105,11 @@ func (s Store) put(ctx context.Context, image v1.Image, list v1.ImageIndex, name
 		return err
 	}
 	defer unlock()
-	if err := s.addBlobs(ctx, image); err != nil {
-		return fmt.Errorf("store image %s: %w", strings.Join(full, ", "), err)
+	if err = s.addBlobs(ctx, image, list); err == nil {
+		err = s.addEntries(image, full)
 	}
-	if err := s.addList(ctx, list); err != nil {
-		return fmt.Errorf("store the list of platforms of image %s: %w", strings.Join(full, ", "), err)
-	}
-	if err := s.addEntries(image, full); err != nil {
-		return fmt.Errorf("enter image %s into the store: %w", strings.Join(full, ", "), err)
+	if err != nil {
+		return fmt.Errorf("store image %s: %w", strings.Join(full, ", "), cause(err))
 	}
 	return nil
 }
@@ -167,42 +139,33 @@ func (s Store) lock(ctx context.Context) (func(), error) {
 	}
 }
 
-// addBlobs adds the blobs of an image. It adds the layers in parallel, since some must still be compressed.
-func (s Store) addBlobs(ctx context.Context, image v1.Image) error {
+// addBlobs adds the blobs of an image, and its list of platforms unless that is nil. It adds the layers in parallel, since some must still
+// be compressed.
+func (s Store) addBlobs(ctx context.Context, image v1.Image, list v1.ImageIndex) error {
 	layers, err := image.Layers()
 	if err != nil {
 		return err
 	}
-	errs := make([]error, len(layers))
-	var group sync.WaitGroup
-	for i, layer := range layers {
-		group.Go(func() {
+	var group errgroup.Group
+	for _, layer := range layers {
+		group.Go(func() error {
 			desc, err := partial.Descriptor(layer)
-			if err == nil {
-				err = s.addBlob(ctx, desc, layer.Compressed)
+			if err != nil {
+				return err
 			}
-			errs[i] = err
+			return s.addBlob(ctx, desc, layer.Compressed)
 		})
 	}
-	group.Wait()
 	manifest, manifestErr := image.Manifest()
 	desc, descErr := partial.Descriptor(image)
-	if err := cmp.Or(append(errs, manifestErr, descErr)...); err != nil {
+	if err := cmp.Or(group.Wait(), manifestErr, descErr); err != nil {
 		return err
 	}
-	if err := s.addBlob(ctx, &manifest.Config, opener(image.RawConfigFile)); err != nil {
+	err = cmp.Or(s.addBlob(ctx, &manifest.Config, opener(image.RawConfigFile)), s.addBlob(ctx, desc, opener(image.RawManifest)))
+	if err != nil || list == nil {
 		return err
 	}
-	return s.addBlob(ctx, desc, opener(image.RawManifest))
-}
-
-// addList adds the list of an image's platforms, unless it is nil.
-func (s Store) addList(ctx context.Context, list v1.ImageIndex) error {
-	if list == nil {
-		return nil
-	}
-	desc, err := partial.Descriptor(list)
-	if err != nil {
+	if desc, err = partial.Descriptor(list); err != nil {
 		return err
 	}
 	return s.addBlob(ctx, desc, opener(list.RawManifest))
@@ -215,10 +178,11 @@ func opener(get func() ([]byte, error)) func() (io.ReadCloser, error) {
 	}
 }
 
-// addBlob adds a blob, unless the store has it undamaged. It returns an error if the content does not match the digest. A rename puts the
-// blob in place after all of it is on the disk, so a crash of the process or the machine leaves no partial blob.
+// addBlob adds a blob, unless the store has it. It returns an error if the content does not match the digest. A rename puts the blob in
+// place after all of it is on the disk, so a crash of the process or the machine leaves no partial blob.
 func (s Store) addBlob(ctx context.Context, blob *v1.Descriptor, open func() (io.ReadCloser, error)) error {
-	if s.holds(ctx, blob) {
+	to := s.blobPath(blob.Digest)
+	if _, err := os.Stat(to); err == nil {
 		return nil
 	}
 	content, err := open()
@@ -232,33 +196,118 @@ func (s Store) addBlob(ctx context.Context, blob *v1.Descriptor, open func() (io
 	}
 	defer os.Remove(f.Name()) // After the rename, this name is gone.
 	defer f.Close()
-	if err := verify(io.TeeReader(until(ctx, content), f), blob.Digest, blob.Size); err != nil {
-		return fmt.Errorf("blob %s: %w", blob.Digest, err)
+	hash, err := v1.Hasher(blob.Digest.Algorithm)
+	if err != nil {
+		return err
 	}
-	to := s.blobPath(blob.Digest)
+	if _, err := io.Copy(io.MultiWriter(f, hash), until(ctx, content)); err != nil {
+		return err
+	}
+	if got := hex.EncodeToString(hash.Sum(nil)); got != blob.Digest.Hex {
+		return fmt.Errorf("it is damaged: the content of %s has the digest %s", blob.Digest, got)
+	}
 	if err := cmp.Or(f.Chmod(0o644), f.Sync(), os.MkdirAll(filepath.Dir(to), 0o755)); err != nil {
 		return err
 	}
 	return os.Rename(f.Name(), to)
 }
 
-// holds reports whether the store has an undamaged blob.
-func (s Store) holds(ctx context.Context, blob *v1.Descriptor) bool {
-	if s.checkSize(*blob) != nil {
-		return false
-	}
-	f, err := s.blob(blob.Digest)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	return verify(until(ctx, f), blob.Digest, blob.Size) == nil
-}
-
-// blob opens a blob, or fails with fs.ErrNotExist.
-func (s Store) blob(digest v1.Hash) (*os.File, error) { return os.Open(s.blobPath(digest)) }
-
 // blobPath returns the path of a blob. A valid digest cannot lead out of the store.
 func (s Store) blobPath(digest v1.Hash) string {
 	return filepath.Join(string(s), "blobs", digest.Algorithm, digest.Hex)
+}
+
+// addEntries adds an image to index.json under the given full names. The image's blobs are in the store. The caller holds the lock.
+func (s Store) addEntries(image v1.Image, names []string) error {
+	desc, err := partial.Descriptor(image)
+	if err != nil {
+		return err
+	}
+	entries, err := s.entries()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		entries[name] = *desc
+	}
+	index := v1.IndexManifest{SchemaVersion: 2, MediaType: types.OCIImageIndex}
+	for _, name := range slices.Sorted(maps.Keys(entries)) {
+		entry := entries[name]
+		entry.Annotations = map[string]string{nameAnnotation: name}
+		index.Manifests = append(index.Manifests, entry)
+	}
+	data, err := json.MarshalIndent(index, "", "  ")
+	if err != nil {
+		return err
+	}
+	// The layout file names the format of the directory for other tools. This package does not read it.
+	if err := os.WriteFile(filepath.Join(string(s), "oci-layout"), []byte(`{"imageLayoutVersion":"1.0.0"}`), 0o644); err != nil {
+		return err
+	}
+	// After a rename, a reader sees the old file or the new one, never a part.
+	f, err := os.Create(s.indexFile() + ".new")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(data, '\n'))
+	if err := cmp.Or(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), s.indexFile())
+}
+
+func (s Store) indexFile() string { return filepath.Join(string(s), "index.json") }
+
+// entries maps the full names of the store to the descriptors of their images. A store without index.json is empty.
+func (s Store) entries() (map[string]v1.Descriptor, error) {
+	data, err := os.ReadFile(s.indexFile())
+	if errors.Is(err, fs.ErrNotExist) {
+		return map[string]v1.Descriptor{}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read index of image store: %w", err)
+	}
+	index, err := v1.ParseIndexManifest(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("decode %s: %w: remove the directory, and make its images again", s.indexFile(), err)
+	}
+	entries := map[string]v1.Descriptor{}
+	for _, desc := range index.Manifests {
+		entries[desc.Annotations[nameAnnotation]] = desc
+	}
+	return entries, nil
+}
+
+// entry returns the entry of a full name, or ErrNotFound.
+func (s Store) entry(fullName string) (v1.Descriptor, error) {
+	entries, err := s.entries()
+	if err != nil {
+		return v1.Descriptor{}, err
+	}
+	if desc, ok := entries[fullName]; ok {
+		return desc, nil
+	}
+	return v1.Descriptor{}, fmt.Errorf("%w: %s", ErrNotFound, fullName)
+}
+
+// until returns a reader of r that fails when ctx ends.
+func until(ctx context.Context, r io.Reader) io.Reader {
+	return readFunc(func(p []byte) (int, error) {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		return r.Read(p)
+	})
+}
+
+type readFunc func(p []byte) (int, error)
+
+func (f readFunc) Read(p []byte) (int, error) { return f(p) }
+
+// cause returns the cause of an error about a file, without the path: the caller adds the path that the user knows.
+func cause(err error) error {
+	if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
+		return pathErr.Err
+	}
+	return err
 }

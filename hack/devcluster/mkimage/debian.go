@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"os/exec"
 	"path"
@@ -37,12 +36,6 @@ type packaged struct {
 
 // unpackAll unpacks packages into an empty directory.
 func unpackAll(ctx context.Context, dir string, names []string) (*packages, error) {
-	for _, program := range []string{"apt-get", "apt-cache", "dpkg-deb"} {
-		if _, err := exec.LookPath(program); err != nil {
-			return nil, fmt.Errorf("%w: there is no %s: images are made from Debian's packages, so make them on Debian or Ubuntu",
-				errPackages, program)
-		}
-	}
 	p := &packages{dir: dir, versions: map[string]string{}, files: map[string]packaged{}, expanded: map[string]bool{}}
 	known, err := candidates(ctx, names)
 	if err != nil {
@@ -183,6 +176,10 @@ func candidates(ctx context.Context, names []string) (map[string]string, error) 
 
 // run runs a program of Debian and returns its output. The error is one line with the program's error output.
 func run(ctx context.Context, dir, program string, args ...string) (string, error) {
+	if _, err := exec.LookPath(program); err != nil {
+		return "", fmt.Errorf("%w: there is no %s: images are made from Debian's packages, so make them on Debian or Ubuntu",
+			errPackages, program)
+	}
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "LC_ALL=C", "LANGUAGE=C")
@@ -206,15 +203,6 @@ func run(ctx context.Context, dir, program string, args ...string) (string, erro
 		return "", fmt.Errorf("%w: %s: %s", errPackages, program, strings.Join(complaints, "; "))
 	}
 	return stdout.String(), nil
-}
-
-// contents returns NAME=VERSION of the given packages that are unpacked, in alphabetical order.
-func (p *packages) contents(owners map[string]bool) []string {
-	var words []string
-	for _, name := range slices.Sorted(maps.Keys(owners)) {
-		words = append(words, name+"="+p.versions[name])
-	}
-	return words
 }
 
 // merged returns the path in an image for the path of a package. In an image, as in Debian, /bin and similar directories are links to

@@ -18,9 +18,8 @@ import (
 
 // taker copies files of packages into a tree, each with the files that it needs: the targets of links, and the libraries of programs.
 type taker struct {
-	from   *packages
-	to     tree
-	owners map[string]bool // the packages of the copied files
+	from *packages
+	to   tree
 }
 
 // take copies a file, given by its path in the image. If no unpacked package has the file, take first unpacks the dependencies of the
@@ -38,7 +37,6 @@ func (t *taker) take(ctx context.Context, name, from string) error {
 			return fmt.Errorf("neither package %s nor what it depends on has /%s", from, name)
 		}
 	}
-	t.owners[file.owner] = true
 	info, err := os.Lstat(file.path)
 	if err != nil {
 		return fmt.Errorf("look at /%s: %w", name, err)

@@ -6,8 +6,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -53,7 +51,7 @@ func versionTags(version string) []string {
 }
 
 // build makes the image of a recipe and puts it into the store.
-func (b base) build(ctx context.Context, r recipe, stamp string) error {
+func (b base) build(ctx context.Context, r recipe) error {
 	scratch, err := os.MkdirTemp("", "mkimage-")
 	if err != nil {
 		return fmt.Errorf("create temporary directory: %w", err)
@@ -61,13 +59,13 @@ func (b base) build(ctx context.Context, r recipe, stamp string) error {
 	defer os.RemoveAll(scratch) //nolint:errcheck // It is a temporary directory.
 	from, err := unpackAll(ctx, scratch, r.packages)
 	if err != nil {
-		return err
+		return fmt.Errorf("make image %s: %w", r.name, err)
 	}
 	files := tree{}
-	t := &taker{from: from, to: files, owners: map[string]bool{r.packages[0]: true}}
+	t := &taker{from: from, to: files}
 	for _, file := range r.files {
 		if err := t.take(ctx, file, r.packages[0]); err != nil {
-			return err
+			return fmt.Errorf("make image %s: %w", r.name, err)
 		}
 	}
 	if err := addRootfs(files, r.name); err != nil {
@@ -82,30 +80,15 @@ func (b base) build(ctx context.Context, r recipe, stamp string) error {
 			return err
 		}
 	}
-	config := r.config
-	config.Labels = map[string]string{recipeLabel: stamp, packagesLabel: strings.Join(from.contents(t.owners), " ")}
-	return b.put(ctx, below, files, config, r.names(from.versions[r.packages[0]])...)
+	return b.put(ctx, below, files, r.config, r.names(from.versions[r.packages[0]])...)
 }
 
-// makePause makes the image of the pause program if it is missing or out of date.
-func (b base) makePause(ctx context.Context) error {
-	program, err := os.ReadFile(b.pause)
-	if err != nil {
-		return fmt.Errorf("read pause program: %w", err)
-	}
-	if _, err := staticArch(program); err != nil {
-		return fmt.Errorf("%s %w", b.pause, err)
-	}
-	sum := sha256.Sum256(program)
-	stamp := hex.EncodeToString(sum[:])
-	if b.labels(pauseImage)[recipeLabel] == stamp {
-		return nil
-	}
+// makePause makes the image of the pause program.
+func (b base) makePause(ctx context.Context, program []byte) error {
 	files := tree{}
 	files.file("pause", 0o755, program)
 	// The original image has the same user.
-	config := v1.Config{Entrypoint: []string{"/pause"}, User: "65535:65535", Labels: map[string]string{recipeLabel: stamp}}
-	return b.put(ctx, empty.Image, files, config, pauseImage)
+	return b.put(ctx, empty.Image, files, v1.Config{Entrypoint: []string{"/pause"}, User: "65535:65535"}, pauseImage)
 }
 
 // put stores an image of files on top of another image, and prints its names and size.
