@@ -11,12 +11,11 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/prometheus/procfs"
 )
 
 // process is a running participant.
@@ -96,41 +95,18 @@ type usage struct {
 
 // usageOf reads the usage of a process from /proc.
 func usageOf(pid int) (usage, error) {
-	dir := filepath.Join("/proc", strconv.Itoa(pid))
-	stat, err1 := os.ReadFile(filepath.Join(dir, "stat"))
-	io, err2 := os.ReadFile(filepath.Join(dir, "io"))
-	status, err3 := os.ReadFile(filepath.Join(dir, "status"))
+	proc, err := procfs.NewProc(pid)
+	if err != nil {
+		return usage{}, fmt.Errorf("find process: %w", err)
+	}
+	stat, err1 := proc.Stat()
+	io, err2 := proc.IO()
+	status, err3 := proc.NewStatus()
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return usage{}, fmt.Errorf("read usage: %w", err)
 	}
-	cpu, err := cpuOf(string(stat))
 	return usage{
-		cpu: cpu, received: field(string(io), "rchar:"), sent: field(string(io), "wchar:"),
-		rss: 1024 * field(string(status), "VmRSS:"), peak: 1024 * field(string(status), "VmHWM:"),
-	}, err
-}
-
-// clockTick is the unit of times in /proc/PID/stat. It is 10 ms on every Linux that Go runs on.
-const clockTick = 10 * time.Millisecond
-
-// cpuOf returns the CPU time of a process, from its /proc/PID/stat.
-func cpuOf(stat string) (time.Duration, error) {
-	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:]) // The name before may have spaces.
-	if len(fields) < 13 {
-		return 0, fmt.Errorf("no times in %q", stat)
-	}
-	user, err1 := strconv.ParseInt(fields[11], 10, 64)
-	system, err2 := strconv.ParseInt(fields[12], 10, 64)
-	return time.Duration(user+system) * clockTick, errors.Join(err1, err2)
-}
-
-// field returns the number after a name; 0 if it is not there.
-func field(text, name string) float64 {
-	for line := range strings.Lines(text) {
-		if rest, found := strings.CutPrefix(line, name); found {
-			n, _ := strconv.ParseFloat(strings.Fields(rest + " 0")[0], 64) // Text that is no number counts as 0.
-			return n
-		}
-	}
-	return 0
+		cpu: time.Duration(stat.CPUTime() * float64(time.Second)), received: float64(io.RChar), sent: float64(io.WChar),
+		rss: float64(status.VmRSS), peak: float64(status.VmHWM),
+	}, nil
 }

@@ -17,11 +17,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	authenticationv1 "k8s.io/api/authentication/v1"
-	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // profiled is the duration of a CPU profile. Most scenarios are shorter. The idle rest adds nothing to a profile.
@@ -49,24 +44,16 @@ func newProfiler(ctx context.Context, c *cluster, dir string) (*profiler, error)
 	if err != nil {
 		return nil, err
 	}
-	meta := metav1.ObjectMeta{Name: "profiler", Namespace: metav1.NamespaceDefault}
-	accounts := c.Kube.CoreV1().ServiceAccounts(meta.Namespace)
-	if _, err := accounts.Create(ctx, &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{}); err != nil {
-		return nil, fmt.Errorf("create account: %w", err)
+	token := ""
+	for _, args := range []string{
+		"create serviceaccount profiler", "create clusterrolebinding profiler --clusterrole=cluster-admin --serviceaccount=default:profiler",
+		"create token profiler",
+	} {
+		if token, err = c.devcluster(ctx, "kubectl", append([]string{"--"}, strings.Fields(args)...)...); err != nil {
+			return nil, err
+		}
 	}
-	_, err = c.Kube.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: meta.Name},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: meta.Name, Namespace: meta.Namespace}},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("bind account: %w", err)
-	}
-	request, err := accounts.CreateToken(ctx, meta.Name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("create token: %w", err)
-	}
-	return &profiler{dir, net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), request.Status.Token}, nil
+	return &profiler{dir, net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), strings.TrimSpace(token)}, nil
 }
 
 // args are the flags with which a participant serves profiles.
