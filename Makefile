@@ -91,9 +91,9 @@ node: ## Install packages for devcluster's real node, and make its images (as ro
 	@hack/devcluster/node.sh bin/images
 
 .PHONY: image
-image: bin/tools/mkimage ## Make bin/glassback.tar, the operator's image, for docker load and devcluster load (IMG=NAME:TAG: the name)
+image: bin/tools/release ## Make bin/glassback.tar, the operator's image, for docker load and devcluster load (IMG=NAME:TAG: the name)
 	@GOOS=linux go build -ldflags "-s -w $(LDFLAGS)" -o bin/linux/glassback .
-	@bin/tools/mkimage binary --name "$(IMG)" --entrypoint /glassback --output bin/glassback.tar bin/linux/glassback
+	@bin/tools/release image --image "$(IMG)" --output bin/glassback.tar bin/linux/glassback
 
 .PHONY: release
 release: bin/tools/release ## Make all files of a release in dist (VERSION=v1.2.3; KEY=FILE signs them, UNSIGNED=1 does not; see docs/release.md)
@@ -126,10 +126,6 @@ docker-buildx: ## Build the image for several architectures, and push it (PLATFO
 .PHONY: build-installer
 build-installer: $(KUBECTL_BUILD) ## Make dist/install.yaml, with all manifests (IMG=NAME:TAG: the image; MANIFESTS=namespaced)
 	@mkdir -p dist && hack/render.sh $(KUBECTL) $(MANIFESTS) "$(IMG)" >dist/install.yaml.new && mv dist/install.yaml.new dist/install.yaml
-
-.PHONY: bin/tools/mkimage
-bin/tools/mkimage:
-	@mkdir -p $(@D) && cd hack/devcluster && go build -o ../../$@ ./mkimage
 
 .PHONY: generate
 generate: ## Generate code and CRDs from pkg/apis, the chart's templates from other manifests, and tables in docs

@@ -12,7 +12,7 @@
 //	├─ components         Kubernetes itself; only this package links it
 //	│  ├─ images          a component of this project: a registry that replaces all others
 //	│  └─ provisioner     another one: it makes volumes
-//	└─ command            the command line; cli is the part that it shares with mkimage
+//	└─ command            the command line
 //	   └─ cluster         the same for Go tests: starts a supervisor, and sends it requests
 //	      ├─ supervisor   owns the processes of one cluster
 //	      │  ├─ sandbox   isolates a real node from the machine

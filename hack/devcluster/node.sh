@@ -130,7 +130,7 @@ mkdir -p "$tools"
 go build -buildvcs=false -o "$tools/mkimage" ./mkimage 9<&-
 CGO_ENABLED=0 go build -buildvcs=false -ldflags "-s -w" -o "$tools/pause" ./pause 9<&-
 
-make_images() { "$tools/mkimage" base --store "$store" --pause "$tools/pause" 2>"$log" 9<&-; }
+make_images() { "$tools/mkimage" --store "$store" --pause "$tools/pause" 2>"$log" 9<&-; }
 [ -n "$log" ] || log=$(mktemp)
 if ! make_images; then
 	# A mirror removes old versions of packages. With old lists, downloads fail.

@@ -5,13 +5,16 @@ package main
 
 import (
 	"bytes"
+	"debug/buildinfo"
 	"encoding/pem"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
+	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
@@ -163,4 +166,42 @@ func (r *release) imageArchive(index v1.ImageIndex, dir string) ([]byte, error) 
 	var out bytes.Buffer
 	err = writeTar(&out, r.date, entries)
 	return out.Bytes(), err
+}
+
+// programArchive writes an archive of an image of one program, for docker load. The image is as in a release, but has no licences and one
+// platform. The program has to be a static one for Linux, which Go has built. For users without a release, "make image" does this.
+func (r *release) programArchive(file, output string) error {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return fmt.Errorf("read the program: %w", err)
+	}
+	info, err := buildinfo.Read(bytes.NewReader(data))
+	if err != nil {
+		return fmt.Errorf("%s is no program of Go: %w", file, err)
+	}
+	settings := map[string]string{}
+	for _, s := range info.Settings {
+		settings[s.Key] = s.Value
+	}
+	if settings["GOOS"] != "linux" || settings["CGO_ENABLED"] != "0" {
+		return fmt.Errorf("%s was built with GOOS=%s and CGO_ENABLED=%s: build it with GOOS=linux and CGO_ENABLED=0",
+			file, settings["GOOS"], settings["CGO_ENABLED"])
+	}
+	tag, err := name.NewTag(r.image)
+	if err != nil {
+		return fmt.Errorf("parse the name of the image: %w", err)
+	}
+	r.date = time.Unix(0, 0)
+	shared, err := r.layer(rootFiles(nil))
+	if err != nil {
+		return err
+	}
+	image, err := r.platformImage(&program{platform{"linux", settings["GOARCH"]}, data, info}, shared)
+	if err != nil {
+		return err
+	}
+	if err := tarball.WriteToFile(output+".new", tag, image); err != nil {
+		return fmt.Errorf("write the archive: %w", err)
+	}
+	return os.Rename(output+".new", output)
 }

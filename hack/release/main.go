@@ -23,6 +23,7 @@ const usage = `Release makes the files of a release, and publishes them. Run it 
 Usage:
   release make    --version v1.2.3 --commit HASH --date TIME [flags]
   release publish --version v1.2.3 [flags]
+  release image   --image NAME:TAG --output IMAGE.tar PROGRAM
 
 Flags:
 `
@@ -46,14 +47,15 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		flags.PrintDefaults()
 	}
 	r := &release{platforms: platforms, out: out}
-	var date, only, dist string
+	var date, only, dist, output string
 	var dryRun bool
 	flags.StringVar(&r.root, "source", ".", "the checkout")
 	flags.StringVar(&dist, "dist", "dist", "the directory of the files")
 	flags.StringVar(&r.version, "version", "", "the version, as in v1.2.3")
 	flags.StringVar(&r.commit, "commit", "", "the commit")
 	flags.StringVar(&date, "date", "", "the date of the commit, as in 2006-01-02T15:04:05Z")
-	flags.StringVar(&r.image, "image", defaultImage, "the name of the image, without a tag")
+	flags.StringVar(&r.image, "image", defaultImage, "the name of the image, without a tag except for the command image")
+	flags.StringVar(&output, "output", "", "the archive that the command image makes, for docker load")
 	flags.StringVar(&r.baseURL, "base-url", home+"/releases/download", "the files will be at BASE-URL/VERSION/NAME")
 	flags.StringVar(&r.key, "key", "", "a PEM file with the Ed25519 key that signs the checksums")
 	flags.BoolVar(&r.unsigned, "unsigned", false, "make a release without a signature")
@@ -84,6 +86,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 			return err
 		}
 		return r.make(ctx, dist)
+	case "image":
+		return r.programArchive(flags.Arg(0), output)
 	case "publish":
 		return (&publication{source: r.source, image: r.image, dist: dist, dryRun: dryRun, gh: runGitHub, out: out}).run(ctx)
 	}

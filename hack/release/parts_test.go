@@ -10,8 +10,10 @@ import (
 	"crypto/ed25519"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -19,26 +21,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/validate"
 	"sigs.k8s.io/yaml"
 )
 
 var date = time.Date(2026, 11, 23, 1, 2, 4, 0, time.UTC)
-
-func TestArchivesDependOnTheirContentAlone(t *testing.T) {
-	legal := []entry{{name: "LICENSE", mode: 0o644, data: []byte("text")}}
-	for _, p := range []platform{{"linux", "amd64"}, {"windows", "amd64"}} {
-		built := &program{platform: p, data: []byte("program")}
-		first, err := built.archive(date, legal)
-		succeed(t, err)
-		second, err := built.archive(date.In(time.FixedZone("", 3600)), legal)
-		if err != nil || !bytes.Equal(first, second) {
-			t.Errorf("%s: two archives differ, error %v", p, err)
-		}
-		if names := tarNames(t, first); !slices.Equal(names, []string{p.exe("glassback"), "LICENSE"}) {
-			t.Errorf("%s: %q", p, names)
-		}
-	}
-}
 
 func TestLicences(t *testing.T) {
 	for name, want := range map[string]bool{
@@ -177,6 +166,41 @@ func TestCommandLine(t *testing.T) {
 				t.Errorf("error %v, want %q", err, test.err)
 			}
 		})
+	}
+}
+
+// TestAnImageOfOneProgram makes an image of the smallest program.
+func TestAnImageOfOneProgram(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "main.go", "package main\n\nfunc main() {}\n")
+	build := func(settings ...string) string {
+		cmd := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, "program"), filepath.Join(dir, "main.go"))
+		cmd.Env = append(os.Environ(), append(settings, "GOFLAGS=")...)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		return filepath.Join(dir, "program")
+	}
+	output := filepath.Join(dir, "image.tar")
+	args := []string{"image", "--image", "app/app:dev", "--output", output, build("CGO_ENABLED=0", "GOOS=linux", "GOARCH=arm64")}
+	succeed(t, run(t.Context(), args, io.Discard))
+	tag, err := name.NewTag("app/app:dev")
+	succeed(t, err)
+	image, err := tarball.ImageFromPath(output, &tag)
+	succeed(t, err)
+	config, err := image.ConfigFile()
+	if err := errors.Join(err, validate.Image(image)); err != nil || config.Architecture != "arm64" || config.Config.User != "65532:65532" ||
+		!slices.Equal(config.Config.Entrypoint, []string{"/glassback"}) {
+		t.Errorf("the image is %+v, error %v", config, err)
+	}
+	for file, want := range map[string]string{
+		filepath.Join(dir, "main.go"): "is no program of Go", "/none": "read the program",
+		build("CGO_ENABLED=0", "GOOS=darwin"): "was built with GOOS=darwin and CGO_ENABLED=0: build it with GOOS=linux",
+	} {
+		args[len(args)-1] = file
+		if err := run(t.Context(), args, io.Discard); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want %s", file, err, want)
+		}
 	}
 }
 

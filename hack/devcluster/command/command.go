@@ -14,9 +14,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
-	"github.com/glassback/glassback/hack/devcluster/cli"
 	"github.com/glassback/glassback/hack/devcluster/cluster"
 	"github.com/glassback/glassback/hack/devcluster/state"
 	"github.com/glassback/glassback/hack/devcluster/supervisor"
@@ -38,16 +36,21 @@ const rootExample = `  devcluster up --dir /tmp/a                               
   devcluster restart --dir /tmp/a kube-apiserver            # … same port, same data
   devcluster down --dir /tmp/a`
 
-// Main runs the command line and returns its exit code. exec and kubectl end with the exit code of their program.
-func Main(args []string) int {
-	// The components' libraries define global flags, which cobra would add to these commands.
-	pflag.CommandLine = pflag.NewFlagSet("devcluster", pflag.ContinueOnError)
-	return cli.Run(newRoot(), args, cluster.IsBadConfig)
-}
-
 func newRoot() *cobra.Command {
-	root := cli.New("devcluster", "A local Kubernetes cluster in one binary")
-	root.Long, root.Example = rootHelp, rootExample
+	root := &cobra.Command{
+		Use: "devcluster", Short: "A local Kubernetes cluster in one binary", Long: rootHelp, Example: rootExample,
+		SilenceErrors: true, SilenceUsage: true, Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usagef("unknown command %q: see devcluster --help", args[0])
+			}
+			return cmd.Help()
+		},
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usagef("%v: see %s --help", err, cmd.CommandPath())
+	})
+	root.CompletionOptions.DisableDefaultCmd = true
 	root.AddCommand(newUp(), newRun(), newDown(), newStatus(), newExec(), newKubectl(), newKill(), newRestart(), newLogs(), newLoad())
 	root.AddCommand(
 		newProcess("supervise", supervisor.Main),
@@ -63,7 +66,7 @@ func newProcess(name string, run func(io.Reader) int) *cobra.Command {
 	return &cobra.Command{
 		Use:    name + " DIR",
 		Hidden: true,
-		Args:   cli.Exactly("DIR"),
+		Args:   exactly("DIR"),
 		Run:    func(cmd *cobra.Command, _ []string) { os.Exit(run(cmd.InOrStdin())) },
 	}
 }
@@ -72,7 +75,7 @@ func newProcess(name string, run func(io.Reader) int) *cobra.Command {
 func newCommand(use, short, long string, run func(cmd *cobra.Command, dir string, args []string) error) *cobra.Command {
 	name, arguments, _ := strings.Cut(use, " ")
 	cmd := &cobra.Command{
-		Use: strings.TrimSpace(name + " --dir D " + arguments), Short: short, Long: long, Args: cli.Exactly(strings.Fields(arguments)...),
+		Use: strings.TrimSpace(name + " --dir D " + arguments), Short: short, Long: long, Args: exactly(strings.Fields(arguments)...),
 	}
 	if arguments == "COMPONENT" {
 		cmd.Args = oneComponent
@@ -80,7 +83,7 @@ func newCommand(use, short, long string, run func(cmd *cobra.Command, dir string
 	dir := cmd.Flags().String("dir", "", "the cluster's directory (required)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *dir == "" {
-			return cli.Usagef("--dir is required: the cluster's directory, for example --dir /tmp/devcluster")
+			return usagef("--dir is required: the cluster's directory, for example --dir /tmp/devcluster")
 		}
 		abs, err := filepath.Abs(*dir)
 		if err != nil {
@@ -107,11 +110,11 @@ var componentNames = strings.Join(state.AllComponents(), ", ")
 
 // oneComponent returns an error unless the only argument is the name of a component.
 func oneComponent(cmd *cobra.Command, args []string) error {
-	if err := cli.Exactly("COMPONENT")(cmd, args); err != nil {
+	if err := exactly("COMPONENT")(cmd, args); err != nil {
 		return err
 	}
 	if !slices.Contains(state.AllComponents(), args[0]) {
-		return cli.Usagef("unknown component %q: %s", args[0], componentNames)
+		return usagef("unknown component %q: %s", args[0], componentNames)
 	}
 	return nil
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/glassback/glassback/hack/devcluster/cli"
 	"github.com/glassback/glassback/hack/devcluster/cluster"
 	"github.com/glassback/glassback/hack/devcluster/state"
 	"github.com/glassback/glassback/hack/devcluster/supervisor"
@@ -39,7 +38,7 @@ replaces this process: it gets the signals of this process, and its exit code be
 		})
 	cmd.Args = func(_ *cobra.Command, args []string) error {
 		if len(args) == 0 {
-			return cli.Usagef("no command: devcluster exec --dir D -- COMMAND…")
+			return usagef("no command: devcluster exec --dir D -- COMMAND…")
 		}
 		return nil
 	}

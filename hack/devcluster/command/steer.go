@@ -14,7 +14,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/glassback/glassback/hack/devcluster/cli"
 	"github.com/glassback/glassback/hack/devcluster/cluster"
 	"github.com/glassback/glassback/hack/devcluster/state"
 )
@@ -81,7 +80,7 @@ COMPONENT is one of `+componentNames+".",
 	cmd.PreRunE = func(*cobra.Command, []string) error {
 		given := signal
 		if signal = strings.TrimPrefix(strings.ToUpper(given), "SIG"); signal != "KILL" && signal != "TERM" {
-			return cli.Usagef("unknown signal %q: use KILL or TERM", given)
+			return usagef("unknown signal %q: use KILL or TERM", given)
 		}
 		return nil
 	}

@@ -15,7 +15,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/glassback/glassback/hack/devcluster/cli"
 	"github.com/glassback/glassback/hack/devcluster/cluster"
 	"github.com/glassback/glassback/hack/devcluster/supervisor"
 )
@@ -108,13 +107,13 @@ func (f *startFlags) complete(cmd *cobra.Command, dir string) (cluster.Config, e
 	}
 	config.Dir = dir
 	if config.Timeout <= 0 {
-		return config, cli.Usagef("--timeout %s: want a positive duration, such as 2m", config.Timeout)
+		return config, usagef("--timeout %s: want a positive duration, such as 2m", config.Timeout)
 	}
 	if cmd.Flags().Changed("api-port") && config.APIPort == 0 {
-		return config, cli.Usagef("--api-port 0: want 1 to 65535, or no --api-port for a free port")
+		return config, usagef("--api-port 0: want 1 to 65535, or no --api-port for a free port")
 	}
 	if cmd.Flags().Changed("components") && len(config.Components) == 0 {
-		return config, cli.Usagef("--components is empty: want at least etcd")
+		return config, usagef("--components is empty: want at least etcd")
 	}
 	var err error
 	if config.ExtraArgs, err = extraArgs(f.args); err != nil {
@@ -135,7 +134,7 @@ func extraArgs(given []string) (map[string][]string, error) {
 	for _, arg := range given {
 		component, value, ok := strings.Cut(arg, "=")
 		if !ok || !strings.HasPrefix(value, "-") {
-			return nil, cli.Usagef("--arg %s: want component=--flag=value, such as kube-apiserver=--v=4", arg)
+			return nil, usagef("--arg %s: want component=--flag=value, such as kube-apiserver=--v=4", arg)
 		}
 		extra[component] = append(extra[component], value)
 	}

@@ -302,9 +302,9 @@ func (w *world) load(t *testing.T, name string) {
 // loadProgram gives the node an image of a static program with the name.
 func (w *world) loadProgram(t *testing.T, name, program string) {
 	t.Helper()
-	mkimage := built(t, "MKIMAGE_BIN", "bin/tools/mkimage", "make image")
 	archive := filepath.Join(t.TempDir(), "image.tar")
-	cmd := exec.CommandContext(t.Context(), mkimage, "binary", "--name", name, "--output", archive, program)
+	cmd := exec.CommandContext(t.Context(), built(t, "RELEASE_BIN", "bin/tools/release", "make image"), "image", "--image", name,
+		"--output", archive, program)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("make image %s: %v\n%s", name, err, out)
 	}

@@ -88,9 +88,6 @@ func (b base) make(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read pause program: %w", err)
 	}
-	if _, err := staticArch(pause); err != nil {
-		return fmt.Errorf("%s %w", b.pause, err)
-	}
 	stamp, err := b.stamp(ctx, pause)
 	if last, _ := os.ReadFile(b.stampFile()); err == nil && string(last) == stamp && b.complete() {
 		return nil

@@ -93,7 +93,7 @@ func (b base) makePause(ctx context.Context, program []byte) error {
 
 // put stores an image of files on top of another image, and prints its names and size.
 func (b base) put(ctx context.Context, below v1.Image, files tree, config v1.Config, names ...string) error {
-	image, err := assemble(below, files, config, runtime.GOARCH, types.OCIManifestSchema1)
+	image, err := assemble(below, files, config)
 	if err != nil {
 		return err
 	}
@@ -112,18 +112,14 @@ func (b base) put(ctx context.Context, below v1.Image, files tree, config v1.Con
 	return nil
 }
 
-// assemble returns an image of files on top of another image, in the format of OCI or of Docker.
-func assemble(below v1.Image, files tree, config v1.Config, arch string, kind types.MediaType) (v1.Image, error) {
-	layerType, configType := types.OCILayer, types.OCIConfigJSON
-	if kind == types.DockerManifestSchema2 {
-		layerType, configType = types.DockerLayer, types.DockerConfigJSON
-	}
-	layer, err := files.layer(layerType)
+// assemble returns an image of files on top of another image.
+func assemble(below v1.Image, files tree, config v1.Config) (v1.Image, error) {
+	layer, err := files.layer()
 	if err != nil {
 		return nil, err
 	}
-	image := mutate.ConfigMediaType(mutate.MediaType(below, kind), configType)
-	image, err = mutate.Append(image, mutate.Addendum{Layer: layer, MediaType: layerType})
+	image := mutate.ConfigMediaType(mutate.MediaType(below, types.OCIManifestSchema1), types.OCIConfigJSON)
+	image, err = mutate.Append(image, mutate.Addendum{Layer: layer, MediaType: types.OCILayer})
 	if err != nil {
 		return nil, fmt.Errorf("append layer: %w", err)
 	}
@@ -132,7 +128,7 @@ func assemble(below v1.Image, files tree, config v1.Config, arch string, kind ty
 		return nil, fmt.Errorf("read configuration: %w", err)
 	}
 	whole = whole.DeepCopy()
-	whole.OS, whole.Architecture, whole.Config = "linux", arch, config
+	whole.OS, whole.Architecture, whole.Config = "linux", runtime.GOARCH, config
 	if image, err = mutate.ConfigFile(image, whole); err != nil {
 		return nil, fmt.Errorf("set configuration: %w", err)
 	}

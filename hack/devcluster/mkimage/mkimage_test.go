@@ -4,7 +4,6 @@
 package main
 
 import (
-	"archive/tar"
 	"bytes"
 	"fmt"
 	"maps"
@@ -18,7 +17,6 @@ import (
 	"testing"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 
 	"github.com/glassback/glassback/hack/devcluster/images"
@@ -269,71 +267,4 @@ func TestLibrariesAreFound(t *testing.T) {
 	if err == nil || err.Error() != "/usr/bin/app needs libc.so.6: neither package app nor what it depends on has it" {
 		t.Errorf("without libc: %v", err)
 	}
-}
-
-func TestBinaryCanBeLoaded(t *testing.T) {
-	program, output := buildPause(t), filepath.Join(t.TempDir(), "app.tar")
-	must.Succeed(t, execute(t, "binary", "--name", "app/app:dev", "--entrypoint", "/bin/app", "--output", output, program))
-	store := images.Store(t.TempDir())
-	names, err := store.Load(t.Context(), output)
-	if err != nil || !slices.Equal(names, []string{"docker.io/app/app:dev"}) {
-		t.Fatalf("got %v, %v", names, err)
-	}
-	image, err := store.Image("app/app:dev")
-	must.Succeed(t, err)
-	config, err := image.ConfigFile()
-	if err != nil || !slices.Equal(config.Config.Entrypoint, []string{"/bin/app"}) || config.Config.User != "65532:65532" {
-		t.Errorf("got %+v, %v", config, err)
-	}
-	content := mutate.Extract(image)
-	defer content.Close()
-	modes, archive := map[string]int64{}, tar.NewReader(content)
-	for header, err := archive.Next(); err == nil; header, err = archive.Next() {
-		modes[strings.TrimSuffix(header.Name, "/")] = header.Mode
-	}
-	if modes["bin/app"]&0o111 == 0 || modes["tmp"] != 0o1777 || modes["home/nonroot"] != 0o700 || modes["etc/passwd"] == 0 {
-		t.Errorf("it has %v", modes)
-	}
-}
-
-func TestBadInputIsOneLine(t *testing.T) {
-	dir := t.TempDir()
-	output, text, dynamic := filepath.Join(dir, "app.tar"), filepath.Join(dir, "text"), filepath.Join(dir, "dynamic")
-	for file, content := range map[string]string{text: "#!/bin/sh\n", dynamic: program(t)} {
-		must.Succeed(t, os.WriteFile(file, []byte(content), 0o700))
-	}
-	for args, want := range map[string]string{
-		"base --dir x": "unknown flag: --dir: see mkimage base --help",
-		"base":         "--store and --pause are required",
-		"base --store " + dir + "/s --pause " + text:      text + " is no Linux program: build it",
-		"base --store " + dir + "/s --pause " + dynamic:   "build it with CGO_ENABLED=0",
-		"binary --output " + output + " " + text:          "--name and --output are required",
-		"binary --name a --output " + output + " /none":   "read program: open ",
-		"binary --name a --output " + output + " " + text: text + " is no Linux program: build it with CGO_ENABLED=0 GOOS=linux",
-		"binary --name a --output " + output + " " + dynamic: "is linked dynamically (it needs /lib64/ld-linux-x86-64.so.2, libc.so.6), " +
-			"and the image has nothing but it: build it with",
-	} {
-		err := execute(t, strings.Fields(args)...)
-		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%s: got %v, want %s", args, err, want)
-		}
-	}
-	if left, err := os.ReadDir(dir); err != nil || len(left) != 2 {
-		t.Errorf("left behind: %v, %v", left, err)
-	}
-}
-
-// execute runs mkimage, which prints nothing.
-func execute(t *testing.T, args ...string) error {
-	t.Helper()
-	root := newRoot()
-	var out bytes.Buffer
-	root.SetOut(&out)
-	root.SetErr(&out)
-	root.SetArgs(args)
-	err := root.ExecuteContext(t.Context())
-	if out.Len() > 0 {
-		t.Errorf("printed: %s", &out)
-	}
-	return err
 }

@@ -44,7 +44,7 @@ func (t tree) symlink(name, target string) {
 
 // layer makes a layer of the tree. Root owns directories that the tree does not name. All times are zero, so the same tree always gives
 // the same layer.
-func (t tree) layer(mediaType types.MediaType) (v1.Layer, error) {
+func (t tree) layer() (v1.Layer, error) {
 	for name := range maps.Clone(t) {
 		for parent := path.Dir(name); parent != "."; parent = path.Dir(parent) {
 			if _, ok := t[parent]; !ok {
@@ -74,7 +74,7 @@ func (t tree) layer(mediaType types.MediaType) (v1.Layer, error) {
 		return nil, fmt.Errorf("write layer: %w", err)
 	}
 	open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data.Bytes())), nil }
-	layer, err := tarball.LayerFromOpener(open, tarball.WithMediaType(mediaType), tarball.WithCompressedCaching)
+	layer, err := tarball.LayerFromOpener(open, tarball.WithMediaType(types.OCILayer), tarball.WithCompressedCaching)
 	if err != nil {
 		return nil, fmt.Errorf("compress layer: %w", err)
 	}
