@@ -47,17 +47,20 @@ func printStatus(out io.Writer, components []cluster.Component) error {
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(w, "COMPONENT\tCONDITION\tREADY\tPID\tPORT\tMEMORY")
 	for _, c := range components {
-		ready, pid, memory := "no", "-", "-"
+		ready, pid, port, memory := "no", "-", "-", "-"
 		if c.Ready {
 			ready = "yes"
 		}
 		if c.PID != 0 {
 			pid = fmt.Sprint(c.PID)
 		}
+		if c.Port != 0 {
+			port = fmt.Sprint(c.Port)
+		}
 		if c.RSS != 0 {
 			memory = fmt.Sprintf("%d MiB", c.RSS>>20)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\n", c.Name, c.Condition, ready, pid, c.Port, memory)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", c.Name, c.Condition, ready, pid, port, memory)
 	}
 	if err := w.Flush(); err != nil {
 		return fmt.Errorf("print status: %w", err)

@@ -68,13 +68,16 @@ func constant[T any](value T) func() T { return func() T { return value } }
 // peerPort is the key of etcd's second port.
 const peerPort = "etcd-peer"
 
-// portKeys returns the keys of the ports that these components need: each needs one, and etcd needs two.
+// portKeys returns the keys of the ports that these components need: the provisioner needs none, each other one, and etcd two.
 func portKeys(components []string) []string {
 	var keys []string
 	for _, c := range components {
-		keys = append(keys, c)
-		if c == state.Etcd {
-			keys = append(keys, peerPort)
+		switch c {
+		case state.Provisioner:
+		case state.Etcd:
+			keys = append(keys, c, peerPort)
+		default:
+			keys = append(keys, c)
 		}
 	}
 	return keys

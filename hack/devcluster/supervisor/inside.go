@@ -103,38 +103,30 @@ const acceptRetry = 50 * time.Millisecond
 // dialTimeout limits the time to connect to the API server inside.
 const dialTimeout = 10 * time.Second
 
-// pipe copies data between outer and a connection to target until both directions have ended. If target does not listen, it resets outer.
+// pipe copies data between outer and a connection to target, until one of both ends, or ctx does. If target does not listen, it resets
+// outer.
 func pipe(ctx context.Context, outer *net.TCPConn, target string) {
 	defer outer.Close()
 	dialer := net.Dialer{Timeout: dialTimeout}
-	connection, err := dialer.DialContext(ctx, "tcp4", target)
+	inner, err := dialer.DialContext(ctx, "tcp4", target)
 	if err != nil {
 		_ = outer.SetLinger(0)
 		return
 	}
-	inner := connection.(*net.TCPConn)
-	defer inner.Close()
-	stop := context.AfterFunc(ctx, func() {
+	end := sync.OnceFunc(func() {
 		outer.Close()
 		inner.Close()
 	})
+	stop := context.AfterFunc(ctx, end)
 	defer stop()
 	var copying sync.WaitGroup
-	copying.Go(func() { copyHalf(outer, inner) })
-	copying.Go(func() { copyHalf(inner, outer) })
-	copying.Wait()
-}
-
-// copyHalf copies one direction. At the end of from, it closes that direction of to.
-func copyHalf(to, from *net.TCPConn) {
-	if _, err := io.Copy(to, from); err != nil {
-		// One connection is broken: close both, so that the other side notices even if it only reads.
-		_ = to.SetLinger(0)
-		to.Close()
-		from.Close()
-		return
+	for _, way := range [][2]net.Conn{{outer, inner}, {inner, outer}} {
+		copying.Go(func() {
+			_, _ = io.Copy(way[0], way[1]) // Whoever closed one of them has a reason.
+			end()
+		})
 	}
-	_ = to.CloseWrite()
+	copying.Wait()
 }
 
 // configure returns the configuration of the components. For a real node, it writes the configuration files.

@@ -83,20 +83,17 @@ const insideWait = 15 * time.Second
 
 // listenAPI opens the API server's port outside the sandbox. forward passes on the connections to it.
 func (s *Supervisor) listenAPI() error {
-	for range portAttempts {
-		if err := s.reserveAPIPort(); err != nil {
-			return err
-		}
-		port := s.record.Ports[state.APIServer]
-		listener, err := net.Listen("tcp4", loopback(port))
-		if err == nil {
-			s.api = listener
-			s.record.Spec.APIPort = port // inside, the API server listens on the same port
-			return nil
-		}
-		s.ports.release()
+	if err := s.reserveAPIPort(); err != nil {
+		return err
 	}
-	return fmt.Errorf("listen for the API server: %w", errPortTaken)
+	port := s.record.Ports[state.APIServer]
+	listener, err := net.Listen("tcp4", loopback(port))
+	if err != nil {
+		return fmt.Errorf("listen for the API server: %w", err)
+	}
+	s.api = listener
+	s.record.Spec.APIPort = port // inside, the API server listens on the same port
+	return nil
 }
 
 func (s *Supervisor) startSandbox(report *os.File) (*sandbox.Sandbox, error) {

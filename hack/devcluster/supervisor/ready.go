@@ -8,7 +8,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -71,13 +70,15 @@ var readyPath = map[string]string{
 	state.Kubelet:           "http:/healthz",
 	state.KubeProxy:         "http:/livez", // /healthz fails while the node is not ready
 	state.CoreDNS:           "http:/ready",
-	state.Provisioner:       "http:/readyz",
 }
 
 // ready asks the component once. It returns nil if the component is ready.
 func (p *prober) ready(ctx context.Context, component string) error {
-	if component == state.Containerd {
+	switch component {
+	case state.Containerd:
 		return runtimeReady(ctx)
+	case state.Provisioner: // It serves nothing. Claims wait for it.
+		return nil
 	}
 	scheme, path, _ := strings.Cut(readyPath[component], ":")
 	url := scheme + "://" + loopback(p.ports[component]) + path
@@ -97,9 +98,6 @@ func (p *prober) ready(ctx context.Context, component string) error {
 	return nil
 }
 
-// errDied means that a component ended before it was ready.
-var errDied = errors.New("died")
-
 // waitReady waits until the component is ready or has ended. The component was started.
 func (p *prober) waitReady(ctx context.Context, proc *process) error {
 	r := proc.current()
@@ -110,7 +108,7 @@ func (p *prober) waitReady(ctx context.Context, proc *process) error {
 		}
 		select {
 		case <-r.done:
-			return fmt.Errorf("%s %w: %s; its last lines:\n%s", proc.name, errDied, r.ended, tail(proc.dir.Log(proc.name)))
+			return fmt.Errorf("%s died: %s; its last lines:\n%s", proc.name, r.ended, tail(proc.dir.Log(proc.name)))
 		case <-ctx.Done():
 			return fmt.Errorf("wait for %s to be ready: %w (last answer: %v)", proc.name, context.Cause(ctx), last)
 		case <-time.After(probeEvery):

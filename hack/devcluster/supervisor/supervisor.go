@@ -29,8 +29,6 @@ import (
 )
 
 const (
-	// portAttempts limits how often a cluster is started on new ports when another program takes a port before the component opens it.
-	portAttempts = 5
 	// dyingWait limits the wait for the last processes of a directory that is locked and whose supervisor does not answer.
 	dyingWait = 10 * time.Second
 	// orphanCheck is the interval at which the supervisor checks that the directory still exists.
@@ -261,31 +259,15 @@ func (s *Supervisor) serveControl() func() {
 	}
 }
 
-// start starts the components. If another program takes one of their ports first, start retries on other ports, unless the API server's
-// port is fixed.
+// start starts the components.
 func (s *Supervisor) start(ctx context.Context) error {
 	timeout := s.record.Spec.Timeout
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("not ready after %s", timeout))
 	defer cancel()
-	var err error
-	for range portAttempts {
-		if err = s.assignPorts(); err != nil {
-			return err
-		}
-		err = s.launch(ctx)
-		if !errors.Is(err, errPortTaken) || s.record.Spec.APIPort != 0 {
-			return err
-		}
-		s.log.Printf("Starting again on other ports: %v", err)
-		s.killAll()
-		s.ports.release()
-		for _, name := range []string{"etcd", "pki"} {
-			if err := errors.Join(os.RemoveAll(s.dir.Path(name)), os.Mkdir(s.dir.Path(name), 0o700)); err != nil {
-				return fmt.Errorf("empty directory: %w", err)
-			}
-		}
+	if err := s.assignPorts(); err != nil {
+		return err
 	}
-	return err
+	return s.launch(ctx)
 }
 
 // reserveAPIPort chooses the API server's port: the requested one, or any free one.
@@ -394,11 +376,7 @@ func (s *Supervisor) startStage(ctx context.Context, names ...string) error {
 		}
 	}
 	for _, name := range names {
-		err := s.prober.waitReady(ctx, s.processes[name])
-		if errors.Is(err, errDied) && !free(s.record.Ports[name]) {
-			return fmt.Errorf("start %s on port %d: %w: %w", name, s.record.Ports[name], errPortTaken, err)
-		}
-		if err != nil {
+		if err := s.prober.waitReady(ctx, s.processes[name]); err != nil {
 			return err
 		}
 		s.report(fmt.Sprintf("%-24s ready after %s", name, s.elapsed()))
