@@ -306,11 +306,11 @@ func removeDead(ctx context.Context, dir state.Dir, record *state.Record) error 
 
 // launch starts the supervisor and returns when the cluster is ready.
 func launch(ctx context.Context, config Config) (state.Dir, *child, error) {
-	spec, err := config.spec()
+	spec, err := complete(config)
 	if err != nil {
 		return "", nil, err
 	}
-	binary, err := config.binary()
+	binary, err := binaryOf(config)
 	if err != nil {
 		return "", nil, err
 	}

@@ -44,30 +44,8 @@ const (
 // DefaultTimeout is the default of Config.Timeout.
 const DefaultTimeout = 2 * time.Minute
 
-// Config describes the cluster to start. The zero Config means a cluster with one simulated node, in a temporary directory.
-type Config struct {
-	// Binary is the path of devcluster. Empty: see FindBinary.
-	Binary string
-	// Dir is the cluster's directory; it is created, or reused if it holds a dead cluster. Empty: a temporary one.
-	Dir string
-	// Node is the kind of node. Empty: NodeSimulated, or NodeNone if Components has no Kwok.
-	Node string
-	// Nodes is the number of nodes. 0: one, unless Node is NodeNone.
-	Nodes int
-	// Components are the components that run. Empty: all that the kind of node needs. A cluster of only Etcd and APIServer is fast, for
-	// tests and benchmarks: it stores objects, and no controller acts on them.
-	Components []string
-	// APIPort is the API server's port on 127.0.0.1. 0: any free one.
-	APIPort int
-	// ExtraArgs are added to the command lines of the components, for example {APIServer: {"--v=4"}}.
-	ExtraArgs map[string][]string
-	// Images is the image store of a real node (package images). Empty: the directory images beside Binary.
-	Images string
-	// Timeout is the time in which the cluster must be ready. 0: DefaultTimeout.
-	Timeout time.Duration
-	// Progress, if set, is called with a line for each step.
-	Progress func(line string)
-}
+// Config describes the cluster to start.
+type Config = state.Spec
 
 // IsBadConfig reports whether Start rejected its Config before it started anything.
 func IsBadConfig(err error) bool {
@@ -82,26 +60,30 @@ func (e configError) Error() string { return string(e) }
 
 func bad(format string, args ...any) error { return configError(fmt.Sprintf(format, args...)) }
 
-// spec checks the Config and sets the defaults of all fields but Dir.
-func (c Config) spec() (state.Spec, error) {
-	s := state.Spec{Dir: c.Dir, Node: c.Node, Nodes: c.Nodes, APIPort: c.APIPort, ExtraArgs: c.ExtraArgs, Timeout: c.Timeout}
+// complete checks the Config and sets the defaults of all fields but Dir.
+func complete(s Config) (Config, error) {
 	if s.Timeout == 0 {
 		s.Timeout = DefaultTimeout
 	}
 	if s.Node == "" {
 		s.Node = NodeSimulated
-		if len(c.Components) > 0 && !slices.Contains(c.Components, Kwok) {
+		if len(s.Components) > 0 && !slices.Contains(s.Components, Kwok) {
 			s.Node = NodeNone
 		}
 	}
+	asked := s.Components
 	var err error
-	if s.Components, err = components(s.Node, c.Components); err != nil {
+	if s.Components, err = components(s.Node, s.Components); err != nil {
 		return s, err
 	}
 	if s.Node == NodeReal {
-		return s, c.completeReal(&s)
+		if len(asked) > 0 {
+			return s, bad("components: a real node needs all of them")
+		}
+		err = completeReal(&s)
+		return s, err
 	}
-	if c.Images != "" {
+	if s.Images != "" {
 		return s, bad("images, but node %q runs no containers: use %q", s.Node, NodeReal)
 	}
 	switch {
@@ -112,11 +94,11 @@ func (c Config) spec() (state.Spec, error) {
 	case s.Node == NodeSimulated && s.Nodes == 0:
 		s.Nodes = 1
 	}
-	return s, c.check(s)
+	return s, check(s)
 }
 
 // check checks the timeout, the API server's port and the extra arguments.
-func (c Config) check(s state.Spec) error {
+func check(s Config) error {
 	if s.Timeout < 0 {
 		return bad("timeout %s: want a positive duration", s.Timeout)
 	}
@@ -132,21 +114,18 @@ func (c Config) check(s state.Spec) error {
 }
 
 // completeReal sets the defaults of a real node. It returns an error if this machine cannot run one.
-func (c Config) completeReal(s *state.Spec) error {
+func completeReal(s *Config) error {
 	if s.Nodes > 1 {
 		return bad("%d nodes: there is one, if it is real", s.Nodes)
 	}
-	if len(c.Components) > 0 {
-		return bad("components: a real node needs all of them")
-	}
 	s.Nodes = 1
-	if slices.Contains(supervisor.NodePorts(), c.APIPort) {
-		return bad("API port %d: a real node has something else there", c.APIPort)
+	if slices.Contains(supervisor.NodePorts(), s.APIPort) {
+		return bad("API port %d: a real node has something else there", s.APIPort)
 	}
-	if err := c.check(*s); err != nil {
+	if err := check(*s); err != nil {
 		return err
 	}
-	images, err := c.images()
+	images, err := imagesOf(*s)
 	if err != nil {
 		return err
 	}
@@ -157,20 +136,20 @@ func (c Config) completeReal(s *state.Spec) error {
 	return nil
 }
 
-// images returns the path of the image store.
-func (c Config) images() (string, error) {
+// imagesOf returns the path of the image store.
+func imagesOf(c Config) (string, error) {
 	if c.Images != "" {
 		return resolve(c.Images)
 	}
-	binary, err := c.binary()
+	binary, err := binaryOf(c)
 	if err != nil {
 		return "", err
 	}
 	return filepath.Join(filepath.Dir(binary), "images"), nil
 }
 
-// binary returns the path of devcluster.
-func (c Config) binary() (string, error) {
+// binaryOf returns the path of devcluster.
+func binaryOf(c Config) (string, error) {
 	if c.Binary != "" {
 		return resolve(c.Binary)
 	}
@@ -227,7 +206,7 @@ func resolve(path string) (string, error) {
 
 // RealNodeMissing returns nil if this machine can run a real node. Otherwise the error says in one line what is missing, and what to do.
 func RealNodeMissing() error {
-	images, err := Config{}.images()
+	images, err := imagesOf(Config{})
 	if err != nil {
 		return err
 	}

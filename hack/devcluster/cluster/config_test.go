@@ -28,7 +28,7 @@ func TestSpec(t *testing.T) {
 		"components are started in their own order": {
 			Config{Components: []string{Kwok, APIServer, Etcd}}, "simulated 1 [etcd kube-apiserver kwok]"},
 	} {
-		s, err := test.config.spec()
+		s, err := complete(test.config)
 		must.Succeed(t, err)
 		if got := fmt.Sprint(s.Node, " ", s.Nodes, " ", s.Components); got != test.want {
 			t.Errorf("%s: got %s", name, got)
@@ -60,7 +60,7 @@ func TestSpecRefuses(t *testing.T) {
 		"a port that is none":                {Config{APIPort: 70000}, "API port 70000"},
 		"arguments for a component it lacks": {Config{Node: NodeNone, ExtraArgs: map[string][]string{Kwok: {"--v=4"}}}, `arguments for "kwok"`},
 	} {
-		if _, err := test.config.spec(); err == nil || !strings.Contains(err.Error(), test.want) || !IsBadConfig(err) {
+		if _, err := complete(test.config); err == nil || !strings.Contains(err.Error(), test.want) || !IsBadConfig(err) {
 			t.Errorf("%s: got %v, want %s", name, err, test.want)
 		}
 	}

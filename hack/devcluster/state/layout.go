@@ -59,16 +59,30 @@ func AllComponents() []string {
 	return slices.Concat(controlPlane, nodeComponents[NodeSimulated], nodeComponents[NodeReal])
 }
 
-// Spec is the desired configuration of a cluster. cluster.Config makes a complete Spec.
+// Spec is the configuration of a cluster. The zero Spec means a cluster with one simulated node, in a temporary directory. Package cluster
+// checks it, and sets the defaults.
 type Spec struct {
-	Dir        string              `json:"dir"`
-	Node       string              `json:"node"`
-	Nodes      int                 `json:"nodes"`
-	APIPort    int                 `json:"apiPort,omitempty"` // 0: any free one
-	Components []string            `json:"components"`
-	ExtraArgs  map[string][]string `json:"extraArgs,omitempty"`
-	Timeout    time.Duration       `json:"timeout"`          // how long it may take to be ready, in nanoseconds
-	Images     string              `json:"images,omitempty"` // the image store of a real node (package images)
+	// Binary is the path of devcluster. Empty: see cluster.FindBinary.
+	Binary string `json:"-"`
+	// Dir is the cluster's directory; it is created, or reused if it holds a dead cluster. Empty: a temporary one.
+	Dir string `json:"dir"`
+	// Node is the kind of node. Empty: NodeSimulated, or NodeNone if Components has no Kwok.
+	Node string `json:"node"`
+	// Nodes is the number of nodes. 0: one, unless Node is NodeNone.
+	Nodes int `json:"nodes"`
+	// Components are the components that run. Empty: all that the kind of node needs. A cluster of only Etcd and APIServer is fast, for
+	// tests and benchmarks: it stores objects, and no controller acts on them.
+	Components []string `json:"components"`
+	// APIPort is the API server's port on 127.0.0.1. 0: any free one.
+	APIPort int `json:"apiPort,omitempty"`
+	// ExtraArgs are added to the command lines of the components, for example {APIServer: {"--v=4"}}.
+	ExtraArgs map[string][]string `json:"extraArgs,omitempty"`
+	// Images is the image store of a real node (package images). Empty: the directory images beside Binary.
+	Images string `json:"images,omitempty"`
+	// Timeout is the time in which the cluster must be ready. 0: cluster.DefaultTimeout.
+	Timeout time.Duration `json:"timeout"`
+	// Progress, if set, is called with a line for each step.
+	Progress func(line string) `json:"-"`
 }
 
 // Has reports whether the cluster has the component.
