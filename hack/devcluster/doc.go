@@ -14,10 +14,8 @@
 //	│  └─ provisioner     another one: it makes volumes
 //	└─ command            the command line
 //	   └─ cluster         the same for Go tests: starts a supervisor, and sends it requests
-//	      ├─ supervisor   owns the processes of one cluster
-//	      │  ├─ sandbox   isolates a real node from the machine
-//	      │  └─ requirements  checks that the machine can run a real node
-//	      ├─ control      the requests to a supervisor
+//	      ├─ supervisor   owns the processes of one cluster; the requests to it, and what a real node requires
+//	      │  └─ sandbox   isolates a real node from the machine
 //	      ├─ state        the files on disk, and the lock of a running cluster
 //	      └─ lifeline     ends a process when its parent ends
 //

@@ -19,7 +19,6 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/glassback/glassback/hack/devcluster/control"
 	"github.com/glassback/glassback/hack/devcluster/images"
 	"github.com/glassback/glassback/hack/devcluster/lifeline"
 	"github.com/glassback/glassback/hack/devcluster/sandbox"
@@ -36,13 +35,13 @@ const (
 )
 
 // Component is the state of one component of a cluster.
-type Component = control.Component
+type Component = supervisor.Component
 
 // Cluster is a running cluster. Its methods may be called from several goroutines at once.
 type Cluster struct {
 	dir     state.Dir
 	token   string // distinguishes this cluster from a later one in the same directory
-	client  *control.Client
+	client  *supervisor.Client
 	config  *rest.Config
 	sandbox *state.Sandbox // nil if its node is not real
 	owned   *child         // nil if another process started the cluster
@@ -110,7 +109,7 @@ func Open(path string) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load kubeconfig: %w", err)
 	}
-	return &Cluster{dir: dir, token: record.Token, client: control.NewClient(record), config: config, sandbox: record.Sandbox}, nil
+	return &Cluster{dir: dir, token: record.Token, client: supervisor.NewClient(record), config: config, sandbox: record.Sandbox}, nil
 }
 
 // Kubeconfig returns the path of the administrator's kubeconfig.
@@ -247,7 +246,7 @@ func end(ctx context.Context, record *state.Record, liveness *state.Liveness) er
 	patience := time.Duration(0)
 	if record.Control != "" {
 		asking, cancel := context.WithTimeout(ctx, stopTimeout)
-		if control.NewClient(record).Stop(asking) == nil {
+		if supervisor.NewClient(record).Stop(asking) == nil {
 			patience = askedTimeout
 		}
 		cancel()

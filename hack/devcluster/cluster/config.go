@@ -14,7 +14,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/glassback/glassback/hack/devcluster/requirements"
 	"github.com/glassback/glassback/hack/devcluster/state"
 	"github.com/glassback/glassback/hack/devcluster/supervisor"
 )
@@ -129,7 +128,7 @@ func completeReal(s *Config) error {
 	if err != nil {
 		return err
 	}
-	if _, err := requirements.Find(images); err != nil {
+	if err := supervisor.CheckRealNode(images); err != nil {
 		return configError(err.Error())
 	}
 	s.Images = images
@@ -210,8 +209,7 @@ func RealNodeMissing() error {
 	if err != nil {
 		return err
 	}
-	_, err = requirements.Find(images)
-	return err
+	return supervisor.CheckRealNode(images)
 }
 
 // needs maps a component to the component that it cannot run without.

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/glassback/glassback/hack/devcluster/lifeline"
-	"github.com/glassback/glassback/hack/devcluster/requirements"
 	"github.com/glassback/glassback/hack/devcluster/sandbox"
 	"github.com/glassback/glassback/hack/devcluster/state"
 )
@@ -53,7 +52,7 @@ func (s *Supervisor) inherit() error {
 	if s.api, err = inheritListener(apiFD); err != nil {
 		return err
 	}
-	if s.found, err = requirements.Find(s.record.Spec.Images); err != nil {
+	if s.found, err = findRequirements(s.record.Spec.Images); err != nil {
 		return err
 	}
 	if s.record.Sandbox.Init, s.record.Sandbox.Network, err = sandbox.Current(s.machine); err != nil {

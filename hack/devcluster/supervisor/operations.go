@@ -14,27 +14,26 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/glassback/glassback/hack/devcluster/control"
 	"github.com/glassback/glassback/hack/devcluster/state"
 )
 
-// The supervisor serves control.Operations. Requests may arrive at any time, also while the cluster is being started.
-var _ control.Operations = (*Supervisor)(nil)
+// The supervisor serves operations. Requests may arrive at any time, also while the cluster is being started.
+var _ operations = (*Supervisor)(nil)
 
 // statusTimeout limits the wait of Status for the answer of one component.
 const statusTimeout = time.Second
 
 // Status returns the state of every component, and asks each running one whether it is ready.
-func (s *Supervisor) Status(ctx context.Context) []control.Component {
-	var all []control.Component
+func (s *Supervisor) Status(ctx context.Context) []Component {
+	var all []Component
 	for _, name := range s.record.Spec.Components {
 		p, prober, err := s.find(name)
 		if err != nil {
-			all = append(all, control.Component{Name: name, Condition: "not started"})
+			all = append(all, Component{Name: name, Condition: "not started"})
 			continue
 		}
 		condition, pid := p.describe()
-		c := control.Component{Name: name, Condition: condition, Port: prober.ports[name]}
+		c := Component{Name: name, Condition: condition, Port: prober.ports[name]}
 		if pid != 0 {
 			c.PID = s.machinePID(pid)
 			probeCtx, cancel := context.WithTimeout(ctx, statusTimeout)

@@ -16,7 +16,6 @@ import (
 	"syscall"
 
 	"github.com/glassback/glassback/hack/devcluster/lifeline"
-	"github.com/glassback/glassback/hack/devcluster/requirements"
 	"github.com/glassback/glassback/hack/devcluster/state"
 )
 
@@ -178,7 +177,7 @@ var passed = []string{"LANG", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR", "GODEBUG", 
 
 // environment returns the environment of a component, whose home and temporary files are in the cluster's directory.
 func environment(dir state.Dir) []string {
-	env := []string{"HOME=" + dir.Path("tmp"), "TMPDIR=" + dir.Path("tmp"), "PATH=" + requirements.Path()}
+	env := []string{"HOME=" + dir.Path("tmp"), "TMPDIR=" + dir.Path("tmp"), "PATH=" + searchPath()}
 	for _, v := range os.Environ() {
 		if name, _, ok := strings.Cut(v, "="); ok && slices.Contains(passed, name) {
 			env = append(env, v)

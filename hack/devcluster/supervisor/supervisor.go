@@ -22,8 +22,6 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"github.com/glassback/glassback/hack/devcluster/control"
-	"github.com/glassback/glassback/hack/devcluster/requirements"
 	"github.com/glassback/glassback/hack/devcluster/sandbox"
 	"github.com/glassback/glassback/hack/devcluster/state"
 )
@@ -53,7 +51,7 @@ type Supervisor struct {
 	// These are set only for a real node: see inside.go.
 	api     net.Listener // the API server's port on the machine's loopback
 	machine *os.File     // /proc of the machine
-	found   requirements.Found
+	found   requirements
 
 	stop context.CancelFunc
 
@@ -201,7 +199,7 @@ func (s *Supervisor) takeLock(ctx context.Context) error {
 		}
 		inUse := fmt.Errorf("%s is in use by a running cluster: \"devcluster down --dir %s\" first, or choose another --dir", s.dir, s.dir)
 		if record, err := s.dir.Load(); err == nil && record.Control != "" {
-			if _, err := control.NewClient(record).Status(ctx); err == nil {
+			if _, err := NewClient(record).Status(ctx); err == nil {
 				return inUse
 			}
 		}
@@ -245,7 +243,7 @@ func (s *Supervisor) listenControl() error {
 
 // serveControl starts the control server and returns a func that ends it.
 func (s *Supervisor) serveControl() func() {
-	server := &http.Server{Handler: control.Handler(s.record.Token, s), ReadHeaderTimeout: 5 * time.Second}
+	server := &http.Server{Handler: handler(s.record.Token, s), ReadHeaderTimeout: 5 * time.Second}
 	var served sync.WaitGroup
 	served.Go(func() { _ = server.Serve(s.control) })
 	return func() {

@@ -1,9 +1,7 @@
 // Copyright The Glassback Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package control holds the client and the server of a small protocol over HTTP on loopback. Programs use it to control the supervisor of
-// a cluster. Every request carries the token from the cluster's state.json, which only the owner of that file can read.
-package control
+package supervisor
 
 import (
 	"context"
@@ -30,8 +28,8 @@ type Component struct {
 	RSS       int64  `json:"rss,omitempty"` // resident memory in bytes; 0 if unknown, as on a system without /proc
 }
 
-// Operations are the requests that a supervisor serves. Programs print the errors for the user without a change.
-type Operations interface {
+// operations are the requests that a supervisor serves. Programs print the errors for the user without a change.
+type operations interface {
 	Status(ctx context.Context) []Component
 	Kill(ctx context.Context, component string, signal syscall.Signal) error
 	Restart(ctx context.Context, component string) error
@@ -42,8 +40,9 @@ type Operations interface {
 // signals are the signals that Kill can send, by name.
 var signals = map[string]syscall.Signal{"KILL": syscall.SIGKILL, "TERM": syscall.SIGTERM}
 
-// Handler serves the operations to clients that send the token.
-func Handler(token string, ops Operations) http.Handler {
+// handler serves the operations over HTTP on loopback, to clients that send the token from the cluster's state.json. Only the owner of that
+// file can read it.
+func handler(token string, ops operations) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

@@ -1,9 +1,7 @@
 // Copyright The Glassback Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package requirements checks whether this machine can run a real node, and finds the programs that a real node needs beside devcluster.
-// All of them are packages of Debian and Ubuntu: hack/devcluster/node.sh installs them.
-package requirements
+package supervisor
 
 import (
 	"errors"
@@ -20,13 +18,13 @@ import (
 	"github.com/glassback/glassback/hack/devcluster/sandbox"
 )
 
-// Path returns the search path for programs, also for components. It adds the directories of administrators' programs, which PATH may lack.
-func Path() string {
+// searchPath returns the search path for programs, also for components. It adds the directories of administrators' programs, which PATH may lack.
+func searchPath() string {
 	return strings.Join([]string{os.Getenv("PATH"), "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"},
 		string(os.PathListSeparator))
 }
 
-// programs are the programs that a real node runs, each with the component that calls it.
+// programs are the programs that a real node runs beside devcluster, each with the component that calls it.
 var programs = []string{
 	"containerd",
 	"containerd-shim-runc-v2", // by containerd
@@ -40,22 +38,28 @@ var cniDirectories = []string{"/usr/lib/cni", "/opt/cni/bin"}
 // plugins are the CNI plugins that the network of the node needs.
 var plugins = []string{"ptp", "host-local", "loopback"}
 
-// Found holds the paths of the programs.
-type Found struct {
+// requirements are the paths of the programs.
+type requirements struct {
 	Containerd string // its path
 	Runtime    string // the OCI runtime: "runc" or "crun"
 	Plugins    string // the directory of the CNI plugins
 }
 
-// Find returns the paths of the programs. The error says in one line what this machine lacks for a real node, and what to do.
-func Find(images string) (Found, error) {
+// CheckRealNode returns an error that says in one line what this machine lacks for a real node with an image store, and what to do. All of
+// it are packages of Debian and Ubuntu: hack/devcluster/node.sh installs them.
+func CheckRealNode(images string) error {
+	_, err := findRequirements(images)
+	return err
+}
+
+func findRequirements(images string) (requirements, error) {
 	if runtime.GOOS != "linux" {
-		return Found{}, fmt.Errorf("the real node needs Linux, and this is %s", runtime.GOOS)
+		return requirements{}, fmt.Errorf("the real node needs Linux, and this is %s", runtime.GOOS)
 	}
 	if err := sandbox.Check(); err != nil {
-		return Found{}, fmt.Errorf("the real node cannot run here: %w", err)
+		return requirements{}, fmt.Errorf("the real node cannot run here: %w", err)
 	}
-	var found Found
+	var found requirements
 	var missing []string
 	for _, name := range programs {
 		path := lookPath(name)
@@ -79,7 +83,7 @@ func Find(images string) (Found, error) {
 		missing = append(missing, "its images in "+images)
 	}
 	if len(missing) > 0 {
-		return Found{}, errors.New("the real node lacks " + strings.Join(missing, ", ") + `: "make node" gets them on Debian and Ubuntu`)
+		return requirements{}, errors.New("the real node lacks " + strings.Join(missing, ", ") + `: "make node" gets them on Debian and Ubuntu`)
 	}
 	found.Runtime = chooseRuntime(versionOf(found.Containerd), versionOf(lookPath("crun")))
 	return found, nil
@@ -121,7 +125,7 @@ func hasAll(dir string, names []string) bool {
 
 // lookPath returns the path of a program, or "".
 func lookPath(name string) string {
-	for _, dir := range filepath.SplitList(Path()) {
+	for _, dir := range filepath.SplitList(searchPath()) {
 		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil && filepath.IsAbs(path) {
 			return path
 		}

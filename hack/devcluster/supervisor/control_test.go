@@ -1,7 +1,7 @@
 // Copyright The Glassback Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package control
+package supervisor
 
 import (
 	"context"
@@ -39,7 +39,7 @@ func (r *recorder) Stop() { r.requests = append(r.requests, "stop") }
 
 func TestClientReachesTheSupervisor(t *testing.T) {
 	supervisor := &recorder{}
-	server := httptest.NewServer(Handler("secret", supervisor))
+	server := httptest.NewServer(handler("secret", supervisor))
 	defer server.Close()
 	client := NewClient(&state.Record{Control: strings.TrimPrefix(server.URL, "http://"), Token: "secret"})
 	ctx := t.Context()
@@ -64,7 +64,7 @@ func TestClientReachesTheSupervisor(t *testing.T) {
 
 func TestControlRequiresTheToken(t *testing.T) {
 	supervisor := &recorder{}
-	server := httptest.NewServer(Handler("secret", supervisor))
+	server := httptest.NewServer(handler("secret", supervisor))
 	defer server.Close()
 	for _, token := range []string{"", "Bearer ", "Bearer wrong", "secret"} {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/stop", nil)
