@@ -36,10 +36,10 @@ func keep(args []string) int {
 	}
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	runtime.LockOSThread() // endWithParent ties the command to this thread.
+	runtime.LockOSThread() // The attributes tie the command to this thread.
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	cmd.SysProcAttr = endWithParent()
+	cmd.SysProcAttr = lifeline.Attributes(syscall.SIGTERM)
 	if err := cmd.Start(); err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		return exitFailed

@@ -69,8 +69,9 @@ func (p *process) start() error {
 		Dir:         string(p.dir),
 		Stdout:      log,
 		Stderr:      log,
-		SysProcAttr: childAttributes(),
+		SysProcAttr: lifeline.Attributes(syscall.SIGKILL), // see run.live
 	}
+	cmd.SysProcAttr.Setpgid = true // Ctrl-C in a terminal does not end it: the supervisor does.
 	r := &run{done: make(chan struct{})}
 	if p.lock != nil {
 		cmd.ExtraFiles = []*os.File{p.lock}
