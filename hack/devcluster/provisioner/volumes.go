@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -20,9 +19,6 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/sig-storage-lib-external-provisioner/v13/controller"
 )
-
-// maxName is the largest length of a file name on Linux, in bytes.
-const maxName = 255
 
 // volumes are the directories in one directory of a node. No request and no link can make it change files outside of that directory.
 type volumes struct {
@@ -44,11 +40,10 @@ func (v *volumes) Provision(
 		// Reschedule makes the scheduler choose another node.
 		return nil, controller.ProvisioningReschedule, fmt.Errorf("node %s has no volumes, only %s has", node, v.node)
 	}
-	name := directoryName(claim.Namespace, claim.Name, options.PVName)
-	if err := v.make(name); err != nil {
+	if err := v.make(options.PVName); err != nil {
 		return nil, controller.ProvisioningFinished, err
 	}
-	volume := v.volume(name, options)
+	volume := v.volume(options)
 	klog.FromContext(ctx).Info("Made directory", "claim", klog.KObj(claim), "volume", volume.Name, "path", volume.Spec.HostPath.Path)
 	return volume, controller.ProvisioningFinished, nil
 }
@@ -80,24 +75,6 @@ func writable(mode corev1.PersistentVolumeAccessMode) bool {
 	return mode == corev1.ReadWriteOnce || mode == corev1.ReadWriteMany || mode == corev1.ReadWriteOncePod
 }
 
-// directoryName returns a name without path separators. It contains the claim for readers, and the volume's name, which is never cut, to
-// be unique.
-func directoryName(namespace, claim, volume string) string {
-	owner := plain(namespace + "-" + claim)
-	volume = plain(volume)
-	return owner[:min(len(owner), max(0, maxName-len("-")-len(volume)))] + "-" + volume
-}
-
-// plain replaces characters that names in Kubernetes cannot have.
-func plain(name string) string {
-	return strings.Map(func(r rune) rune {
-		if ('a' <= r && r <= 'z') || ('0' <= r && r <= '9') || r == '-' || r == '.' {
-			return r
-		}
-		return '_'
-	}, name)
-}
-
 // make makes a directory that every user may write to. It accepts the directory of an earlier try.
 func (v *volumes) make(name string) error {
 	root, err := os.OpenRoot(v.directory)
@@ -121,7 +98,7 @@ func (v *volumes) make(name string) error {
 	return nil
 }
 
-func (v *volumes) volume(name string, options controller.ProvisionOptions) *corev1.PersistentVolume {
+func (v *volumes) volume(options controller.ProvisionOptions) *corev1.PersistentVolume {
 	claim := options.PVC.Spec
 	return &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: options.PVName},
@@ -131,7 +108,7 @@ func (v *volumes) volume(name string, options controller.ProvisionOptions) *core
 			VolumeMode:                    ptr.To(corev1.PersistentVolumeFilesystem),
 			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: claim.Resources.Requests[corev1.ResourceStorage]},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{
-				Path: filepath.Join(v.directory, name),
+				Path: filepath.Join(v.directory, options.PVName),
 				Type: ptr.To(corev1.HostPathDirectory), // A missing directory is an error, not an empty volume.
 			}},
 			NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{
