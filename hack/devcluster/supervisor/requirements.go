@@ -18,7 +18,8 @@ import (
 	"github.com/glassback/glassback/hack/devcluster/sandbox"
 )
 
-// searchPath returns the search path for programs, also for components. It adds the directories of administrators' programs, which PATH may lack.
+// searchPath returns the search path for programs, also for components. It adds the directories of administrators' programs, which PATH may
+// lack.
 func searchPath() string {
 	return strings.Join([]string{os.Getenv("PATH"), "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"},
 		string(os.PathListSeparator))
@@ -52,6 +53,7 @@ func CheckRealNode(images string) error {
 	return err
 }
 
+// findRequirements returns the paths of the programs, or the error of CheckRealNode.
 func findRequirements(images string) (requirements, error) {
 	if runtime.GOOS != "linux" {
 		return requirements{}, fmt.Errorf("the real node needs Linux, and this is %s", runtime.GOOS)
