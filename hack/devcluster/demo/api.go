@@ -109,43 +109,16 @@ func isReady(p *corev1.Pod) bool {
 	})
 }
 
-// stateOf returns the phase of a Pod, and what its containers wait for.
-func stateOf(p *corev1.Pod) string {
-	states := []string{string(p.Status.Phase)}
-	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
-		if c.State.Waiting != nil {
-			states = append(states, c.Name+": "+strings.TrimSpace(c.State.Waiting.Reason+" "+c.State.Waiting.Message))
-		}
-	}
-	return strings.Join(states, ", ")
-}
-
-// troubles returns a line for each Pod that neither is ready nor has ended, with its last event.
+// troubles returns what kubectl prints about the Pods that have not succeeded, and the last warnings.
 func (a *api) troubles(ctx context.Context) string {
-	pods, err := a.pods(ctx)
-	if err != nil {
-		return "\n  " + err.Error()
+	pods, podsErr := a.kubectl(ctx, "get", "pods", "--field-selector=status.phase!=Succeeded")
+	events, eventsErr := a.kubectl(ctx, "events", "--types=Warning")
+	warnings := strings.Split(strings.TrimSpace(string(events)), "\n")
+	text := string(pods) + strings.Join(warnings[max(0, len(warnings)-10):], "\n")
+	if err := errors.Join(podsErr, eventsErr); err != nil {
+		text += err.Error()
 	}
-	events, err := a.kube.CoreV1().Events(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return fmt.Sprintf("\n  list events: %v", err)
-	}
-	var lines strings.Builder
-	for i := range pods {
-		p := &pods[i]
-		if isReady(p) || p.Status.Phase == corev1.PodSucceeded {
-			continue
-		}
-		var last corev1.Event
-		for _, e := range events.Items {
-			if e.InvolvedObject.UID == p.UID && !e.LastTimestamp.Before(&last.LastTimestamp) {
-				last = e
-			}
-		}
-		event := cmp.Or(strings.TrimSpace(last.Reason+" "+last.Message), "none")
-		fmt.Fprintf(&lines, "\n  Pod %s: %s; its last event: %s", p.Name, stateOf(p), event)
-	}
-	return lines.String()
+	return text
 }
 
 // writeKubeconfig writes a kubeconfig with a token of a ServiceAccount. The token expires after lifetime.
