@@ -23,7 +23,6 @@ import (
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	"github.com/glassback/glassback/pkg/child"
 	"github.com/glassback/glassback/pkg/loop"
-	"github.com/glassback/glassback/pkg/trace"
 )
 
 // Name is the controller's name, for --controllers, logs and traces.
@@ -51,7 +50,7 @@ type Config struct {
 	ConfigMaps informers.ConfigMapInformer // those with LabelService
 	Recorder   record.EventRecorder
 	Clock      clock.WithTicker
-	Trace      *trace.Recorder
+	Observers  []loop.Observer
 }
 
 // Controller reconciles the addresses of Services. The package's documentation says what it does, and its promises.
@@ -68,7 +67,7 @@ type Controller struct {
 func New(config Config) (*Controller, error) {
 	c := newController(config)
 	c.loop = loop.New(loop.Config{
-		Name: Name, Kind: kind.Kind, Sync: c.Sync, MinRetry: minRetry, MaxRetry: maxRetry, Clock: config.Clock, Trace: config.Trace,
+		Name: Name, Kind: kind.Kind, Sync: c.Sync, MinRetry: minRetry, MaxRetry: maxRetry, Clock: config.Clock, Observers: config.Observers,
 	})
 	return c, errors.Join(
 		c.loop.Watch(config.Services.Informer(), kind.Kind, requested),
@@ -80,7 +79,7 @@ func newController(config Config) *Controller {
 	c := &Controller{
 		services: config.Services.Lister(),
 		events:   events{recorder: config.Recorder, reasons: map[cache.ObjectName]string{}},
-		written:  loop.NewWritten(Name, kind.Kind, config.Clock, config.Trace),
+		written:  loop.NewWritten(Name, kind.Kind, config.Clock, config.Observers),
 	}
 	c.owners = child.NewOwners(kind.Kind, LabelService, c.written, config.Clock)
 	c.configMaps = child.New(c.owners, "ConfigMap", "configmaps", config.ConfigMaps.Informer().GetStore(),

@@ -38,6 +38,7 @@ import (
 	"github.com/glassback/glassback/pkg/fakeapi"
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
 	"github.com/glassback/glassback/pkg/generated/informers/externalversions"
+	"github.com/glassback/glassback/pkg/loop"
 	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/pipeline"
 	"github.com/glassback/glassback/pkg/trace"
@@ -291,7 +292,7 @@ func (w *world) start(queue pipeline.Queue) {
 	})
 	controller, err := apiexamplea.New(apiexamplea.Config{
 		Kube: kube, Client: client, ApiExampleAs: factory.Groupa().V1().ApiExampleAs(), ConfigMaps: kubeFactory.Core().V1().ConfigMaps(),
-		Recorder: record.NewFakeRecorder(100), Clock: clock.RealClock{}, Trace: w.recorder,
+		Recorder: record.NewFakeRecorder(100), Clock: clock.RealClock{}, Observers: []loop.Observer{loop.Traced(w.recorder)},
 	})
 	must.Succeed(w, err)
 	kubeFactory.StartWithContext(ctx)

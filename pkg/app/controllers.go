@@ -23,7 +23,6 @@ import (
 	"github.com/glassback/glassback/pkg/controller/mycronjob"
 	"github.com/glassback/glassback/pkg/controller/rediscluster"
 	"github.com/glassback/glassback/pkg/loop"
-	"github.com/glassback/glassback/pkg/trace"
 )
 
 // environment holds the dependencies of controllers. There is one for each namespace that the
@@ -34,7 +33,7 @@ type environment struct {
 	cloud     *aliyun.Cloud
 	own       ecsinstance.OwnCredentials
 	recorder  record.EventRecorder
-	trace     *trace.Recorder
+	observers *observers
 
 	backupImage string // the image of the backup Jobs of RedisClusters; "" for none
 }
@@ -55,7 +54,7 @@ var registry = map[string]func(environment) (controller, error){
 			ConfigMaps:   e.informers.configMaps(groupav1.LabelApiExampleA),
 			Recorder:     e.recorder,
 			Clock:        clock.RealClock{},
-			Trace:        e.trace,
+			Observers:    e.observers.ofLoop(apiexamplea.Name),
 		})
 	},
 	application.Name: func(e environment) (controller, error) {
@@ -70,7 +69,7 @@ var registry = map[string]func(environment) (controller, error){
 			Budgets:      e.informers.budgets(appv1.LabelApplication),
 			Recorder:     e.recorder,
 			Clock:        clock.RealClock{},
-			Trace:        e.trace,
+			Observers:    e.observers.ofLoop(application.Name),
 		})
 	},
 	ecsinstance.Name: func(e environment) (controller, error) {
@@ -82,7 +81,7 @@ var registry = map[string]func(environment) (controller, error){
 			Open:         func(key *aliyun.AccessKey, region string) ecsinstance.Cloud { return e.cloud.Open(key, region) },
 			Recorder:     e.recorder,
 			Clock:        clock.RealClock{},
-			Trace:        e.trace,
+			Observers:    e.observers.ofLoop(ecsinstance.Name),
 		})
 	},
 	mycronjob.Name: func(e environment) (controller, error) {
@@ -91,9 +90,10 @@ var registry = map[string]func(environment) (controller, error){
 			Client:     e.clients.Glassback,
 			MyCronJobs: e.informers.myCronJobs(),
 			Jobs:       e.informers.jobs(mcjv1.LabelMyCronJob),
+			Missed:     e.observers.metrics.Missed,
 			Recorder:   e.recorder,
 			Clock:      clock.RealClock{},
-			Trace:      e.trace,
+			Observers:  e.observers.ofLoop(mycronjob.Name),
 		})
 	},
 	rediscluster.Name: func(e environment) (controller, error) {
@@ -108,10 +108,11 @@ var registry = map[string]func(environment) (controller, error){
 			Budgets:       e.informers.budgets(redisv1.LabelRedisCluster),
 			Policies:      e.informers.networkPolicies(),
 			Jobs:          e.informers.jobs(redisv1.LabelRedisCluster),
-			Dial:          rediscluster.Dial,
+			Dial:          rediscluster.Dial(e.observers.ofRedis()...),
+			Nodes:         e.observers.metrics.Nodes,
 			Recorder:      e.recorder,
 			Clock:         clock.RealClock{},
-			Trace:         e.trace,
+			Observers:     e.observers.ofLoop(rediscluster.Name),
 
 			OperatorNamespace: cmp.Or(command.OwnNamespace(), command.DefaultNamespace),
 			BackupImage:       e.backupImage,

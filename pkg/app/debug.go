@@ -9,14 +9,12 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"time"
-
-	"github.com/glassback/glassback/pkg/metrics"
 )
 
 // metricsPort returns the handler of the metrics port. guard authorizes each path as a nonResourceURL. Without a guard, any client can
 // reach the port, so the port serves only metrics. Profiles end with ctx, because a server that stops waits for them.
-func metricsPort(ctx context.Context, guard func(http.Handler) http.Handler) http.Handler {
-	handlers := map[string]http.Handler{"GET /metrics": metrics.Handler()}
+func metricsPort(ctx context.Context, metrics http.Handler, guard func(http.Handler) http.Handler) http.Handler {
+	handlers := map[string]http.Handler{"GET /metrics": metrics}
 	if guard == nil {
 		return serveMux(handlers)
 	}

@@ -27,6 +27,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/glassback/glassback/pkg/clients"
+	"github.com/glassback/glassback/pkg/loop"
+	"github.com/glassback/glassback/pkg/metrics"
 	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/options"
 	"github.com/glassback/glassback/pkg/spans"
@@ -233,9 +235,8 @@ func (s *leaseServer) newContender(t *testing.T) *contender {
 		Deadline: 10 * time.Second, Retry: 2 * time.Second,
 	}}
 	var err error
-	if c.leadership, err = newLeadership(o, &clients.Clients{Kube: kubernetes.NewForConfigOrDie(config)}, nil); err != nil {
-		t.Fatal(err)
-	}
+	c.leadership, err = newLeadership(o, &clients.Clients{Kube: kubernetes.NewForConfigOrDie(config)}, nil, metrics.New("", "", 0))
+	must.Succeed(t, err)
 	return c
 }
 
@@ -338,17 +339,17 @@ func TestSpansDoNotDelayTheReleaseOfTheLease(t *testing.T) {
 			Endpoint: "http://collector:4318", Transport: hangingCollector(requested),
 		})
 		must.Succeed(t, err)
-		op := &operator{leadership: first.leadership, selfCheck: &selfCheck{}, probes: newProbes()}
-		op.sendSpans(tracer)
+		op := &operator{
+			leadership: first.leadership, selfCheck: &selfCheck{}, probes: newProbes(), observers: &observers{tracer: tracer},
+		}
 		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
 		defer cancel()
 		result := make(chan error)
 		go func() { result <- op.run(ctx) }()
 		<-first.leads
 		key := trace.Object{Kind: "MyCronJob", Namespace: "default", Name: "a"}
-		for _, stage := range []trace.Stage{trace.Sync, trace.Done} {
-			tracer.Observe(trace.Event{Stage: stage, Source: "mycronjob", Object: key, For: key})
-		}
+		e := trace.Event{Source: "mycronjob", Object: key, For: key}
+		tracer.End(tracer.Begin(ctx, e), e, loop.Success)
 		canceled := time.Now()
 		cancel()
 		<-requested

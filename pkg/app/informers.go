@@ -49,9 +49,7 @@ import (
 	mcjinformers "github.com/glassback/glassback/pkg/generated/informers/externalversions/batch/v1"
 	groupainformers "github.com/glassback/glassback/pkg/generated/informers/externalversions/groupa/v1"
 	redisinformers "github.com/glassback/glassback/pkg/generated/informers/externalversions/redis/v1"
-	"github.com/glassback/glassback/pkg/metrics"
 	"github.com/glassback/glassback/pkg/pipeline"
-	"github.com/glassback/glassback/pkg/trace"
 )
 
 // factories make the informers of one namespace, or of all. Each informer belongs to a generated factory.
@@ -62,7 +60,7 @@ type factories struct {
 	clients   *clients.Clients
 	kube      map[selector]kubeinformers.SharedInformerFactory // see addBuiltIn
 	glassback externalversions.SharedInformerFactory
-	trace     *trace.Recorder
+	observers *observers
 	informers []named
 }
 
@@ -80,14 +78,14 @@ func onlyObject(name string) selector {
 	return selector{field: fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()}
 }
 
-func newFactories(c *clients.Clients, namespace string, queue pipeline.Queue, recorder *trace.Recorder) *factories {
+func newFactories(c *clients.Clients, namespace string, queue pipeline.Queue, observers *observers) *factories {
 	return &factories{
 		namespace: namespace,
 		queue:     queue,
 		clients:   c,
 		kube:      map[selector]kubeinformers.SharedInformerFactory{},
 		glassback: externalversions.NewSharedInformerFactoryWithOptions(c.Glassback, 0, externalversions.WithNamespace(namespace)),
-		trace:     recorder,
+		observers: observers,
 	}
 }
 
@@ -278,13 +276,13 @@ func (f *factories) make(config pipeline.Config) *pipeline.Informer {
 	config.Indexers = cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
 	config.Backoff = &watchBackoff
 	config.Queue = f.queue
-	config.Trace = f.trace
+	config.Trace = f.observers.stages
 	config.Name = cmp.Or(config.Name, config.Resource)
 	if f.namespace != "" {
 		config.Name += "/" + f.namespace
 	}
 	made := pipeline.New(config)
-	metrics.AddInformer(config.Resource, f.namespace, made)
+	f.observers.metrics.AddInformer(config.Resource, f.namespace, made)
 	return made
 }
 

@@ -32,6 +32,7 @@ import (
 	"github.com/glassback/glassback/pkg/clients"
 	"github.com/glassback/glassback/pkg/controller/rediscluster"
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
+	"github.com/glassback/glassback/pkg/metrics"
 	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/pipeline"
 )
@@ -173,7 +174,8 @@ func TestInformersAskForNoMoreThanTheyNeed(t *testing.T) {
 			return &http.Response{StatusCode: http.StatusForbidden, Body: http.NoBody, Request: r}, nil
 		})}
 		c := &clients.Clients{Kube: kubernetes.NewForConfigOrDie(config), Glassback: versioned.NewForConfigOrDie(config)}
-		f, cluster := newFactories(c, "shop", pipeline.RealFIFO, nil), newFactories(c, "", pipeline.RealFIFO, nil)
+		counted := &observers{metrics: metrics.New("", "", 0)}
+		f, cluster := newFactories(c, "shop", pipeline.RealFIFO, counted), newFactories(c, "", pipeline.RealFIFO, counted)
 		const admission = "/apis/admissionregistration.k8s.io/v1/"
 		const forApplications, forRedis = "app.aiops.org/application", "bytewang123-redis.wzj.kubebuilder.io/rediscluster"
 		want, informers := sets.New[string](), map[cache.SharedIndexInformer]string{}

@@ -16,8 +16,6 @@ import (
 	"github.com/glassback/glassback/pkg/inspect"
 	"github.com/glassback/glassback/pkg/metrics"
 	"github.com/glassback/glassback/pkg/options"
-	"github.com/glassback/glassback/pkg/recording"
-	"github.com/glassback/glassback/pkg/trace"
 	"github.com/glassback/glassback/pkg/version"
 )
 
@@ -26,11 +24,12 @@ const keptStages = 8192
 
 // inspection returns the handler of the page, which shows everything that runs.
 func (o *operator) inspection(
-	ctx context.Context, opts *options.Options, stages *trace.Recorder, guard func(http.Handler) http.Handler,
+	ctx context.Context, opts *options.Options, guard func(http.Handler) http.Handler,
 ) (*inspect.Page, error) {
 	aliases := crds.Aliases()
 	config := inspect.Config{
-		Version: version.Version(), Instance: instance(), Trace: stages, Breakpoints: opts.InspectBreakpoints, Guard: guard, Done: ctx.Done(),
+		Version: version.Version(), Instance: instance(), Trace: o.observers.stages, Breakpoints: opts.InspectBreakpoints, Guard: guard,
+		Done: ctx.Done(),
 	}
 	watch := func(f *factories) {
 		for _, i := range f.informers {
@@ -81,11 +80,9 @@ func (p *page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // serveInspection makes the page, and serves it if it has an address. On loopback, the page serves every client. On another address, it
-// uses HTTPS, and serves its API only to users that may get the paths below /inspect/. The recorder records the overview of the page.
-func (s *servers) serveInspection(
-	o *options.Options, kube kubernetes.Interface, op *operator, stages *trace.Recorder, recorder *recording.Recorder,
-) error {
-	if s.inspect == nil && recorder == nil {
+// uses HTTPS, and serves its API only to users that may get the paths below /inspect/. --record records the overview of the page.
+func (s *servers) serveInspection(o *options.Options, kube kubernetes.Interface, op *operator) error {
+	if s.inspect == nil && op.observers.recorder == nil {
 		return nil
 	}
 	guard := func(h http.Handler) http.Handler { return metrics.Protect(h, kube) }
@@ -93,11 +90,11 @@ func (s *servers) serveInspection(
 	if !secure {
 		guard = nil
 	}
-	shown, err := op.inspection(s.ctx, o, stages, guard) // s.ctx outlives the operator's context: the page also shows the stop.
+	shown, err := op.inspection(s.ctx, o, guard) // s.ctx outlives the operator's context: the page also shows the stop.
 	if err != nil {
 		return err
 	}
-	recorder.SetOverview(shown.Overview)
+	op.observers.recorder.SetOverview(shown.Overview)
 	switch {
 	case s.inspect == nil:
 	case secure:

@@ -27,6 +27,7 @@ import (
 
 	"github.com/glassback/glassback/pkg/clients"
 	"github.com/glassback/glassback/pkg/command"
+	"github.com/glassback/glassback/pkg/metrics"
 	"github.com/glassback/glassback/pkg/options"
 )
 
@@ -63,7 +64,7 @@ type leaseSnapshot struct {
 var errLeaseLost = errors.New("lost the Lease: it could not be renewed in time, and another operator may lead now")
 
 // newLeadership returns nil without --leader-elect.
-func newLeadership(o *options.Options, c *clients.Clients, recorder record.EventRecorder) (*leadership, error) {
+func newLeadership(o *options.Options, c *clients.Clients, recorder record.EventRecorder, m *metrics.Metrics) (*leadership, error) {
 	if !o.Lease.Elect {
 		return nil, nil
 	}
@@ -98,7 +99,7 @@ func newLeadership(o *options.Options, c *clients.Clients, recorder record.Event
 	if err != nil {
 		return nil, fmt.Errorf("set up the leader election: %w", err)
 	}
-	l.watch = newFactories(c, namespace, o.Queue, nil)
+	l.watch = newFactories(c, namespace, o.Queue, &observers{metrics: m}) // The page shows no Lease.
 	informer := l.watch.lease(o.Lease.Name).Informer()
 	// A deletion does not free the Lease: a leader that still runs creates it again.
 	_, err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{

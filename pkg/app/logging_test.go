@@ -33,6 +33,7 @@ import (
 	"github.com/glassback/glassback/pkg/clients"
 	"github.com/glassback/glassback/pkg/command"
 	"github.com/glassback/glassback/pkg/leaktest"
+	"github.com/glassback/glassback/pkg/metrics"
 	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/options"
 	"github.com/glassback/glassback/pkg/pipeline"
@@ -170,7 +171,7 @@ func useClients(t *testing.T, c *clients.Clients) {
 
 // watchSecrets fills the cache of a Secret, by a LIST since the server does not stream lists.
 func watchSecrets(t *testing.T, c *clients.Clients) {
-	informer := newFactories(c, "here", pipeline.DeltaFIFO, nil).secret("redis").Informer()
+	informer := newFactories(c, "here", pipeline.DeltaFIFO, &observers{metrics: metrics.New("", "", 0)}).secret("redis").Informer()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

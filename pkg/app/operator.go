@@ -16,9 +16,6 @@ import (
 	"github.com/glassback/glassback/pkg/clients"
 	"github.com/glassback/glassback/pkg/cloud/aliyun"
 	"github.com/glassback/glassback/pkg/options"
-	"github.com/glassback/glassback/pkg/recording"
-	"github.com/glassback/glassback/pkg/spans"
-	"github.com/glassback/glassback/pkg/trace"
 	"github.com/glassback/glassback/pkg/version"
 )
 
@@ -39,8 +36,7 @@ type operator struct {
 	leadership *leadership // nil without leader election
 	selfCheck  *selfCheck
 	probes     *probes
-	tracer     *spans.Tracer       // nil for none
-	recorder   *recording.Recorder // nil for none
+	observers  *observers
 }
 
 // scope holds the informers and controllers for one namespace, or for all of them.
@@ -51,19 +47,20 @@ type scope struct {
 }
 
 func newOperator(
-	ctx context.Context, o *options.Options, c *clients.Clients, selfCheck *selfCheck, recorder record.EventRecorder, stages *trace.Recorder,
+	ctx context.Context, o *options.Options, c *clients.Clients, selfCheck *selfCheck, recorder record.EventRecorder, observers *observers,
 ) (*operator, error) {
 	cloud, err := aliyun.New(aliyun.Config{
 		Endpoint: o.ECSEndpoint, UserAgent: "glassback/" + version.Version(), Metadata: o.ECSOwnCredentials.Metadata(),
+		Observers: observers.ofCloud(),
 	})
 	if err != nil {
 		return nil, err
 	}
-	op := &operator{workers: o.Workers, selfCheck: selfCheck}
+	op := &operator{workers: o.Workers, selfCheck: selfCheck, observers: observers}
 	for _, ns := range o.Namespaces {
-		s := &scope{informers: newFactories(c, ns, o.Queue, stages), synced: make(chan struct{})}
+		s := &scope{informers: newFactories(c, ns, o.Queue, observers), synced: make(chan struct{})}
 		e := environment{
-			clients: c, informers: s.informers, cloud: cloud, own: o.ECSOwnCredentials, recorder: recorder, trace: stages,
+			clients: c, informers: s.informers, cloud: cloud, own: o.ECSOwnCredentials, recorder: recorder, observers: observers,
 			backupImage: o.BackupImage,
 		}
 		if s.controllers, err = newControllers(e, o.Controllers); err != nil {
@@ -71,10 +68,10 @@ func newOperator(
 		}
 		op.scopes = append(op.scopes, s)
 	}
-	if op.leadership, err = newLeadership(o, c, recorder); err != nil {
+	if op.leadership, err = newLeadership(o, c, recorder, observers.metrics); err != nil {
 		return nil, err
 	}
-	op.webhooks, err = newWebhooks(ctx, o, c, stages)
+	op.webhooks, err = newWebhooks(ctx, o, c, observers)
 	return op, err
 }
 
@@ -107,29 +104,6 @@ func (o *operator) require(p *probes) {
 	}
 	if o.webhooks != nil && o.webhooks.listener != nil {
 		p.requireWebhooks(o.webhooks)
-	}
-}
-
-// sendSpans makes tracer send a span of each sync.
-func (o *operator) sendSpans(tracer *spans.Tracer) {
-	o.tracer = tracer
-	for _, s := range o.scopes {
-		for _, c := range s.controllers {
-			tracer.Wrap(c.Loop())
-		}
-	}
-	if o.webhooks != nil && o.webhooks.keeper != nil {
-		tracer.Wrap(o.webhooks.keeper.Loop())
-	}
-}
-
-// record makes recorder record the decisions of each sync.
-func (o *operator) record(recorder *recording.Recorder) {
-	o.recorder = recorder
-	for _, s := range o.scopes {
-		for _, c := range s.controllers {
-			recorder.Wrap(c.Loop())
-		}
 	}
 }
 
@@ -175,8 +149,7 @@ func (o *operator) run(ctx context.Context) error {
 	controllers.Wait()
 	stopLeading()
 	stopServing()
-	o.tracer.Stop() // meanwhile, the Lease is released and the webhooks still answer
-	o.recorder.Stop()
+	o.observers.stop() // meanwhile, the Lease is released and the webhooks still answer
 	others.Wait()
 	return context.Cause(ctx)
 }

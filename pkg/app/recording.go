@@ -17,9 +17,9 @@ import (
 )
 
 // startRecorder returns the Recorder of --record; nil without the flag.
-func startRecorder(ctx context.Context, o *options.Options) (*recording.Recorder, error) {
+func startRecorder(ctx context.Context, o *options.Options, count func(recording.Result, int)) (*recording.Recorder, error) {
 	return recording.Start(ctx, recording.Config{
-		Dir: o.Record, Version: version.Version(), Commit: version.Commit(), Instance: instance(),
+		Dir: o.Record, Version: version.Version(), Commit: version.Commit(), Instance: instance(), Count: count,
 		Kinds: []recording.Kind{
 			apiexamplea.Decisions, application.Decisions, ecsinstance.Decisions, mycronjob.Decisions, rediscluster.Decisions,
 		},

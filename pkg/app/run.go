@@ -26,10 +26,7 @@ import (
 	"github.com/glassback/glassback/pkg/clients"
 	"github.com/glassback/glassback/pkg/command"
 	glassbackscheme "github.com/glassback/glassback/pkg/generated/clientset/versioned/scheme"
-	"github.com/glassback/glassback/pkg/metrics"
 	"github.com/glassback/glassback/pkg/options"
-	"github.com/glassback/glassback/pkg/recording"
-	"github.com/glassback/glassback/pkg/spans"
 	"github.com/glassback/glassback/pkg/trace"
 	"github.com/glassback/glassback/pkg/version"
 )
@@ -78,28 +75,22 @@ func run(ctx context.Context, o *options.Options) error {
 	logger := klog.FromContext(ctx)
 	logger.Info("Starting", "version", version.Version(), "commit", version.Commit(), "controllers", o.Controllers)
 	reserveMemory()
-	metrics.Register(version.Version(), version.Commit(), o.MetricsObjects)
 	config, err := clients.Load(o.Cluster, clients.Pod, "")
 	if err != nil {
 		return err
 	}
-	tracer, err := spans.Start(ctx, spans.Config{Endpoint: o.OTLPEndpoint, Version: version.Version(), Instance: instance()})
+	observers, err := newObservers(ctx, o)
 	if err != nil {
 		return err
 	}
-	defer tracer.Stop()
-	recorder, err := startRecorder(ctx, o)
-	if err != nil {
-		return err
-	}
-	defer recorder.Stop()
-	config.Wrap(tracer.Transport)
+	defer observers.stop()
+	config.Wrap(observers.tracer.Transport)
 	c, err := clients.New(config.Config)
 	if err != nil {
 		return err
 	}
 	probes := newProbes()
-	servers, err := newServers(ctx, o, c, probes)
+	servers, err := newServers(ctx, o, c, probes, observers.metrics)
 	if err != nil {
 		return err
 	}
@@ -113,17 +104,16 @@ func run(ctx context.Context, o *options.Options) error {
 		return err
 	}
 	defer stopEvents()
-	stages, stopStages := newStages(logger, o, tracer, recorder)
-	defer stopStages()
-	op, err := newOperator(ctx, o, c, selfCheck, events, stages)
+	if logger.V(6).Enabled() {
+		defer logStages(logger, observers.stages)()
+	}
+	op, err := newOperator(ctx, o, c, selfCheck, events, observers)
 	if err != nil {
 		return err
 	}
 	op.require(probes)
-	op.sendSpans(tracer)
-	op.record(recorder)
 	servers.serveMetrics(op.webhooks)
-	if err := servers.serveInspection(o, c.Kube, op, stages, recorder); err != nil {
+	if err := servers.serveInspection(o, c.Kube, op); err != nil {
 		return err
 	}
 	probes.say(nil)
@@ -139,34 +129,6 @@ func newEventRecorder(c *clients.Clients) (record.EventRecorder, func(), error) 
 	broadcaster := record.NewBroadcaster()
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: c.Kube.CoreV1().Events("")})
 	return broadcaster.NewRecorder(scheme, corev1.EventSource{Component: "glassback"}), broadcaster.Shutdown, nil
-}
-
-// newStages returns the recorder that every stage reports to, and a function that ends its log. The recorder is nil if nothing reads it:
-// there is no page, no tracer and no recorder, and the log shows no stages.
-func newStages(logger klog.Logger, o *options.Options, tracer *spans.Tracer, recorder *recording.Recorder) (*trace.Recorder, func()) {
-	var observers []func(trace.Event)
-	if tracer != nil {
-		observers = append(observers, tracer.Observe)
-	}
-	if recorder != nil {
-		observers = append(observers, recorder.Observe)
-	}
-	var stages *trace.Recorder
-	logged := logger.V(6).Enabled()
-	switch {
-	case o.InspectAddress != "" || logged:
-		stages = trace.NewRecorder(keptStages)
-		stages.Observe(observers...)
-	case observers != nil:
-		stages = trace.NewObserved(observers...)
-	default:
-		return nil, func() {}
-	}
-	recorder.Follow(stages)
-	if !logged {
-		return stages, func() {}
-	}
-	return stages, logStages(logger, stages)
 }
 
 // logEvery is the interval at which logStages reads the stages. A line can be logged that much later than its stage.

@@ -38,17 +38,18 @@ type servers struct {
 }
 
 // newServers listens for all servers, and serves the probes. A page on loopback answers with the step that the start waits for.
-func newServers(ctx context.Context, o *options.Options, c *clients.Clients, p *probes) (*servers, error) {
+func newServers(ctx context.Context, o *options.Options, c *clients.Clients, p *probes, m *metrics.Metrics) (*servers, error) {
 	s := &servers{secure: o.MetricsSecure, logger: klog.FromContext(ctx)}
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	s.handler = metricsPort(s.ctx, nil)
+	handler := m.Handler()
+	s.handler = metricsPort(s.ctx, handler, nil)
 	if s.secure {
-		s.handler = metricsPort(s.ctx, func(h http.Handler) http.Handler { return metrics.Protect(h, c.Kube) })
+		s.handler = metricsPort(s.ctx, handler, func(h http.Handler) http.Handler { return metrics.Protect(h, c.Kube) })
 	}
 	var err1, err2, err3 error
-	s.probes, err1 = listen("probes", "health-probe-bind-address", o.ProbeAddress)
-	s.metrics, err2 = listen("metrics", "metrics-bind-address", o.MetricsAddress)
-	s.inspect, err3 = listen("inspect", "inspect-bind-address", o.InspectAddress)
+	s.probes, err1 = listen("health-probe-bind-address", o.ProbeAddress, m.Refused("probes"))
+	s.metrics, err2 = listen("metrics-bind-address", o.MetricsAddress, m.Refused("metrics"))
+	s.inspect, err3 = listen("inspect-bind-address", o.InspectAddress, m.Refused("inspect"))
 	if err := errors.Join(err1, err2, err3); err != nil {
 		s.stop()
 		return nil, err
@@ -64,8 +65,8 @@ func newServers(ctx context.Context, o *options.Options, c *clients.Clients, p *
 	return s, nil
 }
 
-// listen returns a listener for a server at the address of a flag; nil if the address is empty.
-func listen(server, flag, address string) (net.Listener, error) {
+// listen returns a listener at the address of a flag; nil if the address is empty.
+func listen(flag, address string, refused func()) (net.Listener, error) {
 	if address == "" {
 		return nil, nil
 	}
@@ -73,7 +74,7 @@ func listen(server, flag, address string) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen at --%s %s, choose another, or 0 for none: %w", flag, address, err)
 	}
-	return webhook.Bounded(listener, server), nil
+	return webhook.Bounded(listener, refused), nil
 }
 
 // serveMetrics serves metrics, with the certificate of the webhooks if the operator has webhooks: a client

@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/glassback/glassback/pkg/clients"
+	"github.com/glassback/glassback/pkg/metrics"
 	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/options"
 	"github.com/glassback/glassback/pkg/trace"
@@ -72,7 +73,8 @@ func grants(rule rbacv1.PolicyRule, wanted *authorizationv1.NonResourceAttribute
 func TestEachPathOfTheMetricsPortNeedsARightOfItsOwn(t *testing.T) {
 	handlers := map[bool]http.Handler{}
 	for _, secure := range []bool{true, false} {
-		s, err := newServers(t.Context(), &options.Options{MetricsSecure: secure}, &clients.Clients{Kube: rbacServer(t)}, newProbes())
+		o := &options.Options{MetricsSecure: secure}
+		s, err := newServers(t.Context(), o, &clients.Clients{Kube: rbacServer(t)}, newProbes(), metrics.New("", "", 0))
 		must.Succeed(t, err)
 		defer s.stop()
 		handlers[secure] = s.handler
@@ -128,7 +130,7 @@ func (p *patient) SetReadDeadline(at time.Time) error {
 func TestAProfileMayTakeLongerThanARequest(t *testing.T) {
 	stopping, stop := context.WithCancel(t.Context())
 	stop()
-	handler := metricsPort(stopping, func(h http.Handler) http.Handler { return h })
+	handler := metricsPort(stopping, http.NotFoundHandler(), func(h http.Handler) http.Handler { return h })
 	for _, profile := range []string{"profile", "trace", "heap"} {
 		w := &patient{ResponseRecorder: httptest.NewRecorder()}
 		handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/debug/pprof/"+profile+"?seconds=100000", http.NoBody))
@@ -220,7 +222,7 @@ func TestAPortThatIsTakenIsRefused(t *testing.T) {
 		"--health-probe-bind-address": {ProbeAddress: address},
 		"--metrics-bind-address":      {MetricsAddress: address},
 	} {
-		s, err := newServers(t.Context(), o, &clients.Clients{}, newProbes())
+		s, err := newServers(t.Context(), o, &clients.Clients{}, newProbes(), metrics.New("", "", 0))
 		if err == nil {
 			s.stop()
 		}
@@ -297,10 +299,10 @@ func TestWhoSeesThePage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := &options.Options{InspectAddress: test.address}
 			kube := fake.NewClientset()
-			s, err := newServers(t.Context(), o, &clients.Clients{Kube: kube}, newProbes())
+			s, err := newServers(t.Context(), o, &clients.Clients{Kube: kube}, newProbes(), metrics.New("", "", 0))
 			must.Succeed(t, err)
 			defer s.stop()
-			must.Succeed(t, s.serveInspection(o, kube, &operator{}, trace.NewRecorder(1), nil))
+			must.Succeed(t, s.serveInspection(o, kube, &operator{observers: &observers{stages: trace.NewRecorder(1)}}))
 			_, port, err := net.SplitHostPort(s.inspect.Addr().String())
 			must.Succeed(t, err)
 			client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
@@ -323,7 +325,7 @@ func TestWhoSeesThePage(t *testing.T) {
 // A client that asks for the page during the start gets an answer at once, and not none at all.
 func TestThePageReportsTheStart(t *testing.T) {
 	o, p := &options.Options{InspectAddress: "127.0.0.1:0"}, newProbes()
-	s, err := newServers(t.Context(), o, &clients.Clients{}, p)
+	s, err := newServers(t.Context(), o, &clients.Clients{}, p, metrics.New("", "", 0))
 	must.Succeed(t, err)
 	defer s.stop()
 	p.say(errors.New("checking CRDs"))

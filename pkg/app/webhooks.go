@@ -25,7 +25,6 @@ import (
 	"github.com/glassback/glassback/pkg/command"
 	"github.com/glassback/glassback/pkg/options"
 	"github.com/glassback/glassback/pkg/permissions"
-	"github.com/glassback/glassback/pkg/trace"
 	"github.com/glassback/glassback/pkg/webhook"
 	"github.com/glassback/glassback/pkg/webhook/certificate"
 )
@@ -48,6 +47,7 @@ type webhooks struct {
 	handler     *webhook.Handler
 	certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	linger      time.Duration
+	observers   *observers
 
 	keeper       *certificate.Keeper         // nil if the certificate comes from files
 	informers    []*factories                // the informers of the keeper
@@ -56,8 +56,10 @@ type webhooks struct {
 }
 
 // newWebhooks sets up the webhooks and starts to listen. It returns nil if nothing needs them or their certificate.
-func newWebhooks(ctx context.Context, o *options.Options, c *clients.Clients, stages *trace.Recorder) (*webhooks, error) {
-	w := &webhooks{mode: o.WebhookMode(), handler: webhook.NewHandler(c.Glassback), linger: lingerOutside}
+func newWebhooks(ctx context.Context, o *options.Options, c *clients.Clients, observers *observers) (*webhooks, error) {
+	w := &webhooks{
+		mode: o.WebhookMode(), handler: webhook.NewHandler(c.Glassback, observers.metrics.Webhook), linger: lingerOutside, observers: observers,
+	}
 	if o.InCluster() {
 		w.linger = lingerInCluster
 	}
@@ -69,7 +71,7 @@ func newWebhooks(ctx context.Context, o *options.Options, c *clients.Clients, st
 		}
 		return nil, nil
 	case options.WebhooksOnlyCertificate:
-		if err := w.fromSecret(ctx, o, c, stages); err != nil { // Its rights are newer than those of some installations.
+		if err := w.fromSecret(ctx, o, c); err != nil { // Its rights are newer than those of some installations.
 			klog.FromContext(ctx).Info("The certificate of the metrics and the page is self-signed, and changes with each start",
 				"reason", err.Error())
 			return nil, nil
@@ -84,9 +86,9 @@ func newWebhooks(ctx context.Context, o *options.Options, c *clients.Clients, st
 	case options.WebhooksFromFiles:
 		err = w.fromFiles(o)
 	case options.WebhooksFromService:
-		err = w.fromSecret(ctx, o, c, stages)
+		err = w.fromSecret(ctx, o, c)
 	case options.WebhooksFromURL:
-		err = w.fromURL(ctx, o, c, stages)
+		err = w.fromURL(ctx, o, c)
 	}
 	if err != nil {
 		return nil, err
@@ -96,12 +98,12 @@ func newWebhooks(ctx context.Context, o *options.Options, c *clients.Clients, st
 		return nil, fmt.Errorf("cannot serve the webhooks, choose another port with --webhook-port, "+
 			"or leave them out with --webhooks=false: %w", err)
 	}
-	w.listener = webhook.Bounded(listener, "webhooks")
+	w.listener = webhook.Bounded(listener, observers.metrics.Refused("webhooks"))
 	return w, nil
 }
 
 func (w *webhooks) fromFiles(o *options.Options) error {
-	files, err := certificate.OpenFiles(cmp.Or(o.WebhookCertPath, options.DefaultCertPath))
+	files, err := certificate.OpenFiles(cmp.Or(o.WebhookCertPath, options.DefaultCertPath), w.observers.metrics.CertificateRead)
 	if err != nil {
 		return fmt.Errorf("--webhook-cert-path must be a directory with %s and %s: %w", certificate.CertFile, certificate.KeyFile, err)
 	}
@@ -110,7 +112,7 @@ func (w *webhooks) fromFiles(o *options.Options) error {
 }
 
 // fromSecret keeps the CA in a Secret, which the replicas share, and publishes its certificate.
-func (w *webhooks) fromSecret(ctx context.Context, o *options.Options, c *clients.Clients, stages *trace.Recorder) error {
+func (w *webhooks) fromSecret(ctx context.Context, o *options.Options, c *clients.Clients) error {
 	namespace := command.OwnNamespace()
 	if namespace == "" {
 		return fmt.Errorf("cannot find the namespace of this Pod: the file %s does not exist", command.NamespaceFile)
@@ -119,7 +121,7 @@ func (w *webhooks) fromSecret(ctx context.Context, o *options.Options, c *client
 	if err := permissions.RequireIn(ctx, c.Kube, namespace, permissions.CASecret, where); err != nil {
 		return fmt.Errorf("for its webhooks (--webhooks=false leaves them out) %w", err)
 	}
-	core, own := c.Kube.CoreV1(), newFactories(c, namespace, o.Queue, stages)
+	core, own := c.Kube.CoreV1(), newFactories(c, namespace, o.Queue, w.observers)
 	secrets := own.secret(certificate.SecretName)
 	watched := map[string]cache.SharedIndexInformer{"Secret": secrets.Informer()}
 	w.informers = []*factories{own}
@@ -137,7 +139,7 @@ func (w *webhooks) fromSecret(ctx context.Context, o *options.Options, c *client
 		if err != nil {
 			return fmt.Errorf("for its webhooks (--webhooks=false leaves them out) %w", err)
 		}
-		cluster := newFactories(c, metav1.NamespaceAll, o.Queue, stages)
+		cluster := newFactories(c, metav1.NamespaceAll, o.Queue, w.observers)
 		mutating := cluster.mutatingWebhookConfiguration(webhook.ConfigurationName).Informer()
 		validating := cluster.validatingWebhookConfiguration(webhook.ConfigurationName).Informer()
 		watched["MutatingWebhookConfiguration"], watched["ValidatingWebhookConfiguration"] = mutating, validating
@@ -156,7 +158,7 @@ func (w *webhooks) fromSecret(ctx context.Context, o *options.Options, c *client
 		Registrations: registrations,
 		Published:     published,
 		Names:         []string{webhook.ServiceName + "." + namespace + ".svc", webhook.MetricsServiceName + "." + namespace + ".svc"},
-		Now:           c.Time.Now, Trace: stages,
+		Now:           c.Time.Now,
 	}, watched)
 }
 
@@ -166,7 +168,7 @@ func registers(r certificate.Registration) bool {
 	return err != nil || len(bundles) > 0
 }
 
-func (w *webhooks) fromURL(ctx context.Context, o *options.Options, c *clients.Clients, stages *trace.Recorder) error {
+func (w *webhooks) fromURL(ctx context.Context, o *options.Options, c *clients.Clients) error {
 	if err := permissions.RequireIn(ctx, c.Kube, metav1.NamespaceAll, permissions.Registration,
 		"in the cluster: apply artifacts/rbac/webhook_url_role.yaml and its binding, or use an account that may"); err != nil {
 		return fmt.Errorf("for --webhook-url %w", err)
@@ -179,7 +181,7 @@ func (w *webhooks) fromURL(ctx context.Context, o *options.Options, c *clients.C
 	if o.Namespaces[0] != metav1.NamespaceAll {
 		namespaces = o.Namespaces
 	}
-	cluster := newFactories(c, metav1.NamespaceAll, o.Queue, stages)
+	cluster := newFactories(c, metav1.NamespaceAll, o.Queue, w.observers)
 	name := webhook.NameByURL(u)
 	mutating := cluster.mutatingWebhookConfiguration(name).Informer()
 	validating := cluster.validatingWebhookConfiguration(name).Informer()
@@ -198,13 +200,14 @@ func (w *webhooks) fromURL(ctx context.Context, o *options.Options, c *clients.C
 	return w.keep(certificate.Config{
 		Store:         &certificate.MemoryStore{},
 		Registrations: []certificate.Registration{ownMutating, ownValidating},
-		Names:         []string{u.Hostname()}, Now: c.Time.Now, Trace: stages,
+		Names:         []string{u.Hostname()}, Now: c.Time.Now,
 	}, map[string]cache.SharedIndexInformer{"MutatingWebhookConfiguration": mutating, "ValidatingWebhookConfiguration": validating})
 }
 
 // keep creates the keeper, and connects it with the informers.
 func (w *webhooks) keep(config certificate.Config, watched map[string]cache.SharedIndexInformer) error {
 	config.Lifetimes = certificate.DefaultLifetimes
+	config.Observers, config.Serving = w.observers.ofLoop(certificate.Name), w.observers.metrics.CertificateServed
 	config.Clock = clock.RealClock{}
 	w.keeper = certificate.New(config)
 	w.certificate = w.keeper.Leaf().GetCertificate

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 
 	"github.com/glassback/glassback/pkg/loop"
 	"github.com/glassback/glassback/pkg/must"
@@ -151,10 +152,12 @@ func TestAHeldSyncKeepsItsWorkerAndItsKey(t *testing.T) {
 				start := time.Now()
 				var syncs []string
 				var held Sync
-				l := loop.New(loop.Config{Name: "test", Kind: "Thing"})
-				l.Sync = held.Wrap(func(context.Context, cache.ObjectName) (time.Duration, error) {
-					syncs = append(syncs, time.Since(start).String())
-					return 0, nil
+				l := loop.New(loop.Config{
+					Name: "test", Kind: "Thing", Observers: []loop.Observer{&held},
+					Sync: func(context.Context, cache.ObjectName) (time.Duration, error) {
+						syncs = append(syncs, time.Since(start).String())
+						return 0, nil
+					},
 				})
 				held.Hold(time.Hour) // The next hold replaces this one.
 				held.Hold(test.delay)
@@ -204,17 +207,28 @@ func TestConcurrentHolds(t *testing.T) {
 // A sync that is cancelled while it is held does not begin.
 func TestACancelledSyncDoesNotBegin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var s Sync
-		s.Hold(0)
-		defer s.Release()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		wrapped := s.Wrap(func(context.Context, cache.ObjectName) (time.Duration, error) {
-			t.Error("the sync began")
-			return 0, nil
+		var held Sync
+		held.Hold(0)
+		defer held.Release()
+		recorder := trace.NewRecorder(10)
+		l := loop.New(loop.Config{
+			Name: "test", Kind: "Thing", Observers: []loop.Observer{&held, loop.Traced(recorder)},
+			Sync: func(context.Context, cache.ObjectName) (time.Duration, error) {
+				t.Error("the sync began")
+				return 0, nil
+			},
 		})
-		if _, err := wrapped(ctx, key); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("the sync returned %v, want the error of its context", err)
+		l.Add(key, trace.Cause{Verb: "Added"})
+		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
+		drain, cancelDrain := context.WithTimeout(ctx, time.Second)
+		defer cancelDrain()
+		var running sync.WaitGroup
+		running.Go(func() { l.Run(ctx, drain, 1) })
+		<-drain.Done()
+		cancel()
+		running.Wait()
+		if last := recorder.Events()[recorder.Last()-1]; last.Stage != trace.Done || last.Err != context.DeadlineExceeded.Error() {
+			t.Errorf("the last event is %q, want the error of the context", last)
 		}
 	})
 }

@@ -8,7 +8,7 @@
 //
 //	Wire   a reflector's cache.ListerWatcher
 //	Queue  the delta queue that a reflector writes into
-//	Sync   a controller's Sync
+//	Sync   observes a Loop, and holds its syncs
 //
 // Without --inspect-breakpoints there are no wrappers.
 package breakpoint

@@ -7,27 +7,29 @@ import (
 	"context"
 	"time"
 
-	"k8s.io/client-go/tools/cache"
-
 	"github.com/glassback/glassback/pkg/loop"
+	"github.com/glassback/glassback/pkg/trace"
 )
 
-// Sync is the breakpoint before a controller's Sync. The zero value is ready to use.
+// Sync is the breakpoint before a controller's syncs, as a loop.Observer. The zero value is ready to use.
 type Sync struct {
+	loop.NoObserver
 	latch
 
 	released chan struct{} // closed by the release of the present hold
 }
 
-// Wrap returns a loop.SyncFunc that waits while s is held, and then calls sync. Its worker keeps the key
-// meanwhile: the queue returns a key that is added again after that.
-func (s *Sync) Wrap(sync loop.SyncFunc) loop.SyncFunc {
-	return func(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
-		if s.wait(ctx); ctx.Err() != nil {
-			return 0, ctx.Err()
-		}
-		return sync(ctx, key)
-	}
+// Run releases the breakpoint when ctx ends: held syncs do not delay the end of the Loop. It implements loop.Observer.
+func (s *Sync) Run(ctx context.Context, _ int) (end func()) {
+	stop := context.AfterFunc(ctx, s.Release)
+	return func() { stop() }
+}
+
+// Begin waits while s is held. Its worker keeps the key meanwhile: the queue returns a key that is added again after that. It implements
+// loop.Observer.
+func (s *Sync) Begin(ctx context.Context, _ trace.Event) context.Context {
+	s.wait(ctx)
+	return ctx
 }
 
 // Hold makes each sync that begins from now on wait until Release or Limit; or for delay, if that is

@@ -282,7 +282,7 @@ func (k *Kind[T, A]) apply(ctx context.Context, owner metav1.Object, object T, c
 
 // wrote records that the child was created or applied.
 func (k *Kind[T, A]) wrote(ctx context.Context, owner metav1.Object, verb string, object T) {
-	k.owners.written.Record(cache.MetaObjectToName(owner), verb+" "+k.resource, k.cache, object)
+	k.owners.written.Record(ctx, cache.MetaObjectToName(owner), verb+" "+k.resource, k.cache, object)
 	klog.FromContext(ctx).V(2).Info("Wrote "+k.Name, "verb", verb, "child", klog.KObj(object))
 }
 
@@ -316,7 +316,7 @@ func (k *Kind[T, A]) delete(ctx context.Context, owner metav1.Object, object T) 
 	if err != nil && !apierrors.IsNotFound(err) {
 		return Outcome{}, fmt.Errorf("delete %s %s: %w", k.Name, object.GetName(), err)
 	}
-	k.owners.written.RecordDelete(cache.MetaObjectToName(owner), "delete "+k.resource, k.cache, object)
+	k.owners.written.RecordDelete(ctx, cache.MetaObjectToName(owner), "delete "+k.resource, k.cache, object)
 	klog.FromContext(ctx).V(2).Info("Deleted "+k.Name, "child", klog.KObj(object))
 	return Outcome{Wrote: true}, nil
 }

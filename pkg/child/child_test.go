@@ -516,7 +516,7 @@ func newFixture() *fixture {
 	f := &fixture{
 		server: fakeapi.New(), owner: owner.DeepCopy(), clock: clocktesting.NewFakePassiveClock(t0), trace: trace.NewRecorder(10),
 	}
-	f.written = loop.NewWritten("test", "Owner", f.clock, f.trace)
+	f.written = loop.NewWritten("test", "Owner", f.clock, []loop.Observer{loop.Traced(f.trace)})
 	f.Kind = New(NewOwners("Greeter", "of", f.written, f.clock), "ConfigMap", "configmaps", cache.NewStore(cache.MetaNamespaceKeyFunc),
 		f.server.Kube().CoreV1().ConfigMaps, corev1ac.ExtractConfigMap)
 	f.shown = f.server.Cache("configmaps", f.cache, fakeapi.WithOwnFields)

@@ -17,7 +17,7 @@
 // moment, and the state of the informers and workqueues is the last recorded one (tape.go, moment.go).
 //
 // The state comes from pipeline.Informer and loop.Loop, and the events from trace.Recorder. This package itself keeps only the breakpoints
-// and the counts of each Loop: it wraps the queue and the Sync of the Loop. An error is a Problem, with a status of 400 or more.
+// and the counts of each Loop, as observers of the Loop. An error is a Problem, with a status of 400 or more.
 //
 // The API shows names, versions, times and field paths. It shows the values that trace records: no data
 // of an object, and nothing of a Secret.

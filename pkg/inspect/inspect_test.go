@@ -66,7 +66,8 @@ func newWorks(t *testing.T, config Config) *works {
 		Trace: config.Trace, Indexers: cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
 	})
 	w.loop = loop.New(loop.Config{
-		Name: "keeper", Kind: "Thing", MinRetry: time.Second, MaxRetry: time.Minute, Trace: config.Trace,
+		Name: "keeper", Kind: "Thing", MinRetry: time.Second, MaxRetry: time.Minute,
+		Observers: []loop.Observer{loop.Traced(config.Trace)},
 		Sync: func(ctx context.Context, _ cache.ObjectName) (time.Duration, error) {
 			select {
 			case err := <-w.syncs:

@@ -12,29 +12,50 @@ import (
 	"time"
 
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/util/workqueue"
 
 	"github.com/glassback/glassback/pkg/breakpoint"
 	"github.com/glassback/glassback/pkg/loop"
+	"github.com/glassback/glassback/pkg/trace"
 )
 
-// observedLoop counts the work of a Loop, whose Queue and Sync it wraps.
+// observedLoop is a Loop with what the page adds to it.
 type observedLoop struct {
 	Run
 
-	breakpoint                   breakpoint.Sync
+	breakpoint breakpoint.Sync
+	counts     counts
+}
+
+// observe adds observers to run, which must not run yet.
+func observe(run Run, breakpoints bool) *observedLoop {
+	o := &observedLoop{Run: run}
+	run.Observe(&o.counts)
+	if breakpoints {
+		run.Observe(&o.breakpoint)
+	}
+	return o
+}
+
+// counts is a loop.Observer that counts keys and syncs.
+type counts struct {
+	loop.NoObserver
+
 	added, syncs, failed, panics atomic.Uint64
 }
 
-// observe wraps the Queue and the Sync of run, which must not run yet.
-func observe(run Run, breakpoints bool) *observedLoop {
-	o := &observedLoop{Run: run}
-	if breakpoints {
-		run.Loop.Sync = o.breakpoint.Wrap(run.Loop.Sync)
+// Enqueue implements loop.Observer.
+func (c *counts) Enqueue(trace.Event) { c.added.Add(1) }
+
+// End implements loop.Observer.
+func (c *counts) End(_ context.Context, _ trace.Event, result loop.Result) {
+	c.syncs.Add(1)
+	switch result {
+	case loop.Panic:
+		c.panics.Add(1)
+		c.failed.Add(1)
+	case loop.Error, loop.Requeue:
+		c.failed.Add(1)
 	}
-	run.Loop.Sync = o.count(run.Loop.Sync)
-	run.Loop.Queue = observedQueue{run.Loop.Queue, o}
-	return o
 }
 
 // show returns the Loop as the API shows it.
@@ -44,49 +65,12 @@ func (o *observedLoop) show() *shownLoop {
 	}
 }
 
-// count returns a SyncFunc that counts the calls of sync.
-func (o *observedLoop) count(sync loop.SyncFunc) loop.SyncFunc {
-	return func(ctx context.Context, key cache.ObjectName) (after time.Duration, err error) {
-		panicked := true
-		defer func() {
-			o.syncs.Add(1)
-			if panicked {
-				o.panics.Add(1)
-			}
-			if panicked || err != nil {
-				o.failed.Add(1)
-			}
-		}()
-		after, err = sync(ctx, key)
-		panicked = false
-		return after, err
-	}
-}
-
-// observedQueue counts the added keys.
-type observedQueue struct {
-	workqueue.TypedRateLimitingInterface[cache.ObjectName]
-
-	loop *observedLoop
-}
-
-func (q observedQueue) Add(key cache.ObjectName) {
-	q.loop.added.Add(1)
-	q.TypedRateLimitingInterface.Add(key)
-}
-
-// ShutDown also releases the breakpoint: held syncs do not delay the end of the Loop.
-func (q observedQueue) ShutDown() {
-	q.loop.breakpoint.Release()
-	q.TypedRateLimitingInterface.ShutDown()
-}
-
 // describe returns the Loop's counts.
 func (o *observedLoop) describe() Controller {
 	now, snapshot := time.Now(), o.Snapshot()
 	c := Controller{
 		ID: o.id(), Name: o.Name, Kind: o.Kind, Namespace: o.Namespace, Workers: snapshot.Workers,
-		Added: o.added.Load(), Syncs: o.syncs.Load(), Failed: o.failed.Load(), Panics: o.panics.Load(),
+		Added: o.counts.added.Load(), Syncs: o.counts.syncs.Load(), Failed: o.counts.failed.Load(), Panics: o.counts.panics.Load(),
 		Waiting: o.Waiting(), Processing: len(snapshot.Syncing), SyncHeld: o.breakpoint.Held(),
 	}
 	for key, at := range snapshot.Timers {

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/glassback/glassback/pkg/loop"
 	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/recording"
 	"github.com/glassback/glassback/pkg/trace"
@@ -36,8 +37,7 @@ func writeRecording(t *testing.T, overview *Overview) string {
 	if overview != nil {
 		r.SetOverview(func() any { return overview })
 	}
-	stages := trace.NewObserved(r.Observe)
-	r.Follow(stages)
+	stages, ctx := trace.NewRecorder(0, r.Stage), t.Context()
 	watched := trace.Cause{Time: at(3), Verb: "Added", Object: cron, ResourceVersion: "7"}
 	for _, e := range []trace.Event{
 		{Time: at(0), Stage: trace.Wire, Source: "mycronjobs", Verb: "Added", Object: cron, ResourceVersion: "7"},
@@ -50,7 +50,16 @@ func writeRecording(t *testing.T, overview *Overview) string {
 			After: time.Minute},
 		{Time: at(7), Stage: trace.Index, Source: "mycronjobs", Verb: "Deleted", Object: cron, ResourceVersion: "9"},
 	} {
-		stages.Report(e)
+		switch e.Stage {
+		case trace.Sync:
+			ctx = r.Begin(ctx, e)
+		case trace.Write:
+			r.Wrote(ctx, e)
+		case trace.Done:
+			r.End(ctx, e, loop.RequeueAfter)
+		default:
+			stages.Report(e)
+		}
 	}
 	r.Stop()
 	return dir

@@ -20,5 +20,7 @@
 //
 // Two workers never sync the same key at the same time: the queue returns a key that is added during its sync after Done.
 //
+// Observers see what happens to keys: the trace, metrics, spans, recordings, and the page with its breakpoints.
+//
 // Written makes a sync wait until the caches show the writes of the previous sync.
 package loop

@@ -54,11 +54,11 @@ type Config struct {
 	MinRetry, MaxRetry time.Duration
 	// Clock measures the delays; nil is the real clock.
 	Clock clock.WithTicker
-	// Trace records every stage; may be nil.
-	Trace *trace.Recorder
+	// Observers observe the keys and the syncs, in this order. The observers of writes are those of NewWritten.
+	Observers []Observer
 }
 
-// Loop runs a controller's Sync for the keys of its queue. A caller may wrap Sync and Queue before Run.
+// Loop runs a controller's Sync for the keys of its queue.
 type Loop struct {
 	Config
 	// Queue holds the keys that wait for a sync. Run shuts it down.
@@ -67,7 +67,6 @@ type Loop struct {
 	limiter  workqueue.TypedRateLimiter[cache.ObjectName]
 	order    *order
 	causes   causes
-	metrics  Metrics
 	handlers []*handler
 	begun    atomic.Bool // set by Run; handlers add keys only afterwards
 	workers  atomic.Int64
@@ -76,13 +75,8 @@ type Loop struct {
 // New returns a Loop. It starts nothing.
 func New(config Config) *Loop {
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](config.MinRetry, config.MaxRetry)
-	l := &Loop{Config: config, limiter: limiter, causes: newCauses(), metrics: metricsOf(config.Name)}
+	l := &Loop{Config: config, limiter: limiter, causes: newCauses()}
 	l.order = newOrder(func(key cache.ObjectName) bool { return l.causes.urgent(key, time.Now()) })
-	l.Sync = func(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
-		ctx, cancel := context.WithTimeout(ctx, maxSync)
-		defer cancel()
-		return config.Sync(ctx, key)
-	}
 	// These are the three layers of client-go's workqueue. The innermost one uses order instead of the default FIFO.
 	keys := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[cache.ObjectName]{
 		Name: config.Name, Clock: config.Clock, Queue: l.order,
@@ -96,17 +90,21 @@ func New(config Config) *Loop {
 	return l
 }
 
+// Observe adds an observer of the keys and the syncs. Call it before Run.
+func (l *Loop) Observe(observer Observer) { l.Observers = append(slices.Clip(l.Observers), observer) }
+
 // Add puts key into the queue because of cause. It records the cause first: the worker that gets the key needs it.
 func (l *Loop) Add(key cache.ObjectName, cause trace.Cause) {
 	if cause.Time.IsZero() {
 		cause.Time = time.Now()
 	}
 	l.causes.add(key, cause)
-	if l.Trace.Wants(cause.ResourceVersion) {
-		l.Trace.Report(trace.Event{
-			Time: cause.Time, Stage: trace.Enqueue, Source: l.Name, Verb: cause.Verb,
-			Object: cause.Object, For: l.object(key), ResourceVersion: cause.ResourceVersion,
-		})
+	event := trace.Event{
+		Time: cause.Time, Stage: trace.Enqueue, Source: l.Name, Verb: cause.Verb,
+		Object: cause.Object, For: l.object(key), ResourceVersion: cause.ResourceVersion,
+	}
+	for _, o := range l.Observers {
+		o.Enqueue(event)
 	}
 	l.Queue.Add(key)
 }
@@ -121,13 +119,12 @@ func (l *Loop) object(key cache.ObjectName) trace.Object {
 func (l *Loop) Run(ctx, drain context.Context, workers int) {
 	logger := klog.FromContext(ctx).WithValues("controller", l.Name)
 	drain = klog.NewContext(drain, logger)
-	l.metrics.Workers(workers)
+	for _, o := range l.Observers {
+		defer o.Run(ctx, workers)()
+	}
 	l.workers.Add(int64(workers))
+	defer l.workers.Add(int64(-workers))
 	l.order.setWorkers(workers)
-	defer func() {
-		l.workers.Add(int64(-workers))
-		l.metrics.Workers(-workers)
-	}()
 	l.begin()
 	var running sync.WaitGroup
 	for range workers {
@@ -156,45 +153,48 @@ func (l *Loop) next(ctx, drain context.Context) bool {
 	}
 	start := time.Now()
 	why := l.causes.take(key, start, l.Queue.NumRequeues(key) > 0)
-	l.metrics.Started(why.Causes)
-	event := l.event(trace.Sync, key, why)
-	event.Time = start
-	l.Trace.Report(event)
-	logger := klog.FromContext(drain).WithValues("object", key)
-	after, err := l.syncOnce(klog.NewContext(drain, logger), key)
-	took := time.Since(start)
-	l.metrics.Finished(resultOf(after, err), took)
-	l.finish(logger, key, why, took, after, err)
+	ctx = klog.NewContext(drain, klog.FromContext(drain).WithValues("object", key))
+	event := l.event(trace.Sync, start, key, why)
+	for _, o := range l.Observers {
+		ctx = o.Begin(ctx, event)
+	}
+	after, result, err := l.syncOnce(ctx, key)
+	l.finish(ctx, key, why, time.Since(start), after, result, err)
 	return true
 }
 
 // event returns a trace event of the sync of key.
-func (l *Loop) event(stage trace.Stage, key cache.ObjectName, why Pending) trace.Event {
-	return trace.Event{Stage: stage, Source: l.Name, Object: l.object(key), For: l.object(key), Causes: why.Causes, More: why.More}
+func (l *Loop) event(stage trace.Stage, at time.Time, key cache.ObjectName, why Pending) trace.Event {
+	return trace.Event{Time: at, Stage: stage, Source: l.Name, Object: l.object(key), For: l.object(key), Causes: why.Causes, More: why.More}
 }
 
-// syncOnce calls Sync, and returns a panic as an error.
-func (l *Loop) syncOnce(ctx context.Context, key cache.ObjectName) (after time.Duration, err error) {
+// syncOnce calls Sync, unless ctx ended while an observer held the sync. It returns a panic as an error.
+func (l *Loop) syncOnce(ctx context.Context, key cache.ObjectName) (after time.Duration, result Result, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			l.metrics.Panicked()
 			err = fmt.Errorf("panic in sync: %v", r)
+			result = Panic
 			klog.FromContext(ctx).Error(err, "Recovered from a panic", "stack", string(debug.Stack()))
 		}
 	}()
-	return l.Sync(ctx, key)
+	if ctx.Err() != nil {
+		return 0, Error, ctx.Err()
+	}
+	limited, cancel := context.WithTimeout(ctx, maxSync)
+	defer cancel()
+	after, err = l.Sync(limited, key)
+	return after, resultOf(after, err), err
 }
 
 // finish requeues the key if the outcome of its sync requires that, and reports the outcome.
-func (l *Loop) finish(logger klog.Logger, key cache.ObjectName, why Pending, took, after time.Duration, err error) {
-	event := l.event(trace.Done, key, why)
-	event.Duration, event.After = took, after
+func (l *Loop) finish(ctx context.Context, key cache.ObjectName, why Pending, took, after time.Duration, result Result, err error) {
+	text := ""
 	delay, now := after, time.Now() // before the queue reads its clock
 	if err == nil {
 		l.Queue.Forget(key)
 	} else {
 		// errors.Join puts each error on a separate line. The log must show all errors in the line that names the object.
-		event.Err = strings.ReplaceAll(err.Error(), "\n", "; ")
+		text = strings.ReplaceAll(err.Error(), "\n", "; ")
 		retry := l.limiter.When(key)
 		l.Queue.AddAfter(key, retry) // This is AddRateLimited, which does not return the delay.
 		delay = Soonest(after, retry)
@@ -203,13 +203,18 @@ func (l *Loop) finish(logger klog.Logger, key cache.ObjectName, why Pending, too
 		l.Queue.AddAfter(key, after) // The queue keeps the earlier of two times.
 	}
 	l.causes.done(key, now, delay, err != nil, delay == after)
-	l.Trace.Report(event)
+	event := l.event(trace.Done, time.Now(), key, why)
+	event.Duration, event.After, event.Err = took, after, trace.Shorten(text)
+	for _, o := range l.Observers {
+		o.End(ctx, event, result)
+	}
+	logger := klog.FromContext(ctx)
 	switch {
-	case isConflict(err):
+	case result == Requeue:
 		// A conflict is no error: the object has changed since it was cached, and the watch will deliver the newer version.
-		logger.V(4).Info("Sync met a conflict and runs again", "causes", why, "err", event.Err)
+		logger.V(4).Info("Sync met a conflict and runs again", "causes", why, "err", text)
 	case err != nil:
-		logger.Error(errors.New(event.Err), "Sync failed and runs again", "causes", why, "duration", took, "retries", l.Queue.NumRequeues(key))
+		logger.Error(errors.New(text), "Sync failed and runs again", "causes", why, "duration", took, "retries", l.Queue.NumRequeues(key))
 	default:
 		logger.V(2).Info("Synced", "causes", why, "duration", took, "after", after)
 	}

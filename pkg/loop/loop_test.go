@@ -31,14 +31,19 @@ import (
 var key = cache.NewObjectName("default", "sample")
 
 func newLoop(sync SyncFunc) *Loop {
-	return New(Config{
-		Name: "test", Kind: "Thing", Sync: sync, MinRetry: time.Second, MaxRetry: 8 * time.Second, Trace: trace.NewRecorder(100),
-	})
+	return New(Config{Name: "test", Kind: "Thing", Sync: sync, MinRetry: time.Second, MaxRetry: 8 * time.Second})
+}
+
+// tracedLoop returns a Loop, and the Recorder that it reports to.
+func tracedLoop(sync SyncFunc) (*Loop, *trace.Recorder) {
+	l, recorder := newLoop(sync), trace.NewRecorder(100)
+	l.Observe(Traced(recorder))
+	return l, recorder
 }
 
 // firstCauses returns the verb of the first cause of each sync so far.
-func firstCauses(l *Loop) (verbs []string) {
-	for _, e := range l.Trace.Events() {
+func firstCauses(recorder *trace.Recorder) (verbs []string) {
+	for _, e := range recorder.Events() {
 		if e.Stage == trace.Sync {
 			verbs = append(verbs, e.Causes[0].Verb)
 		}
@@ -90,7 +95,7 @@ func TestWhatASyncReturnsDecidesWhenItRunsAgain(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				start := time.Now()
 				var calls []time.Duration
-				l := newLoop(func(context.Context, cache.ObjectName) (time.Duration, error) {
+				l, recorder := tracedLoop(func(context.Context, cache.ObjectName) (time.Duration, error) {
 					calls = append(calls, time.Since(start))
 					o := outcome{}
 					if len(calls) <= len(test.script) {
@@ -109,7 +114,7 @@ func TestWhatASyncReturnsDecidesWhenItRunsAgain(t *testing.T) {
 				for i := range calls {
 					calls[i] = calls[i].Round(100 * time.Millisecond)
 				}
-				want, causes := slices.Clone(test.want), firstCauses(l)
+				want, causes := slices.Clone(test.want), firstCauses(recorder)
 				if strings.HasPrefix(name, "an error with a time") {
 					// The longer of the two also causes a sync, which this test ignores.
 					want = append(want, calls[len(want):]...)
@@ -171,7 +176,7 @@ func TestOneWorkerSyncsAKeyAtATime(t *testing.T) {
 func TestARetryAfterASuccessIsARetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		failures := 4 // The delay before the last retry is long enough for a successful sync.
-		l := newLoop(func(context.Context, cache.ObjectName) (time.Duration, error) {
+		l, recorder := tracedLoop(func(context.Context, cache.ObjectName) (time.Duration, error) {
 			if failures--; failures >= 0 {
 				return 0, errors.New("no")
 			}
@@ -183,7 +188,7 @@ func TestARetryAfterASuccessIsARetry(t *testing.T) {
 		l.Add(key, trace.Cause{Verb: "Updated"})
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		if got, want := strings.Join(firstCauses(l), " "), "Added Retry Retry Retry Updated Retry"; got != want {
+		if got, want := strings.Join(firstCauses(recorder), " "), "Added Retry Retry Retry Updated Retry"; got != want {
 			t.Errorf("causes are %s, want %s", got, want)
 		}
 		if timers := l.Snapshot().Timers; len(timers) != 1 || l.Queue.NumRequeues(key) != 0 {
@@ -388,7 +393,7 @@ func TestWritten(t *testing.T) {
 		}
 		add(job("j", "", "10"))
 		expect(0, "without a write")
-		w.Record(key, "create jobs.batch", store, job("k", "", "12"))
+		w.Record(t.Context(), key, "create jobs.batch", store, job("k", "", "12"))
 		expect(maxStale, "the cache does not have it")
 		add(job("k", "", "11"))
 		time.Sleep(time.Second)
@@ -398,12 +403,12 @@ func TestWritten(t *testing.T) {
 
 		old := job("k", "", "13", func(j *batchv1.Job) { j.UID = "1" })
 		add(old)
-		w.RecordDelete(key, "delete jobs.batch", store, old)
+		w.RecordDelete(t.Context(), key, "delete jobs.batch", store, old)
 		expect(maxStale, "the cache still has the deleted object")
 		add(job("k", "", "14", func(j *batchv1.Job) { j.UID = "2" }))
 		expect(0, "another object has its name")
 
-		w.Record(key, "create jobs.batch", store, job("j", "", "99"))
+		w.Record(t.Context(), key, "create jobs.batch", store, job("j", "", "99"))
 		time.Sleep(maxStale)
 		expect(0, "the wait for a version that never arrives ends")
 		if len(w.byKey) != 0 {
@@ -420,16 +425,10 @@ func TestSoonest(t *testing.T) {
 	}
 }
 
-// callRecorder is a Metrics that records its calls.
+// callRecorder is an Observer that records its calls.
 type callRecorder struct {
 	mu    sync.Mutex
-	names []string
 	calls []string
-}
-
-func (m *callRecorder) ForController(name string) Metrics {
-	m.names = append(m.names, name)
-	return m
 }
 
 func (m *callRecorder) record(format string, args ...any) {
@@ -438,65 +437,98 @@ func (m *callRecorder) record(format string, args ...any) {
 	m.calls = append(m.calls, fmt.Sprintf(format, args...))
 }
 
-func (m *callRecorder) Workers(n int) { m.record("%+d workers", n) }
-func (m *callRecorder) Started(causes []trace.Cause) {
-	m.record("started: %s", Pending{Causes: causes})
+func (m *callRecorder) Run(ctx context.Context, workers int) func() {
+	m.record("%d workers", workers)
+	context.AfterFunc(ctx, func() { m.record("stopping") })
+	return func() { m.record("stopped") }
 }
-func (m *callRecorder) Finished(result Result, took time.Duration) {
-	m.record("finished: %d in %s", result, took)
-}
-func (m *callRecorder) Panicked() { m.record("panicked") }
 
-func TestCallsOfMetrics(t *testing.T) {
-	finished := func(r Result) string { return fmt.Sprintf("finished: %d in 1s", r) }
+func (m *callRecorder) Enqueue(e trace.Event) { m.record("%s", e) }
+
+// ofSync is the key of a value that the context of an observed sync has.
+type ofSync struct{}
+
+func (m *callRecorder) Begin(ctx context.Context, e trace.Event) context.Context {
+	m.record("%s", e)
+	return context.WithValue(ctx, ofSync{}, e.Name)
+}
+
+func (m *callRecorder) Wrote(ctx context.Context, e trace.Event) {
+	m.record("%s, in the sync of %v", e, ctx.Value(ofSync{}))
+}
+
+func (m *callRecorder) End(ctx context.Context, e trace.Event, result Result) {
+	m.record("%s, result %d of the sync of %v", e, result, ctx.Value(ofSync{}))
+}
+
+func TestCallsOfAnObserver(t *testing.T) {
 	conflict := apierrors.NewConflict(batchv1.Resource("jobs"), "j", errors.New("another resourceVersion"))
+	long := strings.Repeat("x", 2000)
 	for sentence, test := range map[string]struct {
 		outcome
-		want []string
+		ended  string
+		result Result
 	}{
-		"a success":                {outcome{}, []string{finished(Success)}},
-		"an error":                 {outcome{err: errors.New("no")}, []string{finished(Error)}},
-		"only a conflict":          {outcome{err: errors.Join(conflict, nil)}, []string{finished(Requeue)}},
-		"a time for the next sync": {outcome{after: time.Hour}, []string{finished(RequeueAfter)}},
-		"a panic":                  {outcome{panic: "oh"}, []string{"panicked", finished(Error)}},
+		"a success": {outcome{}, "", Success},
+		"an error": {
+			outcome{err: errors.New("no\nand\n" + long)}, ", failed: no; and; " + long[:1024-len("no; and; ")] + "…", Error,
+		},
+		"only a conflict":          {outcome{err: errors.Join(conflict, nil)}, ", failed: " + conflict.Error(), Requeue},
+		"a time for the next sync": {outcome{after: time.Hour}, ", again in 1h0m0s", RequeueAfter},
+		"a panic":                  {outcome{panic: "oh"}, ", failed: panic in sync: oh", Panic},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				metrics := &callRecorder{}
-				SetMetricsProvider(metrics)
-				defer provider.Store(nil)
+				observer := &callRecorder{}
+				w := NewWritten("test", "Thing", clock.RealClock{}, []Observer{observer})
 				ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
-				l := newLoop(func(context.Context, cache.ObjectName) (time.Duration, error) {
+				l := newLoop(func(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
+					w.Record(ctx, key, "create jobs.batch", cache.NewStore(cache.MetaNamespaceKeyFunc), job("j", "", "7"))
 					time.Sleep(time.Second)
+					defer synctest.Wait()
 					defer cancel()
 					if test.panic != nil {
 						panic(test.panic)
 					}
 					return test.after, test.err
 				})
+				l.Observe(observer)
 				l.Add(key, trace.Cause{Verb: "Added", Object: trace.Object{Kind: "Job", Name: "j"}})
 				l.Run(ctx, context.WithoutCancel(ctx), 2)
-				want := slices.Concat([]string{"+2 workers", "started: Added Job j"}, test.want, []string{"-2 workers"})
-				if !slices.Equal(metrics.calls, want) {
-					t.Errorf("the calls are %q, want %q", metrics.calls, want)
+				want := []string{
+					"enqueue   test  Thing default/sample, because Added Job j", "2 workers",
+					"sync      test  Thing default/sample, because Added Job j",
+					"write     test  create jobs.batch Job default/j (resourceVersion 7), for Thing default/sample, in the sync of sample",
+					"stopping",
+					fmt.Sprintf("done      test  Thing default/sample, after 1s%s, result %d of the sync of sample", test.ended, test.result),
+					"stopped",
 				}
-				if !slices.Equal(metrics.names, []string{"test"}) {
-					t.Errorf("ForController was called for %q", metrics.names)
+				if !slices.Equal(observer.calls, want) {
+					t.Errorf("the calls are\n%s\nwant\n%s", strings.Join(observer.calls, "\n"), strings.Join(want, "\n"))
 				}
 			})
 		})
 	}
 }
 
-func TestWithoutMetricsNothingIsAllocated(t *testing.T) {
-	l := newLoop(nil)
+func TestObservingAllocatesNothing(t *testing.T) {
+	l, _ := tracedLoop(nil)
 	defer l.Queue.ShutDown()
-	causes := []trace.Cause{{Verb: "Added"}}
+	l.Observe(NoObserver{})
+	events := make([]trace.Event, 200)
+	for _, o := range l.Observers { // From now on, the life of the object does not grow.
+		for i := range events {
+			o.Begin(t.Context(), trace.Event{Stage: trace.Sync, Object: trace.Object{Name: fmt.Sprint(i % 2)}})
+		}
+	}
 	if got := testing.AllocsPerRun(1000, func() {
-		l.metrics.Workers(1)
-		l.metrics.Started(causes)
-		l.metrics.Panicked()
-		l.metrics.Finished(Error, time.Second)
+		for _, o := range l.Observers {
+			e := trace.Event{Object: trace.Object{Name: "0"}}
+			o.Enqueue(e)
+			ctx := o.Begin(t.Context(), e)
+			o.Wrote(ctx, e)
+			o.End(ctx, e, Success)
+		}
 	}); got != 0 {
 		t.Errorf("%v allocations, want 0", got)
 	}

@@ -292,6 +292,8 @@ func watching(t *testing.T) (l *Loop, parents, children *informer) {
 // TestAStandbyHoldsNoKeys creates, changes and deletes objects and their children while the Loop does not run.
 func TestAStandbyHoldsNoKeys(t *testing.T) {
 	l, parents, children := watching(t)
+	recorder := trace.NewRecorder(10)
+	l.Observe(Traced(recorder))
 	defer l.Queue.ShutDown()
 	for i := range 10 {
 		name := fmt.Sprint("run-", i)
@@ -308,7 +310,7 @@ func TestAStandbyHoldsNoKeys(t *testing.T) {
 	if n := len(l.causes.waiting); n != 0 {
 		t.Errorf("the loop keeps the causes of %d keys, want none", n)
 	}
-	if events := l.Trace.Events(); len(events) != 0 {
+	if events := recorder.Events(); len(events) != 0 {
 		t.Errorf("the trace has %q, want no events", events[0].String())
 	}
 }

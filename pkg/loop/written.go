@@ -4,6 +4,7 @@
 package loop
 
 import (
+	"context"
 	"reflect"
 	"sync"
 	"time"
@@ -20,12 +21,12 @@ import (
 // was deleted before the watch delivered it, or etcd was restored from a backup.
 const maxStale = 5 * time.Second
 
-// Written records the writes of a controller's syncs for each key, and reports them to the trace. It keeps
+// Written records the writes of a controller's syncs for each key, and reports them to observers. It keeps
 // a sync from deciding on a cache that is older than the writes of the previous sync.
 type Written struct {
 	source, kind string
 	clock        clock.PassiveClock
-	trace        *trace.Recorder
+	observers    []Observer
 
 	mu    sync.Mutex
 	byKey map[cache.ObjectName][]write
@@ -36,15 +37,15 @@ type write struct {
 	shown func() bool // reports whether the cache shows the write
 }
 
-// NewWritten returns an empty Written for the controller source, which syncs objects of the given kind. recorder may be nil.
-func NewWritten(source, kind string, clock clock.PassiveClock, recorder *trace.Recorder) *Written {
-	return &Written{source: source, kind: kind, clock: clock, trace: recorder, byKey: map[cache.ObjectName][]write{}}
+// NewWritten returns an empty Written for the controller source, which syncs objects of the given kind.
+func NewWritten(source, kind string, clock clock.PassiveClock, observers []Observer) *Written {
+	return &Written{source: source, kind: kind, clock: clock, observers: observers, byKey: map[cache.ObjectName][]write{}}
 }
 
-// Record records that a sync of key wrote obj; store is the cache of obj. verb is the write, such as
+// Record records that a sync of key wrote obj; store is the cache of obj. ctx is that of the sync. verb is the write, such as
 // "create jobs.batch"; obj is the API server's answer.
-func (w *Written) Record(key cache.ObjectName, verb string, store cache.Store, obj metav1.Object) {
-	w.report(key, verb, obj)
+func (w *Written) Record(ctx context.Context, key cache.ObjectName, verb string, store cache.Store, obj metav1.Object) {
+	w.report(ctx, key, verb, obj)
 	name, version := cache.MetaObjectToName(obj).String(), obj.GetResourceVersion()
 	w.add(key, func() bool {
 		cached := cachedObject(store, name)
@@ -57,9 +58,9 @@ func (w *Written) Record(key cache.ObjectName, verb string, store cache.Store, o
 	})
 }
 
-// RecordDelete records that a sync of key deleted obj; store is the cache of obj.
-func (w *Written) RecordDelete(key cache.ObjectName, verb string, store cache.Store, obj metav1.Object) {
-	w.report(key, verb, obj)
+// RecordDelete records that a sync of key deleted obj; store is the cache of obj. ctx is that of the sync.
+func (w *Written) RecordDelete(ctx context.Context, key cache.ObjectName, verb string, store cache.Store, obj metav1.Object) {
+	w.report(ctx, key, verb, obj)
 	name, uid := cache.MetaObjectToName(obj).String(), obj.GetUID()
 	w.add(key, func() bool {
 		cached := cachedObject(store, name)
@@ -67,15 +68,15 @@ func (w *Written) RecordDelete(key cache.ObjectName, verb string, store cache.St
 	})
 }
 
-func (w *Written) report(key cache.ObjectName, verb string, obj metav1.Object) {
-	if w.trace == nil {
-		return
-	}
-	w.trace.Report(trace.Event{
-		Stage: trace.Write, Source: w.source, Verb: verb,
+func (w *Written) report(ctx context.Context, key cache.ObjectName, verb string, obj metav1.Object) {
+	event := trace.Event{
+		Time: time.Now(), Stage: trace.Write, Source: w.source, Verb: verb,
 		Object: trace.Object{Kind: kindOf(obj), Namespace: obj.GetNamespace(), Name: obj.GetName()},
 		For:    trace.Object{Kind: w.kind, Namespace: key.Namespace, Name: key.Name}, ResourceVersion: obj.GetResourceVersion(),
-	})
+	}
+	for _, o := range w.observers {
+		o.Wrote(ctx, event)
+	}
 }
 
 // kindOf returns the name of the Go type: typed clients leave an answer's kind empty.

@@ -58,7 +58,10 @@ func feedCloud(t *testing.T) {
 		func() (*http.Response, error) { return nil, errors.New("the cable is cut") },
 	}
 	for n, region := range []string{"cn-beijing", "cn-beijing", "mars-north-1", "no such region!"} {
-		cloud, err := aliyun.New(aliyun.Config{Transport: carrier(func(*http.Request) (*http.Response, error) { return answers[n]() })})
+		cloud, err := aliyun.New(aliyun.Config{
+			Observers: []aliyun.Observer{all.Cloud},
+			Transport: carrier(func(*http.Request) (*http.Response, error) { return answers[n]() }),
+		})
 		must.Succeed(t, err)
 		key := &aliyun.AccessKey{ID: "LTAI", Secret: "secret"}
 		if _, err := cloud.Open(key, region).Account(t.Context()); (err == nil) != (n == 0) {
@@ -125,7 +128,7 @@ func feedRedis(t *testing.T) {
 		says("+OK"), says("-ERR no"), says("-NOAUTH Authentication required."), gone.Addr().(*net.TCPAddr).Port,
 		redisServer(t, func() string { giveUp(); return "" }),
 	} {
-		node := redisnode.Dial("127.0.0.1", port, redisnode.Login{})
+		node := redisnode.Dial("127.0.0.1", port, redisnode.Login{}, all.Redis)
 		_ = node.Meet(ctx, "127.0.0.2", 6379, 16379)
 		node.Close()
 	}
@@ -178,7 +181,7 @@ const review = `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","re
 // feedWebhooks sends a request that is allowed, one that is refused, and two that are none.
 func feedWebhooks(t *testing.T) {
 	t.Helper()
-	handler := webhook.NewHandler(glassbackfake.NewClientset())
+	handler := webhook.NewHandler(glassbackfake.NewClientset(), all.Webhook)
 	for body, want := range map[string]int{
 		strings.ReplaceAll(review, "%s", `{"foo":"a","first_name":"Jimmy","last_name":"Song"}`): http.StatusOK,
 		strings.ReplaceAll(review, "%s", `{"foo":1}`):                                           http.StatusOK,
@@ -211,7 +214,7 @@ func TestWebhooks(t *testing.T) {
 func feedCertificates(t *testing.T) time.Time {
 	t.Helper()
 	dir := t.TempDir()
-	if _, err := certificate.OpenFiles(dir); err == nil {
+	if _, err := certificate.OpenFiles(dir, all.CertificateRead); err == nil {
 		t.Error("there is a certificate in an empty directory")
 	}
 	certPEM, keyPEM, err := cert.GenerateSelfSignedCertKey("glassback", nil, nil)
@@ -219,7 +222,7 @@ func feedCertificates(t *testing.T) time.Time {
 	for name, text := range map[string][]byte{certificate.CertFile: certPEM, certificate.KeyFile: keyPEM} {
 		must.Succeed(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))
 	}
-	if _, err := certificate.OpenFiles(dir); err != nil {
+	if _, err := certificate.OpenFiles(dir, all.CertificateRead); err != nil {
 		t.Error(err)
 	}
 	parsed, err := cert.ParseCertsPEM(certPEM)
@@ -255,7 +258,7 @@ func (c *crowd) Accept() (net.Conn, error) {
 func feedConnections(t *testing.T) {
 	t.Helper()
 	const admitted = 128
-	listener := webhook.Bounded(&crowd{n: admitted + 2}, "webhooks")
+	listener := webhook.Bounded(&crowd{n: admitted + 2}, all.Refused("webhooks"))
 	for n := 0; ; n++ {
 		conn, err := listener.Accept()
 		if err != nil {

@@ -4,8 +4,8 @@
 package metrics
 
 import (
+	"context"
 	"sync"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
@@ -16,7 +16,7 @@ import (
 )
 
 var resultNames = [loop.Results]string{
-	loop.Success: "success", loop.Error: "error", loop.Requeue: "requeue", loop.RequeueAfter: "requeue_after",
+	loop.Success: "success", loop.Error: "error", loop.Panic: "error", loop.Requeue: "requeue", loop.RequeueAfter: "requeue_after",
 }
 
 // controllers makes the metrics of controllers.
@@ -66,10 +66,11 @@ func newControllers(in promauto.Factory) *controllers {
 	}
 }
 
-// ForController returns the metrics of the controller of that name. From now on its series exist, with the value 0, except the
-// series of causes.
-func (c *controllers) ForController(name string) loop.Metrics {
-	m := &controller{
+// Controller returns the metrics of the controller of that name. From now on its series exist, with the value 0, except the
+// series of causes. Loops may share a name: with --namespaces, each namespace has a Loop of each controller.
+func (m *Metrics) Controller(name string) loop.Observer {
+	c := m.controllers
+	observer := &controller{
 		errors:    c.errors.WithLabelValues(name),
 		panics:    c.panics.WithLabelValues(name),
 		durations: c.durations.WithLabelValues(name),
@@ -79,13 +80,15 @@ func (c *controllers) ForController(name string) loop.Metrics {
 		byCause:   map[cause]prometheus.Counter{},
 	}
 	for result, text := range resultNames {
-		m.results[result] = c.total.WithLabelValues(name, text)
+		observer.results[result] = c.total.WithLabelValues(name, text)
 	}
-	return m
+	return observer
 }
 
-// controller holds the metrics of one controller, with its labels resolved: counting allocates nothing.
+// controller is a loop.Observer that counts for one controller. Its labels are resolved: counting allocates nothing.
 type controller struct {
+	loop.NoObserver
+
 	results         [loop.Results]prometheus.Counter
 	errors, panics  prometheus.Counter
 	durations       prometheus.Observer
@@ -98,13 +101,17 @@ type controller struct {
 
 type cause struct{ kind, verb string }
 
-func (c *controller) Workers(n int) { c.workers.Add(float64(n)) }
+func (c *controller) Run(_ context.Context, workers int) (end func()) {
+	c.workers.Add(float64(workers))
+	return func() { c.workers.Sub(float64(workers)) }
+}
 
-func (c *controller) Started(causes []trace.Cause) {
+func (c *controller) Begin(ctx context.Context, e trace.Event) context.Context {
 	c.active.Inc()
-	for i := range causes {
-		c.counterOf(cause{causes[i].Kind, causes[i].Verb}).Inc()
+	for i := range e.Causes {
+		c.counterOf(cause{e.Causes[i].Kind, e.Causes[i].Verb}).Inc()
 	}
+	return ctx
 }
 
 func (c *controller) counterOf(k cause) prometheus.Counter {
@@ -120,16 +127,17 @@ func (c *controller) counterOf(k cause) prometheus.Counter {
 	return counter
 }
 
-func (c *controller) Finished(result loop.Result, took time.Duration) {
+func (c *controller) End(_ context.Context, e trace.Event, result loop.Result) {
 	c.active.Dec()
 	c.results[result].Inc()
-	c.durations.Observe(took.Seconds())
-	if result == loop.Error {
+	c.durations.Observe(e.Duration.Seconds())
+	if result == loop.Panic {
+		c.panics.Inc()
+	}
+	if result == loop.Error || result == loop.Panic {
 		c.errors.Inc()
 	}
 }
-
-func (c *controller) Panicked() { c.panics.Inc() }
 
 // newMissed returns a function that counts missed slots of MyCronJobs.
 func newMissed(in promauto.Factory) func(namespace string, slots int64) {

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package metrics serves the metrics of this operator to Prometheus. The measured packages do not import Prometheus: each has a small
-// interface or func type, which Register implements. Without Register nothing is counted.
+// interface or func type, which Metrics implements, and gets it with its Config.
 //
 //	workqueue_*, rest_client_*, leader_election_*   client-go, by component-base's adapters
 //	process_*, go_*                                 component-base's registry

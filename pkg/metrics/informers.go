@@ -13,16 +13,11 @@ import (
 	"github.com/glassback/glassback/pkg/pipeline"
 )
 
-// AddInformer adds an informer to the metrics, until it has stopped. Informers with the same resource and namespace ("": all namespaces)
+// AddInformer adds an informer, until it has stopped. Informers with the same resource and namespace ("": all namespaces)
 // share a series: several controllers have children of one kind, and each watched Secret has a separate informer.
-func AddInformer(resource, namespace string, informer *pipeline.Informer) {
-	if counting.Load() {
-		watched.add(labels{resource, namespace}, informer)
-	}
+func (m *Metrics) AddInformer(resource, namespace string, informer *pipeline.Informer) {
+	m.informers.add(labels{resource, namespace}, informer)
 }
-
-// watched are the informers of this process.
-var watched informers
 
 // informers reads the state of its informers at each scrape, and does nothing in between.
 type informers struct {

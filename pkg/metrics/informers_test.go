@@ -82,7 +82,7 @@ func pod(name string) *corev1.Pod {
 func (p *pods) start(t testing.TB, resource, namespace string) (informer *pipeline.Informer, stop func()) {
 	p.events = make(chan watch.Event)
 	informer = pipeline.New(pipeline.Config{ListerWatcher: p, Object: &corev1.Pod{}, Resource: resource})
-	AddInformer(resource, namespace, informer)
+	all.AddInformer(resource, namespace, informer)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
@@ -108,7 +108,7 @@ func bubble(t *testing.T, test func(t *testing.T)) {
 	utilruntime.ErrorHandlers = nil
 	defer func() { utilruntime.ErrorHandlers = handlers }()
 	synctest.Test(t, func(t *testing.T) {
-		t.Cleanup(func() { watched.look() }) // after all other cleanups
+		t.Cleanup(func() { all.informers.look() }) // after all other cleanups
 		test(t)
 	})
 }
@@ -183,19 +183,21 @@ func TestInformersOfOneResourceAreOne(t *testing.T) {
 func TestInformersThatHaveStoppedAreLetGo(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		scrape(t)
-		before := len(watched.all)
+		before := len(all.informers.all)
 		for range 100 {
 			_, stop := (&pods{}).start(t, "secrets", "")
 			stop()
 		}
-		if got := len(watched.all); got > before+1 {
+		if got := len(all.informers.all); got > before+1 {
 			t.Errorf("%d informers are kept, want 1", got-before)
 		}
 	})
 }
 
 func newLoop(name string, sync loop.SyncFunc) *loop.Loop {
-	return loop.New(loop.Config{Name: name, Sync: sync, MinRetry: time.Millisecond, MaxRetry: time.Second})
+	return loop.New(loop.Config{
+		Name: name, Sync: sync, MinRetry: time.Millisecond, MaxRetry: time.Second, Observers: []loop.Observer{all.Controller(name)},
+	})
 }
 
 // once returns a Sync. Its first call for a key has the outcome of the key's name; all later calls succeed.
@@ -310,7 +312,7 @@ func feedMissed(t *testing.T, namespace string) {
 	crons := glassbackinformers.NewSharedInformerFactory(client, 0).Batch().V1().MyCronJobs()
 	c, err := mycronjob.New(mycronjob.Config{
 		Kube: kube, Client: client, MyCronJobs: crons, Jobs: kubeinformers.NewSharedInformerFactory(kube, 0).Batch().V1().Jobs(),
-		Recorder: record.NewFakeRecorder(10), Clock: clocktesting.NewFakeClock(now),
+		Recorder: record.NewFakeRecorder(10), Clock: clocktesting.NewFakeClock(now), Missed: all.Missed,
 	})
 	must.Succeed(t, errors.Join(err, crons.Informer().GetStore().Add(mcj)))
 	if _, err := c.Sync(t.Context(), cache.MetaObjectToName(mcj)); err != nil {
@@ -319,13 +321,13 @@ func feedMissed(t *testing.T, namespace string) {
 	scrape(t).expect(t, 12, "glassback_mycronjob_missed_total", "namespace="+namespace)
 }
 
-// shownObjects is the number of objects that TestMain has shown one by one.
+// shownObjects is the number of objects that are shown one by one.
 const shownObjects = 3
 
 // caches returns informers that do not run, and whose caches hold these objects.
 func caches(t testing.TB, objects ...metav1.Object) *informers {
 	t.Helper()
-	all, stores := &informers{}, map[string]cache.Store{}
+	shown, stores := &informers{}, map[string]cache.Store{}
 	for _, object := range objects {
 		var informer *pipeline.Informer
 		switch o := object.(type) {
@@ -338,11 +340,11 @@ func caches(t testing.TB, objects ...metav1.Object) *informers {
 		}
 		if stores[informer.Kind()] == nil {
 			stores[informer.Kind()] = informer.GetStore()
-			all.add(labels{informer.Kind(), ""}, informer)
+			shown.add(labels{informer.Kind(), ""}, informer)
 		}
 		must.Succeed(t, stores[informer.Kind()].Add(object))
 	}
-	return all
+	return shown
 }
 
 func conditionsWith(status metav1.ConditionStatus, reason string) []metav1.Condition {
@@ -362,14 +364,14 @@ func feedConditions(t *testing.T) {
 }
 
 // show adds informers to those that are scraped, until the test ends.
-func show(t *testing.T, all *informers) {
+func show(t *testing.T, more *informers) {
 	t.Helper()
-	for _, m := range all.all {
-		watched.add(m.labels, m.Informer)
+	for _, m := range more.all {
+		all.informers.add(m.labels, m.Informer)
 		t.Cleanup(func() {
-			watched.mu.Lock()
-			defer watched.mu.Unlock()
-			watched.all = slices.DeleteFunc(watched.all, func(other watchedInformer) bool { return other.Informer == m.Informer })
+			all.informers.mu.Lock()
+			defer all.informers.mu.Unlock()
+			all.informers.all = slices.DeleteFunc(all.informers.all, func(other watchedInformer) bool { return other.Informer == m.Informer })
 		})
 	}
 }

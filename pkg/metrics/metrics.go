@@ -8,12 +8,11 @@ import (
 	"net/http"
 	"runtime"
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/component-base/metrics/legacyregistry"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo/leaderelection" // leader_election_*
 	_ "k8s.io/component-base/metrics/prometheus/restclient"              // rest_client_*
@@ -21,13 +20,9 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/glassback/glassback/pkg/cloud/aliyun"
-	"github.com/glassback/glassback/pkg/controller/mycronjob"
 	"github.com/glassback/glassback/pkg/controller/rediscluster"
-	"github.com/glassback/glassback/pkg/loop"
 	"github.com/glassback/glassback/pkg/recording"
 	"github.com/glassback/glassback/pkg/redisnode"
-	"github.com/glassback/glassback/pkg/webhook"
-	"github.com/glassback/glassback/pkg/webhook/certificate"
 )
 
 // maxScrapes is the maximum number of concurrent scrapes. A scrape takes some milliseconds.
@@ -36,43 +31,45 @@ const maxScrapes = 8
 // kubebuilder ends the help of a metric that has the same name in kubebuilder's operators.
 const kubebuilder = " The name is the one that dashboards of kubebuilder's operators use."
 
-// Register registers the metrics of all parts of the process; Handler serves them. Call it before any part is created: parts that exist
-// already do not count. Calls after the first have no effect.
-//
-// version and commit are those of the build. objects is the number of objects whose conditions are shown one by one.
-func Register(version, commit string, objects int) {
-	registered.Do(func() { register(legacyregistry.Registerer(), version, commit, objects) })
+// Metrics are the metrics of an operator. Its parts get what they call with their Config.
+type Metrics struct {
+	registry    *prometheus.Registry
+	informers   informers
+	nodes       redisNodes
+	controllers *controllers
+	webhooks    *webhooks
+	certificate *certificateMetrics
+
+	// Missed counts missed slots of MyCronJobs.
+	Missed func(namespace string, slots int64)
+	// Recorded counts records of syncs.
+	Recorded func(result recording.Result, records int)
+	// Cloud and Redis count requests.
+	Cloud aliyun.Observer
+	Redis redisnode.Observer
 }
 
-var (
-	registered sync.Once
-	counting   atomic.Bool // whether AddInformer records informers, because metrics are served
-)
-
-func register(registerer prometheus.Registerer, version, commit string, objects int) {
-	in := promauto.With(registerer)
+// New returns Metrics. version and commit are those of the build. objects is the number of objects whose conditions are shown one by one.
+func New(version, commit string, objects int) *Metrics {
+	registry := prometheus.NewRegistry()
+	in := promauto.With(registry)
 	in.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "glassback_build_info",
 		Help: "Always 1: the labels are the version that runs.",
 	}, []string{"version", "commit", "go_version"}).WithLabelValues(version, commit, runtime.Version()).Set(1)
-	registerer.MustRegister(&watched, &conditions{informers: &watched, maxObjects: objects}, &polled,
-		&redisClusters{&watched})
-	counting.Store(true)
-
-	loop.SetMetricsProvider(newControllers(in))
-	webhook.SetMetricsProvider(newWebhooks(in))
-	certificate.SetReadObserver(newCertificates(in))
-	certificate.SetExpiryObserver(newExpiry(in))
-	mycronjob.SetMissedObserver(newMissed(in))
-	aliyun.AddObserver(newCloud(in))
-	redisnode.AddObserver(newRedis(in))
-	rediscluster.SetNodesObserver(polled.observe)
-	recording.SetObserver(newRecorded(in))
+	m := &Metrics{
+		registry: registry, nodes: redisNodes{clusters: map[cache.ObjectName][]rediscluster.NodeMetrics{}},
+		controllers: newControllers(in), webhooks: newWebhooks(in), certificate: newCertificate(in),
+		Missed: newMissed(in), Recorded: newRecorded(in), Cloud: newCloud(in), Redis: newRedis(in),
+	}
+	registry.MustRegister(&m.informers, &conditions{informers: &m.informers, maxObjects: objects}, &m.nodes, &redisClusters{&m.informers})
+	return m
 }
 
-// Handler answers every request with all metrics: see Protect.
-func Handler() http.Handler {
-	return promhttp.HandlerFor(legacyregistry.DefaultGatherer, promhttp.HandlerOpts{
+// Handler answers every request with these metrics, and with those of client-go, which a process has once: see Protect.
+func (m *Metrics) Handler() http.Handler {
+	all := prometheus.Gatherers{legacyregistry.DefaultGatherer, m.registry}
+	return promhttp.HandlerFor(all, promhttp.HandlerOpts{
 		ErrorHandling:       promhttp.ContinueOnError, // A broken metric does not hide the others.
 		ErrorLog:            errorLog{},
 		MaxRequestsInFlight: maxScrapes,

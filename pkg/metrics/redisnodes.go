@@ -23,10 +23,12 @@ type redisNodes struct {
 	clusters map[cache.ObjectName][]rediscluster.NodeMetrics
 }
 
-// polled is the only redisNodes of a process.
-var polled = redisNodes{clusters: map[cache.ObjectName][]rediscluster.NodeMetrics{}}
+// Nodes is a rediscluster.NodesObserver.
+func (m *Metrics) Nodes(cluster cache.ObjectName, nodes []rediscluster.NodeMetrics) {
+	m.nodes.observe(cluster, nodes)
+}
 
-// observe stores the nodes of a cluster, or removes the cluster if nodes is nil. It is a rediscluster.NodesObserver.
+// observe stores the nodes of a cluster, or removes the cluster if nodes is nil.
 func (r *redisNodes) observe(cluster cache.ObjectName, nodes []rediscluster.NodeMetrics) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

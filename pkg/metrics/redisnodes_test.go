@@ -21,8 +21,8 @@ import (
 func poll(t *testing.T, name string, nodes ...rediscluster.NodeMetrics) {
 	t.Helper()
 	cluster := cache.NewObjectName("default", name)
-	polled.observe(cluster, nodes)
-	t.Cleanup(func() { polled.observe(cluster, nil) })
+	all.nodes.observe(cluster, nodes)
+	t.Cleanup(func() { all.nodes.observe(cluster, nil) })
 }
 
 func feedRedisNodes(t *testing.T) {
@@ -64,7 +64,7 @@ func TestRedisNodes(t *testing.T) {
 	}
 	s.expect(t, 0, "glassback_redis_nodes_omitted")
 
-	polled.observe(cache.NewObjectName("default", "demo"), nil)
+	all.nodes.observe(cache.NewObjectName("default", "demo"), nil)
 	if found := scrape(t)["glassback_redis_node_up"]; found != nil {
 		t.Errorf("there is still %v", found)
 	}
@@ -88,8 +88,8 @@ func TestRedisNodesAreLimited(t *testing.T) {
 	}
 	poll(t, "large", nodes...)
 	other := cache.NewObjectName("other", "small")
-	polled.observe(other, []rediscluster.NodeMetrics{{Pod: "small-0", Answers: true}})
-	t.Cleanup(func() { polled.observe(other, nil) })
+	all.nodes.observe(other, []rediscluster.NodeMetrics{{Pod: "small-0", Answers: true}})
+	t.Cleanup(func() { all.nodes.observe(other, nil) })
 	scrape(t).expect(t, 1, "glassback_redis_node_up", "namespace=other", "rediscluster=small", "node=small-0")
 }
 

@@ -47,21 +47,23 @@ func newWebhooks(in promauto.Factory) *webhooks {
 	}
 }
 
-// ForServer returns a function that counts a refused connection of a server.
-func (w *webhooks) ForServer(name string) func() { return w.refused.WithLabelValues(name).Inc }
+// Refused returns a function that counts a refused connection of a server.
+func (m *Metrics) Refused(server string) func() {
+	return m.webhooks.refused.WithLabelValues(server).Inc
+}
 
-// ForWebhook returns the metrics of a path.
-func (w *webhooks) ForWebhook(path string) webhook.Metrics {
-	m := &webhookMetrics{
-		total:  w.total.MustCurryWith(prometheus.Labels{"webhook": path}),
-		took:   w.took.WithLabelValues(path),
-		active: w.active.WithLabelValues(path),
+// Webhook returns the metrics of a path.
+func (m *Metrics) Webhook(path string) webhook.Metrics {
+	w := &webhookMetrics{
+		total:  m.webhooks.total.MustCurryWith(prometheus.Labels{"webhook": path}),
+		took:   m.webhooks.took.WithLabelValues(path),
+		active: m.webhooks.active.WithLabelValues(path),
 	}
-	m.ok = m.total.WithLabelValues(strconv.Itoa(http.StatusOK))
+	w.ok = w.total.WithLabelValues(strconv.Itoa(http.StatusOK))
 	for _, status := range []int{http.StatusInternalServerError, http.StatusTooManyRequests, http.StatusInsufficientStorage} {
-		m.total.WithLabelValues(strconv.Itoa(status)) // The series starts with 0, so that rate() sees the first increase.
+		w.total.WithLabelValues(strconv.Itoa(status)) // The series starts with 0, so that rate() sees the first increase.
 	}
-	return m
+	return w
 }
 
 type webhookMetrics struct {
@@ -83,30 +85,42 @@ func (m *webhookMetrics) Finished(status int, took time.Duration) {
 	m.total.WithLabelValues(strconv.Itoa(status)).Inc()
 }
 
-// newExpiry returns a function that sets the expiry time of the serving certificate. The metric exists only after the first call: a
-// process without webhooks has no certificate.
-func newExpiry(in promauto.Factory) func(time.Time) {
-	until := in.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "glassback_webhook_certificate_expiry_timestamp_seconds",
-		Help: "Until when the serving certificate is valid, in seconds since 1970.",
-	}, nil)
-	return func(t time.Time) { until.WithLabelValues().Set(float64(t.Unix())) }
+// certificateMetrics are the metrics of the serving certificate. until has no value before the first certificate: a process without
+// webhooks has none.
+type certificateMetrics struct {
+	reads, failures prometheus.Counter
+	until           *prometheus.GaugeVec
 }
 
-// newCertificates returns a function that counts reads of the certificate files.
-func newCertificates(in promauto.Factory) func(error) {
-	total := in.NewCounter(prometheus.CounterOpts{
-		Name: "certwatcher_read_certificate_total",
-		Help: "How often the certificate files were read: at the start, at every TLS handshake, and for the readiness probe." + kubebuilder,
-	})
-	failed := in.NewCounter(prometheus.CounterOpts{
-		Name: "certwatcher_read_certificate_errors_total",
-		Help: "How often the certificate files could not be read or used. The last certificate stayed in use." + kubebuilder,
-	})
-	return func(err error) {
-		total.Inc()
-		if err != nil {
-			failed.Inc()
-		}
+func newCertificate(in promauto.Factory) *certificateMetrics {
+	return &certificateMetrics{
+		reads: in.NewCounter(prometheus.CounterOpts{
+			Name: "certwatcher_read_certificate_total",
+			Help: "How often the certificate files were read: at the start, at every TLS handshake, and for the readiness probe." + kubebuilder,
+		}),
+		failures: in.NewCounter(prometheus.CounterOpts{
+			Name: "certwatcher_read_certificate_errors_total",
+			Help: "How often the certificate files could not be read or used. The last certificate stayed in use." + kubebuilder,
+		}),
+		until: in.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "glassback_webhook_certificate_expiry_timestamp_seconds",
+			Help: "Until when the serving certificate is valid, in seconds since 1970.",
+		}, nil),
+	}
+}
+
+// CertificateServed sets the expiry of the serving certificate.
+func (m *Metrics) CertificateServed(expiry time.Time) {
+	m.certificate.until.WithLabelValues().Set(float64(expiry.Unix()))
+}
+
+// CertificateRead counts a read of the certificate files. A certificate that is new has an expiry.
+func (m *Metrics) CertificateRead(expiry time.Time, err error) {
+	m.certificate.reads.Inc()
+	if err != nil {
+		m.certificate.failures.Inc()
+	}
+	if !expiry.IsZero() {
+		m.CertificateServed(expiry)
 	}
 }

@@ -4,12 +4,11 @@
 // Package recording writes what syncs observed and decided, and what the page shows, to files, and reads these files.
 //
 //	observe → decide → Decided ─┐ the JSON of both, without what may be secret
-//	trace: sync, write, done ───┼▶ Record ─▶ queue ─▶ DIR/glassback-TIME.jsonl.gz
+//	loop: sync, write, done ────┼▶ Record ─▶ queue ─▶ DIR/glassback-TIME.jsonl.gz
 //	trace: wire … enqueue ──────┤           (bounded)  (bounded in size and number)
 //	the page: overviews ────────┘
 //
-// A Recorder learns of a sync from the events of a trace.Recorder, and wraps the SyncFunc of a Loop, as package spans does. Decided finds
-// the Recorder in the context: without one, it does nothing.
+// A Recorder observes Loops. Decided finds the record of its sync in the context: without one, it does nothing.
 //
 // A file has one JSON object a line: a Header, and a Record for each sync, each stage before it, and each new overview. It consists of
 // gzip members: one is appended about once a second, with a single write. So a copy of a file is complete, also while

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	"github.com/glassback/glassback/pkg/loop"
@@ -24,20 +23,15 @@ type Config struct {
 	Version, Commit, Instance string
 	// Kinds are the kinds whose decisions are recorded.
 	Kinds []Kind
+	// Count is called with the number of records that were written or dropped; nil for no such call. Several goroutines call it at once.
+	Count func(result Result, records int)
 }
 
-// Recorder records syncs. A nil *Recorder records nothing.
+// Recorder is a loop.Observer that records syncs.
 type Recorder struct {
+	loop.NoObserver
+
 	writer *writer
-
-	mu      sync.Mutex
-	syncing map[syncKey]*entry
-}
-
-// syncKey identifies a running sync. A controller runs at most one sync of an object at a time.
-type syncKey struct {
-	controller string
-	object     trace.Object
 }
 
 // entry is the record of a running sync.
@@ -46,6 +40,9 @@ type entry struct {
 
 	writer  *writer
 	dropped bool // whether the queue had no room for the decision
+
+	mu    sync.Mutex
+	ended bool // A write that is reported later is not recorded.
 }
 
 // Start returns a Recorder that records until Stop. It returns nil if config.Dir is empty, and an error if it cannot write a file there.
@@ -56,12 +53,12 @@ func Start(ctx context.Context, config Config) (*Recorder, error) {
 	w, err := newWriter(config.Dir, Header{
 		Schema: Schema, Version: config.Version, Commit: config.Commit, Instance: config.Instance, Started: time.Now().UTC(),
 		Fields: FieldsOf(config.Kinds),
-	}, limits)
+	}, limits, config.Count)
 	if err != nil {
 		return nil, err
 	}
 	go w.run(klog.FromContext(ctx))
-	return &Recorder{writer: w, syncing: map[syncKey]*entry{}}, nil
+	return &Recorder{writer: w}, nil
 }
 
 // stopTimeout bounds the time in which Stop writes the last records.
@@ -74,38 +71,46 @@ func (r *Recorder) Stop() {
 	}
 }
 
-// Observe receives the events of a trace.Recorder. It begins and ends the record of each sync, and records the writes of the sync.
-func (r *Recorder) Observe(e trace.Event) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	key := syncKey{e.Source, e.For}
-	current := r.syncing[key]
-	switch {
-	case e.Stage == trace.Sync:
-		r.syncing[key] = &entry{writer: r.writer, Record: Record{
-			Time: e.Time.UTC(), Controller: e.Source, Kind: e.For.Kind, Namespace: e.For.Namespace, Name: e.For.Name,
-			Causes: causesOf(e.Causes), MoreCauses: e.More,
-		}}
-	case current == nil: // The sync began before the Recorder.
-	case e.Stage == trace.Write:
-		current.Writes = append(current.Writes, Write{Object(e.Object), e.Time.UTC(), e.Verb, e.ResourceVersion, e.Err})
-	case e.Stage == trace.Done:
-		delete(r.syncing, key)
-		current.Took, current.After, current.Error = v1.Duration{Duration: e.Duration}, v1.Duration{Duration: e.After}, e.Err
-		r.writer.put(&current.Record, current.dropped)
+// Begin begins the record of a sync. It implements loop.Observer.
+func (r *Recorder) Begin(ctx context.Context, e trace.Event) context.Context {
+	return WithSink(ctx, &entry{writer: r.writer, Record: Record{
+		Time: e.Time.UTC(), Controller: e.Source, Kind: e.For.Kind, Namespace: e.For.Namespace, Name: e.For.Name,
+		Causes: causesOf(e.Causes), MoreCauses: e.More,
+	}})
+}
+
+// Wrote adds a write to the record of its sync. It implements loop.Observer.
+func (r *Recorder) Wrote(ctx context.Context, e trace.Event) {
+	if current := entryOf(ctx); current != nil {
+		current.mu.Lock()
+		defer current.mu.Unlock()
+		if !current.ended {
+			current.Writes = append(current.Writes, Write{Object(e.Object), e.Time.UTC(), e.Verb, e.ResourceVersion, e.Err})
+		}
 	}
 }
 
-// Follow makes r record the events of the stages before trace.Sync. Call it before the first Report of stages.
-func (r *Recorder) Follow(stages *trace.Recorder) {
-	if r == nil {
-		return
+// End ends the record of a sync. It implements loop.Observer.
+func (r *Recorder) End(ctx context.Context, e trace.Event, _ loop.Result) {
+	current := entryOf(ctx)
+	current.mu.Lock()
+	defer current.mu.Unlock()
+	current.ended = true
+	current.Took, current.After, current.Error = v1.Duration{Duration: e.Duration}, v1.Duration{Duration: e.After}, e.Err
+	r.writer.put(&current.Record, current.dropped)
+}
+
+// entryOf returns the record of the running sync; nil outside of a sync.
+func entryOf(ctx context.Context) *entry {
+	current, _ := ctx.Value(sinkKey{}).(*entry)
+	return current
+}
+
+// Stage records an event of a trace.Recorder, if it is of a stage before trace.Sync.
+func (r *Recorder) Stage(e trace.Event) {
+	if e.Stage < trace.Sync {
+		r.writer.putStage(&e)
 	}
-	stages.ObserveAll(func(e trace.Event) {
-		if e.Stage < trace.Sync {
-			r.writer.putStage(&e)
-		}
-	})
 }
 
 // SetOverview sets a function that returns the state of all informers and workqueues, as the page shows it. The Recorder calls it once a
@@ -113,23 +118,6 @@ func (r *Recorder) Follow(stages *trace.Recorder) {
 func (r *Recorder) SetOverview(overview func() any) {
 	if r != nil {
 		r.writer.overview.Store(&overview)
-	}
-}
-
-// Wrap makes r record the decisions of the syncs of l. Call it before l runs.
-func (r *Recorder) Wrap(l *loop.Loop) {
-	if r == nil {
-		return
-	}
-	next, name, kind := l.Sync, l.Name, l.Kind
-	l.Sync = func(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
-		r.mu.Lock()
-		current := r.syncing[syncKey{name, trace.Object{Kind: kind, Namespace: key.Namespace, Name: key.Name}}]
-		r.mu.Unlock()
-		if current != nil {
-			ctx = WithSink(ctx, current)
-		}
-		return next(ctx, key)
 	}
 }
 

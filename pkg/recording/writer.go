@@ -46,9 +46,10 @@ const (
 
 // writer writes records to files, in a goroutine of its own.
 type writer struct {
-	dir    string
-	header Header
-	limits writerLimits
+	dir     string
+	header  Header
+	limits  writerLimits
+	counted func(Result, int) // Config.Count
 
 	queue   chan *Record
 	queued  atomic.Int64  // bytes of the decisions in queue
@@ -73,9 +74,9 @@ type writer struct {
 }
 
 // newWriter returns a writer that has begun its first file.
-func newWriter(dir string, header Header, limits writerLimits) (*writer, error) {
+func newWriter(dir string, header Header, limits writerLimits, counted func(Result, int)) (*writer, error) {
 	w := &writer{
-		dir: dir, header: header, limits: limits, queue: make(chan *Record, limits.queueLength),
+		dir: dir, header: header, limits: limits, counted: counted, queue: make(chan *Record, limits.queueLength),
 		stopped: make(chan struct{}), done: make(chan struct{}),
 	}
 	w.packer, _ = gzip.NewWriterLevel(&w.member, gzip.BestSpeed) // The level is valid.
@@ -120,7 +121,7 @@ func sizeOf(r *Record) int64 { return int64(len(r.Observed) + len(r.Plan)) }
 
 func (w *writer) drop(records int) {
 	w.dropped.Add(uint64(records))
-	count(Dropped, records)
+	w.count(Dropped, records)
 }
 
 // stop makes run write the queue. It returns when run has ended, after timeout at the latest: a disk may hang.
@@ -254,7 +255,7 @@ func (w *writer) flush() error {
 		return fmt.Errorf("write to the recording: %w", err)
 	}
 	w.size += int64(n)
-	count(Written, records)
+	w.count(Written, records)
 	if w.size < int64(w.limits.fileSize) {
 		return nil
 	}
@@ -320,14 +321,8 @@ const (
 	Dropped Result = "dropped"
 )
 
-var observer atomic.Pointer[func(result Result, records int)]
-
-// SetObserver sets a function that is called with the number of records that were written or dropped. Several goroutines may call it at
-// once.
-func SetObserver(observe func(result Result, records int)) { observer.Store(&observe) }
-
-func count(result Result, records int) {
-	if observe := observer.Load(); observe != nil && records > 0 {
-		(*observe)(result, records)
+func (w *writer) count(result Result, records int) {
+	if w.counted != nil && records > 0 {
+		w.counted(result, records)
 	}
 }

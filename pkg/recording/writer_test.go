@@ -31,7 +31,7 @@ var small = writerLimits{fileSize: 2000, files: 3, queueLength: 8, queueSize: 1 
 
 func newTestWriter(t *testing.T, dir string, limits writerLimits) *writer {
 	t.Helper()
-	w, err := newWriter(dir, Header{Schema: Schema, Version: "v1"}, limits)
+	w, err := newWriter(dir, Header{Schema: Schema, Version: "v1"}, limits, nil)
 	must.Succeed(t, err)
 	return w
 }
@@ -100,10 +100,9 @@ func TestRotation(t *testing.T) {
 // A disk that takes no time to accept nothing: the queue fills, and put does not wait.
 func TestASlowDiskDropsRecords(t *testing.T) {
 	results := map[Result]int{}
-	SetObserver(func(result Result, records int) { results[result] += records })
-	defer observer.Store(nil)
 	dir := t.TempDir()
 	w := newTestWriter(t, dir, small) // Its goroutine does not run: the disk hangs.
+	w.counted = func(result Result, records int) { results[result] += records }
 	for i := range 20 {
 		w.put(record(fmt.Sprint(i)), false)
 	}
@@ -122,11 +121,10 @@ func TestASlowDiskDropsRecords(t *testing.T) {
 // A disk that fails while the operator ends: each record that was queued is counted.
 func TestTheLastRecordsAreCounted(t *testing.T) {
 	results := map[Result]int{}
-	SetObserver(func(result Result, records int) { results[result] += records })
-	defer observer.Store(nil)
 	limits := small
 	limits.memberSize = 1 // Each record is written at once.
 	w := newTestWriter(t, t.TempDir(), limits)
+	w.counted = func(result Result, records int) { results[result] += records }
 	for _, name := range []string{"a", "b", "c"} {
 		w.put(record(name), false)
 	}
@@ -255,22 +253,25 @@ func TestARecorderRecordsSyncs(t *testing.T) {
 	kind := Kind{Name: "Thing", Observed: observedThing{}, Plan: plannedThing{}}
 	r, err := Start(t.Context(), Config{Dir: dir, Version: "v1", Kinds: []Kind{kind}})
 	must.Succeed(t, err)
-	stages := trace.NewObserved(r.Observe)
 	key := cache.NewObjectName("default", "a")
 	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
-	l := loop.New(loop.Config{Name: "thing", Kind: "Thing", MinRetry: time.Millisecond, MaxRetry: time.Hour, Trace: stages})
+	l := loop.New(loop.Config{Name: "thing", Kind: "Thing", MinRetry: time.Millisecond, MaxRetry: time.Hour, Observers: []loop.Observer{r}})
 	syncs := 0
+	job := trace.Event{
+		Stage: trace.Write, Source: "thing", Verb: "create jobs", Object: trace.Object{Kind: "Job", Name: "b"}, ResourceVersion: "7",
+	}
+	var first context.Context
 	l.Sync = func(ctx context.Context, _ cache.ObjectName) (time.Duration, error) {
 		if syncs++; syncs == 3 {
 			cancel()
+			r.Wrote(first, job)     // too late
 			return time.Minute, nil // without a decision
 		}
+		first = ctx
 		Decided(ctx, observedThing{"observed"}, plannedThing{"policy"})
-		stages.Report(trace.Event{Stage: trace.Write, Source: "thing", Verb: "create jobs",
-			For: trace.Object{Kind: "Thing", Namespace: "default", Name: "a"}, Object: trace.Object{Kind: "Job", Name: "b"}, ResourceVersion: "7"})
+		r.Wrote(ctx, job)
 		return 0, errors.New("failed")
 	}
-	r.Wrap(l)
 	l.Add(key, trace.Cause{Verb: "Added", Object: trace.Object{Kind: "Thing", Name: "a"}})
 	l.Run(ctx, ctx, 2)
 	r.Stop()
@@ -293,7 +294,6 @@ func TestARecorderRecordsSyncs(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	var none *Recorder
-	none.Wrap(l)
 	none.Stop()
 }
 
@@ -302,14 +302,13 @@ func TestManySyncsAtOnce(t *testing.T) {
 	r, err := Start(t.Context(), Config{Dir: t.TempDir(), Version: "v1"})
 	must.Succeed(t, err)
 	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
-	l := loop.New(loop.Config{Name: "thing", Kind: "Thing", Trace: trace.NewObserved(r.Observe)})
+	l := loop.New(loop.Config{Name: "thing", Kind: "Thing", Observers: []loop.Observer{r}})
 	done := make(chan struct{}, 1000)
 	l.Sync = func(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
 		Decided(ctx, observedThing{key.Name}, plannedThing{})
 		done <- struct{}{}
 		return 0, nil
 	}
-	r.Wrap(l)
 	for i := range cap(done) {
 		l.Add(cache.NewObjectName("default", fmt.Sprint(i)), trace.Cause{Verb: "Added"})
 	}
@@ -321,20 +320,13 @@ func TestManySyncsAtOnce(t *testing.T) {
 	}()
 	l.Run(ctx, ctx, 16)
 	r.Stop()
-	if len(r.syncing) > 0 {
-		t.Errorf("%d records are open", len(r.syncing))
-	}
 }
 
 func TestARecordingHasEachEventOfTheTrace(t *testing.T) {
 	dir := t.TempDir()
 	r, err := Start(t.Context(), Config{Dir: dir, Version: "v1"})
 	must.Succeed(t, err)
-	stages := trace.NewObserved(r.Observe)
-	r.Follow(stages)
-	if !stages.Wants("1") {
-		t.Error("the stages do not report")
-	}
+	stages := trace.NewRecorder(0, r.Stage)
 	began := time.Now().UTC().Round(0)
 	at := func(milliseconds int) time.Time { return began.Add(time.Duration(milliseconds) * time.Millisecond) }
 	cron := trace.Object{Kind: "MyCronJob", Namespace: "default", Name: "sample"}
@@ -352,9 +344,12 @@ func TestARecordingHasEachEventOfTheTrace(t *testing.T) {
 		{Time: at(5), Stage: trace.Done, Source: "mycronjob", Object: cron, For: cron, Causes: causes, More: 2, Duration: 2 * time.Millisecond,
 			After: time.Minute, Err: "failed"},
 	}
-	for _, e := range want {
+	for _, e := range want[:3] {
 		stages.Report(e)
 	}
+	ctx := r.Begin(t.Context(), want[3])
+	r.Wrote(ctx, want[4])
+	r.End(ctx, want[5], loop.Error)
 	r.Stop()
 	var got []trace.Event
 	for _, record := range all(t, dir) {
@@ -374,7 +369,6 @@ func TestARecordingHasEachEventOfTheTrace(t *testing.T) {
 		}
 	}
 	var none *Recorder
-	none.Follow(stages)
 	none.SetOverview(nil)
 }
 

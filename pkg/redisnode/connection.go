@@ -84,7 +84,7 @@ func (n *Node) request(ctx context.Context, command string, do func(*redis.Clien
 	defer n.limit.end()
 	start := time.Now()
 	err = n.exchange(ctx, client, do)
-	observe(ctx, command, err, time.Since(start))
+	n.observe(ctx, command, err, time.Since(start))
 	return err
 }
 

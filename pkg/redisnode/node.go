@@ -61,11 +61,12 @@ var errTooOld = errors.New("this Redis is older than 7.0: use the image of a lat
 // When the context of a request ends, the request returns at once with the context's error. The node may still have executed the command.
 // The same holds for every other error that is not the node's answer.
 type Node struct {
-	options  redis.Options
-	login    Login
-	readOnly bool          // see DialReadOnly
-	turn     chan struct{} // holds an element while a request runs
-	limit    replyLimit    // of the request
+	options   redis.Options
+	login     Login
+	observers []Observer
+	readOnly  bool          // see DialReadOnly
+	turn      chan struct{} // holds an element while a request runs
+	limit     replyLimit    // of the request
 
 	mu          sync.Mutex
 	client      *redis.Client // nil until the next request
@@ -74,7 +75,8 @@ type Node struct {
 }
 
 // Dial returns the node at ip and port. The first request opens the connection. After a lost connection, the next request opens a new one.
-func Dial(ip string, port int, login Login) *Node {
+// The observers are called after each request.
+func Dial(ip string, port int, login Login, observers ...Observer) *Node {
 	n := &Node{
 		turn: make(chan struct{}, 1),
 		options: redis.Options{
@@ -95,7 +97,7 @@ func Dial(ip string, port int, login Login) *Node {
 			ReadBufferSize:           bufferSize,
 			WriteBufferSize:          bufferSize,
 		},
-		login: login,
+		login: login, observers: observers,
 		limit: replyLimit{all: longReplies, tenant: login.Tenant},
 	}
 	n.options.Dialer = n.dial

@@ -6,8 +6,6 @@ package redisnode
 import (
 	"context"
 	"errors"
-	"slices"
-	"sync"
 	"time"
 )
 
@@ -32,23 +30,8 @@ const (
 // Several goroutines may call an Observer at once.
 type Observer func(ctx context.Context, command string, result Result, took time.Duration)
 
-var observers struct {
-	sync.RWMutex
-	all []Observer
-}
-
-// AddObserver adds an Observer for all later requests to all nodes.
-func AddObserver(observe Observer) {
-	observers.Lock()
-	defer observers.Unlock()
-	observers.all = append(slices.Clip(observers.all), observe)
-}
-
-func observe(ctx context.Context, command string, err error, took time.Duration) {
-	observers.RLock()
-	all := observers.all
-	observers.RUnlock()
-	for _, observe := range all {
+func (n *Node) observe(ctx context.Context, command string, err error, took time.Duration) {
+	for _, observe := range n.observers {
 		observe(ctx, command, resultOf(ctx, err), took)
 	}
 }

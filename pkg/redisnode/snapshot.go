@@ -35,7 +35,7 @@ func (n *Node) Snapshot(ctx context.Context) (io.ReadCloser, error) {
 	if err != nil && ctx.Err() != nil {
 		err = ctx.Err()
 	}
-	observe(ctx, "SYNC", err, time.Since(begin))
+	n.observe(ctx, "SYNC", err, time.Since(begin))
 	if err != nil {
 		return nil, err
 	}

@@ -102,7 +102,7 @@ func (w *Writer[T, S]) Write(ctx context.Context, object T, status S) (T, error)
 	if w.MinorEvery > 0 {
 		w.times.Store(key, w.Clock.Now())
 	}
-	w.Written.Record(key, "update "+w.Resource+"/status", w.Store, updated)
+	w.Written.Record(ctx, key, "update "+w.Resource+"/status", w.Store, updated)
 	klog.FromContext(ctx).V(2).Info("Updated status", "resourceVersion", updated.GetResourceVersion())
 	_, conditions := w.Fields(object)
 	_, now := w.Fields(changed)

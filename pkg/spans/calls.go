@@ -7,7 +7,6 @@ import (
 	"context"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -121,19 +120,19 @@ func parsePath(path string) (resource, namespace, name string) {
 	return resource, namespace, name
 }
 
-// observeCalls adds the observers of Redis and ECS, once for all Tracers: an observer finds the Tracer by the context of the call.
-var observeCalls = sync.OnceFunc(func() {
-	redisnode.AddObserver(func(ctx context.Context, command string, result redisnode.Result, took time.Duration) {
-		problem := string(result)
-		if result == redisnode.Success {
-			problem = ""
-		}
-		addCall(ctx, "redis "+command, problem, took, semconv.DBSystemNameRedis, semconv.DBOperationName(command))
-	})
-	aliyun.AddObserver(func(ctx context.Context, action, region string, class aliyun.Class, took time.Duration) {
-		addCall(ctx, "ecs "+action, string(class), took, semconv.CloudProviderAlibabaCloud, semconv.CloudRegion(region))
-	})
-})
+// Redis is a redisnode.Observer.
+func (*Tracer) Redis(ctx context.Context, command string, result redisnode.Result, took time.Duration) {
+	problem := string(result)
+	if result == redisnode.Success {
+		problem = ""
+	}
+	addCall(ctx, "redis "+command, problem, took, semconv.DBSystemNameRedis, semconv.DBOperationName(command))
+}
+
+// Cloud is an aliyun.Observer.
+func (*Tracer) Cloud(ctx context.Context, action, region string, class aliyun.Class, took time.Duration) {
+	addCall(ctx, "ecs "+action, string(class), took, semconv.CloudProviderAlibabaCloud, semconv.CloudRegion(region))
+}
 
 // addCall adds the span of a call that has just ended. problem is the reason of a failure in one word, or "".
 func addCall(ctx context.Context, name, problem string, took time.Duration, attributes ...attribute.KeyValue) {

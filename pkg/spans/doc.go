@@ -10,11 +10,11 @@
 //	├─ redis CLUSTER MEET
 //	└─ ecs DescribeInstances
 //
-// Each sync is a trace of its own. A Tracer learns of a sync from the events of a trace.Recorder, and wraps the SyncFunc of a Loop and the
-// transport of the clients. The observers of Redis and ECS give it their calls. Calls that no sync makes have no span: LIST and WATCH, the
+// Each sync is a trace of its own. A Tracer observes Loops, the requests to the API server, and the calls of Redis and ECS. It finds the
+// span of a sync in the context. Calls that no sync makes have no span: LIST and WATCH, the
 // Lease, Events, and the polls of ECS, which are for many objects at once.
 //
-// A nil *Tracer is valid. It wraps nothing, so the operator without a collector runs the same code as before.
+// A nil *Tracer is valid for Transport and Stop: the operator without a collector has none.
 //
 // Spans hold names, versions, field paths, status codes and the error of the sync. They hold no bodies,
 // no headers, no URLs and no arguments of Redis commands.

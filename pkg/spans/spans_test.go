@@ -90,9 +90,9 @@ func TestLinksToTheSyncThatWrote(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			received := &collector{}
 			tracer := start(t, received)
-			tracer.sync(func() { tracer.Observe(test.write) })
+			tracer.sync(func(ctx context.Context) { tracer.Wrote(ctx, test.write) })
 			time.Sleep(time.Millisecond) // for the order of the spans
-			tracer.sync(func() {}, test.cause)
+			tracer.sync(func(context.Context) {}, test.cause)
 			tracer.Stop()
 			syncs := received.syncs()
 			if len(syncs) != 2 || len(syncs[0].GetLinks()) > 0 {
@@ -109,24 +109,23 @@ func TestLinksToTheSyncThatWrote(t *testing.T) {
 func TestTracesOfALoop(t *testing.T) {
 	received := &collector{}
 	tracer := start(t, received)
-	stages, api := trace.NewObserved(tracer.Observe), tracer.Transport(says(http.StatusOK, ""))
+	api := tracer.Transport(says(http.StatusOK, ""))
 	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
 	key, syncs := cache.NewObjectName("default", "one"), 0
-	l := loop.New(loop.Config{Name: "things", Kind: "Thing", Trace: stages})
+	l := loop.New(loop.Config{Name: "things", Kind: "Thing", Observers: []loop.Observer{tracer}})
 	l.Sync = func(ctx context.Context, _ cache.ObjectName) (time.Duration, error) {
 		const url = "https://10.0.0.1/api/v1/namespaces/default/configmaps/a"
 		if err := send(api, noErr(http.NewRequestWithContext(ctx, http.MethodPatch, url, http.NoBody))); err != nil {
 			t.Error(err)
 		}
 		if syncs++; syncs == 1 {
-			stages.Report(wrote("patch configmaps", "a", "7"))
+			tracer.Wrote(ctx, wrote("patch configmaps", "a", "7"))
 			l.Add(key, changed("Added", "a", "7"))
 		} else {
 			cancel()
 		}
 		return 0, nil
 	}
-	tracer.Wrap(l)
 	l.Add(key, trace.Cause{Verb: "Added", Object: thing})
 	l.Run(ctx, context.WithoutCancel(ctx), 1)
 	tracer.Stop()
@@ -155,10 +154,10 @@ func TestASpanSaysHowItsSyncEnded(t *testing.T) {
 	for i := range 8 {
 		many = append(many, trace.Cause{Verb: "Updated", Object: thing, ResourceVersion: strconv.Itoa(i), Fields: []string{"spec.a"}})
 	}
-	tracer.Observe(trace.Event{Stage: trace.Sync, Source: "things", For: thing, Causes: many, More: 3})
-	tracer.Observe(trace.Event{
+	ctx := tracer.Begin(t.Context(), trace.Event{Stage: trace.Sync, Source: "things", For: thing, Causes: many, More: 3})
+	tracer.End(ctx, trace.Event{
 		Stage: trace.Done, Source: "things", For: thing, Err: "create Job one: forbidden", After: 1500 * time.Millisecond,
-	})
+	}, loop.Error)
 	tracer.Stop()
 	span := received.syncs()[0]
 	attributes := attributesText(span.GetAttributes())
@@ -176,17 +175,14 @@ func TestASpanSaysHowItsSyncEnded(t *testing.T) {
 	if event := causes(span)[7]; !strings.Contains(event, "glassback.resource_version=7") || !strings.Contains(event, "spec.a") {
 		t.Errorf("the last event is %s", event)
 	}
-	if len(tracer.syncing) > 0 {
-		t.Errorf("it remembers %d syncs that have ended", len(tracer.syncing))
-	}
 }
 
 func TestWritesAreBounded(t *testing.T) {
 	tracer := start(t, &collector{})
-	tracer.sync(func() {
+	tracer.sync(func(ctx context.Context) {
 		for i := range maxWrites + 10 {
-			tracer.Observe(wrote("apply configmaps", "a", strconv.Itoa(i)))
-			tracer.Observe(wrote("apply configmaps", "a", strconv.Itoa(i))) // as an apply that changes nothing
+			tracer.Wrote(ctx, wrote("apply configmaps", "a", strconv.Itoa(i)))
+			tracer.Wrote(ctx, wrote("apply configmaps", "a", strconv.Itoa(i))) // as an apply that changes nothing
 		}
 	})
 	if w := tracer.writes; len(w.spans) != maxWrites || len(w.order) != maxWrites {
@@ -200,17 +196,10 @@ func TestWritesAreBounded(t *testing.T) {
 	}
 }
 
-// A tracer that is off changes neither a Sync nor a transport: there is nothing that could cost anything.
-func TestWithoutAnEndpointNothingIsWrapped(t *testing.T) {
+func TestWithoutAnEndpointThereIsNoTracer(t *testing.T) {
 	tracer, err := Start(t.Context(), Config{})
 	if tracer != nil || err != nil {
 		t.Fatalf("%v, error %v", tracer, err)
-	}
-	l := &loop.Loop{Config: loop.Config{Sync: func(context.Context, cache.ObjectName) (time.Duration, error) { return 0, nil }}}
-	before := reflect.ValueOf(l.Sync).Pointer()
-	tracer.Wrap(l)
-	if reflect.ValueOf(l.Sync).Pointer() != before {
-		t.Error("a Sync is wrapped")
 	}
 	next := &http.Transport{}
 	if got := tracer.Transport(next); got != next {
@@ -275,22 +264,21 @@ func TestCallsAreChildrenAndTellNoSecret(t *testing.T) {
 	tracer, err := Start(log.context(), Config{Endpoint: "http://collector:4318", Transport: received})
 	must.Succeed(t, err)
 	defer tracer.Stop()
-	cloud := noErr(aliyun.New(aliyun.Config{Transport: says(http.StatusForbidden,
+	cloud := noErr(aliyun.New(aliyun.Config{Observers: []aliyun.Observer{tracer.Cloud}, Transport: says(http.StatusForbidden,
 		`{"RequestId":"R-1","Code":"Forbidden.RAM","Message":"`+secrets["its secret"]+`"}`)}))
 	region := cloud.Open(&aliyun.AccessKey{
 		ID: secrets["an access key ID"], Secret: secrets["its secret"], SecurityToken: secrets["its token"],
 	}, "cn-beijing")
 	ip, port := redisServer(t, secrets["the password of Redis"])
-	node := redisnode.Dial(ip, port, redisnode.Login{Password: secrets["the password of Redis"]})
+	node := redisnode.Dial(ip, port, redisnode.Login{Password: secrets["the password of Redis"]}, tracer.Redis)
 	defer node.Close()
 	server := tracer.Transport(says(http.StatusConflict, secrets["an answer"]))
 	broken := tracer.Transport(carrier(func(*http.Request) (*http.Response, error) {
 		return nil, errors.New(secrets["the operator's token"])
 	}))
 
-	l := &loop.Loop{Config: loop.Config{Name: "things", Kind: "Thing"}}
 	var after context.Context
-	l.Sync = func(ctx context.Context, _ cache.ObjectName) (time.Duration, error) {
+	tracer.sync(func(ctx context.Context) {
 		after = ctx
 		if _, err := region.Describe(ctx, []string{"i-1"}); err == nil {
 			t.Error("ECS has not refused")
@@ -312,10 +300,7 @@ func TestCallsAreChildrenAndTellNoSecret(t *testing.T) {
 		if err := send(broken, request); err == nil {
 			t.Error("the connection is not broken")
 		}
-		return 0, nil
-	}
-	tracer.Wrap(l)
-	tracer.sync(func() { _, _ = l.Sync(t.Context(), cache.NewObjectName("default", "one")) })
+	})
 
 	// Calls without a sync, or after it, are no children, and work as well.
 	for _, ctx := range []context.Context{t.Context(), after} {
@@ -399,7 +384,7 @@ func TestSyncsThatTheSamplerLeavesOutCostNothing(t *testing.T) {
 	t.Setenv("OTEL_TRACES_SAMPLER", "always_off")
 	received := &collector{}
 	tracer := start(t, received)
-	tracer.sync(func() { tracer.Observe(wrote("apply configmaps", "a", "7")) })
+	tracer.sync(func(ctx context.Context) { tracer.Wrote(ctx, wrote("apply configmaps", "a", "7")) })
 	tracer.Stop()
 	if syncs := received.syncs(); len(syncs) > 0 || len(tracer.writes.spans) > 0 {
 		t.Errorf("%d syncs, and %d writes", len(syncs), len(tracer.writes.spans))
@@ -418,7 +403,7 @@ func TestACollectorThatHangs(t *testing.T) {
 		must.Succeed(t, err)
 		began := time.Now()
 		for range 10_000 {
-			tracer.sync(func() {})
+			tracer.sync(func(context.Context) {})
 		}
 		if took := time.Since(began); took > 0 {
 			t.Errorf("syncs have waited %s", took)
@@ -428,7 +413,7 @@ func TestACollectorThatHangs(t *testing.T) {
 			t.Errorf("the end took %s, want %s", took, flushTimeout)
 		}
 		tracer.Stop()
-		tracer.sync(func() {}) // as webhooks do, which end later
+		tracer.sync(func(context.Context) {}) // as webhooks do, which end later
 		if lines := log.lines(); len(lines) != 1 || !strings.Contains(lines[0], `"Lost spans"`) {
 			t.Errorf("the log is %q", lines)
 		}
@@ -453,7 +438,7 @@ func TestLostSpansAreLoggedOnceAMinute(t *testing.T) {
 				must.Succeed(t, err)
 				time.Sleep(500 * time.Millisecond) // No sync is at the moment at which a batch of spans is sent.
 				for range 300 {
-					tracer.sync(func() {})
+					tracer.sync(func(context.Context) {})
 					time.Sleep(time.Second)
 				}
 				tracer.Stop()
@@ -577,11 +562,12 @@ func start(t testing.TB, c http.RoundTripper) *Tracer {
 
 var thing = trace.Object{Kind: "Thing", Namespace: "default", Name: "one"}
 
-// sync reports the events of a sync of thing, which calls do.
-func (t *Tracer) sync(do func(), causes ...trace.Cause) {
-	t.Observe(trace.Event{Stage: trace.Sync, Source: "things", Object: thing, For: thing, Causes: causes})
-	do()
-	t.Observe(trace.Event{Stage: trace.Done, Source: "things", Object: thing, For: thing, Causes: causes})
+// sync observes a sync of thing, which calls do.
+func (t *Tracer) sync(do func(context.Context), causes ...trace.Cause) {
+	e := trace.Event{Source: "things", Object: thing, For: thing, Causes: causes}
+	ctx := t.Begin(context.Background(), e)
+	do(ctx)
+	t.End(ctx, e, loop.Success)
 }
 
 func wrote(verb, name, version string) trace.Event {

@@ -20,7 +20,6 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	oteltrace "go.opentelemetry.io/otel/trace"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	"github.com/glassback/glassback/pkg/apis/glassback"
@@ -44,21 +43,16 @@ type Config struct {
 	Transport http.RoundTripper
 }
 
-// Tracer makes a span of each sync. A nil *Tracer makes none.
+// Tracer is a loop.Observer that makes a span of each sync.
 type Tracer struct {
+	loop.NoObserver
+
 	provider *sdktrace.TracerProvider
 	tracer   oteltrace.Tracer
 	client   *client
 
-	mu      sync.Mutex
-	syncing map[syncKey]oteltrace.Span // the spans of running syncs that are sampled
-	writes  writes
-}
-
-// syncKey identifies a running sync: a controller syncs an object once at a time.
-type syncKey struct {
-	controller string
-	object     trace.Object
+	mu     sync.Mutex
+	writes writes
 }
 
 // Start returns a Tracer that sends spans until Stop. It returns nil if config has no endpoint. An error is one line that says which
@@ -95,10 +89,8 @@ func Start(ctx context.Context, config Config) (*Tracer, error) {
 		return nil, fmt.Errorf("OTEL_TRACES_SAMPLER and OTEL_TRACES_SAMPLER_ARG do not name a sampler: %w", problem)
 	}
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { client.losses.add(0, err) }))
-	observeCalls()
 	return &Tracer{
-		provider: provider, tracer: provider.Tracer(scope), client: client,
-		syncing: map[syncKey]oteltrace.Span{}, writes: writes{spans: map[writeKey]oteltrace.SpanContext{}},
+		provider: provider, tracer: provider.Tracer(scope), client: client, writes: writes{spans: map[writeKey]oteltrace.SpanContext{}},
 	}, nil
 }
 
@@ -116,43 +108,53 @@ func (t *Tracer) Stop() {
 	t.client.cancel()
 }
 
-// Observe is for trace.Recorder.Observe. It begins and ends the span of each sync, and records which sync wrote what.
-func (t *Tracer) Observe(e trace.Event) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	key := syncKey{e.Source, e.For}
-	span := t.syncing[key]
-	switch {
-	case e.Stage == trace.Sync:
-		if span = t.begin(&e); span.IsRecording() {
-			t.syncing[key] = span
-		}
-	case span == nil: // The sync is not sampled.
-	case e.Stage == trace.Write:
+// Begin begins the span of a sync, whose requests become its children. It implements loop.Observer.
+func (t *Tracer) Begin(ctx context.Context, e trace.Event) context.Context {
+	if span := t.begin(&e); span.IsRecording() {
+		return oteltrace.ContextWithSpan(ctx, span)
+	}
+	return ctx // The sync is not sampled.
+}
+
+// Wrote remembers which sync wrote what. It implements loop.Observer.
+func (t *Tracer) Wrote(ctx context.Context, e trace.Event) {
+	if span := oteltrace.SpanFromContext(ctx); span.IsRecording() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
 		t.writes.add(writeOf(&e), span.SpanContext())
-	case e.Stage == trace.Done:
-		delete(t.syncing, key)
-		if e.After > 0 {
-			span.SetAttributes(attribute.Float64("glassback.after_seconds", e.After.Seconds()))
-		}
-		if e.Err != "" {
-			span.SetStatus(codes.Error, e.Err)
-		}
-		span.End()
 	}
 }
 
-// begin returns the span of a sync, with its causes and links. The caller holds mu.
-func (t *Tracer) begin(e *trace.Event) oteltrace.Span {
+// End ends the span of a sync. It implements loop.Observer.
+func (t *Tracer) End(ctx context.Context, e trace.Event, _ loop.Result) {
+	span := oteltrace.SpanFromContext(ctx)
+	if e.After > 0 {
+		span.SetAttributes(attribute.Float64("glassback.after_seconds", e.After.Seconds()))
+	}
+	if e.Err != "" {
+		span.SetStatus(codes.Error, e.Err)
+	}
+	span.End()
+}
+
+// links returns the links to the syncs whose writes are among the causes.
+func (t *Tracer) links(causes []trace.Cause) []oteltrace.Link {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	var links []oteltrace.Link
-	for i := range e.Causes {
-		if by, ok := t.writes.by(&e.Causes[i]); ok {
+	for i := range causes {
+		if by, ok := t.writes.by(&causes[i]); ok {
 			links = append(links, oteltrace.Link{SpanContext: by})
 		}
 	}
+	return links
+}
+
+// begin returns the span of a sync, with its causes and links.
+func (t *Tracer) begin(e *trace.Event) oteltrace.Span {
 	attributes := append(attributesOf(e.For), attribute.String("glassback.controller", e.Source))
 	_, span := t.tracer.Start(context.Background(), "sync "+e.Source, oteltrace.WithNewRoot(), oteltrace.WithTimestamp(e.Time),
-		oteltrace.WithLinks(links...), oteltrace.WithAttributes(attributes...))
+		oteltrace.WithLinks(t.links(e.Causes)...), oteltrace.WithAttributes(attributes...))
 	if !span.IsRecording() {
 		return span
 	}
@@ -185,21 +187,4 @@ func attributesOf(object trace.Object) []attribute.KeyValue {
 		attributes = append(attributes, semconv.K8SNamespaceName(object.Namespace))
 	}
 	return attributes
-}
-
-// Wrap has the requests of l's syncs become children of their spans. Call it before l runs.
-func (t *Tracer) Wrap(l *loop.Loop) {
-	if t == nil {
-		return
-	}
-	next, name, kind := l.Sync, l.Name, l.Kind
-	l.Sync = func(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
-		t.mu.Lock()
-		span := t.syncing[syncKey{name, trace.Object{Kind: kind, Namespace: key.Namespace, Name: key.Name}}]
-		t.mu.Unlock()
-		if span != nil {
-			ctx = oteltrace.ContextWithSpan(ctx, span)
-		}
-		return next(ctx, key)
-	}
 }

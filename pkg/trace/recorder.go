@@ -13,38 +13,29 @@ import (
 type Recorder struct {
 	sampling sampler
 	observe  []func(Event)
-	every    func(Event) // gets the events of all stages; nil for none
-	keeps    bool        // false if only observe and every get events
 
 	mu    sync.Mutex
-	ring  []Event // ring[(seq-1)%len] holds event seq
+	ring  []Event // ring[(seq-1)%len] holds event seq; empty if only observe gets events
 	last  uint64  // Seq of the newest event; 0 before the first
 	lives lives
 }
 
-// NewRecorder returns a Recorder that keeps the newest size events, at least 1. It allocates the ring once.
-func NewRecorder(size int) *Recorder {
-	return &Recorder{sampling: newSampler(), ring: make([]Event, max(size, 1)), lives: newLives(), keeps: true}
+// NewRecorder returns a Recorder that keeps the newest size events, and calls each of observe with each event, which has no Seq yet. It
+// allocates the ring once.
+func NewRecorder(size int, observe ...func(Event)) *Recorder {
+	return &Recorder{sampling: newSampler(), observe: observe, ring: make([]Event, size), lives: newLives()}
 }
 
-// NewObserved returns a Recorder that passes events to observe and keeps none: see Observe. Its Wants is always false, unless ObserveAll is
-// called.
-func NewObserved(observe ...func(Event)) *Recorder {
-	r := NewRecorder(1)
-	r.observe, r.keeps = observe, false
-	return r
-}
-
-// Observe makes Report call each of observe with each event of the stages from Sync on. The event has no Seq yet. Call Observe once, before
-// the first Report.
-func (r *Recorder) Observe(observe ...func(Event)) { r.observe = observe }
-
-// ObserveAll makes Report call observe with each event, of every stage. The event has no Seq yet. Call ObserveAll once, before the first
-// Report.
-func (r *Recorder) ObserveAll(observe func(Event)) { r.every = observe }
-
-// maxErr is the longest error text that is kept, in bytes.
+// maxErr is the longest error text of an event, in bytes.
 const maxErr = 1024
+
+// Shorten returns the text of an error for an event: the first 1,024 bytes.
+func Shorten(text string) string {
+	if len(text) <= maxErr {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxErr], "") + "…"
+}
 
 // Report records e. It does not block. It allocates memory only for a Life that grows. An event with a OneIn comes from a recording: it
 // keeps this OneIn, and does not count towards the limit of events per second.
@@ -55,27 +46,16 @@ func (r *Recorder) Report(e Event) {
 	if e.Time.IsZero() {
 		e.Time = time.Now()
 	}
-	if len(e.Err) > maxErr {
-		e.Err = strings.ToValidUTF8(e.Err[:maxErr], "") + "…"
-	}
-	if e.Stage >= Sync {
-		for _, observe := range r.observe {
-			observe(e)
-		}
-	}
-	if !r.keeps && r.every == nil {
-		return
-	}
 	if e.OneIn == 0 {
 		e.OneIn = r.sampling.oneIn()
 		if e.Stage < Sync {
 			defer r.sampling.spend(e.Time)
 		}
 	}
-	if r.every != nil {
-		r.every(e)
+	for _, observe := range r.observe {
+		observe(e)
 	}
-	if !r.keeps {
+	if len(r.ring) == 0 {
 		return
 	}
 	r.mu.Lock()
@@ -88,7 +68,7 @@ func (r *Recorder) Report(e Event) {
 
 // Wants reports whether a stage should report the change that led to resourceVersion. An empty resourceVersion is always sampled.
 func (r *Recorder) Wants(resourceVersion string) bool {
-	return r != nil && (r.keeps || r.every != nil) && r.sampling.wants(resourceVersion)
+	return r != nil && r.sampling.wants(resourceVersion)
 }
 
 // OneIn returns n if one in n changes is recorded now; 1 means all.

@@ -32,28 +32,20 @@ func TestReportDoesNotAllocate(t *testing.T) {
 	}
 }
 
-func TestObserversGetEventsFromSyncOn(t *testing.T) {
-	for name, keeps := range map[string]bool{"a Recorder": true, "one that keeps nothing": false} {
-		t.Run(name, func(t *testing.T) {
-			var got []string
-			observe := func(e Event) { got = append(got, fmt.Sprintf("%s %s %t", e.Stage, e.Err, !e.Time.IsZero())) }
-			r := NewObserved(observe)
-			if keeps {
-				r = NewRecorder(10)
-				r.Observe(observe)
-			}
-			for stage := Wire; stage <= Done; stage++ {
-				r.Report(Event{Stage: stage, Object: Object{Name: "a"}, Err: strings.Repeat("x", maxErr+1)})
-			}
-			end := " " + strings.Repeat("x", maxErr) + "… true"
-			if want := fmt.Sprint([]string{"sync" + end, "write" + end, "done" + end}); fmt.Sprint(got) != want {
-				t.Errorf("observed %q, want %s", got, want)
-			}
-			life, _ := r.Life(Object{Name: "a"})
-			if kept := len(r.Events()); r.Wants("1") != keeps || (kept > 0) != keeps || (len(life) > 0) != keeps {
-				t.Errorf("it wants events: %t, and keeps %d, and %d of the object", r.Wants("1"), kept, len(life))
-			}
-		})
+func TestObserversGetEachEvent(t *testing.T) {
+	for size, keeps := range map[int]bool{10: true, 0: false} {
+		var got []string
+		r := NewRecorder(size, func(e Event) { got = append(got, fmt.Sprintf("%s %t %d", e.Stage, !e.Time.IsZero(), e.OneIn)) })
+		for stage := Wire; stage <= Done; stage++ {
+			r.Report(Event{Stage: stage, Object: Object{Name: "a"}})
+		}
+		if len(got) != int(Done) || got[0] != "wire true 1" || got[Done-1] != "done true 1" {
+			t.Errorf("observed %q", got)
+		}
+		life, _ := r.Life(Object{Name: "a"})
+		if kept := len(r.Events()); !r.Wants("1") || (kept > 0) != keeps || (len(life) > 0) != keeps {
+			t.Errorf("it wants events: %t, and keeps %d, and %d of the object", r.Wants("1"), kept, len(life))
+		}
 	}
 }
 
@@ -289,9 +281,7 @@ func TestSamplingTakesWholeChanges(t *testing.T) {
 }
 
 func TestLongErrorsAreCut(t *testing.T) {
-	r := NewRecorder(1)
-	r.Report(Event{Err: strings.Repeat("ä", maxErr)})
-	kept := r.Events()[0].Err
+	kept := Shorten(strings.Repeat("ä", maxErr))
 	if len(kept) > maxErr+len("…") || !strings.HasSuffix(kept, "ä…") || !utf8.ValidString(kept) {
 		t.Errorf("%d bytes are kept, ending with %q", len(kept), kept[len(kept)-8:])
 	}

@@ -16,9 +16,9 @@ import (
 const maxConnections = 256
 
 // Bounded returns a listener with at most 256 open connections. One address has at most its share of them: 128 if it is alone. The listener
-// closes any other connection at once, and counts it as refused, in the metrics under this name.
-func Bounded(listener net.Listener, name string) net.Listener {
-	return &bounded{Listener: listener, open: shares.New[netip.Addr](maxConnections), refused: refusedBy(name)}
+// closes any other connection at once, and calls refused.
+func Bounded(listener net.Listener, refused func()) net.Listener {
+	return &bounded{Listener: listener, open: shares.New[netip.Addr](maxConnections), refused: refused}
 }
 
 type bounded struct {

@@ -30,15 +30,18 @@ const reviewTimeout = 10 * time.Second
 // admission.k8s.io/v1, in JSON. A review has the HTTP status 200, also if it denies the request. A request that would take too much memory
 // gets 429 or 507 (see limits). An invalid request gets another 4xx.
 type Handler struct {
-	mux    http.ServeMux
-	limits *limits
+	mux     http.ServeMux
+	limits  *limits
+	metrics MetricsOf
 }
 
 // NewHandler returns a Handler. For a request to a scale subresource, client reads the object.
-func NewHandler(client versioned.Interface) *Handler { return newHandler(kinds, client) }
+func NewHandler(client versioned.Interface, metrics MetricsOf) *Handler {
+	return newHandler(kinds, client, metrics)
+}
 
-func newHandler(kinds []kind, client versioned.Interface) *Handler {
-	h := &Handler{limits: newLimits()}
+func newHandler(kinds []kind, client versioned.Interface, metrics MetricsOf) *Handler {
+	h := &Handler{limits: newLimits(), metrics: metrics}
 	for _, k := range kinds {
 		r := k.reviewer(k.GroupVersionKind, client)
 		h.handle("mutate", k, func(ctx context.Context, request *request) *admissionv1.AdmissionResponse {
@@ -62,7 +65,7 @@ type reviewFunc func(context.Context, *request) *admissionv1.AdmissionResponse
 // handle registers review for one path.
 func (h *Handler) handle(verb string, k kind, review reviewFunc) {
 	path := Path(verb, k.GroupVersionKind)
-	metrics := metricsOf(path)
+	metrics := h.metrics.path(path)
 	h.mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) {
 		start, status := time.Now(), http.StatusInternalServerError // This status is counted if serve panics.
 		metrics.Started()

@@ -225,7 +225,7 @@ func TestHandlerAcceptsOnlyAdmissionReviews(t *testing.T) {
 		"a null is denied":         posted(altered(`"object":{`, `"object":null,"x":{`), http.StatusOK, `"code":400`),
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := send(NewHandler(fake.NewClientset()), test.path, test.contentType, strings.NewReader(test.body))
+			w := send(NewHandler(fake.NewClientset(), nil), test.path, test.contentType, strings.NewReader(test.body))
 			if w.Code != test.status || !strings.Contains(w.Body.String(), test.says) {
 				t.Errorf("status %d with %q, want %d with %q", w.Code, w.Body, test.status, test.says)
 			}
@@ -239,7 +239,7 @@ func TestHandlerAcceptsOnlyAdmissionReviews(t *testing.T) {
 	}
 	t.Run("a UID of the maximal length", func(t *testing.T) {
 		long := strings.Repeat("<", maxText)
-		understood(t, send(NewHandler(fake.NewClientset()), path, review, strings.NewReader(altered(uid, long))), long, false)
+		understood(t, send(NewHandler(fake.NewClientset(), nil), path, review, strings.NewReader(altered(uid, long))), long, false)
 	})
 }
 
@@ -248,7 +248,7 @@ func TestAnAnswerQuotesOnlyTheBeginning(t *testing.T) {
 	long := strings.Repeat("\x7f", 100<<10) // Go quotes each character as four bytes, and JSON quotes these as five bytes.
 	spec := `{"addr":"` + long + `","replicasPerMaster":6,"config":{"tls-protocols":"` + long + `"},"backup":{"schedule":"` + long + `"}}`
 	asked := body(t, ask(t, "RedisCluster", sample(t, "RedisCluster", spec), ""))
-	w := send(NewHandler(fake.NewClientset()), Path("validate", kindOf(t, "RedisCluster").GroupVersionKind), "application/json",
+	w := send(NewHandler(fake.NewClientset(), nil), Path("validate", kindOf(t, "RedisCluster").GroupVersionKind), "application/json",
 		bytes.NewReader(asked))
 	if got := understood(t, w, uid, false); got.Allowed || len(got.Result.Details.Causes) != 5 || w.Body.Len() > maxAnswer {
 		t.Errorf("%d bytes, want five errors: %.300s", w.Body.Len(), w.Body)
@@ -269,7 +269,7 @@ func TestValidate(t *testing.T) {
 		want            string // output of kubectl; "" if the request is allowed
 		warnings        []string
 	}
-	h := NewHandler(fake.NewClientset())
+	h := NewHandler(fake.NewClientset(), nil)
 	for name, test := range map[string]row{
 		"a RedisCluster": {"RedisCluster", `{"addr":"192.168.1.10:6379","storage":{"size":"1Gi"}}`, "", "", nil},
 		"a RedisCluster without storage: a warning": {"RedisCluster", `{"addr":"192.168.1.10:6379"}`, "", "", []string{storage}},
@@ -335,7 +335,7 @@ func TestDeletionProtection(t *testing.T) {
 			// The protection also works for invalid objects.
 			asked := ask(t, k.Kind, "", annotated(t, k.Kind, `"x"`, protection))
 			asked.Name = "" // A DELETE of a collection has no name.
-			got := review(t, NewHandler(fake.NewClientset()), "validate", k.Kind, asked)
+			got := review(t, NewHandler(fake.NewClientset(), nil), "validate", k.Kind, asked)
 			want := ""
 			if refused {
 				want = fmt.Sprintf(`Error from server (Forbidden): admission webhook "webhook" denied the request: %s.%s "%s-sample" is forbidden: `+
@@ -349,7 +349,7 @@ func TestDeletionProtection(t *testing.T) {
 	// API servers before 1.15 sent no old object.
 	asked := ask(t, "RedisCluster", "", "{}")
 	asked.OldObject.Raw = nil
-	got := review(t, NewHandler(fake.NewClientset()), "validate", "RedisCluster", asked)
+	got := review(t, NewHandler(fake.NewClientset(), nil), "validate", "RedisCluster", asked)
 	if got.Allowed || got.Result.Code != http.StatusBadRequest {
 		t.Errorf("without the old object: %+v", got.Result)
 	}
@@ -378,7 +378,7 @@ func TestMutate(t *testing.T) {
 			for operation, asked := range map[string]*admissionv1.AdmissionRequest{
 				"create": ask(t, test.kind, object, ""), "update": ask(t, test.kind, object, object),
 			} {
-				got := review(t, NewHandler(fake.NewClientset()), "mutate", test.kind, asked)
+				got := review(t, NewHandler(fake.NewClientset(), nil), "mutate", test.kind, asked)
 				if text := kubectl(got); text != "" {
 					t.Errorf("%s was refused: %s", operation, text)
 				}
@@ -424,7 +424,7 @@ func TestMutateScale(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := NewHandler(test.client)
+			h := NewHandler(test.client, nil)
 			got := review(t, h, "mutate", "RedisCluster", scale(t, test.scale))
 			if text := kubectl(got); text != test.err {
 				t.Fatalf("kubectl would print %s, want %s", text, test.err)
@@ -450,7 +450,7 @@ func TestMutateScale(t *testing.T) {
 	t.Run("the scale of another kind is left", func(t *testing.T) {
 		asked := ask(t, "Application", three, three)
 		asked.SubResource = "scale"
-		if got := review(t, NewHandler(fake.NewClientset()), "mutate", "Application", asked); !got.Allowed || len(got.Patch) > 0 {
+		if got := review(t, NewHandler(fake.NewClientset(), nil), "mutate", "Application", asked); !got.Allowed || len(got.Patch) > 0 {
 			t.Errorf("got %+v", got)
 		}
 	})
@@ -474,7 +474,7 @@ func (panicking) validate(r *request) ([]string, error) {
 func TestAPanicIsAnswered(t *testing.T) {
 	broken := kindOf(t, "RedisCluster")
 	broken.reviewer = func(schema.GroupVersionKind, versioned.Interface) reviewer { return panicking{} }
-	h := newHandler([]kind{broken, kindOf(t, "ApiExampleA")}, fake.NewClientset())
+	h := newHandler([]kind{broken, kindOf(t, "ApiExampleA")}, fake.NewClientset(), nil)
 	asked := ask(t, "RedisCluster", sample(t, "RedisCluster", `{}`), "")
 	for _, verb := range []string{"mutate", "validate", "mutate"} {
 		got := review(t, h, verb, "RedisCluster", asked)
@@ -502,7 +502,7 @@ func TestAReviewTakesNoLongerThanItsTimeout(t *testing.T) {
 		slow := kindOf(t, "RedisCluster")
 		slow.reviewer = func(schema.GroupVersionKind, versioned.Interface) reviewer { return waiting{} }
 		began := time.Now()
-		got := review(t, newHandler([]kind{slow}, nil), "mutate", "RedisCluster", scale(t, `{}`))
+		got := review(t, newHandler([]kind{slow}, nil, nil), "mutate", "RedisCluster", scale(t, `{}`))
 		const want = `Error from server (InternalError): admission webhook "webhook" denied the request: Internal error occurred: ` +
 			`context deadline exceeded`
 		if text := kubectl(got); text != want || time.Since(began) != reviewTimeout {

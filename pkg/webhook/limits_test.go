@@ -140,7 +140,7 @@ func TestRequestsGiveBackWhatTheyTook(t *testing.T) {
 	for name := range flood {
 		t.Run(name, func(t *testing.T) {
 			path, body := flooding(t, name, 100<<10)
-			attack(t, NewHandler(nil), 8, path, body)
+			attack(t, NewHandler(nil, nil), 8, path, body)
 		})
 	}
 }
@@ -160,7 +160,7 @@ func TestMemoryOfScales(t *testing.T) {
 				replicas: func(r *redisv1.RedisCluster) **int32 { return &r.Spec.Size },
 			}
 		}
-		h := newHandler([]kind{scaled}, nil)
+		h := newHandler([]kind{scaled}, nil, nil)
 		asked := string(body(t, scale(t, `{"kind":"Scale","apiVersion":"autoscaling/v1","spec":{"replicas":3}}`)))
 		const requests = 128
 		statuses := attack(t, h, requests, Path("mutate", kindOf(t, "RedisCluster").GroupVersionKind), asked)
@@ -183,7 +183,7 @@ func TestTheLargestUpdate(t *testing.T) {
 		}
 		return text
 	}
-	h := NewHandler(fake.NewClientset())
+	h := NewHandler(fake.NewClientset(), nil)
 	for _, s := range []*shares.Shares[netip.Addr]{h.limits.bodies, h.limits.reviews} {
 		for s.Take(peer(66), 1<<20) {
 		}
@@ -198,7 +198,7 @@ func TestTheLargestUpdate(t *testing.T) {
 // that a normal client needs. All other clients get their answers at once.
 func TestASlowAttackerDelaysNoOtherClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := NewHandler(fake.NewClientset())
+		h := NewHandler(fake.NewClientset(), nil)
 		path := Path("validate", kindOf(t, "RedisCluster").GroupVersionKind)
 		good := body(t, ask(t, "RedisCluster", sample(t, "RedisCluster", `{"addr":"1.2.3.4:1"}`), ""))
 		slow, never := io.Pipe()
@@ -245,7 +245,7 @@ func TestMemoryOfAllRequests(t *testing.T) {
 		}
 		for _, length := range []int{length, 90 << 10} { // The longest body, and one with nearly as many values as there may be.
 			path, body := flooding(t, name, length)
-			attack(t, NewHandler(nil), 16, path, body)
+			attack(t, NewHandler(nil, nil), 16, path, body)
 		}
 		return
 	}
@@ -293,7 +293,7 @@ func TestBoundedListener(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in := listen()
 		defer in.Close()
-		listener := Bounded(in, "test")
+		listener := Bounded(in, func() {})
 		var accepted []net.Conn
 		go func() {
 			for conn, err := listener.Accept(); err == nil; conn, err = listener.Accept() {

@@ -3,10 +3,7 @@
 
 package webhook
 
-import (
-	"sync/atomic"
-	"time"
-)
+import "time"
 
 // Metrics counts the requests for one path. Many goroutines call it at once.
 type Metrics interface {
@@ -16,32 +13,14 @@ type Metrics interface {
 	Finished(status int, took time.Duration)
 }
 
-// MetricsProvider returns the Metrics of paths, such as
-// "/validate-app-aiops-org-v1-application".
-type MetricsProvider interface {
-	ForWebhook(path string) Metrics
-	// ForServer returns a function that counts a connection which a Bounded listener refuses.
-	ForServer(name string) (refused func())
-}
+// MetricsOf returns the Metrics of a path, such as "/validate-app-aiops-org-v1-application". A nil MetricsOf counts nothing.
+type MetricsOf func(path string) Metrics
 
-var provider atomic.Pointer[MetricsProvider]
-
-// SetMetricsProvider sets the provider that counts the requests of the Handlers created from
-// now on. Without a provider, requests are not counted.
-func SetMetricsProvider(p MetricsProvider) { provider.Store(&p) }
-
-func metricsOf(path string) Metrics {
-	if p := provider.Load(); p != nil {
-		return (*p).ForWebhook(path)
+func (m MetricsOf) path(path string) Metrics {
+	if m == nil {
+		return noMetrics{}
 	}
-	return noMetrics{}
-}
-
-func refusedBy(name string) func() {
-	if p := provider.Load(); p != nil {
-		return (*p).ForServer(name)
-	}
-	return func() {}
+	return m(path)
 }
 
 type noMetrics struct{}

@@ -422,7 +422,7 @@ func TestServeLogsConnections(t *testing.T) {
 // TestHalfABodyIsAnswered: a client sends half of a body. After the timeout, it gets an answer and the connection ends.
 func TestHalfABodyIsAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := NewHandler(nil)
+		h := NewHandler(nil, nil)
 		s := serve(t, t.Context(), h.ServeHTTP, 0)
 		conn, err := s.connect(t, trusting())
 		must.Succeed(t, err)

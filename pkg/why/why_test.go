@@ -95,7 +95,7 @@ func (h history) operator() http.Handler {
 		informer := pipeline.New(pipeline.Config{Object: object, Resource: resource, Trace: h.Recorder})
 		return inspect.Watched{Informer: informer, Resource: resource, Aliases: aliases}
 	}
-	mycronjobs := loop.New(loop.Config{Name: "mycronjob", Kind: "MyCronJob", Trace: h.Recorder})
+	mycronjobs := loop.New(loop.Config{Name: "mycronjob", Kind: "MyCronJob"})
 	mycronjobs.Queue.ShutDown()
 	handler, err := inspect.New(inspect.Config{
 		Instance: "vm", Trace: h.Recorder,

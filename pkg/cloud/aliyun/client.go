@@ -40,6 +40,8 @@ type Config struct {
 	ReadOnly bool
 	// Metadata has the credentials of the process include the RAM role of the machine, from its metadata service.
 	Metadata bool
+	// Observers are called after each request.
+	Observers []Observer
 }
 
 // Cloud holds what all accounts and regions share: connections, rate limits, and the credentials of the process. It is safe for concurrent
@@ -51,6 +53,7 @@ type Cloud struct {
 	readOnly  bool
 	chain     *chain
 	limiter   *limiter
+	observers []Observer
 
 	accounts   *lru.Cache // account numbers by identity
 	listAccess *lru.Cache // by keyInRegion: the start of the last dry run that showed the right to list instances
@@ -84,6 +87,7 @@ func New(config Config) (*Cloud, error) {
 		readOnly:   config.ReadOnly,
 		chain:      newChain(config.Metadata),
 		limiter:    newLimiter(),
+		observers:  config.Observers,
 		accounts:   lru.New(maxAccounts),
 		listAccess: lru.New(maxAccounts),
 	}, nil

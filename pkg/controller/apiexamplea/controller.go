@@ -28,7 +28,6 @@ import (
 	"github.com/glassback/glassback/pkg/loop"
 	"github.com/glassback/glassback/pkg/recording"
 	"github.com/glassback/glassback/pkg/report"
-	"github.com/glassback/glassback/pkg/trace"
 )
 
 // Name is the controller's name, for --controllers, logs and traces.
@@ -50,7 +49,7 @@ type Config struct {
 	ConfigMaps   kubeinformers.ConfigMapInformer
 	Recorder     record.EventRecorder
 	Clock        clock.WithTicker
-	Trace        *trace.Recorder
+	Observers    []loop.Observer
 }
 
 // Controller reconciles ApiExampleAs. The package's documentation says what it does, and its promises.
@@ -68,7 +67,7 @@ type Controller struct {
 func New(config Config) (*Controller, error) {
 	c := newController(config)
 	c.loop = loop.New(loop.Config{
-		Name: Name, Kind: kind.Kind, Sync: c.Sync, MinRetry: minRetry, MaxRetry: maxRetry, Clock: config.Clock, Trace: config.Trace,
+		Name: Name, Kind: kind.Kind, Sync: c.Sync, MinRetry: minRetry, MaxRetry: maxRetry, Clock: config.Clock, Observers: config.Observers,
 	})
 	return c, errors.Join(
 		c.loop.Watch(config.ApiExampleAs.Informer(), kind.Kind, loop.Self),
@@ -80,7 +79,7 @@ func newController(config Config) *Controller {
 	c := &Controller{
 		examples: config.ApiExampleAs.Lister(),
 		clock:    config.Clock,
-		written:  loop.NewWritten(Name, kind.Kind, config.Clock, config.Trace),
+		written:  loop.NewWritten(Name, kind.Kind, config.Clock, config.Observers),
 	}
 	c.owners = child.NewOwners(kind.Kind, v1.LabelApiExampleA, c.written, config.Clock)
 	c.configMaps = child.New(c.owners, "ConfigMap", "configmaps", config.ConfigMaps.Informer().GetStore(),

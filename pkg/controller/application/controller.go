@@ -30,7 +30,6 @@ import (
 	"github.com/glassback/glassback/pkg/loop"
 	"github.com/glassback/glassback/pkg/recording"
 	"github.com/glassback/glassback/pkg/report"
-	"github.com/glassback/glassback/pkg/trace"
 )
 
 // Name is the controller's name, for --controllers, logs and traces.
@@ -58,7 +57,7 @@ type Config struct {
 	Budgets      policyinformers.PodDisruptionBudgetInformer
 	Recorder     record.EventRecorder
 	Clock        clock.WithTicker
-	Trace        *trace.Recorder
+	Observers    []loop.Observer
 }
 
 // Controller reconciles Applications. The package documentation lists its promises.
@@ -77,7 +76,7 @@ type Controller struct {
 func New(config Config) (*Controller, error) {
 	c := newController(config)
 	c.loop = loop.New(loop.Config{
-		Name: Name, Kind: kind.Kind, Sync: c.Sync, MinRetry: minRetry, MaxRetry: maxRetry, Clock: config.Clock, Trace: config.Trace,
+		Name: Name, Kind: kind.Kind, Sync: c.Sync, MinRetry: minRetry, MaxRetry: maxRetry, Clock: config.Clock, Observers: config.Observers,
 	})
 	owner := loop.ControllerOf(kind.Group, kind.Kind)
 	return c, errors.Join(
@@ -91,7 +90,7 @@ func New(config Config) (*Controller, error) {
 }
 
 func newController(config Config) *Controller {
-	written := loop.NewWritten(Name, kind.Kind, config.Clock, config.Trace)
+	written := loop.NewWritten(Name, kind.Kind, config.Clock, config.Observers)
 	return &Controller{
 		children: newChildren(config, written),
 		client:   config.Client,

@@ -157,9 +157,9 @@ func (a *action) setFinalizer(ctx context.Context, wanted bool) error {
 	a.finalizersChanged = true
 	key := cache.MetaObjectToName(ecs)
 	if len(updated.Finalizers) > 0 || updated.DeletionTimestamp == nil {
-		a.written.Record(key, "patch ecsinstances", a.cache, updated)
+		a.written.Record(ctx, key, "patch ecsinstances", a.cache, updated)
 	} else {
-		a.written.RecordDelete(key, "patch ecsinstances", a.cache, updated)
+		a.written.RecordDelete(ctx, key, "patch ecsinstances", a.cache, updated)
 	}
 	return nil
 }

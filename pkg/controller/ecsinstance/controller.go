@@ -27,7 +27,6 @@ import (
 	"github.com/glassback/glassback/pkg/loop"
 	"github.com/glassback/glassback/pkg/recording"
 	"github.com/glassback/glassback/pkg/report"
-	"github.com/glassback/glassback/pkg/trace"
 )
 
 // Name is the controller's name, for --controllers, logs and traces.
@@ -68,7 +67,7 @@ type Config struct {
 	Own          OwnCredentials
 	Recorder     record.EventRecorder
 	Clock        clock.WithTicker
-	Trace        *trace.Recorder
+	Observers    []loop.Observer
 }
 
 // Controller creates, changes and deletes ECS instances. The package's documentation lists its promises.
@@ -89,7 +88,7 @@ type Controller struct {
 
 // New returns a Controller and adds its event handlers to the informers. It starts nothing.
 func New(config Config) (*Controller, error) {
-	written := loop.NewWritten(Name, "ECSInstance", config.Clock, config.Trace)
+	written := loop.NewWritten(Name, "ECSInstance", config.Clock, config.Observers)
 	c := &Controller{
 		client:    config.Client,
 		instances: config.ECSInstances.Lister(),
@@ -108,7 +107,7 @@ func New(config Config) (*Controller, error) {
 		own: config.Own,
 	}
 	c.loop = loop.New(loop.Config{
-		Name: Name, Kind: "ECSInstance", Sync: c.Sync, MinRetry: minRetry, MaxRetry: maxRetry, Clock: config.Clock, Trace: config.Trace,
+		Name: Name, Kind: "ECSInstance", Sync: c.Sync, MinRetry: minRetry, MaxRetry: maxRetry, Clock: config.Clock, Observers: config.Observers,
 	})
 	c.fleets = &fleets{open: config.Open, clock: config.Clock, add: c.loop.Add, byKey: map[fleetKey]*fleet{}}
 	c.secrets = newSecrets(config.Secrets, config.Clock, c.loop.Add)

@@ -177,7 +177,7 @@ func (c *Controller) create(
 	switch {
 	case err == nil:
 		klog.FromContext(ctx).V(2).Info("Created Job", "job", klog.KObj(created), "lateMillis", job.Annotations[v1.AnnotationSkew])
-		c.written.Record(cache.MetaObjectToName(mcj), "create jobs.batch", c.jobs, created)
+		c.written.Record(ctx, cache.MetaObjectToName(mcj), "create jobs.batch", c.jobs, created)
 		return createdNow, nil
 	case apierrors.IsAlreadyExists(err):
 		return c.claim(ctx, mcj, job, out)
@@ -236,7 +236,7 @@ func (c *Controller) delete(ctx context.Context, mcj *v1.MyCronJob, job *batchv1
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("delete Job %s of MyCronJob %s: %w", job.Name, mcj.Name, err)
 	}
-	c.written.RecordDelete(cache.MetaObjectToName(mcj), "delete jobs.batch", c.jobs, job)
+	c.written.RecordDelete(ctx, cache.MetaObjectToName(mcj), "delete jobs.batch", c.jobs, job)
 	klog.FromContext(ctx).V(2).Info(message, "job", klog.KObj(job))
 	return nil
 }

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -28,7 +27,6 @@ import (
 	"github.com/glassback/glassback/pkg/loop"
 	"github.com/glassback/glassback/pkg/recording"
 	"github.com/glassback/glassback/pkg/report"
-	"github.com/glassback/glassback/pkg/trace"
 )
 
 // Name is the controller's name, for --controllers, logs and traces.
@@ -51,7 +49,10 @@ type Config struct {
 	Jobs       kubeinformers.JobInformer
 	Recorder   record.EventRecorder
 	Clock      clock.WithTicker
-	Trace      *trace.Recorder
+	Observers  []loop.Observer
+	// Missed is called with the number of slots that a written status counts as missed; nil for no such call. Several goroutines call it at
+	// once.
+	Missed func(namespace string, slots int64)
 }
 
 // Controller reconciles MyCronJobs. The package's documentation says what it does, and its promises.
@@ -65,13 +66,14 @@ type Controller struct {
 	clock      clock.PassiveClock
 	written    *loop.Written
 	loop       *loop.Loop
+	missed     func(namespace string, slots int64) // see Config
 }
 
 // New returns a Controller, and adds its index and event handlers to the informers. It starts nothing.
 func New(config Config) (*Controller, error) {
 	c := newController(config)
 	c.loop = loop.New(loop.Config{
-		Name: Name, Kind: kind.Kind, Sync: c.Sync, MinRetry: minRetry, MaxRetry: maxRetry, Clock: config.Clock, Trace: config.Trace,
+		Name: Name, Kind: kind.Kind, Sync: c.Sync, MinRetry: minRetry, MaxRetry: maxRetry, Clock: config.Clock, Observers: config.Observers,
 	})
 	if err := config.Jobs.Informer().AddIndexers(cache.Indexers{controllerIndex: indexByController}); err != nil {
 		return nil, fmt.Errorf("index Jobs: %w", err)
@@ -90,7 +92,8 @@ func newController(config Config) *Controller {
 		jobs:       config.Jobs.Informer().GetIndexer(),
 		recorder:   config.Recorder,
 		clock:      config.Clock,
-		written:    loop.NewWritten(Name, kind.Kind, config.Clock, config.Trace),
+		written:    loop.NewWritten(Name, kind.Kind, config.Clock, config.Observers),
+		missed:     config.Missed,
 	}
 	c.status = report.NewWriter(report.Config[*v1.MyCronJob, v1.MyCronJobStatus]{
 		Kind: kind.Kind, Resource: "mycronjobs", Store: config.MyCronJobs.Informer().GetStore(),
@@ -153,21 +156,14 @@ func (c *Controller) fetch(key cache.ObjectName) (*v1.MyCronJob, error) {
 	return mcj, nil
 }
 
-var missedObserver atomic.Pointer[func(namespace string, slots int64)]
-
-// SetMissedObserver sets a function that is called with the number of slots that a written status counts as missed. The
-// function may be called by several goroutines at once.
-func SetMissedObserver(observe func(namespace string, slots int64)) { missedObserver.Store(&observe) }
-
-// reportMissed is called after each write of a status. If the new status counts more missed slots, it calls the observer and may send an
-// event.
+// reportMissed is called after each write of a status. If the new status counts more missed slots, it calls missed and may send an event.
 func (c *Controller) reportMissed(before, after *v1.MyCronJob) {
 	missed := after.Status.MissedTotal - before.Status.MissedTotal
 	if missed <= 0 {
 		return
 	}
-	if observe := missedObserver.Load(); observe != nil {
-		(*observe)(after.Namespace, missed)
+	if c.missed != nil {
+		c.missed(after.Namespace, missed)
 	}
 	// Some faults miss one slot after the other: a rejected Job, a running Job under Forbid, or a name that is taken.
 	// The event of such a fault is enough.

@@ -209,12 +209,11 @@ func TestSync(t *testing.T) {
 				was = s.cron().DeepCopy()
 			}
 			var observed int64
-			SetMissedObserver(func(namespace string, slots int64) {
+			c.missed = func(namespace string, slots int64) {
 				if observed += slots; namespace != cronjob().Namespace || slots < 1 {
 					t.Errorf("the observer was told of %d slots in namespace %s", slots, namespace)
 				}
-			})
-			t.Cleanup(func() { missedObserver.Store(nil) })
+			}
 			requests, after, err := c.sync(t)
 			if !slices.Equal(requests, test.want.requests) {
 				t.Errorf("requests %q, want %q", requests, test.want.requests)

@@ -73,7 +73,7 @@ func (e executor) patchPod(ctx context.Context, m *member, field string, values 
 	if err != nil {
 		return fmt.Errorf("patch Pod %s: %w", m.Name, err)
 	}
-	e.written.Record(e.key(), "patch pods", e.pods, patched)
+	e.written.Record(ctx, e.key(), "patch pods", e.pods, patched)
 	return nil
 }
 
@@ -88,7 +88,7 @@ func (e executor) deleteService(ctx context.Context, c command) error {
 		if err != nil && !apierrors.IsNotFound(err) {
 			return err
 		}
-		e.written.RecordDelete(e.key(), "delete services", e.serviceCache, s)
+		e.written.RecordDelete(ctx, e.key(), "delete services", e.serviceCache, s)
 	}
 	return nil
 }

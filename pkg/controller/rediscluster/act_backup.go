@@ -48,7 +48,7 @@ func (e executor) startJob(ctx context.Context, c command) error {
 	switch {
 	case err == nil:
 		current.jobRejection = ""
-		e.written.Record(e.key(), "create jobs", e.jobs, created)
+		e.written.Record(ctx, e.key(), "create jobs", e.jobs, created)
 	case c.id != "", isRejected(err), isQuota(err), isTaken(err):
 		current.jobRejection, current.jobRejectedAt = err.Error(), e.clock.Now()
 		klog.FromContext(ctx).Info("Could not create a Job", "job", desired.Name, "reason", current.jobRejection)
@@ -138,7 +138,7 @@ func (e executor) deleteJob(ctx context.Context, c command) error {
 			continue
 		}
 		gone := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: e.o.Object.Namespace, UID: j.UID}}
-		e.written.RecordDelete(e.key(), "delete jobs", e.jobs, gone)
+		e.written.RecordDelete(ctx, e.key(), "delete jobs", e.jobs, gone)
 	}
 	return nil
 }

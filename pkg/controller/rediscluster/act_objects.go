@@ -171,7 +171,7 @@ func (e executor) createClaim(ctx context.Context, c command) error {
 	if err != nil {
 		return nameTaken(err, "PersistentVolumeClaim "+claimName(e.o.Object, m.Ordinal))
 	}
-	e.written.Record(e.key(), "create persistentvolumeclaims", e.claims, created)
+	e.written.Record(ctx, e.key(), "create persistentvolumeclaims", e.claims, created)
 	return nil
 }
 
@@ -187,7 +187,7 @@ func (e executor) createPod(ctx context.Context, c command) error {
 	case err != nil:
 		return nameTaken(err, "Pod "+m.Name)
 	}
-	e.written.Record(e.key(), "create pods", e.pods, created)
+	e.written.Record(ctx, e.key(), "create pods", e.pods, created)
 	return nil
 }
 
@@ -237,7 +237,7 @@ func (e executor) growClaim(ctx context.Context, c command) error {
 		return err
 	}
 	current.growthRefused = nil
-	e.written.Record(e.key(), "patch persistentvolumeclaims", e.claims, grown)
+	e.written.Record(ctx, e.key(), "patch persistentvolumeclaims", e.claims, grown)
 	return nil
 }
 
@@ -251,7 +251,7 @@ func (e executor) deleteClaim(ctx context.Context, c command) error {
 	if err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}
-	e.written.RecordDelete(e.key(), "delete persistentvolumeclaims", e.claims, m.Claim)
+	e.written.RecordDelete(ctx, e.key(), "delete persistentvolumeclaims", e.claims, m.Claim)
 	return nil
 }
 
@@ -267,13 +267,13 @@ func (e executor) deletePod(ctx context.Context, c command) error {
 	if err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}
-	e.recordDeletedPod(m, "delete pods")
+	e.recordDeletedPod(ctx, m, "delete pods")
 	return nil
 }
 
 // recordDeletedPod records the write that deleted a Pod, and sends an event.
-func (e executor) recordDeletedPod(m *member, verb string) {
-	e.written.RecordDelete(e.key(), verb, e.pods, m.Pod)
+func (e executor) recordDeletedPod(ctx context.Context, m *member, verb string) {
+	e.written.RecordDelete(ctx, e.key(), verb, e.pods, m.Pod)
 	e.recorder.Eventf(e.o.Object, corev1.EventTypeNormal, "PodDeleted", "Deleted Pod %s: %s", m.Name, e.purpose())
 }
 
@@ -303,7 +303,7 @@ func (e executor) evictPod(ctx context.Context, c command) error {
 	case err != nil && !apierrors.IsNotFound(err):
 		return err
 	}
-	e.recordDeletedPod(m, "evict pods")
+	e.recordDeletedPod(ctx, m, "evict pods")
 	return nil
 }
 

@@ -29,7 +29,6 @@ import (
 	"github.com/glassback/glassback/pkg/loop"
 	"github.com/glassback/glassback/pkg/recording"
 	"github.com/glassback/glassback/pkg/report"
-	"github.com/glassback/glassback/pkg/trace"
 )
 
 // Name is the controller's name, for --controllers, logs and traces.
@@ -56,7 +55,8 @@ type Config struct {
 	Dial          DialFunc
 	Recorder      record.EventRecorder
 	Clock         clock.WithTicker
-	Trace         *trace.Recorder
+	Observers     []loop.Observer
+	Nodes         NodesObserver // nil for none
 
 	// OperatorNamespace is the namespace of the operator's Pods, for NetworkPolicies. If it is "", a NetworkPolicy keeps the
 	// namespace that it has: glassback plan may run outside of the cluster.
@@ -80,6 +80,7 @@ type Controller struct {
 	written  *loop.Written
 	sessions *sessions
 	loop     *loop.Loop
+	nodes    NodesObserver // nil for none
 
 	backupImage string
 }
@@ -91,7 +92,7 @@ func New(config Config) (*Controller, error) {
 		return nil, err
 	}
 	c.loop = loop.New(loop.Config{
-		Name: Name, Kind: kind.Kind, Sync: c.Sync, MinRetry: minRetry, MaxRetry: maxRetry, Clock: config.Clock, Trace: config.Trace,
+		Name: Name, Kind: kind.Kind, Sync: c.Sync, MinRetry: minRetry, MaxRetry: maxRetry, Clock: config.Clock, Observers: config.Observers,
 	})
 	if err := c.loop.Watch(config.RedisClusters.Informer(), kind.Kind, loop.Self); err != nil {
 		return nil, err
@@ -118,7 +119,7 @@ func New(config Config) (*Controller, error) {
 }
 
 func newController(config Config) *Controller {
-	written := loop.NewWritten(Name, kind.Kind, config.Clock, config.Trace)
+	written := loop.NewWritten(Name, kind.Kind, config.Clock, config.Observers)
 	c := &Controller{
 		applied:  newApplied(config, written),
 		kube:     config.Kube,
@@ -138,6 +139,7 @@ func newController(config Config) *Controller {
 		clock:    config.Clock,
 		written:  written,
 		sessions: &sessions{kube: config.Kube, dial: config.Dial, clock: config.Clock, byKey: map[cache.ObjectName]*session{}},
+		nodes:    config.Nodes,
 
 		backupImage: config.BackupImage,
 	}
@@ -173,7 +175,7 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 		return 0, err
 	}
 	if errs := rdc.Validate(nil); len(errs) > 0 {
-		observeNodes(key, nil)
+		c.observeNodes(key, nil)
 		return c.status.Report(ctx, rdc, statusOfInvalid(rdc, errs, c.clock.Now()))
 	}
 	effective, err := c.withCertificate(ctx, rdc)
@@ -192,7 +194,7 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	if err := c.observe(ctx, o); err != nil {
 		return 0, errors.Join(applyErr, err)
 	}
-	observeNodes(key, o.nodeMetrics())
+	c.observeNodes(key, o.nodeMetrics())
 	p := decide(o)
 	recording.Decided(ctx, o, p)
 	klog.FromContext(ctx).V(4).Info("Decided", "policy", p.Policy, "step", p.Step)
@@ -215,14 +217,14 @@ func (c *Controller) fetch(key cache.ObjectName) (*v1.RedisCluster, error) {
 		c.owners.Forget(key)
 		c.status.Forget(key)
 		c.sessions.forget(key)
-		observeNodes(key, nil)
+		c.observeNodes(key, nil)
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("get RedisCluster %s: %w", key, err)
 	}
 	if cached.DeletionTimestamp != nil || cached.Annotations[glassback.AnnotationPaused] == "true" {
-		observeNodes(key, nil)
+		c.observeNodes(key, nil)
 		return nil, nil
 	}
 	rdc := cached.DeepCopy()

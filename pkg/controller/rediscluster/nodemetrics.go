@@ -4,7 +4,6 @@
 package rediscluster
 
 import (
-	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -37,14 +36,9 @@ type NodeMetrics struct {
 // polls them. Several goroutines may call it at once.
 type NodesObserver func(cluster cache.ObjectName, nodes []NodeMetrics)
 
-var nodesObserver atomic.Pointer[NodesObserver]
-
-// SetNodesObserver sets the NodesObserver of all controllers from now on.
-func SetNodesObserver(observe NodesObserver) { nodesObserver.Store(&observe) }
-
-func observeNodes(cluster cache.ObjectName, nodes []NodeMetrics) {
-	if observe := nodesObserver.Load(); observe != nil {
-		(*observe)(cluster, nodes)
+func (c *Controller) observeNodes(cluster cache.ObjectName, nodes []NodeMetrics) {
+	if c.nodes != nil {
+		c.nodes(cluster, nodes)
 	}
 }
 

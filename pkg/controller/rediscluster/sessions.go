@@ -60,8 +60,12 @@ type Node interface {
 // DialFunc returns the Node at an address. It connects with the first request.
 type DialFunc func(ip string, port int, login redisnode.Login) Node
 
-// Dial is the DialFunc for real redis-servers.
-func Dial(ip string, port int, login redisnode.Login) Node { return redisnode.Dial(ip, port, login) }
+// Dial returns the DialFunc for real redis-servers. The observers observe all requests.
+func Dial(observers ...redisnode.Observer) DialFunc {
+	return func(ip string, port int, login redisnode.Login) Node {
+		return redisnode.Dial(ip, port, login, observers...)
+	}
+}
 
 // minPasswordAge is how long the operator waits before it reads a refused password again.
 const minPasswordAge = 10 * time.Second

@@ -284,16 +284,13 @@ func TestStatusKeepsALoss(t *testing.T) {
 }
 
 func TestNodeMetrics(t *testing.T) {
-	shown := map[cache.ObjectName][]NodeMetrics{}
-	SetNodesObserver(func(cluster cache.ObjectName, nodes []NodeMetrics) { shown[cluster] = nodes })
-	t.Cleanup(func() { SetNodesObserver(func(cache.ObjectName, []NodeMetrics) {}) })
-
 	o := six()
 	o.Members[0].View.Stats = redisnode.Stats{MemoryUsed: 7, Clients: 2}
 	o.Members[1].View.Keys = 12
 	o.Members[3].View.Offset = 900
 	o.Members[4].View.LinkUp = false
-	s := newStage(t, o).settle()
+	s, shown := newStage(t, o).settle(), map[cache.ObjectName][]NodeMetrics{}
+	s.controller.nodes = func(cluster cache.ObjectName, nodes []NodeMetrics) { shown[cluster] = nodes }
 	silent := o.Members[2]
 	s.views[silent.ip()] = nil
 	s.synced()

@@ -369,7 +369,7 @@ func (w *world) tellsPorts(of func(*corev1.Pod) int) {
 	}
 	w.until("the ports that nodes name to clients without TLS", func() bool {
 		return !slices.ContainsFunc(w.pods(), func(p *corev1.Pod) bool {
-			node := Dial(p.Status.PodIP, redistest.DefaultPort, w.login(p))
+			node := redisnode.Dial(p.Status.PodIP, redistest.DefaultPort, w.login(p))
 			defer node.Close()
 			view, err := node.View(context.Background())
 			return err != nil || slices.ContainsFunc(view.Table, func(e redisnode.Entry) bool { return e.Port != ports[e.ID] })

@@ -234,7 +234,7 @@ type countingNode struct {
 }
 
 func (w *world) dial(ip string, port int, login redisnode.Login) Node {
-	return countingNode{Node: Dial(w.resolve(ip), port, login), w: w}
+	return countingNode{Node: redisnode.Dial(w.resolve(ip), port, login), w: w}
 }
 
 func (n countingNode) View(ctx context.Context) (*redisnode.View, error) {
@@ -781,7 +781,7 @@ func (w *world) connect(p *corev1.Pod) Node {
 	port, trust := ConnectionTo(w.rdc(), p, w.secret("redis-tls"))
 	login := w.login(p)
 	login.TLS = trust
-	return Dial(p.Status.PodIP, port, login)
+	return redisnode.Dial(p.Status.PodIP, port, login)
 }
 
 // value asks a Pod's node for a directive.

@@ -11,7 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
+	"time"
 
 	"k8s.io/klog/v2"
 )
@@ -27,7 +27,8 @@ const (
 // It reads them at every handshake, so that it always serves the present certificate. That costs
 // little: API servers keep their connections, and a handshake costs more than the read.
 type Files struct {
-	dir string
+	dir     string
+	observe func(expiry time.Time, err error) // see OpenFiles
 
 	mu      sync.Mutex
 	certPEM []byte
@@ -36,9 +37,10 @@ type Files struct {
 	problem string // the error of the last read, or "": the same error is logged once
 }
 
-// OpenFiles reads the certificate in dir. It returns an error if a file is unreadable, or if the two do not match.
-func OpenFiles(dir string) (*Files, error) {
-	f := &Files{dir: dir}
+// OpenFiles reads the certificate in dir. It returns an error if a file is unreadable, or if the two do not match. Unless observe is nil,
+// it is called after each read, with the expiry of a new certificate, or the error. Several goroutines may call it at once.
+func OpenFiles(dir string, observe func(expiry time.Time, err error)) (*Files, error) {
+	f := &Files{dir: dir, observe: observe}
 	if err := f.reload(); err != nil {
 		return nil, err
 	}
@@ -65,17 +67,16 @@ func (f *Files) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, er
 	return f.pair, nil
 }
 
-var readObserver atomic.Pointer[func(error)]
-
-// SetReadObserver sets the function that is called after every read of the files, with the error
-// or nil. Several goroutines may call that function at the same time.
-func SetReadObserver(observe func(error)) { readObserver.Store(&observe) }
-
-// reload calls read and reports its result to the observer.
+// reload calls read, and reports its result.
 func (f *Files) reload() error {
+	before := f.pair
 	err := f.read()
-	if observe := readObserver.Load(); observe != nil {
-		(*observe)(err)
+	if f.observe != nil {
+		var expiry time.Time
+		if f.pair != before {
+			expiry = f.pair.Leaf.NotAfter
+		}
+		f.observe(expiry, err)
 	}
 	return err
 }
@@ -95,6 +96,5 @@ func (f *Files) read() error {
 		return fmt.Errorf("use the serving certificate in %s: %w", f.dir, err)
 	}
 	f.certPEM, f.keyPEM, f.pair = certPEM, keyPEM, &pair
-	serving(f.pair)
 	return nil
 }

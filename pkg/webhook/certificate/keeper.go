@@ -67,8 +67,10 @@ type Config struct {
 	// Now returns the time of the API server, which decides whether certificates are valid.
 	Now func() time.Time
 	// Clock measures how long a caBundle has been seen.
-	Clock clock.WithTicker
-	Trace *trace.Recorder
+	Clock     clock.WithTicker
+	Observers []loop.Observer
+	// Serving is called for each new serving certificate, with its expiry; nil for no such call.
+	Serving func(expiry time.Time)
 }
 
 // Keeper keeps the CAs, makes API servers trust them, and serves certificates that they
@@ -97,11 +99,12 @@ func New(config Config) *Keeper {
 		targets = append(targets, config.Published)
 	}
 	k := &Keeper{
-		Config: config, leaf: Leaf{given: make(chan struct{})},
+		Config: config, leaf: Leaf{given: make(chan struct{}), serving: config.Serving},
 		targets: targets, trusted: map[string]time.Time{}, wrote: make([]time.Time, len(targets)),
 	}
 	k.loop = loop.New(loop.Config{
-		Name: Name, Kind: "Certificate", Sync: k.Sync, MinRetry: retryFirst, MaxRetry: retryMost, Clock: config.Clock, Trace: config.Trace,
+		Name: Name, Kind: "Certificate", Sync: k.Sync, MinRetry: retryFirst, MaxRetry: retryMost, Clock: config.Clock,
+		Observers: config.Observers,
 	})
 	return k
 }

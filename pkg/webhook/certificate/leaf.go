@@ -18,6 +18,8 @@ type Leaf struct {
 	held  atomic.Pointer[signed]
 	given chan struct{} // closed once held is set
 	once  sync.Once
+
+	serving func(expiry time.Time) // called for each certificate; nil for no such call
 }
 
 // signed is a serving certificate and the CA that has signed it.
@@ -44,18 +46,8 @@ func (l *Leaf) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, err
 
 func (l *Leaf) store(cert *tls.Certificate, ca *x509.Certificate) {
 	l.held.Store(&signed{cert, ca})
-	serving(cert)
-	l.once.Do(func() { close(l.given) })
-}
-
-var expiryObserver atomic.Pointer[func(time.Time)]
-
-// SetExpiryObserver sets the function that is called for each new serving certificate, with its expiry.
-func SetExpiryObserver(observe func(time.Time)) { expiryObserver.Store(&observe) }
-
-// serving reports a new serving certificate to the observer.
-func serving(cert *tls.Certificate) {
-	if observe := expiryObserver.Load(); observe != nil {
-		(*observe)(cert.Leaf.NotAfter)
+	if l.serving != nil {
+		l.serving(cert.Leaf.NotAfter)
 	}
+	l.once.Do(func() { close(l.given) })
 }

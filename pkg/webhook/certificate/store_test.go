@@ -245,7 +245,7 @@ func TestFilesAreShownAsTheyAre(t *testing.T) {
 	certPEM, keyPEM := pairOf(t, "first")
 	put(t, dir, CertFile, certPEM)
 	put(t, dir, KeyFile, keyPEM)
-	f, err := OpenFiles(dir)
+	f, err := OpenFiles(dir, nil)
 	must.Succeed(t, err)
 	var log bytes.Buffer
 	logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&log)))
@@ -315,7 +315,7 @@ func TestFilesThatAreNoPairAreRefusedAtTheStart(t *testing.T) {
 		says string
 	}{{"another-file", nil, CertFile}, {CertFile, certPEM, KeyFile}, {KeyFile, otherKey, "does not match"}} {
 		put(t, dir, step.add, step.data)
-		if _, err := OpenFiles(dir); err == nil || !strings.Contains(err.Error(), step.says) {
+		if _, err := OpenFiles(dir, nil); err == nil || !strings.Contains(err.Error(), step.says) {
 			t.Errorf("got %v, want %q", err, step.says)
 		}
 	}
@@ -324,9 +324,7 @@ func TestFilesThatAreNoPairAreRefusedAtTheStart(t *testing.T) {
 func TestAHandshakeWaitsForTheFirstCertificate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var expiry time.Time
-		SetExpiryObserver(func(until time.Time) { expiry = until })
-		defer expiryObserver.Store(nil)
-		l, ca := &Leaf{given: make(chan struct{})}, authorityAt(t, time.Now())
+		l, ca := &Leaf{given: make(chan struct{}), serving: func(until time.Time) { expiry = until }}, authorityAt(t, time.Now())
 		cert, err := ca.leaf([]string{"x"}, time.Now(), time.Hour)
 		must.Succeed(t, err)
 		client, server := net.Pipe()
