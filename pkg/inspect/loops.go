@@ -87,59 +87,70 @@ func (o *observedLoop) describe() Controller {
 	return c
 }
 
-// workqueue returns the keys of the Loop: those that wait, those that workers have, and those that
-// return at a time. Each list begins with the earliest.
+// workqueue returns the keys of the Loop: those that wait, those that workers have, and those that return at a time.
 func (o *observedLoop) workqueue() *Workqueue {
 	now, snapshot := time.Now(), o.Snapshot()
-	var waiting, processing, timers []datedKey
-	for key, p := range snapshot.Syncing {
-		processing = append(processing, datedKey{p.Since, key})
-	}
-	for key, p := range snapshot.Waiting {
-		if _, syncing := snapshot.Syncing[key]; !syncing {
-			waiting = append(waiting, datedKey{p.Since, key})
-		}
-	}
+	waiting, processing := o.entries(snapshot.Waiting), o.entries(snapshot.Syncing)
+	var timers []Timer
 	for key, at := range snapshot.Timers {
-		_, added := snapshot.Waiting[key]
-		_, syncing := snapshot.Syncing[key]
-		switch {
+		switch object := objectOfKey(o.Kind, key); {
 		case at.After(now):
-			timers = append(timers, datedKey{at, key})
-		case !added && !syncing: // The queue has the key again.
-			waiting = append(waiting, datedKey{at, key})
+			timers = append(timers, Timer{Object: object, At: at, Retries: o.Queue.NumRequeues(key)})
+		case waiting[key] == nil && processing[key] == nil: // The queue has the key again.
+			waiting[key] = &Entry{Object: object, Since: at}
 		}
 	}
-	w := &Workqueue{Waiting: []Entry{}, Processing: []Entry{}, Timers: []Timer{}}
-	for _, k := range earliest(waiting, &w.More) {
-		w.Waiting = append(w.Waiting, o.entry(k, snapshot.Waiting[k.key]))
-	}
-	for _, k := range earliest(processing, &w.More) {
-		entry := o.entry(k, snapshot.Syncing[k.key])
-		_, entry.Again = snapshot.Waiting[k.key]
-		w.Processing = append(w.Processing, entry)
-	}
-	for _, k := range earliest(timers, &w.More) {
-		w.Timers = append(w.Timers, Timer{Object: objectOfKey(o.Kind, k.key), At: k.at, Retries: o.Queue.NumRequeues(k.key)})
-	}
+	w := newWorkqueue(waiting, processing, timers)
+	explain(w.Waiting, snapshot.Waiting)
+	explain(w.Processing, snapshot.Syncing)
 	return w
 }
 
-func (o *observedLoop) entry(k datedKey, p loop.Pending) Entry {
-	return Entry{Object: objectOfKey(o.Kind, k.key), Since: k.at, Causes: causesOf(p.Causes), MoreCauses: p.More}
+// entries returns an entry for each key, without its causes: most keys of a long queue are not shown.
+func (o *observedLoop) entries(pending map[cache.ObjectName]loop.Pending) map[cache.ObjectName]*Entry {
+	entries := make(map[cache.ObjectName]*Entry, len(pending))
+	for key, p := range pending {
+		entries[key] = &Entry{Object: objectOfKey(o.Kind, key), Since: p.Since}
+	}
+	return entries
 }
 
-type datedKey struct {
-	at  time.Time
-	key cache.ObjectName
+// explain adds the causes to entries.
+func explain(entries []Entry, pending map[cache.ObjectName]loop.Pending) {
+	for n := range entries {
+		e := &entries[n]
+		p := pending[cache.NewObjectName(e.Namespace, e.Name)]
+		e.Causes, e.MoreCauses = causesOf(p.Causes), p.More
+	}
+}
+
+// newWorkqueue returns the Workqueue with these keys. A key that waits while it is processed is shown as processed.
+func newWorkqueue(waiting, processing map[cache.ObjectName]*Entry, timers []Timer) *Workqueue {
+	w := &Workqueue{}
+	for key, entry := range waiting {
+		if processing[key] == nil {
+			w.Waiting = append(w.Waiting, *entry)
+		}
+	}
+	for key, entry := range processing {
+		shown := *entry
+		shown.Again = waiting[key] != nil
+		w.Processing = append(w.Processing, shown)
+	}
+	since := func(e Entry) (time.Time, Object) { return e.Since, e.Object }
+	w.Waiting, w.Processing = earliest(w.Waiting, since, &w.More), earliest(w.Processing, since, &w.More)
+	w.Timers = earliest(timers, func(t Timer) (time.Time, Object) { return t.At, t.Object }, &w.More)
+	return w
 }
 
 // earliest returns the first maxEntries keys, and adds the number of the others to more.
-func earliest(keys []datedKey, more *int) []datedKey {
-	slices.SortFunc(keys, func(a, b datedKey) int {
-		return cmp.Or(a.at.Compare(b.at), strings.Compare(a.key.String(), b.key.String()))
+func earliest[T any](keys []T, of func(T) (time.Time, Object), more *int) []T {
+	slices.SortFunc(keys, func(a, b T) int {
+		at, one := of(a)
+		then, other := of(b)
+		return cmp.Or(at.Compare(then), strings.Compare(one.String(), other.String()))
 	})
 	left := max(0, len(keys)-maxEntries)
 	*more += left
-	return keys[:len(keys)-left]
+	return append([]T{}, keys[:len(keys)-left]...) // JSON shows no keys as [].
 }

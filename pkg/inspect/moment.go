@@ -211,34 +211,11 @@ func (l *recordedLoop) apply(e *trace.Event) {
 
 // workqueue returns the keys. The timers do not include a retry after a failed sync: the recording does not have its time.
 func (l *recordedLoop) workqueue() *Workqueue {
-	w := &Workqueue{Waiting: []Entry{}, Processing: []Entry{}, Timers: []Timer{}}
-	for _, key := range earliest(datedKeysOf(l.waiting), &w.More) {
-		if l.processing[key.key] == nil {
-			w.Waiting = append(w.Waiting, *l.waiting[key.key])
-		}
-	}
-	for _, key := range earliest(datedKeysOf(l.processing), &w.More) {
-		entry := *l.processing[key.key]
-		entry.Again = l.waiting[key.key] != nil
-		w.Processing = append(w.Processing, entry)
-	}
-	var timers []datedKey
+	var timers []Timer
 	for key, at := range l.timers {
-		timers = append(timers, datedKey{at, key})
+		timers = append(timers, Timer{Object: objectOfKey(l.kind, key), At: at})
 	}
-	for _, timer := range earliest(timers, &w.More) {
-		w.Timers = append(w.Timers, Timer{Object: objectOfKey(l.kind, timer.key), At: timer.at})
-	}
-	return w
-}
-
-// datedKeysOf returns the keys of entries, each with the Since of its entry.
-func datedKeysOf(entries map[cache.ObjectName]*Entry) []datedKey {
-	var keys []datedKey
-	for key, entry := range entries {
-		keys = append(keys, datedKey{entry.Since, key})
-	}
-	return keys
+	return newWorkqueue(l.waiting, l.processing, timers)
 }
 
 // player answers requests with a moment of a recording.

@@ -265,11 +265,6 @@ func fail(w http.ResponseWriter, f *failure) {
 	_ = json.NewEncoder(w).Encode(Problem{f.message})
 }
 
-// informer returns the informer that r names.
-func (s *server) informer(r *http.Request) (*shownInformer, *failure) {
-	return s.informerCalled(r.FormValue("informer"))
-}
-
 func (s *server) informerCalled(id string) (*shownInformer, *failure) {
 	for _, i := range s.informers {
 		if i.id == id {

@@ -102,7 +102,7 @@ func (s *server) loopOf(name, namespace string) string {
 }
 
 func (s *server) queue(r *http.Request) (*Queue, *failure) {
-	w, failed := s.informer(r)
+	w, failed := s.informerCalled(r.FormValue("informer"))
 	if failed != nil {
 		return nil, failed
 	}
@@ -136,7 +136,7 @@ func (s *server) queue(r *http.Request) (*Queue, *failure) {
 }
 
 func (s *server) index(r *http.Request) (*Index, *failure) {
-	w, failed := s.informer(r)
+	w, failed := s.informerCalled(r.FormValue("informer"))
 	if failed != nil {
 		return nil, failed
 	}
