@@ -28,17 +28,9 @@ type figures struct {
 	rediscluster.BackupMetrics
 }
 
-// redisClusterMetric is a metric of a RedisCluster, if exists returns true.
-type redisClusterMetric struct {
-	desc   *prometheus.Desc
-	exists func(figures) bool
-	value  func(figures) float64
-}
-
-func newRedisClusterMetric(name, help string, exists func(figures) bool, value func(figures) float64) redisClusterMetric {
-	return redisClusterMetric{
-		prometheus.NewDesc("glassback_rediscluster_"+name, help, []string{"namespace", "rediscluster"}, nil), exists, value,
-	}
+func newRedisClusterMetric(name, help string, has func(figures) bool, value func(figures) float64) objectMetric[figures] {
+	desc := prometheus.NewDesc("glassback_rediscluster_"+name, help, []string{"namespace", "rediscluster"}, nil)
+	return objectMetric[figures]{desc, prometheus.GaugeValue, has, value}
 }
 
 func (f figures) backsUp() bool { return f.Spec.Backup != nil && f.Status.Backup != nil }
@@ -51,7 +43,7 @@ func (f figures) hasCertificate() bool {
 	return f.Spec.TLS != nil && f.Status.TLS != nil && f.Status.TLS.NotAfter != nil
 }
 
-var redisClusterMetrics = []redisClusterMetric{
+var redisClusterMetrics = objectMetrics[figures]{
 	newRedisClusterMetric("backup_failed", "1 if the last backup failed, or if none can be made.", figures.backsUp,
 		func(f figures) float64 { return float64(oneIf(f.Failed)) }),
 	newRedisClusterMetric("backup_interval_seconds", "The longest time between two of the next times of the schedule.", figures.scheduled,
@@ -69,11 +61,7 @@ var redisClusterMetrics = []redisClusterMetric{
 }
 
 // Describe implements prometheus.Collector.
-func (r *redisClusters) Describe(to chan<- *prometheus.Desc) {
-	for _, m := range redisClusterMetrics {
-		to <- m.desc
-	}
-}
+func (r *redisClusters) Describe(to chan<- *prometheus.Desc) { redisClusterMetrics.Describe(to) }
 
 // Collect implements prometheus.Collector.
 func (r *redisClusters) Collect(to chan<- prometheus.Metric) {
@@ -95,10 +83,6 @@ func (r *redisClusters) Collect(to chan<- prometheus.Metric) {
 	})
 	all = inTurns(all, func(f figures) string { return f.Namespace })
 	for _, f := range all[:min(len(all), maxClusters)] {
-		for _, m := range redisClusterMetrics {
-			if m.exists(f) {
-				to <- prometheus.MustNewConstMetric(m.desc, prometheus.GaugeValue, m.value(f), f.Namespace, f.Name)
-			}
-		}
+		redisClusterMetrics.collect(to, f, f.Namespace, f.Name)
 	}
 }

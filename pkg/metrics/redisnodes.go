@@ -65,29 +65,21 @@ func (r *redisNodes) all() []redisNode {
 	return inTurns(all, func(n redisNode) string { return n.cluster.Namespace })
 }
 
-// redisNodeMetric is a metric of a node.
-type redisNodeMetric struct {
-	desc  *prometheus.Desc
-	kind  prometheus.ValueType
-	has   func(*redisNode) bool // whether a node has the metric
-	value func(*redisNode) float64
-}
-
-// newRedisNodeMetric returns a redisNodeMetric. If has is nil, all nodes that answer have the metric.
+// newRedisNodeMetric returns a metric of nodes. If has is nil, all nodes that answer have the metric.
 func newRedisNodeMetric(name, help string, kind prometheus.ValueType, has func(*redisNode) bool,
 	value func(*redisNode) float64,
-) redisNodeMetric {
+) objectMetric[*redisNode] {
 	if has == nil {
 		has = func(n *redisNode) bool { return n.Answers }
 	}
 	desc := prometheus.NewDesc("glassback_redis_node_"+name, help, []string{"namespace", "rediscluster", "node"}, nil)
-	return redisNodeMetric{desc, kind, has, value}
+	return objectMetric[*redisNode]{desc, kind, has, value}
 }
 
 func isReplica(n *redisNode) bool { return n.Answers && !n.Master }
 
 var (
-	redisNodeMetrics = []redisNodeMetric{
+	redisNodeMetrics = objectMetrics[*redisNode]{
 		newRedisNodeMetric("up", "1 if the Redis node answered the last poll of the operator.",
 			prometheus.GaugeValue, func(*redisNode) bool { return true }, func(n *redisNode) float64 { return float64(oneIf(n.Answers)) }),
 		newRedisNodeMetric("master", "1 for a master, 0 for a replica.",
@@ -124,9 +116,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (r *redisNodes) Describe(to chan<- *prometheus.Desc) {
-	for i := range redisNodeMetrics {
-		to <- redisNodeMetrics[i].desc
-	}
+	redisNodeMetrics.Describe(to)
 	to <- redisNodesOmittedDesc
 }
 
@@ -136,11 +126,7 @@ func (r *redisNodes) Collect(to chan<- prometheus.Metric) {
 	shown := all[:min(len(all), maxRedisNodes)]
 	for i := range shown {
 		n := &shown[i]
-		for _, m := range redisNodeMetrics {
-			if m.has(n) {
-				to <- prometheus.MustNewConstMetric(m.desc, m.kind, m.value(n), n.cluster.Namespace, n.cluster.Name, n.Pod)
-			}
-		}
+		redisNodeMetrics.collect(to, n, n.cluster.Namespace, n.cluster.Name, n.Pod)
 	}
 	to <- prometheus.MustNewConstMetric(redisNodesOmittedDesc, prometheus.GaugeValue, float64(len(all)-len(shown)))
 }
