@@ -27,7 +27,7 @@ type Config struct {
 	Count func(result Result, records int)
 }
 
-// Recorder is a loop.Observer that records syncs.
+// Recorder is a loop.Observer that records syncs. A nil *Recorder is valid for SetOverview and Stop.
 type Recorder struct {
 	loop.NoObserver
 
