@@ -140,58 +140,6 @@ func prune(value any) any {
 	return value
 }
 
-// TestWhatIsShown fills each text of each type with another word, and compares the paths of those that are recorded with a golden file.
-func TestWhatIsShown(t *testing.T) {
-	const golden = "testdata/shown.txt"
-	var all []string
-	for _, example := range recorded {
-		n := 0
-		value := fill(example, func() string { n++; return fmt.Sprintf("text-%d", n) })
-		if meta, ok := value.(metav1.Object); ok {
-			meta.SetAnnotations(map[string]string{
-				"glassback.dev/paused": "text-own", lastApplied: "text-last-applied", "example.com/a": "text-of-another",
-			})
-		}
-		shown := map[string]bool{}
-		collect(strings.TrimPrefix(fmt.Sprintf("%T", value), "*"), tree(t, Encode(value)), shown)
-		for path := range shown {
-			if !strings.HasPrefix(path, "v1.Job.spec.") { // Records have Jobs without spec.
-				all = append(all, path)
-			}
-		}
-	}
-	slices.Sort(all)
-	got := strings.Join(all, "\n") + "\n"
-	if *update {
-		must.Succeed(t, os.WriteFile(golden, []byte(got), 0o600))
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil || string(want) != got {
-		t.Errorf("error %v. Other texts are recorded than in %s: if that is right, run this test with -update. Recorded are\n%s",
-			err, golden, got)
-	}
-}
-
-func collect(path string, value any, shown map[string]bool) {
-	switch value := value.(type) {
-	case map[string]any:
-		for key, child := range value {
-			if strings.HasPrefix(key, "text-") {
-				key = "*"
-			}
-			collect(path+"."+key, child, shown)
-		}
-	case []any:
-		for _, child := range value {
-			collect(path, child, shown)
-		}
-	case string:
-		if strings.Contains(value, "text") {
-			shown[path] = true
-		}
-	}
-}
-
 func TestTokens(t *testing.T) {
 	type labelled struct {
 		Tags map[string]string `json:"tags"`
