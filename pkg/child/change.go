@@ -12,7 +12,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/glassback/glassback/pkg/preview"
+	"github.com/glassback/glassback/pkg/fields"
+	"github.com/glassback/glassback/pkg/report"
 )
 
 // Recheck is the time between two attempts when the controller gets no event of the change that lets a retry succeed. For example, another
@@ -93,15 +94,15 @@ func (c Change) Do(ctx context.Context) (Outcome, error) {
 
 // Preview adds the write of Do to a plan, does not send it, and returns an outcome with Wrote set. If there is nothing to write, Preview
 // returns the outcome of Do.
-func (c Change) Preview(ctx context.Context, plan *preview.Plan) (Outcome, error) {
+func (c Change) Preview(ctx context.Context, plan *report.Plan) (Outcome, error) {
 	if c.Verb == Nothing {
 		return c.Do(ctx)
 	}
-	write := preview.Write{Verb: string(c.Verb), Kind: c.Kind, Name: c.Name}
+	write := report.Write{Verb: string(c.Verb), Kind: c.Kind, Name: c.Name}
 	if c.fields != nil {
 		owned, desired, live, err := c.fields()
 		if err == nil {
-			write.Fields, err = preview.DiffOwned(owned, desired, live)
+			write.Fields, err = fields.DiffOwned(owned, desired, live)
 		}
 		if err != nil {
 			return Outcome{}, err

@@ -1,7 +1,7 @@
 // Copyright The Glassback Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package fields_test
+package fields
 
 import (
 	"encoding/json"
@@ -35,9 +35,6 @@ import (
 	groupav1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
 	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 	"github.com/glassback/glassback/pkg/must"
-	"github.com/glassback/glassback/pkg/preview"
-	"github.com/glassback/glassback/pkg/recording"
-	"github.com/glassback/glassback/pkg/trace/changes"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -167,10 +164,10 @@ func TestWhatRecordingsShow(t *testing.T) {
 	shown := map[string]bool{}
 	for _, example := range slices.Concat(own, recorded) {
 		var decoded any
-		must.Succeed(t, json.Unmarshal(recording.Encode(annotated(example)), &decoded))
+		must.Succeed(t, json.Unmarshal(Encode(annotated(example)), &decoded))
 		collect(nameOf(example), decoded, shown)
 	}
-	compare(t, "testdata/recorded.txt", shown)
+	checkGolden(t, "testdata/recorded.txt", shown)
 }
 
 func collect(path string, value any, shown map[string]bool) {
@@ -198,21 +195,21 @@ func TestWhatThePageShows(t *testing.T) {
 	shown := map[string]bool{}
 	for _, example := range slices.Concat(own, watched) {
 		for _, part := range apart(reflect.ValueOf(annotated(example)).Elem(), 5) {
-			for _, change := range changes.Between(example, part.Addr().Interface()) {
+			for _, change := range Between(example, part.Addr().Interface()) {
 				if strings.Contains(change.New, "text-") {
 					shown[nameOf(example)+"."+change.Path] = true
 				}
 			}
 		}
 	}
-	compare(t, "testdata/page.txt", shown)
+	checkGolden(t, "testdata/page.txt", shown)
 }
 
 // TestWhatPlansHide adds each field of each type, and compares the paths of those whose values glassback plan hides with a golden file.
 func TestWhatPlansHide(t *testing.T) {
 	hidden := map[string]bool{}
 	for _, example := range slices.Concat(own, watched) {
-		all, err := preview.Diff(nil, annotated(example))
+		all, err := Diff(nil, annotated(example))
 		must.Succeed(t, err)
 		for _, field := range all {
 			if field.Hidden {
@@ -220,10 +217,10 @@ func TestWhatPlansHide(t *testing.T) {
 			}
 		}
 	}
-	compare(t, "testdata/hidden.txt", hidden)
+	checkGolden(t, "testdata/hidden.txt", hidden)
 }
 
-func compare(t *testing.T, golden string, paths map[string]bool) {
+func checkGolden(t *testing.T, golden string, paths map[string]bool) {
 	t.Helper()
 	got := strings.Join(slices.Sorted(maps.Keys(paths)), "\n") + "\n"
 	if *update {

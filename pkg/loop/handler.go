@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/glassback/glassback/pkg/fields"
 	"github.com/glassback/glassback/pkg/trace"
-	"github.com/glassback/glassback/pkg/trace/changes"
 )
 
 // Self returns the key of the object itself, for the controller's own resource.
@@ -117,7 +117,7 @@ func (h *handler) add(verb string, old, obj metav1.Object, urgent bool) {
 		Verb:   verb, ResourceVersion: obj.GetResourceVersion(), Urgent: urgent,
 	}
 	if old != nil {
-		cause.Fields = changes.Paths(old, obj)
+		cause.Fields = fields.Paths(old, obj)
 	}
 	h.loop.Add(key, cause)
 }

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/glassback/glassback/pkg/fields"
 	"github.com/glassback/glassback/pkg/trace"
-	"github.com/glassback/glassback/pkg/trace/changes"
 )
 
 // tracer reports the objects of one informer to the trace. Without a recorder, a report costs one
@@ -53,7 +53,7 @@ func (t *tracer) apply(verb cache.DeltaType, note *notification, wanted func(*no
 		event.Writer = writer
 	}
 	if note.old != nil && note.new != nil {
-		event.Changes = changes.Between(note.old, note.new)
+		event.Changes = fields.Between(note.old, note.new)
 	}
 	t.send(trace.Index, event)
 	if wanted(note) {

@@ -30,12 +30,12 @@ import (
 	"github.com/glassback/glassback/pkg/controller/mycronjob"
 	"github.com/glassback/glassback/pkg/controller/rediscluster"
 	"github.com/glassback/glassback/pkg/generated/informers/externalversions"
-	"github.com/glassback/glassback/pkg/preview"
+	"github.com/glassback/glassback/pkg/report"
 )
 
 // planner is a controller that can plan a sync.
 type planner interface {
-	Plan(ctx context.Context, key cache.ObjectName, offline bool) (*preview.Plan, error)
+	Plan(ctx context.Context, key cache.ObjectName, offline bool) (*report.Plan, error)
 }
 
 // kind is one of the five kinds.

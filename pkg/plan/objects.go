@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/glassback/glassback/pkg/apis/glassback"
-	"github.com/glassback/glassback/pkg/preview"
+	"github.com/glassback/glassback/pkg/report"
 )
 
 // Object is one object with its plan.
@@ -25,7 +25,7 @@ type Object struct {
 	// Settled says whether the operator has nothing to do. If Incomplete is set, there may be more to do.
 	Settled bool `json:"settled"`
 
-	preview.Plan
+	report.Plan
 
 	// Error says why the object has no plan.
 	Error string `json:"error,omitempty"`

@@ -32,10 +32,11 @@ import (
 	"github.com/glassback/glassback/pkg/cloud/aliyun"
 	"github.com/glassback/glassback/pkg/command"
 	"github.com/glassback/glassback/pkg/fakeapi"
+	"github.com/glassback/glassback/pkg/fields"
 	"github.com/glassback/glassback/pkg/leaktest"
 	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/permissions"
-	"github.com/glassback/glassback/pkg/preview"
+	"github.com/glassback/glassback/pkg/report"
 )
 
 // secrets are values that must not be in any output.
@@ -177,7 +178,7 @@ default     mcj/backup   nothing to do
 	if err := json.Unmarshal([]byte(out), &got); err != nil || code != somethingToDo || got.Schema != schemaName || len(got.Objects) != 3 {
 		t.Fatalf("exit code %d, error %v, output\n%s", code, err, out)
 	}
-	wantWrites := []preview.Write{{Verb: "update", Kind: "Deployment", Name: "web", Fields: []preview.Field{
+	wantWrites := []report.Write{{Verb: "update", Kind: "Deployment", Name: "web", Fields: []fields.Field{
 		{Path: "spec.template.spec.containers[app].image", Old: "nginx:1.28", New: "nginx:1.29"},
 	}}}
 	if o := got.Objects[1]; o.Kind != "Application" || o.Name != "web" || o.Settled || fmt.Sprint(o.Writes) != fmt.Sprint(wantWrites) ||
@@ -247,7 +248,7 @@ func TestEveryControllerIsPlanned(t *testing.T) {
 
 func TestExitCode(t *testing.T) {
 	settled, pending := Object{Settled: true}, Object{}
-	failed, incomplete := Object{Error: "e"}, Object{Settled: true, Plan: preview.Plan{Incomplete: "i"}}
+	failed, incomplete := Object{Error: "e"}, Object{Settled: true, Plan: report.Plan{Incomplete: "i"}}
 	for sentence, test := range map[string]struct {
 		objects []Object
 		offline bool

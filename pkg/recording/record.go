@@ -6,12 +6,11 @@ package recording
 import (
 	"encoding/json"
 	"reflect"
-	"slices"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/glassback/glassback/pkg/fields"
 	"github.com/glassback/glassback/pkg/trace"
 )
 
@@ -125,7 +124,7 @@ func NewKind[RecordedO, RecordedP any, O Observed, P Plan[O]](
 	var observed RecordedO
 	return Kind{Name: name, Observed: observed, Plan: plan, DecideOn: func(recorded any) json.RawMessage {
 		o := restore(recorded.(*RecordedO))
-		return EncodeAgain(decide(o).Record(o))
+		return fields.EncodeAgain(decide(o).Record(o))
 	}}
 }
 
@@ -144,44 +143,13 @@ func (k Kind) Decide(text []byte) (plan json.RawMessage, err error) {
 	return k.DecideOn(observed), nil
 }
 
-// Fields returns the Fields of this kind.
-func (k Kind) Fields() Fields { return Fields{pathsOf(k.Observed), pathsOf(k.Plan)} }
-
 // FieldsOf returns the Fields of each kind, by its name.
 func FieldsOf(kinds []Kind) map[string]Fields {
-	fields := map[string]Fields{}
+	byKind := map[string]Fields{}
 	for _, k := range kinds {
-		fields[k.Name] = k.Fields()
+		byKind[k.Name] = Fields{fields.PathsOf(k.Observed), fields.PathsOf(k.Plan)}
 	}
-	return fields
-}
-
-func pathsOf(value any) []string {
-	var paths []string
-	addPaths("", reflect.TypeOf(value), &paths)
-	slices.Sort(paths)
-	return slices.Compact(paths)
-}
-
-// addPaths adds path, which has the type t, and the paths of the fields in t. It adds no path into a type of the API. These types have
-// versions of their own: if an earlier version of the type did not have a field, then no recorded object of that version has it.
-func addPaths(path string, t reflect.Type, paths *[]string) {
-	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map {
-		t = t.Elem()
-	}
-	if path != "" {
-		*paths = append(*paths, path)
-	}
-	if isAPI(t.PkgPath()) || t.Kind() != reflect.Struct {
-		return
-	}
-	for _, f := range formOf(t).fields {
-		fieldPath := path
-		if !f.inline {
-			fieldPath = strings.TrimPrefix(path+"."+f.name, ".")
-		}
-		addPaths(fieldPath, t.Field(f.index).Type, paths)
-	}
+	return byKind
 }
 
 // Wall returns the time t for a record. A record has times of the wall clock only, but decide computes now minus t with the monotonic clock

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
+	"github.com/glassback/glassback/pkg/fields"
 	"github.com/glassback/glassback/pkg/loop"
 	"github.com/glassback/glassback/pkg/trace"
 )
@@ -128,4 +129,6 @@ func (e *entry) Wants() bool {
 }
 
 // Decided implements Sink.
-func (e *entry) Decided(observed, plan any) { e.Observed, e.Plan = Encode(observed), Encode(plan) }
+func (e *entry) Decided(observed, plan any) {
+	e.Observed, e.Plan = fields.Encode(observed), fields.Encode(plan)
+}

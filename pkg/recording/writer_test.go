@@ -437,3 +437,18 @@ func TestEachFileHasAnOverviewAndEachChangeOfIt(t *testing.T) {
 		}
 	}
 }
+
+func TestWall(t *testing.T) {
+	now := time.Now()
+	earlier := now.Add(-time.Minute)
+	stepped := now.Round(0).Add(time.Hour) // The wall clock was set.
+	if got := Wall(now, earlier); !got.Equal(earlier) || stepped.Sub(got) != time.Hour+time.Minute {
+		t.Errorf("got %v", got)
+	}
+	if got := Wall(now, time.Time{}); !got.IsZero() {
+		t.Errorf("of no time: %v", got)
+	}
+	if at := time.Unix(1_600_000_000, 5); !Wall(now, at).Equal(at) {
+		t.Error("a time of the API changes")
+	}
+}

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/glassback/glassback/pkg/preview"
+	"github.com/glassback/glassback/pkg/fields"
 	"github.com/glassback/glassback/pkg/recording"
 )
 
@@ -67,7 +67,7 @@ type Decision struct {
 	// Recorded is the plan of the operator, and Replayed that of this program. Fields are those that differ.
 	Recorded json.RawMessage `json:"recorded"`
 	Replayed json.RawMessage `json:"replayed,omitempty"`
-	Fields   []preview.Field `json:"fields,omitempty"`
+	Fields   []fields.Field  `json:"fields,omitempty"`
 	// Missing are the fields that this program reads, and that the recording's version did not record.
 	Missing []string `json:"missing,omitempty"`
 	// Error says why this program makes no plan.
@@ -165,10 +165,10 @@ func (r *Result) sort() {
 }
 
 // differences returns the fields in which two plans differ, among those that both programs have.
-func differences(recorded, replayed json.RawMessage, recordedFields, ownFields []string) ([]preview.Field, error) {
-	fields, err := preview.Diff(recorded, replayed)
+func differences(recorded, replayed json.RawMessage, recordedFields, ownFields []string) ([]fields.Field, error) {
+	changed, err := fields.Diff(recorded, replayed)
 	unknown := slices.Concat(without(recordedFields, ownFields), without(ownFields, recordedFields))
-	return slices.DeleteFunc(fields, func(f preview.Field) bool {
+	return slices.DeleteFunc(changed, func(f fields.Field) bool {
 		path := withoutItems(f.Path)
 		return slices.ContainsFunc(unknown, func(field string) bool { return path == field || strings.HasPrefix(path, field+".") })
 	}), err

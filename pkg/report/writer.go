@@ -19,8 +19,8 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/glassback/glassback/pkg/apis/glassback"
+	"github.com/glassback/glassback/pkg/fields"
 	"github.com/glassback/glassback/pkg/loop"
-	"github.com/glassback/glassback/pkg/preview"
 )
 
 // Object is an object that has a status, such as *v1.MyCronJob.
@@ -132,13 +132,13 @@ func (w *Writer[T, S]) isWritten(object T, status S) bool {
 }
 
 // Preview adds the write that Write would make to a plan, and makes none.
-func (w *Writer[T, S]) Preview(object T, status S, plan *preview.Plan) error {
+func (w *Writer[T, S]) Preview(object T, status S, plan *Plan) error {
 	before, _ := w.Fields(object)
 	if equality.Semantic.DeepEqual(*before, status) {
 		return nil
 	}
-	fields, err := preview.Diff(map[string]any{"status": *before}, map[string]any{"status": status})
-	plan.Writes = append(plan.Writes, preview.Write{Verb: "update", Kind: w.Kind, Name: object.GetName(), Fields: fields})
+	changed, err := fields.Diff(map[string]any{"status": *before}, map[string]any{"status": status})
+	plan.Writes = append(plan.Writes, Write{Verb: "update", Kind: w.Kind, Name: object.GetName(), Fields: changed})
 	return err
 }
 

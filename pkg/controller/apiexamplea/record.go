@@ -10,6 +10,7 @@ import (
 
 	v1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
 	"github.com/glassback/glassback/pkg/child"
+	"github.com/glassback/glassback/pkg/fields"
 	"github.com/glassback/glassback/pkg/recording"
 )
 
@@ -41,7 +42,7 @@ func (p plan) Record(*observed) any {
 	if p.configMap != nil {
 		bare := *p.configMap
 		bare.Data = nil
-		recorded.ConfigMap, recorded.Greeting = &bare, recording.Digest(p.configMap.Data[greetingKey])
+		recorded.ConfigMap, recorded.Greeting = &bare, fields.Digest(p.configMap.Data[greetingKey])
 	}
 	return recorded
 }

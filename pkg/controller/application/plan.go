@@ -9,12 +9,12 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/glassback/glassback/pkg/child"
-	"github.com/glassback/glassback/pkg/preview"
+	"github.com/glassback/glassback/pkg/report"
 )
 
 // Plan returns what Sync would do for one Application, and writes nothing. It returns nil for an object that Sync leaves alone. Do not
 // call it on a Controller that runs. Plan reads only the caches, so the parameter offline has no effect.
-func (c *Controller) Plan(ctx context.Context, key cache.ObjectName, _ bool) (*preview.Plan, error) {
+func (c *Controller) Plan(ctx context.Context, key cache.ObjectName, _ bool) (*report.Plan, error) {
 	app, err := c.fetch(key)
 	if app == nil || err != nil {
 		return nil, err
@@ -23,7 +23,7 @@ func (c *Controller) Plan(ctx context.Context, key cache.ObjectName, _ bool) (*p
 	if err != nil {
 		return nil, err
 	}
-	p, plan := decide(o), &preview.Plan{}
+	p, plan := decide(o), &report.Plan{}
 	if p.invalid != nil {
 		plan.Note = p.invalid.Message
 	}

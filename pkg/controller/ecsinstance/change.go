@@ -13,7 +13,7 @@ import (
 
 	v1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
 	"github.com/glassback/glassback/pkg/cloud/aliyun"
-	"github.com/glassback/glassback/pkg/preview"
+	"github.com/glassback/glassback/pkg/report"
 )
 
 func changeTags(o *Observed) *Plan {
@@ -73,7 +73,7 @@ var stepSetType = &step{
 	do: func(a *action, ctx context.Context) error {
 		return a.cloud().SetType(ctx, a.o.ID, a.o.Object.Spec.InstanceType)
 	},
-	preview: func(o *Observed, to *preview.Plan) { addCall(o, to, "set type "+o.ID+" "+o.Object.Spec.InstanceType) },
+	preview: func(o *Observed, to *report.Plan) { addCall(o, to, "set type "+o.ID+" "+o.Object.Spec.InstanceType) },
 	rejected: func(a *action, _ *problem, err error) bool {
 		// The instance was stopped for this call, and every retry would stop it again.
 		a.typeRefused = refusesType(err) && a.o.Object.Spec.PowerState == v1alpha1.PowerRunning

@@ -16,7 +16,8 @@ import (
 
 	v1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
 	"github.com/glassback/glassback/pkg/cloud/aliyun"
-	"github.com/glassback/glassback/pkg/preview"
+	"github.com/glassback/glassback/pkg/fields"
+	"github.com/glassback/glassback/pkg/report"
 )
 
 // adopting reports whether an instance is to be adopted, and the adoption is not finished. The adoption has three steps: write the ID into
@@ -122,9 +123,9 @@ type attempt struct {
 }
 
 // stepCreate looks up the instance, and creates it if there is none.
-var stepCreate = &step{name: "create", do: (*action).create, preview: func(o *Observed, to *preview.Plan) {
-	to.Writes = append(to.Writes, preview.Write{Verb: "update", Kind: "ECSInstance", Name: o.Object.Name,
-		Fields: []preview.Field{{Path: "status.create", New: "the token of the next call"}}})
+var stepCreate = &step{name: "create", do: (*action).create, preview: func(o *Observed, to *report.Plan) {
+	to.Writes = append(to.Writes, report.Write{Verb: "update", Kind: "ECSInstance", Name: o.Object.Name,
+		Fields: []fields.Field{{Path: "status.create", New: "the token of the next call"}}})
 	addCall(o, to, fmt.Sprintf("create an instance of the type %s, unless one has the tag of this object", o.Object.Spec.InstanceType))
 }}
 

@@ -12,7 +12,7 @@ import (
 
 	v1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
 	"github.com/glassback/glassback/pkg/cloud/aliyun"
-	"github.com/glassback/glassback/pkg/preview"
+	"github.com/glassback/glassback/pkg/report"
 )
 
 // step is the one action that a sync takes, apart from the report of the status. Each step is beside the policies that choose it.
@@ -23,7 +23,7 @@ type step struct {
 	// do takes any other step. An error ends the sync. What ECS rejects is no error, but a problem of the outcome.
 	do func(a *action, ctx context.Context) error
 	// preview adds to a plan what the step would write and call: see addStep.
-	preview func(o *Observed, to *preview.Plan)
+	preview func(o *Observed, to *report.Plan)
 
 	// event is the reason of the event after a step that changes the instance, and "" for all others. The do of such a step is one call to
 	// ECS, and returns its error: see action.change.

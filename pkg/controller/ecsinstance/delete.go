@@ -10,7 +10,8 @@ import (
 
 	v1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
 	"github.com/glassback/glassback/pkg/cloud/aliyun"
-	"github.com/glassback/glassback/pkg/preview"
+	"github.com/glassback/glassback/pkg/fields"
+	"github.com/glassback/glassback/pkg/report"
 )
 
 // releaseUncreated removes the finalizer if ECS was never called to create an instance, or rejected every call.
@@ -85,8 +86,8 @@ var stepRelease = &step{name: "release", preview: previewRelease, do: func(a *ac
 	return a.setFinalizer(ctx, false)
 }}
 
-func previewRelease(o *Observed, to *preview.Plan) {
-	addPatch(o, to, preview.Field{Path: "metadata.finalizers", Old: v1alpha1.Finalizer})
+func previewRelease(o *Observed, to *report.Plan) {
+	addPatch(o, to, fields.Field{Path: "metadata.finalizers", Old: v1alpha1.Finalizer})
 }
 
 // stepVerifyGone removes the finalizer, unless instances still have the tag of the object.

@@ -12,7 +12,8 @@ import (
 
 	v1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
 	"github.com/glassback/glassback/pkg/cloud/aliyun"
-	"github.com/glassback/glassback/pkg/preview"
+	"github.com/glassback/glassback/pkg/fields"
+	"github.com/glassback/glassback/pkg/report"
 )
 
 // The guards are the policies that keep a sync from touching an instance on missing, stale or wrong
@@ -29,8 +30,8 @@ func addFinalizer(o *Observed) *Plan {
 // stepFinalize adds the finalizer.
 var stepFinalize = &step{
 	name: "finalize",
-	preview: func(o *Observed, to *preview.Plan) {
-		addPatch(o, to, preview.Field{Path: "metadata.finalizers", New: v1alpha1.Finalizer})
+	preview: func(o *Observed, to *report.Plan) {
+		addPatch(o, to, fields.Field{Path: "metadata.finalizers", New: v1alpha1.Finalizer})
 	},
 	do: func(a *action, ctx context.Context) error { return a.setFinalizer(ctx, true) },
 }

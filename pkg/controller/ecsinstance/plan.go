@@ -14,17 +14,18 @@ import (
 
 	v1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
 	"github.com/glassback/glassback/pkg/apis/glassback"
-	"github.com/glassback/glassback/pkg/preview"
+	"github.com/glassback/glassback/pkg/fields"
+	"github.com/glassback/glassback/pkg/report"
 )
 
 // Plan returns what Sync would do for one ECSInstance, and does nothing. It returns nil for an object that Sync leaves alone. It must not
 // be called on a Controller that runs. With offline, it reads no Secret and does not ask ECS.
-func (c *Controller) Plan(ctx context.Context, key cache.ObjectName, offline bool) (result *preview.Plan, err error) {
+func (c *Controller) Plan(ctx context.Context, key cache.ObjectName, offline bool) (result *report.Plan, err error) {
 	ecs, err := c.fetch(key)
 	if ecs == nil || err != nil {
 		return nil, err
 	}
-	plan := &preview.Plan{}
+	plan := &report.Plan{}
 	if err := invalid(ecs); err != nil {
 		plan.Note = err.Error()
 		return plan, c.status.Preview(ecs, statusOfInvalid(ecs, err, c.clock.Now()), plan)
@@ -81,7 +82,7 @@ func (c *Controller) observeOnce(ctx context.Context, ecs *v1alpha1.ECSInstance)
 }
 
 // addStep adds what a step would write and call to a plan.
-func addStep(to *preview.Plan, o *Observed, p Plan) {
+func addStep(to *report.Plan, o *Observed, p Plan) {
 	switch {
 	case p.Step.preview != nil:
 		p.Step.preview(o, to)
@@ -101,11 +102,11 @@ func addStep(to *preview.Plan, o *Observed, p Plan) {
 }
 
 // addCall adds a call to ECS to a plan.
-func addCall(o *Observed, to *preview.Plan, call string) {
-	to.Calls = append(to.Calls, preview.Call{To: "ECS " + o.region(), Command: call})
+func addCall(o *Observed, to *report.Plan, call string) {
+	to.Calls = append(to.Calls, report.Call{To: "ECS " + o.region(), Command: call})
 }
 
 // addPatch adds a patch of the object to a plan.
-func addPatch(o *Observed, to *preview.Plan, field preview.Field) {
-	to.Writes = append(to.Writes, preview.Write{Verb: "patch", Kind: "ECSInstance", Name: o.Object.Name, Fields: []preview.Field{field}})
+func addPatch(o *Observed, to *report.Plan, field fields.Field) {
+	to.Writes = append(to.Writes, report.Write{Verb: "patch", Kind: "ECSInstance", Name: o.Object.Name, Fields: []fields.Field{field}})
 }

@@ -20,12 +20,12 @@ import (
 	"github.com/glassback/glassback/pkg/cloud/aliyun"
 	"github.com/glassback/glassback/pkg/fakeapi"
 	"github.com/glassback/glassback/pkg/must"
-	"github.com/glassback/glassback/pkg/preview"
 	"github.com/glassback/glassback/pkg/recording/recordtest"
+	"github.com/glassback/glassback/pkg/report"
 )
 
 // plan returns the plan for an object by a Controller that does not run.
-func (w *world) plan(name string, offline bool) (*preview.Plan, error) {
+func (w *world) plan(name string, offline bool) (*report.Plan, error) {
 	w.t.Helper()
 	cloud, err := aliyun.New(aliyun.Config{Endpoint: "http://ecs.example.com", Transport: w.cloud.Transport(), ReadOnly: true})
 	must.Succeed(w.t, err)

@@ -9,12 +9,13 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/glassback/glassback/pkg/preview"
+	"github.com/glassback/glassback/pkg/fields"
+	"github.com/glassback/glassback/pkg/report"
 )
 
 // Plan returns what Sync would do for one MyCronJob at this time, and writes nothing. It returns nil for an object that Sync leaves alone.
 // Do not call it on a Controller that runs. Plan reads only the caches, so the parameter offline has no effect.
-func (c *Controller) Plan(ctx context.Context, key cache.ObjectName, _ bool) (*preview.Plan, error) {
+func (c *Controller) Plan(ctx context.Context, key cache.ObjectName, _ bool) (*report.Plan, error) {
 	mcj, err := c.fetch(key)
 	if mcj == nil || err != nil {
 		return nil, err
@@ -24,10 +25,10 @@ func (c *Controller) Plan(ctx context.Context, key cache.ObjectName, _ bool) (*p
 		return nil, err
 	}
 	p := decide(o)
-	plan := &preview.Plan{Note: p.invalid}
+	plan := &report.Plan{Note: p.invalid}
 	remove := func(jobs []*batchv1.Job) {
 		for _, job := range jobs {
-			plan.Writes = append(plan.Writes, preview.Write{Verb: "delete", Kind: "Job", Name: job.Name})
+			plan.Writes = append(plan.Writes, report.Write{Verb: "delete", Kind: "Job", Name: job.Name})
 		}
 	}
 	remove(p.replace)
@@ -39,11 +40,11 @@ func (c *Controller) Plan(ctx context.Context, key cache.ObjectName, _ bool) (*p
 		made = append(made, slotJob(mcj, s, o.now.Sub(p.table.start(s))))
 	}
 	for _, job := range made {
-		fields, err := preview.Diff(nil, job)
+		set, err := fields.Diff(nil, job)
 		if err != nil {
 			return nil, err
 		}
-		plan.Writes = append(plan.Writes, preview.Write{Verb: "create", Kind: "Job", Name: job.Name, Fields: fields})
+		plan.Writes = append(plan.Writes, report.Write{Verb: "create", Kind: "Job", Name: job.Name, Fields: set})
 	}
 	remove(p.expired)
 	return plan, c.status.Preview(mcj, statusOf(o, p, outcome{confirmed: true}), plan)

@@ -12,8 +12,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/glassback/glassback/pkg/child"
-	"github.com/glassback/glassback/pkg/preview"
+	"github.com/glassback/glassback/pkg/fields"
 	"github.com/glassback/glassback/pkg/redisnode"
+	"github.com/glassback/glassback/pkg/report"
 )
 
 // DialReadOnly is Dial, but the Node refuses every command that may change something.
@@ -24,12 +25,12 @@ func DialReadOnly(ip string, port int, login redisnode.Login) Node {
 // Plan returns what Sync would do for one RedisCluster, and does nothing. It returns nil for an object that Sync leaves alone. Do not call
 // it on a Controller that runs. With offline, it asks no redis-server. Where Sync would write a child and observe again, Plan continues,
 // and also shows what the present nodes need. It makes no dry run of the next Pod.
-func (c *Controller) Plan(ctx context.Context, key cache.ObjectName, offline bool) (*preview.Plan, error) {
+func (c *Controller) Plan(ctx context.Context, key cache.ObjectName, offline bool) (*report.Plan, error) {
 	rdc, err := c.fetch(key)
 	if rdc == nil || err != nil {
 		return nil, err
 	}
-	plan := &preview.Plan{}
+	plan := &report.Plan{}
 	if errs := rdc.Validate(nil); len(errs) > 0 {
 		plan.Note = errs.ToAggregate().Error()
 		return plan, c.status.Preview(rdc, statusOfInvalid(rdc, errs, c.clock.Now()), plan)
@@ -90,7 +91,7 @@ func (o *observed) unasked() string {
 }
 
 // previewPods adds to a plan what follows from the Pods alone.
-func (o *observed) previewPods(plan *preview.Plan) error {
+func (o *observed) previewPods(plan *report.Plan) error {
 	if outdated := o.membersWhere(func(m *member) bool { return m.Outdated }); len(outdated) > 0 {
 		plan.Waiting = true
 		plan.Step = fmt.Sprintf("Pods with another revision, which are replaced one by one: %d of %d", len(outdated), len(o.Members))
@@ -105,23 +106,23 @@ func (o *observed) previewPods(plan *preview.Plan) error {
 }
 
 // previewCommands adds commands to a plan.
-func (o *observed) previewCommands(plan *preview.Plan, commands []command) error {
+func (o *observed) previewCommands(plan *report.Plan, commands []command) error {
 	for _, c := range commands {
 		var w write
 		if c.verb.writes != nil {
 			w = c.verb.writes(o, c)
 		}
 		if c.verb.writes == nil || c.verb == setDirectives {
-			plan.Calls = append(plan.Calls, preview.Call{To: "Redis", Command: c.String()})
+			plan.Calls = append(plan.Calls, report.Call{To: "Redis", Command: c.String()})
 		}
 		if w == (write{}) {
 			continue
 		}
-		fields, err := preview.Diff(w.before, w.after)
+		changed, err := fields.Diff(w.before, w.after)
 		if err != nil {
 			return err
 		}
-		plan.Writes = append(plan.Writes, preview.Write{Verb: w.verb, Kind: w.kind, Name: w.name, Fields: fields})
+		plan.Writes = append(plan.Writes, report.Write{Verb: w.verb, Kind: w.kind, Name: w.name, Fields: changed})
 	}
 	return nil
 }

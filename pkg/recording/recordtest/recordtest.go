@@ -25,6 +25,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/glassback/glassback/pkg/fields"
 	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/recording"
 )
@@ -70,7 +71,7 @@ func (s sampler) Decided(observed, plan any) {
 	if decisions.bySort == nil {
 		decisions.bySort = map[string]int{}
 	}
-	sort := s.Name() + s.sort(recording.Encode(plan))
+	sort := s.Name() + s.sort(fields.Encode(plan))
 	n := decisions.bySort[sort]
 	decisions.bySort[sort]++
 	decisions.mu.Unlock()
@@ -81,11 +82,11 @@ func (s sampler) Decided(observed, plan any) {
 
 // sort returns the policy and the names of the fields of a plan.
 func (c checker) sort(plan json.RawMessage) string {
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(plan, &fields); err != nil {
+	var decided map[string]json.RawMessage
+	if err := json.Unmarshal(plan, &decided); err != nil {
 		c.Fatal(err)
 	}
-	return fmt.Sprintf("%s %q", fields["policy"], slices.Sorted(maps.Keys(fields)))
+	return fmt.Sprintf("%s %q", decided["policy"], slices.Sorted(maps.Keys(decided)))
 }
 
 // Covers fails unless a recorded struct has a field for each field of a struct that decide reads or returns. except are the fields that
@@ -202,13 +203,13 @@ func namesOf(policies any) []string {
 func (checker) Wants() bool { return true }
 
 func (c checker) Decided(observed, plan any) {
-	text, want := recording.Encode(observed), recording.Encode(plan)
+	text, want := fields.Encode(observed), fields.Encode(plan)
 	read, err := c.kind.Read(text)
 	if err != nil {
 		c.Errorf("what was observed cannot be read: %v\n%s", err, text)
 		return
 	}
-	if again := recording.EncodeAgain(read); !bytes.Equal(again, text) {
+	if again := fields.EncodeAgain(read); !bytes.Equal(again, text) {
 		c.Errorf("what was observed changes when it is read:\n%s\n%s", text, again)
 	}
 	if got := c.kind.DecideOn(read); !bytes.Equal(got, want) {

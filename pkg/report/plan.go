@@ -1,16 +1,15 @@
 // Copyright The Glassback Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package preview describes what a sync would do, in values that a program prints: see glassback plan. The values hold no data of
-// Secrets and ConfigMaps, and no values of environment variables.
-package preview
+package report
 
 import (
 	"fmt"
-	"strings"
+
+	"github.com/glassback/glassback/pkg/fields"
 )
 
-// Plan is what one sync would do for one object.
+// Plan is what one sync would do for one object, in values that a program prints: see glassback plan.
 type Plan struct {
 	// Policy is the name of the policy that decided. It is empty for kinds without policies.
 	Policy string `json:"policy,omitempty"`
@@ -70,7 +69,7 @@ type Write struct {
 	Kind string `json:"kind"`
 	Name string `json:"name"`
 	// Fields are the fields that the write changes; empty for a deletion and an eviction.
-	Fields []Field `json:"fields,omitempty"`
+	Fields []fields.Field `json:"fields,omitempty"`
 }
 
 // String returns the write in a few words, without its fields.
@@ -84,36 +83,3 @@ type Call struct {
 
 // String returns the call in one line.
 func (c Call) String() string { return c.To + ": " + c.Command }
-
-// Field is a field that a write changes. Old and New are empty if there is no such field, or if Hidden.
-type Field struct {
-	Path string `json:"path"`
-	Old  string `json:"old,omitempty"`
-	New  string `json:"new,omitempty"`
-	// Hidden says that the values are not shown, since they may be secret.
-	Hidden bool `json:"hidden,omitempty"`
-}
-
-// maxText is how much String shows of a value, in bytes.
-const maxText = 60
-
-// String returns the change in one line.
-func (f Field) String() string {
-	if f.Hidden {
-		return f.Path + ": changed, values not shown"
-	}
-	if f.Old == f.New {
-		return f.Path + ": " + short(f.New) + ", which another client set, too"
-	}
-	return fmt.Sprintf("%s: %s → %s", f.Path, short(f.Old), short(f.New))
-}
-
-func short(text string) string {
-	if text == "" {
-		return "none"
-	}
-	if len(text) > maxText {
-		return strings.ToValidUTF8(text[:maxText], "") + "…"
-	}
-	return text
-}

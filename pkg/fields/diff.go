@@ -1,9 +1,10 @@
 // Copyright The Glassback Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package preview
+package fields
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -12,6 +13,31 @@ import (
 	"strconv"
 	"strings"
 )
+
+// Field is a field in which two values differ. Old and New are empty if there is no such field, or if Hidden.
+type Field struct {
+	Path string `json:"path"`
+	Old  string `json:"old,omitempty"`
+	New  string `json:"new,omitempty"`
+	// Hidden says that the values are not shown, since they may be secret.
+	Hidden bool `json:"hidden,omitempty"`
+}
+
+// maxShown is how much String shows of a value, in bytes.
+const maxShown = 60
+
+// String returns the change in one line.
+func (f Field) String() string {
+	if f.Hidden {
+		return f.Path + ": changed, values not shown"
+	}
+	if f.Old == f.New {
+		return f.Path + ": " + orNone(f.New) + ", which another client set, too"
+	}
+	return fmt.Sprintf("%s: %s → %s", f.Path, orNone(f.Old), orNone(f.New))
+}
+
+func orNone(text string) string { return short(cmp.Or(text, none), maxShown) }
 
 // Diff returns the fields in which two values differ, in the order of their paths in JSON. Either may be nil. It returns an error if a
 // value has no JSON.
@@ -56,7 +82,7 @@ func walk(path []string, a, b, live any, differ func(Field)) {
 		if a == nil {
 			a = live
 		}
-		differ(fieldOf(path, a, b))
+		differ(newField(path, a, b))
 		return
 	}
 	now := children(live, key)
@@ -111,18 +137,13 @@ func isUnique(list any, field string) bool {
 	return ok || list == nil
 }
 
-func fieldOf(path []string, a, b any) Field {
-	if isHidden(path) {
+func newField(path []string, a, b any) Field {
+	_, old := a.(string)
+	_, now := b.(string)
+	if isSecret(path, old || now) {
 		return Field{Path: join(path), Hidden: true}
 	}
 	return Field{Path: join(path), Old: textOf(a), New: textOf(b)}
-}
-
-// isHidden reports whether a field may be secret: the data of a Secret or a ConfigMap, or the value of an environment variable.
-func isHidden(path []string) bool {
-	last := len(path) - 1
-	return last >= 0 && (slices.Contains([]string{"data", "binaryData", "stringData"}, path[0]) ||
-		(last >= 2 && path[last-2] == "env" && path[last] == "value"))
 }
 
 // join returns a path as people write it, such as spec.containers[app].image and metadata.labels[example.com/name].

@@ -1,44 +1,47 @@
 // Copyright The Glassback Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package recording
+package fields
 
 import (
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"reflect"
-	"regexp"
+	"slices"
 	"strings"
-	"sync"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// A recording leaves the cluster: a bug report can have one. So redaction is an allow-list, like that of the page (see package changes):
+// These are the rules of redaction: what Between shows on the page, what Encode records, and what Diff shows in a plan.
 //
-//   - Numbers, truth values, times and quantities are recorded.
-//   - A text is recorded if its field is named below, or belongs to a struct that a controller makes for recordings: the record.go of the
-//     controller chooses each of these fields.
-//   - Others choose the keys of maps, so the texts of a map are recorded only for keys of the operator.
+// A recording leaves the cluster: a bug report can have one. The page has readers who may not read the objects. So for both there is an
+// allow-list:
+//
+//   - Numbers, truth values, times and quantities are shown.
+//   - A text is shown if its field is named below, or belongs to a struct that a controller makes for recordings: the record.go of the
+//     controller chooses each of these fields. The page shows short texts only.
+//   - Others choose the keys of maps. So the page shows no values of maps, and recordings have their texts only for keys of the operator.
 //   - Bytes, messages of others and managedFields are left out.
+//   - The page shows no field whose name suggests a secret, and nothing of a Secret.
 //
-// A token replaces each other text, so that a decision that compares two texts stays the same. A token is a digest with a key. The process
-// makes the key for its first token, and writes it nowhere, so a guess of a text cannot be checked. The tokens of two processes differ.
+// A plan is for a user who may read the objects. It shows everything but what isSecret hides.
 
-// omitted are fields that are left out.
+// omitted are fields that are not recorded.
 var omitted = []string{"managedFields", "message"}
 
-// lastApplied is an annotation with all of an object.
-const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+// The annotations that may have secret values: all of an object, and values of spec.config.
+const (
+	lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+	directives  = "bytewang123-redis.wzj.kubebuilder.io/directives"
+)
 
-// shownOfPods are the fields of k8s.io/api/core/v1 whose texts are recorded.
+// shownOfPods are the fields of k8s.io/api/core/v1 whose texts are shown.
 var shownOfPods = sets.New(
 	"kind", "apiVersion", "name", "namespace", "uid", "type", "status", "reason", "phase", "podIP", "hostIP", "ip", "nodeName", "image",
 	"protocol", "restartPolicy", "storageClassName", "volumeName", "key", "fieldPath", "resource", "clusterIP", "accessModes", "optional",
 )
 
-// shown are the fields of all other API types whose texts are recorded.
+// shown are the fields of all other API types whose texts are shown.
 var shown = sets.New(
 	// Metadata, conditions and references.
 	"kind", "apiVersion", "name", "namespace", "uid", "resourceVersion", "finalizers", "type", "status", "reason", "key",
@@ -58,15 +61,15 @@ var shown = sets.New(
 	"token", // It begins with the UID, and ECS accepts it only with an access key.
 )
 
+// shownOnPage are fields whose texts are shown on the page, and are not recorded: no decision reads them.
+var shownOnPage = sets.New("greeting", "url", "selector", "endpoint")
+
 // shownKeys are the keys of maps whose texts are recorded, beside those of the operator's domains.
 var shownKeys = sets.New("app", "kubernetes.io/ingress.class", "cluster-node-timeout")
 
 // domains are those of the operator's labels, annotations and tags.
 var domains = sets.New("glassback.dev", "app.kubernetes.io", "groupa.k8s.zhuang.com", "app.aiops.org", "batch.wzj.kubebuilder.io",
 	"bytewang123-redis.wzj.kubebuilder.io", "alibabacloud.zhouzhengxi.com")
-
-// directives is an annotation of the operator with values of spec.config, which may be secret.
-const directives = "bytewang123-redis.wzj.kubebuilder.io/directives"
 
 func isShownKey(key string) bool {
 	domain, _, _ := strings.Cut(key, "/")
@@ -89,32 +92,32 @@ func isAPI(path string) bool {
 	return strings.HasPrefix(path, "k8s.io/") || strings.Contains(path, "/pkg/apis/") || strings.Contains(path, "/pkg/generated/")
 }
 
-// isToken matches a token.
-var isToken = regexp.MustCompile(`^redacted-[0-9a-f]{16}$`).MatchString
-
-var tokenKey = sync.OnceValue(func() (key [32]byte) {
-	_, _ = rand.Read(key[:]) // crypto/rand documents that it never fails.
-	return key
-})
-
-// token returns what is recorded in place of a text.
-func token(text string) string {
-	key := tokenKey()
-	return "redacted-" + digest(string(key[:])+text)
+// suggestsSecret reports whether the name of a field suggests a secret.
+func suggestsSecret(name string) bool {
+	name = strings.ToLower(name)
+	return slices.ContainsFunc([]string{"password", "secret", "token", "credential", "accesskey", "userdata", "cabundle"},
+		func(word string) bool { return strings.Contains(name, word) })
 }
 
-// keepToken returns a text of a replayed plan: an observed token unchanged, and "redacted" for a text that only this program has made.
-func keepToken(text string) string {
-	if isToken(text) {
-		return text
+// hidesAll reports whether the page shows no value of an object.
+func hidesAll(object any) bool {
+	_, secret := object.(*corev1.Secret)
+	return secret
+}
+
+// isSecret reports whether a plan hides the values of a field: the data of a Secret or a ConfigMap, the value of an environment variable,
+// an annotation that is never recorded, and a text whose name suggests a secret, unless recordings have it.
+func isSecret(path []string, text bool) bool {
+	last := len(path) - 1
+	switch {
+	case last < 0:
+		return false
+	case slices.Contains([]string{"data", "binaryData", "stringData"}, path[0]):
+		return true
+	case last >= 1 && path[last-1] == "annotations":
+		return path[last] == lastApplied || path[last] == directives
+	case last >= 2 && path[last-2] == "env" && path[last] == "value":
+		return true
 	}
-	return "redacted"
-}
-
-// Digest returns a digest without a key, for a text that follows from what the record holds: it only makes the record smaller.
-func Digest(text string) string { return "sha256:" + digest(text) }
-
-func digest(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return hex.EncodeToString(sum[:8])
+	return text && suggestsSecret(path[last]) && !shown.Has(path[last])
 }

@@ -1,12 +1,11 @@
 // Copyright The Glassback Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package changes
+package fields
 
 import (
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 	"time"
 
@@ -18,19 +17,11 @@ const maxText = 64
 
 const none = "none"
 
-// sensitive reports whether the name of a field suggests a secret.
-func sensitive(path string) bool {
-	name := strings.ToLower(path[strings.LastIndexByte(path, '.')+1:])
-	return slices.ContainsFunc([]string{"password", "secret", "token", "credential", "accesskey", "userdata", "cabundle"},
-		func(word string) bool {
-			return strings.Contains(name, word)
-		})
-}
-
 // show returns two values as text. It returns "" twice if one value is not shown, or if both have the same text: two lists of equal length.
-func show(a, b reflect.Value) (string, string) {
-	before, shownBefore := render(a)
-	now, shownNow := render(b)
+// texts says whether the texts of the field may be shown.
+func show(a, b reflect.Value, texts bool) (string, string) {
+	before, shownBefore := render(a, texts)
+	now, shownNow := render(b, texts)
 	if !shownBefore || !shownNow || before == now {
 		return "", ""
 	}
@@ -38,7 +29,7 @@ func show(a, b reflect.Value) (string, string) {
 }
 
 // render returns v as text, and whether it is shown.
-func render(v reflect.Value) (string, bool) {
+func render(v reflect.Value, texts bool) (string, bool) {
 	for v.Kind() == reflect.Pointer {
 		if v.IsNil() {
 			return none, true
@@ -53,7 +44,7 @@ func render(v reflect.Value) (string, bool) {
 		if v.Len() == 0 {
 			return none, true
 		}
-		return v.String(), v.Len() <= maxText
+		return v.String(), texts && v.Len() <= maxText
 	case reflect.Slice:
 		if v.Len() == 1 {
 			return "1 item", true
@@ -80,7 +71,7 @@ func renderStruct(v reflect.Value) (string, bool) {
 		}
 		return timed.Format(time.RFC3339), true
 	}
-	if text, ok := value.(fmt.Stringer); ok && len(fieldsOf(v.Type())) == 0 {
+	if text, ok := value.(fmt.Stringer); ok && len(formOf(v.Type()).fields) == 0 {
 		s := text.String()
 		return s, len(s) <= maxText
 	}
@@ -127,17 +118,17 @@ func parseConditions(list reflect.Value) []condition {
 		if kind == "" || status == "" {
 			return nil
 		}
-		all = append(all, condition{short(kind), short(strings.TrimSpace(status + " " + reason))})
+		all = append(all, condition{short(kind, maxText), short(strings.TrimSpace(status+" "+reason), maxText)})
 	}
 	return all
 }
 
-// short cuts a text to maxText bytes.
-func short(s string) string {
-	if len(s) <= maxText {
+// short cuts a text to size bytes.
+func short(s string, size int) string {
+	if len(s) <= size {
 		return s
 	}
-	return strings.ToValidUTF8(s[:maxText], "") + "…"
+	return strings.ToValidUTF8(s[:size], "") + "…"
 }
 
 func text(v reflect.Value, field string) string {

@@ -1,7 +1,7 @@
 // Copyright The Glassback Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package preview
+package fields
 
 import (
 	"slices"
@@ -111,8 +111,8 @@ func TestDiff(t *testing.T) {
 }
 
 func TestALongValueIsTruncated(t *testing.T) {
-	long := Field{Path: "a", Old: string(make([]byte, maxText)), New: "-" + string(slices.Repeat([]byte("ß"), maxText))}
-	if got, want := long.String(), "a: "+long.Old+" → "+long.New[:maxText-1]+"…"; got != want {
+	long := Field{Path: "a", Old: string(make([]byte, maxShown)), New: "-" + string(slices.Repeat([]byte("ß"), maxShown))}
+	if got, want := long.String(), "a: "+long.Old+" → "+long.New[:maxShown-1]+"…"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -1,21 +1,27 @@
 // Copyright The Glassback Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package recording
+package fields
 
 import (
 	"bytes"
 	"cmp"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 )
 
 // Encode returns the JSON of a value as encoding/json writes it, but with tokens in place of the texts that must not be recorded: see
-// redact.go. Encode does not change or copy value, and other goroutines may read value too.
+// shown.go. Encode does not change or copy value, and other goroutines may read value too.
+//
+// A decision that compares two texts stays the same with tokens. A token is a digest with a key. The process makes the key for its first
+// token, and writes it nowhere, so a guess of a text cannot be checked. The tokens of two processes differ.
 func Encode(value any) json.RawMessage { return encodeWith(value, token) }
 
 // EncodeAgain is Encode for a value that was read from a record, or computed from one: tokens stay unchanged.
@@ -85,10 +91,10 @@ func (e *encoder) fields(v reflect.Value, fields []field) {
 			if value.Kind() == reflect.Struct {
 				e.fields(value, formOf(value.Type()).fields)
 			}
-		case f.omitEmpty && isEmpty(value), f.omitZero && isZero(value):
+		case f.omitted, f.omitEmpty && isEmpty(value), f.omitZero && isZero(value):
 		default:
 			e.out = append(e.out, f.key...)
-			e.value(value, f.show)
+			e.value(value, f.shown)
 			e.out = append(e.out, ',')
 		}
 	}
@@ -191,51 +197,32 @@ func isZero(v reflect.Value) bool {
 	return v.IsZero()
 }
 
-// form is how values of one type are encoded.
-type form struct {
-	marshals bool // by its MarshalJSON
-	fields   []field
+// isToken matches a token.
+var isToken = regexp.MustCompile(`^redacted-[0-9a-f]{16}$`).MatchString
+
+var tokenKey = sync.OnceValue(func() (key [32]byte) {
+	_, _ = rand.Read(key[:]) // crypto/rand documents that it never fails.
+	return key
+})
+
+// token returns what is recorded in place of a text.
+func token(text string) string {
+	key := tokenKey()
+	return "redacted-" + digest(string(key[:])+text)
 }
 
-// field is a field of a struct that is recorded.
-type field struct {
-	index               int
-	name                string
-	key                 string // "name":
-	inline              bool
-	omitEmpty, omitZero bool
-	show                bool // whether its text, or the texts in its list, are recorded
+// keepToken returns a text of a replayed plan: an observed token unchanged, and "redacted" for a text that only this program has made.
+func keepToken(text string) string {
+	if isToken(text) {
+		return text
+	}
+	return "redacted"
 }
 
-var forms sync.Map // reflect.Type → *form
+// Digest returns a digest without a key, for a text that follows from what the record holds: it only makes the record smaller.
+func Digest(text string) string { return "sha256:" + digest(text) }
 
-func formOf(t reflect.Type) *form {
-	if known, ok := forms.Load(t); ok {
-		return known.(*form)
-	}
-	f := &form{marshals: reflect.PointerTo(t).Implements(reflect.TypeFor[json.Marshaler]())}
-	if t.Kind() == reflect.Struct && !f.marshals {
-		for i := range t.NumField() {
-			if field, ok := fieldOf(t, i); ok {
-				f.fields = append(f.fields, field)
-			}
-		}
-	}
-	forms.Store(t, f)
-	return f
-}
-
-func fieldOf(t reflect.Type, i int) (field, bool) {
-	structField := t.Field(i)
-	name, options, _ := strings.Cut(structField.Tag.Get("json"), ",")
-	if !structField.IsExported() || name == "-" {
-		return field{}, false
-	}
-	f := field{
-		index: i, name: name, inline: name == "" && structField.Anonymous,
-		omitEmpty: strings.Contains(options, "omitempty"), omitZero: strings.Contains(options, "omitzero"),
-	}
-	f.name = cmp.Or(f.name, structField.Name)
-	f.key, f.show = strconv.Quote(f.name)+":", isShown(t, f.name)
-	return f, f.inline || !isAPI(t.PkgPath()) || !slices.Contains(omitted, f.name)
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:8])
 }
