@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/glassback/glassback/pkg/command"
 	"github.com/glassback/glassback/pkg/crds"
 	"github.com/glassback/glassback/pkg/inspect"
 	"github.com/glassback/glassback/pkg/metrics"
@@ -86,7 +87,7 @@ func (s *servers) serveInspection(o *options.Options, kube kubernetes.Interface,
 		return nil
 	}
 	guard := func(h http.Handler) http.Handler { return metrics.Protect(h, kube) }
-	secure := !options.Loopback(o.InspectAddress)
+	secure := !command.Loopback(o.InspectAddress)
 	if !secure {
 		guard = nil
 	}

@@ -18,6 +18,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/glassback/glassback/pkg/clients"
+	"github.com/glassback/glassback/pkg/command"
 	"github.com/glassback/glassback/pkg/inspect"
 	"github.com/glassback/glassback/pkg/metrics"
 	"github.com/glassback/glassback/pkg/options"
@@ -58,7 +59,7 @@ func newServers(ctx context.Context, o *options.Options, c *clients.Clients, p *
 		s.logger.Info("Serving probes", "address", s.probes.Addr())
 		s.running.Go(func() { s.serve(s.probes, p.handler()) })
 	}
-	if s.inspect != nil && options.Loopback(o.InspectAddress) {
+	if s.inspect != nil && command.Loopback(o.InspectAddress) {
 		s.page.probes = p
 		s.running.Go(func() { s.serve(s.inspect, inspect.LocalOnly(&s.page)) })
 	}

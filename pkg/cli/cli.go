@@ -19,8 +19,8 @@ import (
 	"github.com/glassback/glassback/pkg/backup"
 	"github.com/glassback/glassback/pkg/check"
 	"github.com/glassback/glassback/pkg/command"
+	"github.com/glassback/glassback/pkg/inspect"
 	"github.com/glassback/glassback/pkg/plan"
-	"github.com/glassback/glassback/pkg/playback"
 	"github.com/glassback/glassback/pkg/replay"
 	"github.com/glassback/glassback/pkg/status"
 	"github.com/glassback/glassback/pkg/version"
@@ -66,7 +66,7 @@ func withCommands(root *cobra.Command) *cobra.Command {
 		return nil
 	}
 	root.AddCommand(
-		check.New(), why.New(), why.NewTrace(), status.New(), plan.New(), replay.New(), playback.New(), backup.New(), backup.NewRestore(),
+		check.New(), why.New(), why.NewTrace(), status.New(), plan.New(), replay.New(), inspect.NewPlayback(), backup.New(), backup.NewRestore(),
 		newVersion(), newCompletion(root),
 	)
 	return root

@@ -5,6 +5,7 @@ package command
 
 import (
 	"fmt"
+	"net"
 	"net/url"
 	"os"
 	"slices"
@@ -32,6 +33,12 @@ func OwnNamespace() string {
 		return ""
 	}
 	return strings.TrimSpace(string(text))
+}
+
+// Loopback reports whether only this machine reaches an address.
+func Loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	return err == nil && (host == "localhost" || net.ParseIP(host).IsLoopback())
 }
 
 // CheckNamespace returns an error unless the value of a flag is the name of a namespace.

@@ -14,7 +14,7 @@
 //	/inspect/api/hold         POST: hold a gear by hand                               (HoldRequest → Overview)
 //
 // glassback inspect serves the same for a moment of a recording: ?at=TIME. The trace.Recorder then gets the recorded events up to that
-// moment, and the state of the informers and workqueues is the last recorded one (tape.go, moment.go).
+// moment, and the state of the informers and workqueues is the last recorded one (playback.go, tape.go, moment.go).
 //
 // The state comes from pipeline.Informer and loop.Loop, and the events from trace.Recorder. This package itself keeps only the breakpoints
 // and the counts of each Loop, as observers of the Loop. An error is a Problem, with a status of 400 or more.

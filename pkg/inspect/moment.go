@@ -229,9 +229,9 @@ type player struct {
 	latest *moment // the moment of the last request, which advances to a later time but not to an earlier one
 }
 
-// NewRecorded reads a recording from files. It returns the handler of the page and its API, and the Recording. aliases are further names of
+// newRecorded reads a recording from files. It returns the handler of the page and its API, and the Recording. aliases are further names of
 // each kind. The streams end when done is closed.
-func NewRecorded(files []string, aliases map[string][]string, done <-chan struct{}) (http.Handler, *Recording, error) {
+func newRecorded(files []string, aliases map[string][]string, done <-chan struct{}) (http.Handler, *Recording, error) {
 	t, err := readTape(files)
 	if err != nil {
 		return nil, nil, err

@@ -81,7 +81,7 @@ func serveRecording(t *testing.T, dir string) *httptest.Server {
 	t.Helper()
 	files, err := recording.Files([]string{dir})
 	must.Succeed(t, err)
-	handler, _, err := NewRecorded(files, map[string][]string{"MyCronJob": {"mcj"}}, nil)
+	handler, _, err := newRecorded(files, map[string][]string{"MyCronJob": {"mcj"}}, nil)
 	must.Succeed(t, err)
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
@@ -217,7 +217,7 @@ func TestFilesThatThePageCannotShow(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			files, err := recording.Files(test.dirs)
 			must.Succeed(t, err)
-			if _, _, err := NewRecorded(files, nil, nil); err == nil || !strings.HasPrefix(err.Error(), test.want) {
+			if _, _, err := newRecorded(files, nil, nil); err == nil || !strings.HasPrefix(err.Error(), test.want) {
 				t.Errorf("error %v, want %s", err, test.want)
 			}
 		})

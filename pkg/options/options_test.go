@@ -170,18 +170,6 @@ func TestFlagsOfAnOperatorInACluster(t *testing.T) {
 	}
 }
 
-func TestLoopbackIsNoOtherAddress(t *testing.T) {
-	for address, want := range map[string]bool{
-		"127.0.0.1:8082": true, "localhost:8082": true, "[::1]:8082": true, "127.1.2.3:1": true,
-		":8082": false, "0.0.0.0:8082": false, "192.0.2.1:8082": false, "[::]:8082": false,
-		"localhost.example.com:1": false, "": false, "127.0.0.1": false,
-	} {
-		if got := Loopback(address); got != want {
-			t.Errorf("%q is loopback: %t, want %t", address, got, want)
-		}
-	}
-}
-
 func TestWebhookFlags(t *testing.T) {
 	const out = "--kubeconfig=x"
 	for name, test := range map[string]struct {

@@ -180,7 +180,7 @@ func (o *Options) checkServers(flags *pflag.FlagSet) error {
 		return fmt.Errorf("--metrics-bind-address and --health-probe-bind-address must differ: both are %s", o.MetricsAddress)
 	case o.InspectAddress != "" && (o.InspectAddress == o.MetricsAddress || o.InspectAddress == o.ProbeAddress):
 		return fmt.Errorf("--inspect-bind-address must differ from those of probes and metrics: it is %s, too", o.InspectAddress)
-	case o.InspectBreakpoints && !Loopback(o.InspectAddress):
+	case o.InspectBreakpoints && !command.Loopback(o.InspectAddress):
 		return errors.New("--inspect-breakpoints lets users of the page stop the operator: " +
 			"it needs an --inspect-bind-address on loopback, such as 127.0.0.1:8082")
 	}
@@ -253,10 +253,4 @@ func enabledControllers(values []string) ([]string, error) {
 		return nil, fmt.Errorf("--controllers=%s leaves no controller to run; use * for all", strings.Join(values, ","))
 	}
 	return enabled, nil
-}
-
-// Loopback reports whether only this machine reaches an address.
-func Loopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	return err == nil && (host == "localhost" || net.ParseIP(host).IsLoopback())
 }

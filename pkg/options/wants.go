@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/glassback/glassback/pkg/command"
 	"github.com/glassback/glassback/pkg/permissions"
 )
 
@@ -47,7 +48,7 @@ func (o *Options) MetricsWants() []permissions.Wanted {
 	if o.MetricsAddress != "" && o.MetricsSecure {
 		all = append(all, permissions.WantedBy("/metrics", metav1.NamespaceAll, permissions.Metrics)...)
 	}
-	if o.InspectAddress != "" && !Loopback(o.InspectAddress) {
+	if o.InspectAddress != "" && !command.Loopback(o.InspectAddress) {
 		all = append(all, permissions.WantedBy("/inspect", metav1.NamespaceAll, permissions.Metrics)...)
 	}
 	return permissions.Merge(all)

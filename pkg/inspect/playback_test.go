@@ -1,7 +1,7 @@
 // Copyright The Glassback Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package playback
+package inspect
 
 import (
 	"bufio"
@@ -37,7 +37,7 @@ func TestWhatItCannotServe(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var stderr strings.Builder
-			code := command.Execute(t.Context(), New(), test.args, io.Discard, &stderr)
+			code := command.Execute(t.Context(), NewPlayback(), test.args, io.Discard, &stderr)
 			if code != test.code || !strings.HasPrefix(stderr.String(), test.want) ||
 				strings.Count(stderr.String(), "\n") > 1 {
 				t.Errorf("exit code %d, %s", code, stderr.String())
@@ -66,7 +66,7 @@ func TestATruncatedFileIsServed(t *testing.T) {
 	}
 	must.Succeed(t, os.WriteFile(cut, text[:100], 0o600))
 	var stderr strings.Builder
-	if code := command.Execute(t.Context(), New(), []string{cut}, io.Discard, &stderr); code != command.Failed ||
+	if code := command.Execute(t.Context(), NewPlayback(), []string{cut}, io.Discard, &stderr); code != command.Failed ||
 		!strings.HasPrefix(stderr.String(), "glassback: "+cut+" is truncated after line 0: no record was read.") {
 		t.Errorf("exit code %d, %s", code, stderr.String())
 	}
@@ -80,7 +80,7 @@ func serveOnce(t *testing.T, file string) (life, errs string) {
 	reader, writer := io.Pipe()
 	ended := make(chan int)
 	go func() {
-		ended <- command.Execute(ctx, New(), []string{file, "--bind-address=127.0.0.1:0"}, writer, &stderr)
+		ended <- command.Execute(ctx, NewPlayback(), []string{file, "--bind-address=127.0.0.1:0"}, writer, &stderr)
 	}()
 	line, err := bufio.NewReader(reader).ReadString('\n')
 	must.Succeed(t, err)

@@ -1,8 +1,7 @@
 // Copyright The Glassback Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package playback is glassback inspect: it serves the page from what an operator recorded with --record. It needs no cluster.
-package playback
+package inspect
 
 import (
 	"context"
@@ -18,12 +17,10 @@ import (
 
 	"github.com/glassback/glassback/pkg/command"
 	"github.com/glassback/glassback/pkg/crds"
-	"github.com/glassback/glassback/pkg/inspect"
-	"github.com/glassback/glassback/pkg/options"
 	"github.com/glassback/glassback/pkg/recording"
 )
 
-const long = `Inspect serves the page of the operator from what an operator has recorded with --record DIR. A slider on the page chooses
+const playbackLong = `Inspect serves the page of the operator from what an operator has recorded with --record DIR. A slider on the page chooses
 the moment. It needs no cluster, and changes nothing.
 
 A directory stands for all recordings in it. The page shows the state of that moment, and plays what follows. Ctrl-C ends the command.
@@ -32,58 +29,58 @@ For the terminal, glassback why KIND/NAME --address http://127.0.0.1:8082 --at T
 
 The exit code is 0 after Ctrl-C, 1 if a file is no recording or the address is in use, and 2 if the command line is wrong.`
 
-// settings are the values of the command's flags.
-type settings struct {
+// playback is glassback inspect, with the values of its flags: it serves the page from what an operator recorded with --record.
+type playback struct {
 	address string
 	paths   []string
 }
 
-// New returns glassback inspect.
-func New() *cobra.Command {
-	o := &settings{}
+// NewPlayback returns glassback inspect.
+func NewPlayback() *cobra.Command {
+	p := &playback{}
 	c := &cobra.Command{
-		Use: "inspect FILE|DIR...", Short: "serve the page from what an operator has recorded, with a slider for the time", Long: long,
-		PreRunE: func(_ *cobra.Command, args []string) error { return o.validate(args) },
-		RunE:    command.Run(o.run),
+		Use: "inspect FILE|DIR...", Short: "serve the page from what an operator has recorded, with a slider for the time", Long: playbackLong,
+		PreRunE: func(_ *cobra.Command, args []string) error { return p.validate(args) },
+		RunE:    command.Run(p.run),
 
 		ValidArgsFunction: command.CompleteFiles,
 	}
-	c.Flags().StringVar(&o.address, "bind-address", "127.0.0.1:8082",
+	c.Flags().StringVar(&p.address, "bind-address", "127.0.0.1:8082",
 		"HOST:PORT on loopback at which the page is served; port 0 chooses a free one")
 	return c
 }
 
-func (o *settings) validate(args []string) error {
-	if !options.Loopback(o.address) {
-		return fmt.Errorf("--bind-address must be on loopback, such as 127.0.0.1:8082, not %q: the page asks for no password", o.address)
+func (p *playback) validate(args []string) error {
+	if !command.Loopback(p.address) {
+		return fmt.Errorf("--bind-address must be on loopback, such as 127.0.0.1:8082, not %q: the page asks for no password", p.address)
 	}
-	if o.paths = args; len(args) == 0 {
+	if p.paths = args; len(args) == 0 {
 		return errors.New("name a recording, or the directory of --record: see --help")
 	}
 	return nil
 }
 
 // run serves the page until ctx ends.
-func (o *settings) run(ctx context.Context, stdout, stderr io.Writer) error {
-	files, err := recording.Files(o.paths)
+func (p *playback) run(ctx context.Context, stdout, stderr io.Writer) error {
+	files, err := recording.Files(p.paths)
 	if err != nil {
 		return err
 	}
-	handler, period, err := inspect.NewRecorded(files, crds.Aliases(), ctx.Done())
+	handler, period, err := newRecorded(files, crds.Aliases(), ctx.Done())
 	if err != nil {
 		return err
 	}
 	for _, damage := range period.Damaged {
 		fmt.Fprintln(stderr, "glassback:", damage)
 	}
-	listener, err := net.Listen("tcp", o.address)
+	listener, err := net.Listen("tcp", p.address)
 	if err != nil {
-		return fmt.Errorf("cannot listen at %s, choose another --bind-address: %w", o.address, err)
+		return fmt.Errorf("cannot listen at %s, choose another --bind-address: %w", p.address, err)
 	}
 	fmt.Fprintf(stdout, "The recording is from %s to %s. The page is at http://%s/inspect/\n",
 		period.From.Format(time.RFC3339), period.To.Format(time.RFC3339), listener.Addr())
 	server := &http.Server{
-		Handler: inspect.LocalOnly(handler), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute,
+		Handler: LocalOnly(handler), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute,
 		IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: log.New(io.Discard, "", 0),
 	}
 	defer context.AfterFunc(ctx, func() { _ = server.Close() })() // Its error is that of the listener.
