@@ -32,7 +32,6 @@ import (
 
 	"github.com/glassback/glassback/pkg/clients"
 	"github.com/glassback/glassback/pkg/command"
-	"github.com/glassback/glassback/pkg/leaktest"
 	"github.com/glassback/glassback/pkg/metrics"
 	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/options"
@@ -41,7 +40,7 @@ import (
 )
 
 // bodies are what requests and responses of this test hold.
-var bodies = leaktest.Secrets{
+var bodies = must.Secrets{
 	"data of a Secret":                "correct-horse-battery-staple-of-redis",
 	"a token that was made":           "inspector-gets-this-for-an-hour",
 	"a token that was shown":          "prometheus-shows-that-to-scrape",

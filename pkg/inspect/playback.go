@@ -20,7 +20,7 @@ import (
 	"github.com/glassback/glassback/pkg/recording"
 )
 
-const playbackLong = `Inspect serves the page of the operator from what an operator has recorded with --record DIR. A slider on the page chooses
+const long = `Inspect serves the page of the operator from what an operator has recorded with --record DIR. A slider on the page chooses
 the moment. It needs no cluster, and changes nothing.
 
 A directory stands for all recordings in it. The page shows the state of that moment, and plays what follows. Ctrl-C ends the command.
@@ -39,7 +39,7 @@ type playback struct {
 func NewPlayback() *cobra.Command {
 	p := &playback{}
 	c := &cobra.Command{
-		Use: "inspect FILE|DIR...", Short: "serve the page from what an operator has recorded, with a slider for the time", Long: playbackLong,
+		Use: "inspect FILE|DIR...", Short: "serve the page from what an operator has recorded, with a slider for the time", Long: long,
 		PreRunE: func(_ *cobra.Command, args []string) error { return p.validate(args) },
 		RunE:    command.Run(p.run),
 

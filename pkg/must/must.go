@@ -1,7 +1,7 @@
 // Copyright The Glassback Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package must fails a test at an unexpected error, such as one of its set-up.
+// Package must has what every test checks: that there is no unexpected error, such as one of its set-up, and no credential in an output.
 package must
 
 import "testing"

@@ -33,14 +33,13 @@ import (
 	"github.com/glassback/glassback/pkg/command"
 	"github.com/glassback/glassback/pkg/fakeapi"
 	"github.com/glassback/glassback/pkg/fields"
-	"github.com/glassback/glassback/pkg/leaktest"
 	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/permissions"
 	"github.com/glassback/glassback/pkg/report"
 )
 
 // secrets are values that must not be in any output.
-var secrets = leaktest.Secrets{
+var secrets = must.Secrets{
 	"a password of Redis": "hunter2-of-redis", "an access key": "hunter2-of-ecs",
 	"a variable": "hunter2-in-env", "a ConfigMap": "hunter2-in-data",
 }

@@ -33,7 +33,6 @@ import (
 	"k8s.io/klog/v2/textlogger"
 
 	"github.com/glassback/glassback/pkg/cloud/aliyun"
-	"github.com/glassback/glassback/pkg/leaktest"
 	"github.com/glassback/glassback/pkg/loop"
 	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/redisnode"
@@ -252,7 +251,7 @@ func send(by http.RoundTripper, request *http.Request) error {
 
 // TestCallsAreChildrenAndTellNoSecret makes a sync that calls the API server, Redis and ECS, and has secrets in all that it sends and gets.
 func TestCallsAreChildrenAndTellNoSecret(t *testing.T) {
-	secrets := leaktest.Secrets{
+	secrets := must.Secrets{
 		"an access key ID": "LTAI5tExampleAccessKeyID", "its secret": "s3cr3tOfTheAccessKey/+=", "its token": "CAIS+securityTokenOfSTS==",
 		"the password of Redis": "password-of-the-default-user", "a Redis key": "session:of-a-customer-4711",
 		"the operator's token": "bearer-token-of-the-operator", "a body": "private-key-in-a-Secret",

@@ -28,7 +28,7 @@ import (
 	mcjv1 "github.com/glassback/glassback/pkg/apis/batch/v1"
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
-	"github.com/glassback/glassback/pkg/leaktest"
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/recording"
 	"github.com/glassback/glassback/pkg/recording/recordtest"
 )
@@ -199,7 +199,7 @@ func testSampleInstance(t *testing.T, c *cloud) {
 		t.Errorf("SIGTERM: exit code %d, want 0", code)
 	}
 	logs := first.log.String() + second.log.String() + third.log.String()
-	for _, found := range (leaktest.Secrets{"the access key ID": cloudKeyID, "its secret": cloudKeySecret}).In(logs) {
+	for _, found := range (must.Secrets{"the access key ID": cloudKeyID, "its secret": cloudKeySecret}).In(logs) {
 		t.Errorf("the log of the operator contains %s", found)
 	}
 }
@@ -207,7 +207,7 @@ func testSampleInstance(t *testing.T, c *cloud) {
 // testRecording records objects of all kinds with credentials in every place, and kills the operator. The recording has decisions of each
 // kind and no credential. When the same program replays it, the decisions are the same.
 func testRecording(t *testing.T, c *cloud) {
-	secrets := leaktest.Secrets{
+	secrets := must.Secrets{
 		"the operator's access key ID": cloudKeyID, "the operator's access secret": cloudKeySecret,
 		"user data": "#!/bin/sh\necho e2e-hunter2-in-recorded-user-data\n", "a password of Redis": "e2e-recorded-horse-battery",
 		"a variable": "e2e-recorded-value-of-a-variable", "an argument": "--password=e2e-recorded-argument",

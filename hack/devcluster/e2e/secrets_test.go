@@ -24,12 +24,12 @@ import (
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 	"github.com/glassback/glassback/pkg/inspect"
-	"github.com/glassback/glassback/pkg/leaktest"
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/redisnode"
 )
 
 // The credentials of TestNodeKeepsSecrets.
-var nodeSecrets = leaktest.Secrets{
+var nodeSecrets = must.Secrets{
 	"a password of Redis":             "e2e-correct-horse-battery",
 	"a wrong password of Redis":       "e2e-wrong-horse-of-another",
 	"a password of a user of Redis":   "e2e-horse-of-a-user",
@@ -138,7 +138,7 @@ func (n *node) mayReview(t *testing.T, account string) {
 }
 
 // account waits until a RedisCluster with users is Ready, and adds the password of the operator's user.
-func (n *node) account(t *testing.T, name string, secrets leaktest.Secrets) {
+func (n *node) account(t *testing.T, name string, secrets must.Secrets) {
 	t.Helper()
 	n.mustKubectl(t, "wait", "--namespace", n.ns, "rdc/"+name, "--for=condition=Ready", "--timeout="+patience.String())
 	secret, err := n.kube.CoreV1().Secrets(n.ns).Get(t.Context(), name+"-glassback", metav1.GetOptions{})
@@ -150,7 +150,7 @@ func (n *node) account(t *testing.T, name string, secrets leaktest.Secrets) {
 }
 
 // keysOf adds the private keys in the Secret of the webhooks' CA to the secrets.
-func (n *node) keysOf(t *testing.T, when string, secrets leaktest.Secrets) {
+func (n *node) keysOf(t *testing.T, when string, secrets must.Secrets) {
 	t.Helper()
 	found := 0
 	for name, value := range n.trusted(t).Data {
@@ -259,7 +259,7 @@ func (n *node) followOperator(t *testing.T) *logBuffer {
 }
 
 // looks reads the metrics and the whole API of the page with the scraper's token. It also tries a wrong token, which must get nothing.
-func (n *node) looks(t *testing.T, in *network, secrets leaktest.Secrets, texts map[string]string) {
+func (n *node) looks(t *testing.T, in *network, secrets must.Secrets, texts map[string]string) {
 	t.Helper()
 	token := (&installation{world: n.world}).token(t, n.ns, "scraper")
 	secrets["the scraper's token "+fmt.Sprint(len(texts))] = token

@@ -27,7 +27,6 @@ import (
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	"github.com/glassback/glassback/pkg/child"
 	"github.com/glassback/glassback/pkg/fakeapi"
-	"github.com/glassback/glassback/pkg/leaktest"
 	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/recording/recordtest"
 	"github.com/glassback/glassback/pkg/report"
@@ -610,7 +609,7 @@ func TestPlan(t *testing.T) {
 				plan.Settled() != (test.want[0] == "nothing to do") {
 				t.Errorf("got\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(test.want, "\n"))
 			}
-			if leaks := (leaktest.Secrets{"a variable": password}).In(strings.Join(lines, "\n")); len(leaks) > 0 {
+			if leaks := (must.Secrets{"a variable": password}).In(strings.Join(lines, "\n")); len(leaks) > 0 {
 				t.Error(leaks)
 			}
 		})

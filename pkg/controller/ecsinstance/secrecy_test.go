@@ -17,14 +17,13 @@ import (
 	"github.com/glassback/glassback/hack/ecssim"
 	v1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
 	"github.com/glassback/glassback/pkg/fakeapi"
-	"github.com/glassback/glassback/pkg/leaktest"
 	"github.com/glassback/glassback/pkg/must"
 )
 
 const testToken = "CAIS+tokenOfTheOperator/NeverLogged=="
 
 // secretTexts are the texts that must not be in any output.
-var secretTexts = leaktest.Secrets{
+var secretTexts = must.Secrets{
 	"an access key ID": testID, "its secret": testSecret, "another access key ID": otherID, "the other's secret": otherSecret,
 	"a security token": testToken, "a password in user data": "hunter2IsThePassword", "user data": script,
 }

@@ -45,7 +45,6 @@ import (
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned/fake"
 	"github.com/glassback/glassback/pkg/generated/informers/externalversions"
-	"github.com/glassback/glassback/pkg/leaktest"
 	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/recording/recordtest"
 	"github.com/glassback/glassback/pkg/redisnode"
@@ -1109,7 +1108,7 @@ func TestPlan(t *testing.T) {
 				(plan.Incomplete == "") != (test.incomplete == "") {
 				t.Errorf("settled %t, incomplete %q", plan.Settled(), plan.Incomplete)
 			}
-			if leaks := (leaktest.Secrets{"the password": password}).In(strings.Join(lines, "\n")); len(leaks) > 0 {
+			if leaks := (must.Secrets{"the password": password}).In(strings.Join(lines, "\n")); len(leaks) > 0 {
 				t.Error(leaks)
 			}
 			if t.Failed() {

@@ -1,7 +1,7 @@
 // Copyright The Glassback Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package leaktest
+package must
 
 import (
 	"encoding/base64"

@@ -1,8 +1,7 @@
 // Copyright The Glassback Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package leaktest finds credentials in the output of a program. It is for tests.
-package leaktest
+package must
 
 import (
 	"encoding/base64"
