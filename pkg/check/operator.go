@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/glassback/glassback/pkg/lease"
+	"github.com/glassback/glassback/pkg/clients"
 )
 
 // managerSelector selects the operator's Deployment and its Pods, however it was installed.
@@ -170,12 +170,12 @@ func (c *checker) checkLease(ctx context.Context) Result {
 }
 
 // leaseState reads the Lease of the operator.
-func (c *checker) leaseState(ctx context.Context) (lease.State, error) {
-	return lease.Read(ctx, c.clients.Kube, c.options.leaseNamespace, c.options.leaseName, c.clients.Time.Now())
+func (c *checker) leaseState(ctx context.Context) (clients.Lease, error) {
+	return clients.ReadLease(ctx, c.clients.Kube, c.options.leaseNamespace, c.options.leaseName, c.clients.Time.Now())
 }
 
 // leaseAfter checks the Lease of an installed operator. The Deployment is nil if the cluster has none.
-func leaseAfter(state lease.State, d *appsv1.Deployment) Result {
+func leaseAfter(state clients.Lease, d *appsv1.Deployment) Result {
 	reason := "no operator process holds it: " + state.String()
 	switch elects := d != nil && electing(d); {
 	case state.Held():
@@ -198,7 +198,7 @@ func logsOf(d *appsv1.Deployment) string {
 }
 
 // leaseBefore warns if another operator leads.
-func leaseBefore(state lease.State) Result {
+func leaseBefore(state clients.Lease) Result {
 	if state.Held() {
 		return warn("an operator is running: "+state.String(), "to upgrade it, continue; a second operator needs --leader-elect")
 	}

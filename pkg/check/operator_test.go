@@ -28,8 +28,8 @@ import (
 	"github.com/glassback/glassback/artifacts/crd"
 	ecsv1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
 	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/clients"
 	"github.com/glassback/glassback/pkg/crds"
-	"github.com/glassback/glassback/pkg/lease"
 	"github.com/glassback/glassback/pkg/redisnode"
 	"github.com/glassback/glassback/pkg/webhook"
 )
@@ -79,8 +79,8 @@ func TestTheHealthOfTheOperator(t *testing.T) {
 
 func TestTheLeaseOfTheOperator(t *testing.T) {
 	now := time.Now()
-	held := func(holder string, ago time.Duration) lease.State {
-		return lease.Of(&coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{
+	held := func(holder string, ago time.Duration) clients.Lease {
+		return clients.LeaseOf(&coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{
 			HolderIdentity: &holder, LeaseDurationSeconds: ptr.To[int32](15), RenewTime: ptr.To(metav1.NewMicroTime(now.Add(-ago))),
 		}}, now)
 	}
@@ -89,11 +89,11 @@ func TestTheLeaseOfTheOperator(t *testing.T) {
 	const start, logs = "start an operator, or delete the Lease", "the log says why no replica leads: kubectl logs -n "
 	const none = "if no operator runs, start one; an operator without --leader-elect holds no Lease"
 	for name, test := range map[string]struct {
-		state                       lease.State
+		state                       clients.Lease
 		electing, alone, no, before State
 		reason, remedy              string // without a Deployment
 	}{
-		"none": {lease.State{}, Warning, Skipped, Skipped, OK, "no operator process holds it: there is no Lease", none},
+		"none": {clients.Lease{}, Warning, Skipped, Skipped, OK, "no operator process holds it: there is no Lease", none},
 		"held": {held("a", 2*time.Second), OK, OK, OK, Warning, "a, which has renewed it 2s ago", ""},
 		"expired": {held("a", time.Minute), Failed, Warning, Warning, OK,
 			"no operator process holds it: the last leader, a, has not renewed it for 1m0s", start},

@@ -1,8 +1,8 @@
 // Copyright The Glassback Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package clients connects to an API server: which one, with which credentials and clients, and how far its clock is from that of this
-// machine.
+// Package clients connects to an API server: which one, with which credentials and clients, how far its clock is from that of this
+// machine, and which operator process leads there.
 package clients
 
 import (

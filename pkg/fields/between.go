@@ -59,9 +59,12 @@ func compare(old, obj any, visit visit) {
 	a, b := reflect.ValueOf(old), reflect.ValueOf(obj)
 	if a.IsValid() && b.IsValid() && a.Type() == b.Type() {
 		w := walker{visit: visit}
-		w.walk(&field{}, a, b)
+		w.walk(&whole, a, b)
 	}
 }
+
+// whole is the field of an object that is nil in one version.
+var whole field
 
 // walker goes through two objects. It allocates no memory for equal fields: each change in a cache compares hundreds of them.
 type walker struct {

@@ -23,7 +23,6 @@ import (
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	"github.com/glassback/glassback/pkg/clients"
 	"github.com/glassback/glassback/pkg/command"
-	"github.com/glassback/glassback/pkg/lease"
 )
 
 const long = `Status lists the objects of all five kinds in one table. Objects that are not ready come first.
@@ -110,12 +109,12 @@ func (o *settings) run(ctx context.Context, stdout, stderr io.Writer) error {
 
 // warn prints a line if no operator process holds the Lease. It prints nothing if this account may not read the Lease.
 func (o *settings) warn(ctx context.Context, kube kubernetes.Interface, now time.Time, stderr io.Writer) {
-	state, err := lease.Read(ctx, kube, o.operatorNamespace, o.leaseName, now)
+	state, err := clients.ReadLease(ctx, kube, o.operatorNamespace, o.leaseName, now)
 	if err != nil || state.Held() {
 		return
 	}
 	remedy := "start an operator, see glassback check"
-	if state == (lease.State{}) {
+	if state == (clients.Lease{}) {
 		remedy = "name the namespace of the operator with --operator-namespace, or start an operator, see glassback check"
 	}
 	fmt.Fprintf(stderr, "No operator process holds the Lease %s/%s: %s. Unless an operator runs without --leader-elect, "+

@@ -1,8 +1,7 @@
 // Copyright The Glassback Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lease reads the Lease by which operators elect a leader, and says whether an operator process holds it.
-package lease
+package clients
 
 import (
 	"context"
@@ -16,29 +15,30 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// State is the state of a Lease at one moment. The zero State means that the Lease does not exist.
-type State struct {
+// Lease is the state of the Lease by which operators elect a leader, at one moment. It says whether an operator process holds it. The zero
+// Lease means that it does not exist.
+type Lease struct {
 	exists   bool
 	holder   string
 	ago      time.Duration // since the holder renewed it
 	duration time.Duration
 }
 
-// Read reads a Lease at the time now.
-func Read(ctx context.Context, kube kubernetes.Interface, namespace, name string, now time.Time) (State, error) {
+// ReadLease reads a Lease at the time now.
+func ReadLease(ctx context.Context, kube kubernetes.Interface, namespace, name string, now time.Time) (Lease, error) {
 	lease, err := kube.CoordinationV1().Leases(namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return State{}, nil
+		return Lease{}, nil
 	}
 	if err != nil {
-		return State{}, err
+		return Lease{}, err
 	}
-	return Of(lease, now), nil
+	return LeaseOf(lease, now), nil
 }
 
-// Of returns the state of a Lease at the time now.
-func Of(lease *coordinationv1.Lease, now time.Time) State {
-	s := State{
+// LeaseOf returns the state of a Lease at the time now.
+func LeaseOf(lease *coordinationv1.Lease, now time.Time) Lease {
+	s := Lease{
 		exists: true, holder: ptr.Deref(lease.Spec.HolderIdentity, ""),
 		duration: time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0)) * time.Second,
 	}
@@ -49,13 +49,13 @@ func Of(lease *coordinationv1.Lease, now time.Time) State {
 }
 
 // Held reports whether a process holds the Lease, and has renewed it in time.
-func (s State) Held() bool { return s.holder != "" && s.ago <= s.duration }
+func (s Lease) Held() bool { return s.holder != "" && s.ago <= s.duration }
 
 // Expired reports whether the last holder has neither renewed nor released the Lease.
-func (s State) Expired() bool { return s.holder != "" && !s.Held() }
+func (s Lease) Expired() bool { return s.holder != "" && !s.Held() }
 
 // String returns the holder and the last renewal, or why no process holds the Lease.
-func (s State) String() string {
+func (s Lease) String() string {
 	switch {
 	case !s.exists:
 		return "there is no Lease"

@@ -1,7 +1,7 @@
 // Copyright The Glassback Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package lease
+package clients
 
 import (
 	"errors"
@@ -16,7 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-func TestRead(t *testing.T) {
+func TestReadLease(t *testing.T) {
 	now := time.Date(2026, 11, 26, 14, 0, 0, 0, time.UTC)
 	lease := func(holder string, ago time.Duration) []runtime.Object {
 		return []runtime.Object{&coordinationv1.Lease{
@@ -39,7 +39,7 @@ func TestRead(t *testing.T) {
 		"released":              {lease("", time.Minute), false, false, "the last leader has released it"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := Read(t.Context(), fake.NewClientset(test.objects...), "system", "glassback", now)
+			got, err := ReadLease(t.Context(), fake.NewClientset(test.objects...), "system", "glassback", now)
 			if err != nil || got.Held() != test.held || got.Expired() != test.expired || got.String() != test.want {
 				t.Errorf("%q, held %t, expired %t, error %v", got, got.Held(), got.Expired(), err)
 			}
@@ -50,7 +50,7 @@ func TestRead(t *testing.T) {
 func TestReadReturnsTheErrorOfTheServer(t *testing.T) {
 	client, refused := fake.NewClientset(), errors.New("no")
 	client.PrependReactor("get", "leases", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, refused })
-	if got, err := Read(t.Context(), client, "system", "glassback", time.Time{}); !errors.Is(err, refused) {
+	if got, err := ReadLease(t.Context(), client, "system", "glassback", time.Time{}); !errors.Is(err, refused) {
 		t.Errorf("%q, error %v", got, err)
 	}
 }
