@@ -44,6 +44,7 @@ func TestBetween(t *testing.T) {
 	when := metav1.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	old := &batchv1.Job{Status: batchv1.JobStatus{Active: 1, Conditions: []batchv1.JobCondition{{Type: "Suspended", Status: "False"}}}}
 	old.Spec.ManagedBy = ptr.To("me")
+	long := strings.Repeat("x", maxText)
 	for name, test := range map[string]struct {
 		change func(*batchv1.Job)
 		want   string
@@ -51,8 +52,8 @@ func TestBetween(t *testing.T) {
 		"a number":               {func(j *batchv1.Job) { j.Status.Active = 0 }, "status.active 1 → 0"},
 		"a pointer that was nil": {func(j *batchv1.Job) { j.Spec.Suspend = ptr.To(true) }, "spec.suspend none → true"},
 		"a time":                 {func(j *batchv1.Job) { j.Status.StartTime = &when }, "status.startTime none → 2026-01-02T03:04:05Z"},
-		"a text":                 {func(j *batchv1.Job) { j.Name = strings.Repeat("x", 64) }, "metadata.name none → " + strings.Repeat("x", 64)},
-		"a long text":            {func(j *batchv1.Job) { j.Name = strings.Repeat("x", 65) }, "metadata.name"},
+		"a text":                 {func(j *batchv1.Job) { j.Name = long }, "metadata.name none → " + long},
+		"a long text":            {func(j *batchv1.Job) { j.Name = long + "x" }, "metadata.name"},
 		"an unlisted text":       {func(j *batchv1.Job) { j.Spec.ManagedBy = ptr.To("you") }, "spec.managedBy"},
 		"a map":                  {func(j *batchv1.Job) { j.Labels = map[string]string{"a": "b"} }, "metadata.labels"},
 		"a list":                 {func(j *batchv1.Job) { j.Finalizers = []string{"a"} }, "metadata.finalizers 0 items → 1 item"},

@@ -67,8 +67,9 @@ func fieldOf(t reflect.Type, i int) (field, bool) {
 	return f, true
 }
 
-// PathsOf returns the paths of all fields that the JSON of a value of this type can have, sorted. It returns no path into a type of the API.
-// These types have versions of their own: if an earlier version of the type did not have a field, then no object of that version has it.
+// PathsOf returns the paths of all fields that the JSON of a value of this type can have, sorted. It returns no path into a type of the
+// API. These types have versions of their own: if an earlier version of the type did not have a field, then no object of that version has
+// it.
 func PathsOf(value any) []string {
 	var paths []string
 	addPaths("", reflect.TypeOf(value), &paths)

@@ -17,6 +17,6 @@
 // A sync never waits for the disk. While the queue is full, records are dropped and counted: in a line of the file, and in a metric.
 // Stages take half of the queue at most.
 //
-// A record holds no credential: package fields says what is recorded. It holds all that decide reads, so that another program can call decide
-// again.
+// A record holds no credential: package fields says what is recorded. It holds all that decide reads, so that another program can call
+// decide again.
 package recording

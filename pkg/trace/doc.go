@@ -14,6 +14,6 @@
 // Recording takes some hundred nanoseconds an event. If there are too many changes, the Recorder samples them: it records a change at all
 // stages or at none, and a stage calls Wants first. Syncs, their writes and their results are always recorded.
 //
-// Events and causes contain names, versions and field paths. They contain only values that the page may show: see package fields. The text of an error is the one that the sync returned. A sync must keep secrets
-// out of its errors, just as out of the log.
+// Events and causes contain names, versions and field paths. They contain only values that the page may show: see package fields. The text
+// of an error is the one that the sync returned. A sync must keep secrets out of its errors, just as out of the log.
 package trace
