@@ -20,7 +20,7 @@ var patches = []string{"sixth/wiring.patch", "from-kubebuilder.patch"}
 
 // workedExamples are the tests that run with the patches, by the directory of their package.
 var workedExamples = map[string][]string{
-	"pkg/app":         {"TestInformersAskForNoMoreThanTheyNeed", "TestEveryControllerHasNeeds"},
+	"pkg/kinds":       {"TestTheTableIsSorted", "TestEachDefinitionHasADescriptor"},
 	"pkg/permissions": {"TestTheRolesGrantWhatIsNeededAndNothingElse"},
 
 	"pkg/apis/groupa/v1":         {"TestDefault", "TestGreeting", "TestValidate"},

@@ -30,11 +30,7 @@ var namespacedGroups = []string{
 }
 
 // parts maps the first word of a comment to the template's condition for the rules below it. "" means no condition.
-var parts = map[string]string{
-	"All": "", "Webhooks": ".webhooks",
-	"ApiExampleA": runs("apiexamplea"), "Application": runs("application"), "ECSInstance": runs("ecsinstance"),
-	"MyCronJob": runs("mycronjob"), "RedisCluster": runs("rediscluster"),
-}
+var parts = map[string]string{"All": "", "Webhooks": ".webhooks"}
 
 func runs(controller string) string { return fmt.Sprintf("(has %q .controllers)", controller) }
 
@@ -53,13 +49,13 @@ func rules(manifest string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if needed, begins := parts[firstWord(block)]; begins {
+		if needed, begins := partOf(block); begins {
 			part, known = needed, true
 		}
 		if when == ".namespaced" {
 			if !known {
-				return "", fmt.Errorf("say in a comment which part of the operator needs this rule: its first word is one of %v: %s",
-					slices.Sorted(maps.Keys(parts)), block)
+				return "", fmt.Errorf("say in a comment which part of the operator needs this rule: its first sentence is the name of a kind, "+
+					"or its first word one of %v: %s", slices.Sorted(maps.Keys(parts)), block)
 			}
 			if part != "" {
 				when = "and " + when + " " + part
@@ -78,13 +74,20 @@ func rules(manifest string) (string, error) {
 	return out.String(), nil
 }
 
-// firstWord returns the first word of the comment above a rule, or "" without a comment.
-func firstWord(block string) string {
+// partOf returns the condition that begins with the comment above a rule. If the first sentence is one word, it names a kind, or a
+// controller.
+func partOf(block string) (condition string, begins bool) {
 	comment, found := strings.CutPrefix(block, "# ")
 	if !found {
-		return ""
+		return "", false
 	}
-	return strings.TrimRight(strings.Fields(comment)[0], ".:")
+	line, _, _ := strings.Cut(comment, "\n")
+	word, _, _ := strings.Cut(line, " ")
+	name := strings.TrimRight(word, ".:")
+	if condition, begins = parts[name]; !begins && (word == line || word != name) {
+		return runs(strings.ToLower(name)), true
+	}
+	return condition, begins
 }
 
 // blocks splits a list into its entries, each with the comment above it, and removes the indentation.

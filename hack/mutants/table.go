@@ -124,8 +124,8 @@ var table = []Mutant{
 	// all controllers: The operator may do what it does
 	{
 		"The chart grants more than the controllers that run need",
-		"permissions byController", "permissions TestTheChartGrantsWhatTheControllersThatRunNeed",
-		`Permission{Resource: "secrets", Verbs: []string{"create", "get"}},`, "",
+		"controller/rediscluster Descriptor", "permissions TestTheChartGrantsWhatTheControllersThatRunNeed",
+		`permissions.Permission{Resource: "secrets", Verbs: []string{"create", "get"}},`, "",
 	},
 
 	// all controllers: No client logs the body of a request or a response, at any verbosity

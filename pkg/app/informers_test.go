@@ -24,14 +24,14 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
-	appv1 "github.com/glassback/glassback/pkg/apis/app/v1"
-	mcjv1 "github.com/glassback/glassback/pkg/apis/batch/v1"
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	groupav1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
 	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 	"github.com/glassback/glassback/pkg/clients"
 	"github.com/glassback/glassback/pkg/controller/rediscluster"
+	"github.com/glassback/glassback/pkg/descriptor"
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
+	"github.com/glassback/glassback/pkg/kinds"
 	"github.com/glassback/glassback/pkg/metrics"
 	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/pipeline"
@@ -160,8 +160,8 @@ func TestTransforms(t *testing.T) {
 	}
 }
 
-// TestInformersAskForNoMoreThanTheyNeed compares what is asked of the API server: objects of Glassback's own are watched all, and of others
-// those with a label, or a name. Of one type there can be several informers, each with a label of its own.
+// TestInformersAskForNoMoreThanTheyNeed compares what the informers of all controllers ask of the API server: objects of Glassback's own are
+// watched all, and of others those with a label, or a name. Of one type there can be several informers, each with a label of its own.
 func TestInformersAskForNoMoreThanTheyNeed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // It ends when all goroutines have.
 		var mu sync.Mutex
@@ -175,56 +175,60 @@ func TestInformersAskForNoMoreThanTheyNeed(t *testing.T) {
 		})}
 		c := &clients.Clients{Kube: kubernetes.NewForConfigOrDie(config), Glassback: versioned.NewForConfigOrDie(config)}
 		counted := &observers{metrics: metrics.New("", "", 0)}
-		f, cluster := newFactories(c, "shop", pipeline.RealFIFO, counted), newFactories(c, "", pipeline.RealFIFO, counted)
+		f, cluster := newInformers(c, "shop", pipeline.RealFIFO, counted), newInformers(c, "", pipeline.RealFIFO, counted)
+		for _, d := range kinds.All {
+			controller, err := d.New(descriptor.Environment{Clients: c, Informers: f.Informers})
+			must.Succeed(t, err)
+			controller.Loop().Queue.ShutDown() // Its tickers would never let the time jump.
+		}
+		f.Secret("ca").Informer()
+		cluster.MutatingWebhookConfiguration("own").Informer()
+		cluster.ValidatingWebhookConfiguration("own").Informer()
 		const admission = "/apis/admissionregistration.k8s.io/v1/"
 		const forApplications, forRedis = "app.aiops.org/application", "bytewang123-redis.wzj.kubebuilder.io/rediscluster"
-		want, informers := sets.New[string](), map[cache.SharedIndexInformer]string{}
-		for request, informer := range map[string]cache.SharedIndexInformer{
-			"/apis/app.aiops.org/v1/namespaces/shop/applications":                              f.applications().Informer(),
-			"/apis/groupa.k8s.zhuang.com/v1/namespaces/shop/apiexampleas":                      f.apiExampleAs().Informer(),
-			"/apis/alibabacloud.zhouzhengxi.com/v1alpha1/namespaces/shop/ecsinstances":         f.ecsInstances().Informer(),
-			"/apis/batch.wzj.kubebuilder.io/v1/namespaces/shop/mycronjobs":                     f.myCronJobs().Informer(),
-			"/apis/bytewang123-redis.wzj.kubebuilder.io/v1/namespaces/shop/redisclusters":      f.redisClusters().Informer(),
-			"/api/v1/namespaces/shop/configmaps groupa.k8s.zhuang.com/apiexamplea":             f.configMaps(groupav1.LabelApiExampleA).Informer(),
-			"/api/v1/namespaces/shop/configmaps " + forRedis:                                   f.configMaps(redisv1.LabelRedisCluster).Informer(),
-			"/apis/batch/v1/namespaces/shop/jobs batch.wzj.kubebuilder.io/mycronjob":           f.jobs(mcjv1.LabelMyCronJob).Informer(),
-			"/apis/batch/v1/namespaces/shop/jobs " + forRedis:                                  f.jobs(redisv1.LabelRedisCluster).Informer(),
-			"/apis/apps/v1/namespaces/shop/deployments " + forApplications:                     f.deployments().Informer(),
-			"/api/v1/namespaces/shop/services " + forApplications:                              f.services(appv1.LabelApplication).Informer(),
-			"/api/v1/namespaces/shop/services " + forRedis:                                     f.services(redisv1.LabelRedisCluster).Informer(),
-			"/apis/networking.k8s.io/v1/namespaces/shop/ingresses " + forApplications:          f.ingresses().Informer(),
-			"/apis/autoscaling/v2/namespaces/shop/horizontalpodautoscalers " + forApplications: f.autoscalers().Informer(),
-			"/apis/policy/v1/namespaces/shop/poddisruptionbudgets " + forApplications:          f.budgets(appv1.LabelApplication).Informer(),
-			"/apis/policy/v1/namespaces/shop/poddisruptionbudgets " + forRedis:                 f.budgets(redisv1.LabelRedisCluster).Informer(),
-			"/apis/networking.k8s.io/v1/namespaces/shop/networkpolicies " + forRedis:           f.networkPolicies().Informer(),
-			"/api/v1/namespaces/shop/pods " + forRedis:                                         f.pods().Informer(),
-			"/api/v1/namespaces/shop/persistentvolumeclaims " + forRedis:                       f.claims().Informer(),
-			"/api/v1/namespaces/shop/secrets metadata.name=ca":                                 f.secret("ca").Informer(),
-
-			admission + "mutatingwebhookconfigurations metadata.name=own":   cluster.mutatingWebhookConfiguration("own").Informer(),
-			admission + "validatingwebhookconfigurations metadata.name=own": cluster.validatingWebhookConfiguration("own").Informer(),
-		} {
-			want.Insert(request)
-			if other := informers[informer]; other != "" {
-				t.Errorf("one informer is for %s and for %s", request, other)
-			}
-			informers[informer] = request
+		want := sets.New(
+			"/apis/app.aiops.org/v1/namespaces/shop/applications",
+			"/apis/groupa.k8s.zhuang.com/v1/namespaces/shop/apiexampleas",
+			"/apis/alibabacloud.zhouzhengxi.com/v1alpha1/namespaces/shop/ecsinstances",
+			"/apis/batch.wzj.kubebuilder.io/v1/namespaces/shop/mycronjobs",
+			"/apis/bytewang123-redis.wzj.kubebuilder.io/v1/namespaces/shop/redisclusters",
+			"/api/v1/namespaces/shop/configmaps groupa.k8s.zhuang.com/apiexamplea",
+			"/api/v1/namespaces/shop/configmaps "+forRedis,
+			"/apis/batch/v1/namespaces/shop/jobs batch.wzj.kubebuilder.io/mycronjob",
+			"/apis/batch/v1/namespaces/shop/jobs "+forRedis,
+			"/apis/apps/v1/namespaces/shop/deployments "+forApplications,
+			"/api/v1/namespaces/shop/services "+forApplications,
+			"/api/v1/namespaces/shop/services "+forRedis,
+			"/apis/networking.k8s.io/v1/namespaces/shop/ingresses "+forApplications,
+			"/apis/autoscaling/v2/namespaces/shop/horizontalpodautoscalers "+forApplications,
+			"/apis/policy/v1/namespaces/shop/poddisruptionbudgets "+forApplications,
+			"/apis/policy/v1/namespaces/shop/poddisruptionbudgets "+forRedis,
+			"/apis/networking.k8s.io/v1/namespaces/shop/networkpolicies "+forRedis,
+			"/api/v1/namespaces/shop/pods "+forRedis,
+			"/api/v1/namespaces/shop/persistentvolumeclaims "+forRedis,
+			"/api/v1/namespaces/shop/secrets metadata.name=ca",
+			admission+"mutatingwebhookconfigurations metadata.name=own",
+			admission+"validatingwebhookconfigurations metadata.name=own",
+		)
+		made := slices.Concat(f.all, cluster.all)
+		if len(made) != len(want) {
+			t.Errorf("there are %d informers for %d requests", len(made), len(want))
 		}
-		for _, i := range slices.Concat(f.informers, cluster.informers) {
+		for _, i := range made {
 			if i.Queue() != pipeline.RealFIFO {
-				t.Errorf("the informer of %s has a %s", i.resource, i.Queue())
+				t.Errorf("the informer of %s has a %s", i.Resource(), i.Queue())
 			}
 		}
 		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
-		f.start(ctx)
-		cluster.start(ctx)
+		f.Start(ctx)
+		cluster.Start(ctx)
 		synctest.Wait() // Each waits for its next try.
 		cancel()
-		if f.waitForSync(ctx) || cluster.waitForSync(ctx) {
+		if f.WaitForSync(ctx) || cluster.WaitForSync(ctx) {
 			t.Error("they are synced, and the API server has not answered")
 		}
-		f.shutdown()
-		cluster.shutdown()
+		f.Shutdown()
+		cluster.Shutdown()
 		for _, request := range sets.List(want.Difference(asked)) {
 			t.Errorf("no request for %s", request)
 		}

@@ -32,17 +32,17 @@ func (o *operator) inspection(
 		Version: version.Version(), Instance: instance(), Trace: o.observers.stages, Breakpoints: opts.InspectBreakpoints, Guard: guard,
 		Done: ctx.Done(),
 	}
-	watch := func(f *factories) {
-		for _, i := range f.informers {
+	watch := func(f *informers) {
+		for _, i := range f.all {
 			config.Informers = append(config.Informers, inspect.Watched{
-				Informer: i.Informer, Resource: i.resource, Namespace: f.namespace, Aliases: aliases[i.Kind()],
+				Informer: i, Resource: i.Resource(), Namespace: f.Namespace, Aliases: aliases[i.Kind()],
 			})
 		}
 	}
 	for _, s := range o.scopes {
 		watch(s.informers)
 		for _, c := range s.controllers {
-			config.Loops = append(config.Loops, inspect.Run{Loop: c.Loop(), Namespace: s.informers.namespace})
+			config.Loops = append(config.Loops, inspect.Run{Loop: c.Loop(), Namespace: s.informers.Namespace})
 		}
 	}
 	if o.webhooks != nil && o.webhooks.keeper != nil {

@@ -43,7 +43,7 @@ type leadership struct {
 	lock    resourcelock.Interface
 	client  coordinationclient.LeaseInterface
 	elector *leaderelection.LeaderElector
-	watch   *factories
+	watch   *informers
 	leads   chan struct{} // closed, by started, as soon as this operator leads
 
 	mu      sync.Mutex
@@ -99,8 +99,8 @@ func newLeadership(o *options.Options, c *clients.Clients, recorder record.Event
 	if err != nil {
 		return nil, fmt.Errorf("set up the leader election: %w", err)
 	}
-	l.watch = newFactories(c, namespace, o.Queue, &observers{metrics: m}) // The page shows no Lease.
-	informer := l.watch.lease(o.Lease.Name).Informer()
+	l.watch = newInformers(c, namespace, o.Queue, &observers{metrics: m}) // The page shows no Lease.
+	informer := l.watch.Lease(o.Lease.Name).Informer()
 	// A deletion does not free the Lease: a leader that still runs creates it again.
 	_, err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { l.record(obj) },
@@ -129,12 +129,12 @@ func (l *leadership) run(ctx context.Context, lost func()) {
 	logger := klog.FromContext(ctx).WithValues("lease", l.lock.Describe(), "identity", l.lock.Identity())
 	ctx = klog.NewContext(ctx, logger)
 	watching, stopWatching := context.WithCancel(context.WithoutCancel(ctx))
-	l.watch.start(watching)
+	l.watch.Start(watching)
 	defer func() {
 		stopWatching()
-		l.watch.shutdown()
+		l.watch.Shutdown()
 	}()
-	if !l.watch.waitForSync(ctx) {
+	if !l.watch.WaitForSync(ctx) {
 		return // ctx has ended
 	}
 	for !l.led() && l.awaitFree(ctx, logger) {

@@ -170,7 +170,7 @@ func useClients(t *testing.T, c *clients.Clients) {
 
 // watchSecrets fills the cache of a Secret, by a LIST since the server does not stream lists.
 func watchSecrets(t *testing.T, c *clients.Clients) {
-	informer := newFactories(c, "here", pipeline.DeltaFIFO, &observers{metrics: metrics.New("", "", 0)}).secret("redis").Informer()
+	informer := newInformers(c, "here", pipeline.DeltaFIFO, &observers{metrics: metrics.New("", "", 0)}).Secret("redis").Informer()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -9,6 +9,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/glassback/glassback/pkg/cloud/aliyun"
+	"github.com/glassback/glassback/pkg/kinds"
 	"github.com/glassback/glassback/pkg/loop"
 	"github.com/glassback/glassback/pkg/metrics"
 	"github.com/glassback/glassback/pkg/options"
@@ -35,7 +36,11 @@ func newObservers(ctx context.Context, o *options.Options) (*observers, error) {
 	if err != nil {
 		return nil, err
 	}
-	if all.recorder, err = startRecorder(ctx, o, all.metrics.Recorded); err != nil {
+	all.recorder, err = recording.Start(ctx, recording.Config{
+		Dir: o.Record, Version: version.Version(), Commit: version.Commit(), Instance: instance(), Kinds: kinds.Decisions(),
+		Count: all.metrics.Recorded,
+	})
+	if err != nil {
 		all.tracer.Stop()
 		return nil, err
 	}

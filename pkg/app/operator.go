@@ -4,6 +4,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,9 @@ import (
 
 	"github.com/glassback/glassback/pkg/clients"
 	"github.com/glassback/glassback/pkg/cloud/aliyun"
+	"github.com/glassback/glassback/pkg/command"
+	"github.com/glassback/glassback/pkg/descriptor"
+	"github.com/glassback/glassback/pkg/kinds"
 	"github.com/glassback/glassback/pkg/options"
 	"github.com/glassback/glassback/pkg/version"
 )
@@ -41,8 +45,8 @@ type operator struct {
 
 // scope holds the informers and controllers for one namespace, or for all of them.
 type scope struct {
-	informers   *factories
-	controllers []controller
+	informers   *informers
+	controllers []descriptor.Controller
 	synced      chan struct{} // closed once the caches are synced
 }
 
@@ -58,13 +62,20 @@ func newOperator(
 	}
 	op := &operator{workers: o.Workers, selfCheck: selfCheck, observers: observers}
 	for _, ns := range o.Namespaces {
-		s := &scope{informers: newFactories(c, ns, o.Queue, observers), synced: make(chan struct{})}
-		e := environment{
-			clients: c, informers: s.informers, cloud: cloud, own: o.ECSOwnCredentials, recorder: recorder, observers: observers,
-			backupImage: o.BackupImage,
+		s := &scope{informers: newInformers(c, ns, o.Queue, observers), synced: make(chan struct{})}
+		e := descriptor.Environment{
+			Clients: c, Informers: s.informers.Informers, Recorder: recorder, Cloud: cloud,
+			Redis: observers.ofRedis(), Nodes: observers.metrics.Nodes, Missed: observers.metrics.Missed,
+			OperatorNamespace: cmp.Or(command.OwnNamespace(), command.DefaultNamespace), BackupImage: o.BackupImage,
+			RefuseCredentials: o.ECSOwnCredentials.Refusal,
 		}
-		if s.controllers, err = newControllers(e, o.Controllers); err != nil {
-			return nil, err
+		for _, name := range o.Controllers {
+			e.Observers = observers.ofLoop(name)
+			controller, err := kinds.Named(name).New(e)
+			if err != nil {
+				return nil, fmt.Errorf("set up controller %s: %w", name, err)
+			}
+			s.controllers = append(s.controllers, controller)
 		}
 		op.scopes = append(op.scopes, s)
 	}
@@ -75,25 +86,13 @@ func newOperator(
 	return op, err
 }
 
-func newControllers(e environment, names []string) ([]controller, error) {
-	var made []controller
-	for _, name := range names {
-		c, err := registry[name](e)
-		if err != nil {
-			return nil, fmt.Errorf("set up controller %s: %w", name, err)
-		}
-		made = append(made, c)
-	}
-	return made, nil
-}
-
 // require makes the probes depend on the parts of this operator.
 func (o *operator) require(p *probes) {
 	o.probes = p
 	for _, s := range o.scopes {
 		suffix := ""
-		if s.informers.namespace != "" {
-			suffix = "/" + s.informers.namespace
+		if s.informers.Namespace != "" {
+			suffix = "/" + s.informers.Namespace
 		}
 		p.requireCaches(suffix, s.informers)
 	}
@@ -180,18 +179,18 @@ func (o *operator) leads() <-chan struct{} {
 // the controllers. Then it stops the informers: the last syncs still read the caches.
 func (s *scope) run(ctx, drain context.Context, workers int, leads <-chan struct{}) {
 	logger := klog.FromContext(ctx)
-	if s.informers.namespace != "" {
-		logger = logger.WithValues("namespace", s.informers.namespace)
+	if s.informers.Namespace != "" {
+		logger = logger.WithValues("namespace", s.informers.Namespace)
 		ctx = klog.NewContext(ctx, logger)
 	}
 	caches, stopCaches := context.WithCancel(context.WithoutCancel(ctx))
-	s.informers.start(caches)
+	s.informers.Start(caches)
 	defer func() {
 		stopCaches()
-		s.informers.shutdown()
+		s.informers.Shutdown()
 	}()
 	start := time.Now()
-	if !s.informers.waitForSync(ctx) {
+	if !s.informers.WaitForSync(ctx) {
 		return // ctx has ended
 	}
 	logger.Info("Caches are synced", "duration", time.Since(start))

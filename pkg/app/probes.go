@@ -118,19 +118,19 @@ func (p *probes) handler() http.Handler {
 const watchPatience = time.Minute
 
 // requireCaches makes readiness depend on the informers of f. suffix distinguishes the conditions of several scopes.
-func (p *probes) requireCaches(suffix string, f *factories) {
+func (p *probes) requireCaches(suffix string, f *informers) {
 	p.ready.require("caches"+suffix, func(context.Context) error {
-		for _, i := range f.informers {
+		for _, i := range f.all {
 			if h := i.Health(); !h.Synced {
-				return fmt.Errorf("%s: not listed yet%s", i.resource, because(h.Err))
+				return fmt.Errorf("%s: not listed yet%s", i.Resource(), because(h.Err))
 			}
 		}
 		return nil
 	})
 	p.ready.require("watches"+suffix, func(context.Context) error {
-		for _, i := range f.informers {
+		for _, i := range f.all {
 			if h := i.Health(); !h.Failing.IsZero() && time.Since(h.Failing) > watchPatience {
-				return fmt.Errorf("%s: not watched for %s%s", i.resource, time.Since(h.Failing).Round(time.Second), because(h.Err))
+				return fmt.Errorf("%s: not watched for %s%s", i.Resource(), time.Since(h.Failing).Round(time.Second), because(h.Err))
 			}
 		}
 		return nil

@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -38,7 +37,6 @@ import (
 	"github.com/glassback/glassback/pkg/command"
 	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/options"
-	"github.com/glassback/glassback/pkg/permissions"
 	"github.com/glassback/glassback/pkg/trace"
 )
 
@@ -72,13 +70,6 @@ func TestRunAnswersWithoutACluster(t *testing.T) {
 				t.Errorf("stdout %q, want %q in it", stdout.String(), test.stdout)
 			}
 		})
-	}
-}
-
-// A controller that runs has needs that the start checks, and the other way round.
-func TestEveryControllerHasNeeds(t *testing.T) {
-	if got, want := slices.Sorted(maps.Keys(registry)), permissions.ControllerNames(); !slices.Equal(got, want) {
-		t.Errorf("the registry has %q, and package permissions %q", got, want)
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/glassback/glassback/pkg/clients"
 	"github.com/glassback/glassback/pkg/command"
 	"github.com/glassback/glassback/pkg/crds"
+	"github.com/glassback/glassback/pkg/kinds"
 	"github.com/glassback/glassback/pkg/options"
 	"github.com/glassback/glassback/pkg/permissions"
 )
@@ -34,7 +35,7 @@ func start(ctx context.Context, o *options.Options, c *clients.Clients, host str
 	if err := crds.Ensure(ctx, c.Apiextensions, crds.Parse(), o.InstallCRDs); err != nil {
 		return nil, err
 	}
-	if err := permissions.Require(ctx, c.Kube, o.Namespaces, permissions.OfControllers(o.Controllers)); err != nil {
+	if err := permissions.Require(ctx, c.Kube, o.Namespaces, kinds.Needs(o.Controllers)); err != nil {
 		return nil, err
 	}
 	if o.Lease.Elect {

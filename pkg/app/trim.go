@@ -7,22 +7,26 @@ import (
 	"maps"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 	"github.com/glassback/glassback/pkg/child"
 	"github.com/glassback/glassback/pkg/controller/rediscluster"
+	"github.com/glassback/glassback/pkg/descriptor"
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned/scheme"
+	"github.com/glassback/glassback/pkg/kinds"
 )
 
 // Everybody who may create objects of a built-in kind can give them the labels by which the caches of children select. An object has up to
-// 1.5 MB. So the caches keep little of an object that no custom resource of Glassback controls. Of the others, they bound the labels, the
+// 1.5 MB. So the caches keep little of an object whose owner has no controller here. Of the others, they bound the labels, the
 // annotations and the data. The specs are as large as those of the custom resources.
 const (
 	// maxTexts is how many bytes the labels, the annotations and the data of an object may have. Above it, they are cut to what the operator
@@ -40,7 +44,7 @@ func trimChild(obj any) (any, error) {
 	}
 	controller := metav1.GetControllerOfNoCopy(object)
 	claim, isClaim := obj.(*corev1.PersistentVolumeClaim) // It has no controller, so that it outlives its RedisCluster.
-	if !isClaim && (controller == nil || !isOurs(controller.APIVersion)) {
+	if !isClaim && (controller == nil || !reconciles(controller)) {
 		return stranger(object, controller), nil
 	}
 	object.SetFinalizers(nil)
@@ -67,6 +71,12 @@ func trimChild(obj any) (any, error) {
 		return rediscluster.TrimPod(o)
 	}
 	return obj, nil
+}
+
+// reconciles returns whether Glassback has a controller for the kind of an owner.
+func reconciles(owner *metav1.OwnerReference) bool {
+	group, _ := schema.ParseGroupVersion(owner.APIVersion)
+	return slices.ContainsFunc(kinds.All, func(d *descriptor.Descriptor) bool { return d.Kind == owner.Kind && d.Group == group.Group })
 }
 
 // stranger returns what the controllers read of an object that they do not control: that it has a name which they need, and whose it is.
@@ -118,7 +128,7 @@ func bounded(texts map[string]string, limit int, own []metav1.ManagedFieldsEntry
 // fieldNames are the names of fields in managedFields.
 var fieldNames = regexp.MustCompile(`"f:([^"]*)"`)
 
-// isOurs returns whether an apiVersion, or the key of a label or an annotation, is of a group of Glassback.
+// isOurs returns whether the key of a label or an annotation is of a group of Glassback.
 func isOurs(name string) bool {
 	group, _, hasGroup := strings.Cut(name, "/")
 	return hasGroup && scheme.Scheme.IsGroupRegistered(group)

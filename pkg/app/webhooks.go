@@ -50,7 +50,7 @@ type webhooks struct {
 	observers   *observers
 
 	keeper       *certificate.Keeper         // nil if the certificate comes from files
-	informers    []*factories                // the informers of the keeper
+	informers    []*informers                // the informers of the keeper
 	remove       func(context.Context) error // deletes the configurations that the keeper created; nil except in fromURL
 	unregistered func() bool                 // whether the configurations that a user must apply are missing; nil if there is none to apply
 }
@@ -78,7 +78,7 @@ func newWebhooks(ctx context.Context, o *options.Options, c *clients.Clients, ob
 		}
 		return w, nil
 	}
-	err := permissions.Require(ctx, c.Kube, o.Namespaces, permissions.Handler)
+	err := permissions.Require(ctx, c.Kube, o.Namespaces, webhook.NeedsHandler)
 	if err != nil {
 		return nil, fmt.Errorf("for its webhooks (--webhooks=false leaves them out) %w", err)
 	}
@@ -118,30 +118,30 @@ func (w *webhooks) fromSecret(ctx context.Context, o *options.Options, c *client
 		return fmt.Errorf("cannot find the namespace of this Pod: the file %s does not exist", command.NamespaceFile)
 	}
 	where := "in namespace " + namespace + ": apply artifacts/rbac"
-	if err := permissions.RequireIn(ctx, c.Kube, namespace, permissions.CASecret, where); err != nil {
+	if err := permissions.RequireIn(ctx, c.Kube, namespace, certificate.NeedsSecret, where); err != nil {
 		return fmt.Errorf("for its webhooks (--webhooks=false leaves them out) %w", err)
 	}
-	core, own := c.Kube.CoreV1(), newFactories(c, namespace, o.Queue, w.observers)
-	secrets := own.secret(certificate.SecretName)
+	core, own := c.Kube.CoreV1(), newInformers(c, namespace, o.Queue, w.observers)
+	secrets := own.Secret(certificate.SecretName)
 	watched := map[string]cache.SharedIndexInformer{"Secret": secrets.Informer()}
-	w.informers = []*factories{own}
+	w.informers = []*informers{own}
 	var published certificate.Registration
-	if err := permissions.RequireIn(ctx, c.Kube, namespace, permissions.CAConfigMap, where); err != nil {
+	if err := permissions.RequireIn(ctx, c.Kube, namespace, certificate.NeedsConfigMap, where); err != nil {
 		klog.FromContext(ctx).Info("The CA is not published", "configMap", certificate.ConfigMapName, "reason", err.Error())
 	} else {
-		configMaps := own.configMap(certificate.ConfigMapName)
+		configMaps := own.ConfigMap(certificate.ConfigMapName)
 		watched["ConfigMap"] = configMaps.Informer()
 		published = certificate.ConfigMap{ConfigMaps: configMaps.Lister().ConfigMaps(namespace), Client: core.ConfigMaps(namespace)}
 	}
 	var registrations []certificate.Registration
 	if w.mode == options.WebhooksFromService {
-		err := permissions.RequireIn(ctx, c.Kube, metav1.NamespaceAll, permissions.Injection, "in the cluster: apply artifacts/rbac")
+		err := permissions.RequireIn(ctx, c.Kube, metav1.NamespaceAll, webhook.NeedsInjection, "in the cluster: apply artifacts/rbac")
 		if err != nil {
 			return fmt.Errorf("for its webhooks (--webhooks=false leaves them out) %w", err)
 		}
-		cluster := newFactories(c, metav1.NamespaceAll, o.Queue, w.observers)
-		mutating := cluster.mutatingWebhookConfiguration(webhook.ConfigurationName).Informer()
-		validating := cluster.validatingWebhookConfiguration(webhook.ConfigurationName).Informer()
+		cluster := newInformers(c, metav1.NamespaceAll, o.Queue, w.observers)
+		mutating := cluster.MutatingWebhookConfiguration(webhook.ConfigurationName).Informer()
+		validating := cluster.ValidatingWebhookConfiguration(webhook.ConfigurationName).Informer()
 		watched["MutatingWebhookConfiguration"], watched["ValidatingWebhookConfiguration"] = mutating, validating
 		w.informers = append(w.informers, cluster)
 		service := types.NamespacedName{Namespace: namespace, Name: webhook.ServiceName}
@@ -169,7 +169,7 @@ func registers(r certificate.Registration) bool {
 }
 
 func (w *webhooks) fromURL(ctx context.Context, o *options.Options, c *clients.Clients) error {
-	if err := permissions.RequireIn(ctx, c.Kube, metav1.NamespaceAll, permissions.Registration,
+	if err := permissions.RequireIn(ctx, c.Kube, metav1.NamespaceAll, webhook.NeedsRegistration,
 		"in the cluster: apply artifacts/rbac/webhook_url_role.yaml and its binding, or use an account that may"); err != nil {
 		return fmt.Errorf("for --webhook-url %w", err)
 	}
@@ -181,10 +181,10 @@ func (w *webhooks) fromURL(ctx context.Context, o *options.Options, c *clients.C
 	if o.Namespaces[0] != metav1.NamespaceAll {
 		namespaces = o.Namespaces
 	}
-	cluster := newFactories(c, metav1.NamespaceAll, o.Queue, w.observers)
+	cluster := newInformers(c, metav1.NamespaceAll, o.Queue, w.observers)
 	name := webhook.NameByURL(u)
-	mutating := cluster.mutatingWebhookConfiguration(name).Informer()
-	validating := cluster.validatingWebhookConfiguration(name).Informer()
+	mutating := cluster.MutatingWebhookConfiguration(name).Informer()
+	validating := cluster.ValidatingWebhookConfiguration(name).Informer()
 	ownMutating := webhook.Own(mutating.GetStore(), c.Kube.AdmissionregistrationV1().MutatingWebhookConfigurations(),
 		func(caBundle []byte) *admissionregistrationv1.MutatingWebhookConfiguration {
 			return webhook.ByURL(u, namespaces, caBundle).MutatingConfiguration(name)
@@ -193,7 +193,7 @@ func (w *webhooks) fromURL(ctx context.Context, o *options.Options, c *clients.C
 		func(caBundle []byte) *admissionregistrationv1.ValidatingWebhookConfiguration {
 			return webhook.ByURL(u, namespaces, caBundle).ValidatingConfiguration(name)
 		})
-	w.informers = []*factories{cluster}
+	w.informers = []*informers{cluster}
 	w.remove = func(ctx context.Context) error {
 		return errors.Join(ownMutating.Remove(ctx), ownValidating.Remove(ctx))
 	}
@@ -258,14 +258,14 @@ func (w *webhooks) runKeeper(ctx, drain context.Context) {
 	defer func() {
 		stopCaches()
 		for _, f := range w.informers {
-			f.shutdown()
+			f.Shutdown()
 		}
 	}()
 	for _, f := range w.informers {
-		f.start(caches)
+		f.Start(caches)
 	}
 	for _, f := range w.informers {
-		if !f.waitForSync(ctx) {
+		if !f.WaitForSync(ctx) {
 			return // ctx has ended
 		}
 	}

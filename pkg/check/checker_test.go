@@ -46,6 +46,7 @@ import (
 	"github.com/glassback/glassback/pkg/clients"
 	"github.com/glassback/glassback/pkg/command"
 	glassbackfake "github.com/glassback/glassback/pkg/generated/clientset/versioned/fake"
+	"github.com/glassback/glassback/pkg/kinds"
 	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/permissions"
 )
@@ -215,7 +216,7 @@ func TestWhatTheOperatorInTheClusterWorksWith(t *testing.T) {
 	}
 	d.Spec.Template.Spec.Containers[0].Args = []string{"--of-another-version"}
 	o = parseCheck(t)
-	if o.adoptFrom(d); len(o.Controllers) != len(permissions.ControllerNames()) {
+	if o.adoptFrom(d); len(o.Controllers) != len(kinds.Names()) {
 		t.Errorf("of another version: %+v", o)
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/glassback/glassback/pkg/command"
+	"github.com/glassback/glassback/pkg/kinds"
 	"github.com/glassback/glassback/pkg/options"
-	"github.com/glassback/glassback/pkg/permissions"
 	"github.com/glassback/glassback/pkg/version"
 )
 
@@ -66,8 +66,8 @@ func (o *settings) command() *cobra.Command {
 	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "the operator works in all namespaces, whatever --namespace says")
 	flags.StringSliceVar(&o.Controllers, "controllers", []string{"*"},
 		"controllers that it runs: * for all, NAME for that one, -NAME for not that one; there are "+
-			strings.Join(permissions.ControllerNames(), ", "))
-	command.CompleteValues(c, "controllers", permissions.ControllerNames()...)
+			strings.Join(kinds.Names(), ", "))
+	command.CompleteValues(c, "controllers", kinds.Names()...)
 	flags.StringVar(&o.ECSEndpoint, "ecs-endpoint", "",
 		"http://HOST:PORT or https://HOST:PORT of an ECS API (default: Alibaba Cloud's own)")
 	o.ECSOwnCredentials.AddFlags(flags)

@@ -22,8 +22,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/glassback/glassback/pkg/crds"
+	"github.com/glassback/glassback/pkg/kinds"
 	"github.com/glassback/glassback/pkg/options"
 	"github.com/glassback/glassback/pkg/permissions"
+	"github.com/glassback/glassback/pkg/webhook"
+	"github.com/glassback/glassback/pkg/webhook/certificate"
 )
 
 // where returns the scope in which a permission is needed, as text.
@@ -168,8 +171,8 @@ const installerRemedy = "use an account that may, such as a cluster-admin"
 
 // granted returns the permissions in the roles of artifacts/rbac. A test compares the two.
 func (c *checker) granted() []permissions.Permission {
-	all := slices.Concat(permissions.OfControllers(permissions.ControllerNames()), permissions.Handler, permissions.Injection,
-		permissions.CASecret, permissions.CAConfigMap, permissions.Metrics, permissions.Lease(c.options.leaseName),
+	all := slices.Concat(kinds.Needs(kinds.Names()), webhook.NeedsHandler, webhook.NeedsInjection,
+		certificate.NeedsSecret, certificate.NeedsConfigMap, permissions.Metrics, permissions.Lease(c.options.leaseName),
 		[]permissions.Permission{permissions.Definitions})
 	grant := func(d *apiextensionsv1.CustomResourceDefinition, subresource string, verbs ...string) {
 		all = append(all, permissions.Permission{Group: d.Spec.Group, Resource: d.Spec.Names.Plural, Subresource: subresource, Verbs: verbs})

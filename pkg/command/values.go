@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/validate/content"
+
+	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 )
 
 // These are the defaults of artifacts and the chart: the operator's namespace, and the name of its Lease.
@@ -45,6 +47,14 @@ func Loopback(address string) bool {
 func CheckNamespace(flag, value string) error {
 	if problems := content.IsDNS1123Label(value); len(problems) > 0 {
 		return fmt.Errorf("--%s %q is not the name of a namespace: %s", flag, value, problems[0])
+	}
+	return nil
+}
+
+// CheckBackupImage returns an error unless the value of --backup-image is the name of an image, or empty.
+func CheckBackupImage(value string) error {
+	if value != "" && !redisv1.IsImage(value) {
+		return fmt.Errorf("--backup-image must be the name of an image, such as glassback/glassback:v1, not %q", value)
 	}
 	return nil
 }

@@ -12,12 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	ecsv1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
-	appv1 "github.com/glassback/glassback/pkg/apis/app/v1"
-	mcjv1 "github.com/glassback/glassback/pkg/apis/batch/v1"
 	"github.com/glassback/glassback/pkg/apis/glassback"
-	groupav1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
 	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/kinds"
 )
 
 // maxConditionSeries limits the series of one kind: any client that may write a status can write any reason. In a cluster with 500
@@ -40,14 +37,14 @@ var (
 		[]string{"kind", "namespace", "name", "type", "status", "reason"}, nil)
 )
 
-// ConditionsOf has a function for each kind that returns the conditions of an object.
-var ConditionsOf = map[string]func(any) []metav1.Condition{
-	"ApiExampleA":  func(o any) []metav1.Condition { return o.(*groupav1.ApiExampleA).Status.Conditions },
-	"Application":  func(o any) []metav1.Condition { return o.(*appv1.Application).Status.Conditions },
-	"ECSInstance":  func(o any) []metav1.Condition { return o.(*ecsv1alpha1.ECSInstance).Status.Conditions },
-	"MyCronJob":    func(o any) []metav1.Condition { return o.(*mcjv1.MyCronJob).Status.Conditions },
-	"RedisCluster": func(o any) []metav1.Condition { return o.(*redisv1.RedisCluster).Status.Conditions },
-}
+// conditionsOf has a function for each kind that returns the conditions of an object.
+var conditionsOf = func() map[string]func(any) []metav1.Condition {
+	all := map[string]func(any) []metav1.Condition{}
+	for d := range kinds.Custom() {
+		all[d.Kind] = d.Custom.Conditions
+	}
+	return all
+}()
 
 // conditionSeries are the labels of conditionsDesc.
 type conditionSeries struct{ kind, namespace, condition, status, reason string }
@@ -87,7 +84,7 @@ func compareObjects(a, b conditionedObject) int {
 func (c *conditions) count() (kinds map[string]map[conditionSeries]int, objects []conditionedObject) {
 	kinds = map[string]map[conditionSeries]int{}
 	for _, m := range c.informers.running() {
-		extract := ConditionsOf[m.Kind()]
+		extract := conditionsOf[m.Kind()]
 		if extract == nil {
 			continue
 		}

@@ -36,7 +36,6 @@ import (
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 	"github.com/glassback/glassback/pkg/controller/mycronjob"
-	"github.com/glassback/glassback/pkg/crds"
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned/fake"
 	glassbackinformers "github.com/glassback/glassback/pkg/generated/informers/externalversions"
 	"github.com/glassback/glassback/pkg/loop"
@@ -437,18 +436,5 @@ func TestObjectsThatAreNotReadyAreShownOneByOne(t *testing.T) {
 	s.expect(t, 1, shown, kind, "namespace="+namespace, "name=z-waiting", ready, "status=Unknown", "reason=Starting")
 	if n := len(s[shown].GetMetric()); n != shownObjects {
 		t.Errorf("%d series of objects with one condition each, want %d", n, shownObjects)
-	}
-}
-
-func TestEveryKindHasConditions(t *testing.T) {
-	kinds := map[string]bool{}
-	for _, definition := range crds.All() {
-		kinds[definition.Spec.Names.Kind] = true
-		if ConditionsOf[definition.Spec.Names.Kind] == nil {
-			t.Errorf("the conditions of %s are not shown", definition.Spec.Names.Kind)
-		}
-	}
-	if len(kinds) != len(ConditionsOf) {
-		t.Errorf("there are conditions of %d kinds, want %d", len(ConditionsOf), len(kinds))
 	}
 }

@@ -20,7 +20,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/glassback/glassback/pkg/cloud/aliyun"
-	"github.com/glassback/glassback/pkg/controller/rediscluster"
 	"github.com/glassback/glassback/pkg/recording"
 	"github.com/glassback/glassback/pkg/redisnode"
 )
@@ -58,7 +57,7 @@ func New(version, commit string, objects int) *Metrics {
 		Help: "Always 1: the labels are the version that runs.",
 	}, []string{"version", "commit", "go_version"}).WithLabelValues(version, commit, runtime.Version()).Set(1)
 	m := &Metrics{
-		registry: registry, nodes: redisNodes{clusters: map[cache.ObjectName][]rediscluster.NodeMetrics{}},
+		registry: registry, nodes: redisNodes{clusters: map[cache.ObjectName][]redisnode.Metrics{}},
 		controllers: newControllers(in), webhooks: newWebhooks(in), certificate: newCertificate(in),
 		Missed: newMissed(in), Recorded: newRecorded(in), Cloud: newCloud(in), Redis: newRedis(in),
 	}

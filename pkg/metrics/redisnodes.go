@@ -8,10 +8,9 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/glassback/glassback/pkg/redisnode"
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/tools/cache"
-
-	"github.com/glassback/glassback/pkg/controller/rediscluster"
 )
 
 // maxRedisNodes is the maximum number of nodes that have metrics. Each node has up to 13 series.
@@ -20,16 +19,16 @@ const maxRedisNodes = 1000
 // redisNodes collects the metrics of the nodes of RedisClusters, from the last poll of each cluster.
 type redisNodes struct {
 	mu       sync.Mutex
-	clusters map[cache.ObjectName][]rediscluster.NodeMetrics
+	clusters map[cache.ObjectName][]redisnode.Metrics
 }
 
-// Nodes is a rediscluster.NodesObserver.
-func (m *Metrics) Nodes(cluster cache.ObjectName, nodes []rediscluster.NodeMetrics) {
+// Nodes is a redisnode.NodesObserver.
+func (m *Metrics) Nodes(cluster cache.ObjectName, nodes []redisnode.Metrics) {
 	m.nodes.observe(cluster, nodes)
 }
 
 // observe stores the nodes of a cluster, or removes the cluster if nodes is nil.
-func (r *redisNodes) observe(cluster cache.ObjectName, nodes []rediscluster.NodeMetrics) {
+func (r *redisNodes) observe(cluster cache.ObjectName, nodes []redisnode.Metrics) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if nodes == nil {
@@ -42,7 +41,7 @@ func (r *redisNodes) observe(cluster cache.ObjectName, nodes []rediscluster.Node
 // redisNode is a node with the name of its cluster.
 type redisNode struct {
 	cluster cache.ObjectName
-	rediscluster.NodeMetrics
+	redisnode.Metrics
 }
 
 // compareRedisNodes sorts nodes that do not answer first, so that maxRedisNodes omits other nodes of a namespace.

@@ -13,12 +13,11 @@ import (
 
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
-	"github.com/glassback/glassback/pkg/controller/rediscluster"
 	"github.com/glassback/glassback/pkg/redisnode"
 )
 
 // poll has the nodes of a RedisCluster shown until the test ends.
-func poll(t *testing.T, name string, nodes ...rediscluster.NodeMetrics) {
+func poll(t *testing.T, name string, nodes ...redisnode.Metrics) {
 	t.Helper()
 	cluster := cache.NewObjectName("default", name)
 	all.nodes.observe(cluster, nodes)
@@ -27,20 +26,20 @@ func poll(t *testing.T, name string, nodes ...rediscluster.NodeMetrics) {
 
 func feedRedisNodes(t *testing.T) {
 	t.Helper()
-	poll(t, "promised", rediscluster.NodeMetrics{Pod: "promised-0", Answers: true})
+	poll(t, "promised", redisnode.Metrics{Pod: "promised-0", Answers: true})
 }
 
 func TestRedisNodes(t *testing.T) {
 	poll(t, "demo",
-		rediscluster.NodeMetrics{
+		redisnode.Metrics{
 			Pod: "demo-0", Answers: true, Master: true, Slots: 5461, Keys: 7, Offset: 1000, Lag: -1,
 			Stats: redisnode.Stats{
 				MemoryUsed: 1 << 20, MemoryMax: 4 << 20, Clients: 3, Commands: 1234, Evicted: 5, LastSave: time.Unix(1763900000, 0),
 			},
 		},
-		rediscluster.NodeMetrics{Pod: "demo-1", Answers: true, LinkUp: true, Keys: 7, Offset: 990, Lag: 10},
-		rediscluster.NodeMetrics{Pod: "demo-2", Answers: true, Offset: 500, Lag: -1},
-		rediscluster.NodeMetrics{Pod: "demo-3"},
+		redisnode.Metrics{Pod: "demo-1", Answers: true, LinkUp: true, Keys: 7, Offset: 990, Lag: 10},
+		redisnode.Metrics{Pod: "demo-2", Answers: true, Offset: 500, Lag: -1},
+		redisnode.Metrics{Pod: "demo-3"},
 	)
 	s := scrape(t)
 	for name, want := range map[string][4]float64{
@@ -71,9 +70,9 @@ func TestRedisNodes(t *testing.T) {
 }
 
 func TestRedisNodesAreLimited(t *testing.T) {
-	nodes := make([]rediscluster.NodeMetrics, maxRedisNodes+2)
+	nodes := make([]redisnode.Metrics, maxRedisNodes+2)
 	for i := range nodes {
-		nodes[i] = rediscluster.NodeMetrics{Pod: fmt.Sprintf("large-%04d", i), Answers: i != maxRedisNodes+1}
+		nodes[i] = redisnode.Metrics{Pod: fmt.Sprintf("large-%04d", i), Answers: i != maxRedisNodes+1}
 	}
 	poll(t, "large", nodes...)
 	s := scrape(t)
@@ -88,7 +87,7 @@ func TestRedisNodesAreLimited(t *testing.T) {
 	}
 	poll(t, "large", nodes...)
 	other := cache.NewObjectName("other", "small")
-	all.nodes.observe(other, []rediscluster.NodeMetrics{{Pod: "small-0", Answers: true}})
+	all.nodes.observe(other, []redisnode.Metrics{{Pod: "small-0", Answers: true}})
 	t.Cleanup(func() { all.nodes.observe(other, nil) })
 	scrape(t).expect(t, 1, "glassback_redis_node_up", "namespace=other", "rediscluster=small", "node=small-0")
 }

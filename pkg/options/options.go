@@ -18,7 +18,7 @@ import (
 	"github.com/glassback/glassback/pkg/clients"
 	"github.com/glassback/glassback/pkg/command"
 	"github.com/glassback/glassback/pkg/controller/ecsinstance"
-	"github.com/glassback/glassback/pkg/permissions"
+	"github.com/glassback/glassback/pkg/kinds"
 	"github.com/glassback/glassback/pkg/pipeline"
 )
 
@@ -90,7 +90,7 @@ func New(flags *pflag.FlagSet) *Options {
 	flags.StringVar(&o.Cluster.Master, "master", "", "URL of the API server; overrides the one in the kubeconfig")
 	flags.StringSliceVarP(&o.Namespaces, "namespace", "n", nil, "namespace to work in; may be repeated (default: all)")
 	flags.StringSliceVar(&o.Controllers, "controllers", []string{"*"},
-		"controllers to run: * for all, NAME for that one, -NAME for not that one; there are "+strings.Join(permissions.ControllerNames(), ", "))
+		"controllers to run: * for all, NAME for that one, -NAME for not that one; there are "+strings.Join(kinds.Names(), ", "))
 	flags.IntVar(&o.Workers, "workers", 16,
 		"how many objects each controller syncs at the same time, 1 to 1000; of several namespaces, one has at most half of them")
 	flags.Var(&o.Queue, "informer-queue",
@@ -155,7 +155,7 @@ func hide(flags *pflag.FlagSet, names ...string) {
 
 // Complete has shells complete the values of the flags, which New has added to a command.
 func (o *Options) Complete(c *cobra.Command) {
-	command.CompleteValues(c, "controllers", permissions.ControllerNames()...)
+	command.CompleteValues(c, "controllers", kinds.Names()...)
 	command.CompleteValues(c, "informer-queue", pipeline.DeltaFIFO.String(), pipeline.RealFIFO.String())
 	command.Complete(c, "webhook-cert-path", command.CompleteFiles)
 	o.Cluster.Complete(c)

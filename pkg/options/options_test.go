@@ -9,11 +9,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/glassback/glassback/pkg/kinds"
 	"github.com/glassback/glassback/pkg/must"
 )
 
 func TestParseOptions(t *testing.T) {
-	every := []string{"apiexamplea", "application", "ecsinstance", "mycronjob", "rediscluster"}
+	every := kinds.Names()
 	for name, test := range map[string]struct {
 		args        []string
 		namespaces  []string
@@ -26,11 +27,12 @@ func TestParseOptions(t *testing.T) {
 			[]string{"--controllers=mycronjob,application"}, []string{""}, []string{"application", "mycronjob"}, "",
 		},
 		"all controllers but one": {
-			[]string{"--controllers=*,-mycronjob"}, []string{""}, []string{"apiexamplea", "application", "ecsinstance", "rediscluster"}, "",
+			[]string{"--controllers=*,-mycronjob"}, []string{""},
+			slices.DeleteFunc(kinds.Names(), func(name string) bool { return name == "mycronjob" }), "",
 		},
 		"no controller but one": {[]string{"--controllers=-mycronjob"}, nil, nil, "leaves no controller to run"},
 		"a controller that there is none": {
-			[]string{"--controllers=-x"}, nil, nil, `there is no "x"; there are apiexamplea, application, ecsinstance, mycronjob, rediscluster`,
+			[]string{"--controllers=-x"}, nil, nil, `there is no "x"; there are ` + strings.Join(every, ", "),
 		},
 		"a namespace that cannot be": {[]string{"--namespace=A"}, nil, nil, `--namespace "A" is not the name of a namespace`},
 		"too many workers":           {[]string{"--workers=1001"}, nil, nil, "--workers must be from 1 to 1000, not 1001"},

@@ -20,8 +20,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection"
 
 	"github.com/glassback/glassback/pkg/command"
-	"github.com/glassback/glassback/pkg/controller/rediscluster"
-	"github.com/glassback/glassback/pkg/permissions"
+	"github.com/glassback/glassback/pkg/kinds"
 	"github.com/glassback/glassback/pkg/webhook/certificate"
 )
 
@@ -218,7 +217,7 @@ func (o *Options) Validate() error {
 	if o.ECSEndpoint != "" && command.Origin(o.ECSEndpoint, "http", "https") == nil {
 		return fmt.Errorf("--ecs-endpoint must be http://HOST:PORT or https://HOST:PORT, not %q", o.ECSEndpoint)
 	}
-	if err := errors.Join(rediscluster.CheckBackupImage(o.BackupImage), o.ECSOwnCredentials.Validate()); err != nil {
+	if err := errors.Join(command.CheckBackupImage(o.BackupImage), o.ECSOwnCredentials.Validate()); err != nil {
 		return err
 	}
 	enabled, err := enabledControllers(o.Controllers)
@@ -230,7 +229,7 @@ func (o *Options) Validate() error {
 func enabledControllers(values []string) ([]string, error) {
 	on := map[string]bool{}
 	all := slices.Contains(values, "*")
-	for _, name := range permissions.ControllerNames() {
+	for _, name := range kinds.Names() {
 		on[name] = all
 	}
 	for _, value := range values {
@@ -239,12 +238,12 @@ func enabledControllers(values []string) ([]string, error) {
 			continue
 		}
 		if _, known := on[name]; !known {
-			return nil, fmt.Errorf("--controllers: there is no %q; there are %s", name, strings.Join(permissions.ControllerNames(), ", "))
+			return nil, fmt.Errorf("--controllers: there is no %q; there are %s", name, strings.Join(kinds.Names(), ", "))
 		}
 		on[name] = !off
 	}
 	var enabled []string
-	for _, name := range permissions.ControllerNames() {
+	for _, name := range kinds.Names() {
 		if on[name] {
 			enabled = append(enabled, name)
 		}

@@ -10,7 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/glassback/glassback/pkg/command"
+	"github.com/glassback/glassback/pkg/kinds"
 	"github.com/glassback/glassback/pkg/permissions"
+	"github.com/glassback/glassback/pkg/webhook"
+	"github.com/glassback/glassback/pkg/webhook/certificate"
 )
 
 // Wants returns the permissions that an operator with these options needs. mode is the mode of its webhooks, and namespace is where it is
@@ -19,21 +22,21 @@ func (o *Options) Wants(mode WebhookMode, namespace string, lease types.Namespac
 	var all []permissions.Wanted
 	for _, ns := range o.Namespaces {
 		for _, name := range o.Controllers {
-			all = append(all, permissions.WantedBy(name, ns, permissions.OfController(name))...)
+			all = append(all, permissions.WantedBy(name, ns, kinds.Named(name).Needs)...)
 		}
 		all = append(all, permissions.WantedBy("all controllers", ns, permissions.Events)...)
 		if mode.Serves() {
-			all = append(all, permissions.WantedBy("the webhooks", ns, permissions.Handler)...)
+			all = append(all, permissions.WantedBy("the webhooks", ns, webhook.NeedsHandler)...)
 		}
 	}
 	switch mode {
 	case WebhooksOnlyCertificate:
-		all = append(all, permissions.WantedBy("the metrics", namespace, slices.Concat(permissions.CASecret, permissions.CAConfigMap))...)
+		all = append(all, permissions.WantedBy("the metrics", namespace, slices.Concat(certificate.NeedsSecret, certificate.NeedsConfigMap))...)
 	case WebhooksFromService:
-		all = append(all, permissions.WantedBy("the webhooks", namespace, slices.Concat(permissions.CASecret, permissions.CAConfigMap))...)
-		all = append(all, permissions.WantedBy("the webhooks", metav1.NamespaceAll, permissions.Injection)...)
+		all = append(all, permissions.WantedBy("the webhooks", namespace, slices.Concat(certificate.NeedsSecret, certificate.NeedsConfigMap))...)
+		all = append(all, permissions.WantedBy("the webhooks", metav1.NamespaceAll, webhook.NeedsInjection)...)
 	case WebhooksFromURL:
-		all = append(all, permissions.WantedBy("--webhook-url", metav1.NamespaceAll, permissions.Registration)...)
+		all = append(all, permissions.WantedBy("--webhook-url", metav1.NamespaceAll, webhook.NeedsRegistration)...)
 	}
 	all = append(all, o.MetricsWants()...)
 	if lease.Name != "" {

@@ -25,27 +25,30 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/glassback/glassback/pkg/controller/rediscluster"
+	"github.com/glassback/glassback/pkg/kinds"
 	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/options"
 	"github.com/glassback/glassback/pkg/permissions"
+	"github.com/glassback/glassback/pkg/webhook"
+	"github.com/glassback/glassback/pkg/webhook/certificate"
 )
 
 // beyondControllers is what the app itself does in all namespaces, and no controller; atStartNeeds is what it does there at the start.
 var (
-	beyondControllers = slices.Concat(permissions.Handler, permissions.Injection, atStartNeeds)
+	beyondControllers = slices.Concat(webhook.NeedsHandler, webhook.NeedsInjection, atStartNeeds)
 	atStartNeeds      = []permissions.Permission{permissions.Definitions} // crds.Ensure
 )
 
 func TestTheRolesGrantWhatIsNeededAndNothingElse(t *testing.T) {
 	for name, needed := range map[string][]permissions.Permission{
-		"rbac/role.yaml":                 append(permissions.OfControllers(permissions.ControllerNames()), beyondControllers...),
-		"rbac/webhook_role.yaml":         slices.Concat(permissions.CASecret, permissions.CAConfigMap),
-		"rbac/webhook_url_role.yaml":     permissions.Registration,
+		"rbac/role.yaml":                 append(kinds.Needs(kinds.Names()), beyondControllers...),
+		"rbac/webhook_role.yaml":         slices.Concat(certificate.NeedsSecret, certificate.NeedsConfigMap),
+		"rbac/webhook_url_role.yaml":     webhook.NeedsRegistration,
 		"rbac/leader_election_role.yaml": permissions.Lease("glassback"),
 		"rbac/metrics_auth_role.yaml":    permissions.Metrics,
 		// Together they are role.yaml, less the right to get CRDs, which is not needed.
-		"namespaced/watched/role.yaml": append(permissions.OfControllers(permissions.ControllerNames()), permissions.Handler...),
-		"namespaced/cluster_role.yaml": permissions.Injection,
+		"namespaced/watched/role.yaml": append(kinds.Needs(kinds.Names()), webhook.NeedsHandler...),
+		"namespaced/cluster_role.yaml": webhook.NeedsInjection,
 	} {
 		t.Run(name, func(t *testing.T) {
 			role := &rbacv1.ClusterRole{} // A Role has nothing that this has not.
@@ -129,7 +132,7 @@ func TestTheChartGrantsWhatTheControllersThatRunNeed(t *testing.T) {
 
 // controllerFlags returns a value of --controllers for each set of controllers, and more for all but one.
 func controllerFlags() []string {
-	names := permissions.ControllerNames()
+	names := kinds.Names()
 	all := []string{"*"}
 	for set := 1; set < 1<<len(names); set++ {
 		var some []string
@@ -187,7 +190,7 @@ func TestAStartNamesTheRightThatTheRoleLacks(t *testing.T) {
 		review.Status.Allowed = review.Spec.ResourceAttributes.Subresource != "eviction"
 		return true, review, nil
 	})
-	err := permissions.Require(t.Context(), kube, []string{"shop"}, permissions.OfControllers([]string{rediscluster.Name}))
+	err := permissions.Require(t.Context(), kube, []string{"shop"}, kinds.Needs([]string{rediscluster.Name}))
 	const want = "this account is not allowed to create pods/eviction in namespace shop: apply artifacts/rbac, or use an account that may"
 	if err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)

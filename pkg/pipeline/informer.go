@@ -280,6 +280,9 @@ func (controller) RunWithContext(context.Context) {}
 // Name returns the informer's name in traces.
 func (i *Informer) Name() string { return i.tracer.source }
 
+// Resource returns the Resource of the Config.
+func (i *Informer) Resource() string { return i.cfg.Resource }
+
 // Kind returns the kind of the informer's objects, such as "Job".
 func (i *Informer) Kind() string { return i.tracer.kind }
 

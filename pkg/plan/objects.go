@@ -43,7 +43,7 @@ func planAll(ctx context.Context, kinds []kind, offline bool) ([]Object, error) 
 		if err := k.fill(ctx); err != nil {
 			return nil, err
 		}
-		cached := k.store.List()
+		cached := k.own.store.List()
 		found := make([]Object, len(cached))
 		workqueue.ParallelizeUntil(ctx, maxParallel, len(cached), func(i int) {
 			found[i] = k.plan(ctx, cached[i].(metav1.Object), offline)

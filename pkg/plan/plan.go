@@ -20,7 +20,6 @@ import (
 	"github.com/glassback/glassback/pkg/cloud/aliyun"
 	"github.com/glassback/glassback/pkg/command"
 	"github.com/glassback/glassback/pkg/controller/ecsinstance"
-	"github.com/glassback/glassback/pkg/controller/rediscluster"
 	"github.com/glassback/glassback/pkg/version"
 )
 
@@ -77,7 +76,7 @@ func New() *cobra.Command {
 }
 
 func (o *settings) validate() error {
-	if err := errors.Join(rediscluster.CheckBackupImage(o.backupImage), o.own.Validate()); err != nil {
+	if err := errors.Join(command.CheckBackupImage(o.backupImage), o.own.Validate()); err != nil {
 		return err
 	}
 	if o.namespace != "" {

@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"k8s.io/client-go/tools/cache"
 )
 
 // Result is the outcome of a request.
@@ -50,3 +52,25 @@ func resultOf(ctx context.Context, err error) Result {
 	}
 	return Unreachable
 }
+
+// Metrics are the figures of the redis-server in a Pod, as the last sync observed them.
+type Metrics struct {
+	Pod string
+	// Answers is whether the redis-server answered. If it did not, only Pod is set.
+	Answers bool
+	Master  bool
+	// LinkUp is whether a replica is connected to its master.
+	LinkUp bool
+	// Slots is the number of slots that a master owns.
+	Slots int
+	Keys  int64
+	// Offset is the replication offset: the bytes that a master has sent, or a replica has applied.
+	Offset int64
+	// Lag is the number of bytes that a replica lacks. It is negative for a master, and if the master does not answer.
+	Lag int64
+	Stats
+}
+
+// NodesObserver is called with the nodes of a RedisCluster after each poll, and with nil when the operator no longer
+// polls them. Several goroutines may call it at once.
+type NodesObserver func(cluster cache.ObjectName, nodes []Metrics)

@@ -10,28 +10,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"sync"
 
 	"github.com/spf13/cobra"
 
 	"github.com/glassback/glassback/pkg/command"
-	"github.com/glassback/glassback/pkg/controller/apiexamplea"
-	"github.com/glassback/glassback/pkg/controller/application"
-	"github.com/glassback/glassback/pkg/controller/ecsinstance"
-	"github.com/glassback/glassback/pkg/controller/mycronjob"
-	"github.com/glassback/glassback/pkg/controller/rediscluster"
+	"github.com/glassback/glassback/pkg/kinds"
 	"github.com/glassback/glassback/pkg/recording"
 	"github.com/glassback/glassback/pkg/version"
 )
 
-// Kinds are the kinds whose decisions can be replayed.
-var Kinds = []recording.Kind{
-	apiexamplea.Decisions, application.Decisions, ecsinstance.Decisions, mycronjob.Decisions, rediscluster.Decisions,
-}
-
 // fieldsOf returns what this program records of each kind.
-var fieldsOf = sync.OnceValue(func() map[string]recording.Fields { return recording.FieldsOf(Kinds) })
+var fieldsOf = sync.OnceValue(func() map[string]recording.Fields { return recording.FieldsOf(kinds.Decisions()) })
 
 const long = `Replay decides again, with the code of this program, on all that an operator has recorded with --record DIR. It prints which
 plans differ. It needs no cluster, and changes nothing.
@@ -109,8 +99,10 @@ func replay(ctx context.Context, files []string) (*Result, error) {
 
 // kindOf returns the Kind of a record; nil if this program has none of that name.
 func kindOf(name string) *recording.Kind {
-	if i := slices.IndexFunc(Kinds, func(k recording.Kind) bool { return k.Name == name }); i >= 0 {
-		return &Kinds[i]
+	for d := range kinds.Custom() {
+		if d.Decisions.Name == name {
+			return &d.Decisions
+		}
 	}
 	return nil
 }

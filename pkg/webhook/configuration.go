@@ -11,10 +11,13 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/glassback/glassback/pkg/apis/glassback"
+	"github.com/glassback/glassback/pkg/descriptor"
+	"github.com/glassback/glassback/pkg/kinds"
 )
 
 // timeoutSeconds is how long the API server waits for an answer.
@@ -60,19 +63,20 @@ func owned(name string) metav1.ObjectMeta {
 
 func (e Endpoint) mutating() []admissionregistrationv1.MutatingWebhook {
 	var all []admissionregistrationv1.MutatingWebhook
-	for _, k := range kinds {
-		if !k.defaults {
+	for d := range kinds.Custom() {
+		asks := &d.Custom.Webhook
+		if !asks.Defaults {
 			continue
 		}
-		resources := []string{k.resource}
-		if k.scales {
-			resources = append(resources, k.resource+"/scale")
+		resources := []string{d.Custom.Plural}
+		if asks.Replicas != nil {
+			resources = append(resources, d.Custom.Plural+"/scale")
 		}
 		all = append(all, admissionregistrationv1.MutatingWebhook{
-			Name:                    "default." + k.resource + "." + k.Group,
-			ClientConfig:            e.Client(Path("mutate", k.GroupVersionKind)),
-			Rules:                   k.rules(resources, admissionregistrationv1.Create, admissionregistrationv1.Update),
-			FailurePolicy:           &k.failurePolicy,
+			Name:                    "default." + d.Custom.Plural + "." + d.Group,
+			ClientConfig:            e.Client(Path("mutate", d.GroupVersionKind)),
+			Rules:                   rules(d.GroupVersionKind, resources, admissionregistrationv1.Create, admissionregistrationv1.Update),
+			FailurePolicy:           &asks.FailurePolicy,
 			MatchPolicy:             ptr.To(admissionregistrationv1.Equivalent),
 			NamespaceSelector:       e.namespaces(),
 			ObjectSelector:          &metav1.LabelSelector{},
@@ -88,25 +92,25 @@ func (e Endpoint) mutating() []admissionregistrationv1.MutatingWebhook {
 
 func (e Endpoint) validating() []admissionregistrationv1.ValidatingWebhook {
 	var all []admissionregistrationv1.ValidatingWebhook
-	for _, k := range kinds {
-		if k.validates {
-			all = append(all, e.validatingOne(k, "validate", k.failurePolicy, specChanges, admissionregistrationv1.Create,
+	for d := range kinds.Custom() {
+		if d.Custom.Webhook.Validates {
+			all = append(all, e.validatingOne(d, "validate", d.Custom.Webhook.FailurePolicy, specChanges, admissionregistrationv1.Create,
 				admissionregistrationv1.Update))
 		}
 		// Fail, so that the protection holds while the operator is down. No other deletion waits.
-		all = append(all, e.validatingOne(k, "protect", admissionregistrationv1.Fail, isProtected, admissionregistrationv1.Delete))
+		all = append(all, e.validatingOne(d, "protect", admissionregistrationv1.Fail, isProtected, admissionregistrationv1.Delete))
 	}
 	return all
 }
 
 func (e Endpoint) validatingOne(
-	k kind, verb string, policy admissionregistrationv1.FailurePolicyType, when admissionregistrationv1.MatchCondition,
+	d *descriptor.Descriptor, verb string, policy admissionregistrationv1.FailurePolicyType, when admissionregistrationv1.MatchCondition,
 	operations ...admissionregistrationv1.OperationType,
 ) admissionregistrationv1.ValidatingWebhook {
 	return admissionregistrationv1.ValidatingWebhook{
-		Name:                    verb + "." + k.resource + "." + k.Group,
-		ClientConfig:            e.Client(Path("validate", k.GroupVersionKind)),
-		Rules:                   k.rules([]string{k.resource}, operations...),
+		Name:                    verb + "." + d.Custom.Plural + "." + d.Group,
+		ClientConfig:            e.Client(Path("validate", d.GroupVersionKind)),
+		Rules:                   rules(d.GroupVersionKind, []string{d.Custom.Plural}, operations...),
 		FailurePolicy:           &policy,
 		MatchPolicy:             ptr.To(admissionregistrationv1.Equivalent),
 		NamespaceSelector:       e.namespaces(),
@@ -118,12 +122,14 @@ func (e Endpoint) validatingOne(
 	}
 }
 
-func (k kind) rules(resources []string, operations ...admissionregistrationv1.OperationType) []admissionregistrationv1.RuleWithOperations {
+func rules(
+	gvk schema.GroupVersionKind, resources []string, operations ...admissionregistrationv1.OperationType,
+) []admissionregistrationv1.RuleWithOperations {
 	return []admissionregistrationv1.RuleWithOperations{{
 		Operations: operations,
 		Rule: admissionregistrationv1.Rule{
-			APIGroups:   []string{k.Group},
-			APIVersions: []string{k.Version},
+			APIGroups:   []string{gvk.Group},
+			APIVersions: []string{gvk.Version},
 			Resources:   resources,
 			Scope:       ptr.To(admissionregistrationv1.NamespacedScope),
 		},

@@ -34,38 +34,8 @@ import (
 	webhookvalidation "k8s.io/apiserver/pkg/util/webhook"
 	"sigs.k8s.io/yaml"
 
-	"github.com/glassback/glassback/artifacts/crd"
 	"github.com/glassback/glassback/pkg/must"
 )
-
-// TestEveryDefinitionHasItsKind: objects of a definition without a kind would get no defaults, and no error would report it.
-func TestEveryDefinitionHasItsKind(t *testing.T) {
-	crds, err := crd.All()
-	must.Succeed(t, err)
-	var defined, known []string
-	for _, c := range crds {
-		for _, version := range c.Spec.Versions {
-			scales := version.Subresources != nil && version.Subresources.Scale != nil
-			for _, k := range kinds {
-				if k.resource == c.Spec.Names.Plural && k.scales && !scales {
-					t.Errorf("%s has no subresource scale", c.Name)
-				}
-			}
-			defined = append(defined, fmt.Sprintf("%s/%s %s %s", c.Spec.Group, version.Name, c.Spec.Names.Kind, c.Spec.Names.Plural))
-		}
-	}
-	for _, k := range kinds {
-		known = append(known, fmt.Sprintf("%s %s %s", k.GroupVersion(), k.Kind, k.resource))
-	}
-	if !slices.IsSortedFunc(kinds, func(a, b kind) int { return strings.Compare(a.resource, b.resource) }) {
-		t.Error("the kinds are not sorted by resource")
-	}
-	slices.Sort(defined)
-	slices.Sort(known)
-	if !slices.Equal(defined, known) {
-		t.Errorf("the definitions are %q, but the kinds are %q", defined, known)
-	}
-}
 
 func TestNameByURL(t *testing.T) {
 	for url, want := range map[string]string{
@@ -240,7 +210,7 @@ func TestMatchConditions(t *testing.T) {
 				gvk = autoscalingv1.SchemeGroupVersion.WithKind("Scale")
 			}
 			attributes := admission.NewAttributesRecord(test.object, test.old, gvk, "default", "rediscluster-sample",
-				k.GroupVersion().WithResource(k.resource), test.subresource, test.operation, nil, false, nil)
+				k.GroupVersion().WithResource(k.Custom.Plural), test.subresource, test.operation, nil, false, nil)
 			versioned := &admission.VersionedAttributes{Attributes: attributes, VersionedKind: gvk,
 				VersionedObject: admission.NewLazyObject(test.object), VersionedOldObject: admission.NewLazyObject(test.old)}
 			asked := false

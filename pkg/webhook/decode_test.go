@@ -14,6 +14,7 @@ import (
 	appv1 "github.com/glassback/glassback/pkg/apis/app/v1"
 	mcjv1 "github.com/glassback/glassback/pkg/apis/batch/v1"
 	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/descriptor"
 )
 
 // TestDecodeReadsNoQuantityThatTakesLong: decode refuses objects with a quantity that needs hours or too much memory to parse. It accepts
@@ -77,12 +78,13 @@ func TestDecodeFindsEveryQuantity(t *testing.T) {
 }
 
 // faulty is an object with any errors.
-type faulty struct{ errs field.ErrorList }
+type faulty struct {
+	descriptor.Object
 
-func (f *faulty) DeepCopy() *faulty                { return &faulty{errs: f.errs} }
-func (*faulty) Default()                           {}
-func (f *faulty) Validate(*faulty) field.ErrorList { return f.errs }
-func (*faulty) Warnings() []string                 { return nil }
+	errs field.ErrorList
+}
+
+func validateFaulty(now, _ descriptor.Object) field.ErrorList { return now.(*faulty).errs }
 
 // TestNewErrors: an error is old if the object had an equal error before the update. The values that they quote have the same type then.
 func TestNewErrors(t *testing.T) {
@@ -105,7 +107,8 @@ func TestNewErrors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			other := field.Required(path.Child("other"), "")
-			errs := newErrors(&faulty{errs: field.ErrorList{test.now, other, test.now}}, &faulty{errs: field.ErrorList{test.old, test.old}})
+			errs := newErrors(validateFaulty, &faulty{errs: field.ErrorList{test.now, other, test.now}},
+				&faulty{errs: field.ErrorList{test.old, test.old}})
 			want := 3
 			if test.isOld {
 				want = 1

@@ -13,7 +13,7 @@
 //
 // The webhooks are a thin layer: Default and Validate are methods of the types in pkg/apis. Controllers call the same methods for every
 // object that they read, so nothing depends on the webhooks. A webhook reports at once what a condition would report a moment later. Where
-// a schema has all rules, the API server calls no webhook (see kinds):
+// a schema has all rules, the API server calls no webhook (see descriptor.Webhook):
 //
 //	kind          default            validate                      without an answer
 //	ApiExampleA   -                  -                             -

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"mime"
 	"net/http"
 	"runtime/debug"
@@ -18,7 +19,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/klog/v2"
 
+	"github.com/glassback/glassback/pkg/descriptor"
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
+	"github.com/glassback/glassback/pkg/kinds"
 	"github.com/glassback/glassback/pkg/shares"
 )
 
@@ -37,21 +40,21 @@ type Handler struct {
 
 // NewHandler returns a Handler. For a request to a scale subresource, client reads the object.
 func NewHandler(client versioned.Interface, metrics MetricsOf) *Handler {
-	return newHandler(kinds, client, metrics)
+	return newHandler(kinds.Custom(), client, metrics)
 }
 
-func newHandler(kinds []kind, client versioned.Interface, metrics MetricsOf) *Handler {
+func newHandler(all iter.Seq[*descriptor.Descriptor], client versioned.Interface, metrics MetricsOf) *Handler {
 	h := &Handler{limits: newLimits(), metrics: metrics}
-	for _, k := range kinds {
-		r := k.reviewer(k.GroupVersionKind, client)
+	for d := range all {
+		k := kind{d}
 		h.handle("mutate", k, func(ctx context.Context, request *request) *admissionv1.AdmissionResponse {
 			if request.SubResource == "scale" {
-				return mutation(r.scale(ctx, request))
+				return mutation(k.scale(ctx, client, request))
 			}
-			return mutation(r.mutate(request))
+			return mutation(k.mutate(request))
 		})
 		h.handle("validate", k, func(_ context.Context, request *request) *admissionv1.AdmissionResponse {
-			return validation(r.validate(request))
+			return validation(k.validate(request))
 		})
 	}
 	return h
@@ -133,7 +136,7 @@ func answer(ctx context.Context, k kind, request *request, review reviewFunc) (r
 	if !k.concerns(request) {
 		return denial(apierrors.NewBadRequest(fmt.Sprintf(
 			"this path is for %s of %s, but the request is for %s of %s: correct the webhook configuration",
-			k.resource, k.GroupVersion(), request.Resource.Resource,
+			k.Custom.Plural, k.GroupVersion(), request.Resource.Resource,
 			schema.GroupVersion{Group: request.Resource.Group, Version: request.Resource.Version})))
 	}
 	return review(ctx, request)
@@ -141,7 +144,7 @@ func answer(ctx context.Context, k kind, request *request, review reviewFunc) (r
 
 // concerns reports whether a request is about k.
 func (k kind) concerns(request *request) bool {
-	return request.Resource == metav1.GroupVersionResource{Group: k.Group, Version: k.Version, Resource: k.resource}
+	return request.Resource == metav1.GroupVersionResource{Group: k.Group, Version: k.Version, Resource: k.Custom.Plural}
 }
 
 // refuse answers a request that is not reviewed. It returns the HTTP status.

@@ -23,7 +23,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/json"
 	webhookerrors "k8s.io/apiserver/pkg/admission/plugin/webhook/errors"
 	webhookrequest "k8s.io/apiserver/pkg/admission/plugin/webhook/request"
@@ -31,8 +30,10 @@ import (
 	"k8s.io/utils/ptr"
 
 	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/descriptor"
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned/fake"
+	"github.com/glassback/glassback/pkg/kinds"
 	"github.com/glassback/glassback/pkg/must"
 )
 
@@ -41,9 +42,9 @@ const uid = "705ab4f5-6393-11e8-b7cc-42010a800002"
 // kindOf returns the kind with a name.
 func kindOf(t testing.TB, name string) kind {
 	t.Helper()
-	for _, k := range kinds {
-		if k.Kind == name {
-			return k
+	for d := range kinds.Custom() {
+		if d.Kind == name {
+			return kind{d}
 		}
 	}
 	t.Fatalf("the kind %s does not exist", name)
@@ -74,7 +75,7 @@ func ask(t testing.TB, name, object, old string) *admissionv1.AdmissionRequest {
 	t.Helper()
 	k := kindOf(t, name)
 	gvk := metav1.GroupVersionKind{Group: k.Group, Version: k.Version, Kind: k.Kind}
-	gvr := metav1.GroupVersionResource{Group: k.Group, Version: k.Version, Resource: k.resource}
+	gvr := metav1.GroupVersionResource{Group: k.Group, Version: k.Version, Resource: k.Custom.Plural}
 	asked := &admissionv1.AdmissionRequest{
 		UID: uid, Kind: gvk, RequestKind: &gvk, Resource: gvr, RequestResource: &gvr,
 		Name: strings.ToLower(name) + "-sample", Namespace: "default",
@@ -330,7 +331,7 @@ func TestValidate(t *testing.T) {
 }
 
 func TestDeletionProtection(t *testing.T) {
-	for _, k := range kinds {
+	for k := range kinds.Custom() {
 		for protection, refused := range map[string]bool{"": false, "true": true, "false": false, "yes": false} {
 			// The protection also works for invalid objects.
 			asked := ask(t, k.Kind, "", annotated(t, k.Kind, `"x"`, protection))
@@ -339,7 +340,7 @@ func TestDeletionProtection(t *testing.T) {
 			want := ""
 			if refused {
 				want = fmt.Sprintf(`Error from server (Forbidden): admission webhook "webhook" denied the request: %s.%s "%s-sample" is forbidden: `+
-					"it is protected: remove the annotation glassback.dev/deletion-protection first", k.resource, k.Group, strings.ToLower(k.Kind))
+					"it is protected: remove the annotation glassback.dev/deletion-protection first", k.Custom.Plural, k.Group, strings.ToLower(k.Kind))
 			}
 			if text := kubectl(got); text != want || refused && got.Result.Code != http.StatusForbidden {
 				t.Errorf("%s with the annotation %q: got %s, want %s", k.Kind, protection, text, want)
@@ -456,25 +457,17 @@ func TestMutateScale(t *testing.T) {
 	})
 }
 
-// panicking is a reviewer that panics.
-type panicking struct{}
-
-func (panicking) scale(context.Context, *request) ([]operation, error) {
-	panic(errors.New("a mistake"))
-}
-
-func (panicking) mutate(*request) ([]operation, error) { panic(errors.New("a mistake")) }
-
-func (panicking) validate(r *request) ([]string, error) {
-	var none map[string]string
-	none[r.Name] = ""
-	return nil, nil
+// withChange returns a Handler of RedisClusters, whose descriptor change changes, and of ApiExampleAs.
+func withChange(t *testing.T, change func(*descriptor.Custom)) *Handler {
+	t.Helper()
+	d, custom := *kindOf(t, "RedisCluster").Descriptor, *kindOf(t, "RedisCluster").Custom
+	change(&custom)
+	d.Custom = &custom
+	return newHandler(slices.Values([]*descriptor.Descriptor{&d, kindOf(t, "ApiExampleA").Descriptor}), nil, nil)
 }
 
 func TestAPanicIsAnswered(t *testing.T) {
-	broken := kindOf(t, "RedisCluster")
-	broken.reviewer = func(schema.GroupVersionKind, versioned.Interface) reviewer { return panicking{} }
-	h := newHandler([]kind{broken, kindOf(t, "ApiExampleA")}, fake.NewClientset(), nil)
+	h := withChange(t, func(c *descriptor.Custom) { c.New = func() descriptor.Object { panic(errors.New("a mistake")) } })
 	asked := ask(t, "RedisCluster", sample(t, "RedisCluster", `{}`), "")
 	for _, verb := range []string{"mutate", "validate", "mutate"} {
 		got := review(t, h, verb, "RedisCluster", asked)
@@ -489,22 +482,18 @@ func TestAPanicIsAnswered(t *testing.T) {
 	}
 }
 
-// waiting is a reviewer that waits until its context ends.
-type waiting struct{ panicking }
-
-func (waiting) scale(ctx context.Context, _ *request) ([]operation, error) {
-	<-ctx.Done()
-	return nil, ctx.Err()
-}
-
 func TestAReviewTakesNoLongerThanItsTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		slow := kindOf(t, "RedisCluster")
-		slow.reviewer = func(schema.GroupVersionKind, versioned.Interface) reviewer { return waiting{} }
+		h := withChange(t, func(c *descriptor.Custom) {
+			c.Webhook.Get = func(ctx context.Context, _ versioned.Interface, _, _ string) (descriptor.Object, error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+		})
 		began := time.Now()
-		got := review(t, newHandler([]kind{slow}, nil, nil), "mutate", "RedisCluster", scale(t, `{}`))
+		got := review(t, h, "mutate", "RedisCluster", scale(t, `{}`))
 		const want = `Error from server (InternalError): admission webhook "webhook" denied the request: Internal error occurred: ` +
-			`context deadline exceeded`
+			`get RedisCluster rediscluster-sample: context deadline exceeded`
 		if text := kubectl(got); text != want || time.Since(began) != reviewTimeout {
 			t.Errorf("after %s, the answer is %s, want %s", time.Since(began), text, want)
 		}

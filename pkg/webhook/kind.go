@@ -20,37 +20,17 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/glassback/glassback/pkg/apis/glassback"
+	"github.com/glassback/glassback/pkg/descriptor"
+	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
 )
 
-// object is the interface of the types of pkg/apis: T is the struct, and its pointer has the methods.
-type object[T any] interface {
-	*T
-	DeepCopy() *T
-	Default()
-	Validate(old *T) field.ErrorList
-	Warnings() []string
-}
-
-// reviewer answers the requests about one kind. Its errors are answers to the user.
-type reviewer interface {
-	// scale returns the changes of a Scale.
-	scale(context.Context, *request) ([]operation, error)
-	mutate(*request) ([]operation, error)
-	validate(*request) (warnings []string, err error)
-}
-
-// typed is the reviewer of the kind whose type is T.
-type typed[T any, P object[T]] struct {
-	gvk schema.GroupVersionKind
-	// get returns the object that a scale subresource belongs to. It is nil for kinds whose scale is stored unchanged.
-	get func(ctx context.Context, namespace, name string) (P, error)
-	// replicas returns the field of the object that its scale subresource sets.
-	replicas func(P) **int32
-}
+// kind is a custom resource. Its methods answer the requests about its objects; their errors are answers to the user. The operator serves
+// all paths for all kinds. It registers only those that descriptor.Webhook asks for.
+type kind struct{ *descriptor.Descriptor }
 
 // mutate returns the changes of Default.
-func (t typed[T, P]) mutate(r *request) ([]operation, error) {
-	obj, tree, err := t.read(r.Object)
+func (k kind) mutate(r *request) ([]operation, error) {
+	obj, tree, err := k.read(r.Object)
 	if err != nil {
 		return nil, nil //nolint:nilerr // The schema rejects it too, with a more exact error.
 	}
@@ -58,7 +38,7 @@ func (t typed[T, P]) mutate(r *request) ([]operation, error) {
 	obj.Default()
 	after, err2 := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
 	if err := errors.Join(err1, err2); err != nil {
-		return nil, apierrors.NewInternalError(fmt.Errorf("compare the %s with its defaults: %w", t.gvk.Kind, err))
+		return nil, apierrors.NewInternalError(fmt.Errorf("compare the %s with its defaults: %w", k.Kind, err))
 	}
 	operations := appendDifference(nil, "", tree, before, after)
 	if len(operations) > maxOperations {
@@ -68,23 +48,23 @@ func (t typed[T, P]) mutate(r *request) ([]operation, error) {
 }
 
 // scale returns the changes of Default for the object with the number of replicas in the Scale.
-func (t typed[T, P]) scale(ctx context.Context, r *request) ([]operation, error) {
-	scale := &autoscalingv1.Scale{}
-	if t.get == nil || r.Object == nil || json.Unmarshal(r.Object.json(), scale) != nil {
+func (k kind) scale(ctx context.Context, client versioned.Interface, r *request) ([]operation, error) {
+	scale, webhook := &autoscalingv1.Scale{}, &k.Custom.Webhook
+	if webhook.Get == nil || r.Object == nil || json.Unmarshal(r.Object.json(), scale) != nil {
 		return nil, nil //nolint:nilerr // The API server rejects an invalid Scale.
 	}
-	parent, err := t.get(ctx, r.Namespace, r.Name)
+	parent, err := webhook.Get(ctx, client, r.Namespace, r.Name)
 	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
 		return nil, nil // The API server reports NotFound. Forbidden means that the operator does not work in this namespace.
 	}
 	if err != nil {
-		return nil, apierrors.NewInternalError(fmt.Errorf("get %s %s: %w", t.gvk.Kind, r.Name, err))
+		return nil, apierrors.NewInternalError(fmt.Errorf("get %s %s: %w", k.Kind, r.Name, err))
 	}
-	parent = parent.DeepCopy()
+	parent = parent.DeepCopyObject().(descriptor.Object)
 	asked := scale.Spec.Replicas
-	*t.replicas(parent) = &asked
+	*webhook.Replicas(parent) = &asked
 	parent.Default()
-	if stored := **t.replicas(parent); stored != scale.Spec.Replicas {
+	if stored := **webhook.Replicas(parent); stored != scale.Spec.Replicas {
 		// Not replace: a Scale to 0 does not have the field.
 		return []operation{{Op: add, Path: "/spec/replicas", Value: stored, was: int64(scale.Spec.Replicas)}}, nil
 	}
@@ -92,30 +72,30 @@ func (t typed[T, P]) scale(ctx context.Context, r *request) ([]operation, error)
 }
 
 // validate returns an API error if the request is invalid, and otherwise the warnings.
-func (t typed[T, P]) validate(r *request) ([]string, error) {
+func (k kind) validate(r *request) ([]string, error) {
 	switch {
 	case r.SubResource != "":
 		return nil, nil
 	case r.Operation == admissionv1.Delete:
-		return nil, t.validateDelete(r)
+		return nil, k.validateDelete(r)
 	}
-	now, err := t.defaulted(r.Object)
+	now, err := k.defaulted(r.Object)
 	if errors.Is(err, errNumber) && r.Operation == admissionv1.Update {
-		if _, was := t.defaulted(r.OldObject); errors.Is(was, errNumber) {
+		if _, was := k.defaulted(r.OldObject); errors.Is(was, errNumber) {
 			return []string{err.Error()}, nil // The update does not add this error.
 		}
 	}
 	if err != nil {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("the %s cannot be read: %v", t.gvk.Kind, err))
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("the %s cannot be read: %v", k.Kind, err))
 	}
-	var old P
+	var old descriptor.Object
 	if r.Operation == admissionv1.Update {
-		if old, err = t.defaulted(r.OldObject); err != nil {
+		if old, err = k.defaulted(r.OldObject); err != nil {
 			old = nil // The stored object cannot be decoded: the update replaces it.
 		}
 	}
-	if errs := newErrors(now, old); len(errs) > 0 {
-		return nil, apierrors.NewInvalid(t.gvk.GroupKind(), r.Name, errs)
+	if errs := newErrors(k.Custom.Validate, now, old); len(errs) > 0 {
+		return nil, apierrors.NewInvalid(k.GroupVersionKind.GroupKind(), r.Name, errs)
 	}
 	warnings := now.Warnings()
 	if old != nil && len(warnings) > 0 {
@@ -126,18 +106,18 @@ func (t typed[T, P]) validate(r *request) ([]string, error) {
 }
 
 // read returns the spec of an object, and the status of an old one, decoded and as a tree.
-func (t typed[T, P]) read(o *content) (P, map[string]any, error) {
+func (k kind) read(o *content) (descriptor.Object, map[string]any, error) {
 	if o == nil {
 		return nil, nil, errors.New("it is null")
 	}
-	obj := P(new(T))
+	obj := k.Custom.New()
 	tree, err := decode(o.json(), obj)
 	return obj, tree, err
 }
 
 // defaulted returns an object with its defaults.
-func (t typed[T, P]) defaulted(o *content) (P, error) {
-	obj, _, err := t.read(o)
+func (k kind) defaulted(o *content) (descriptor.Object, error) {
+	obj, _, err := k.read(o)
 	if err != nil {
 		return nil, err
 	}
@@ -148,13 +128,13 @@ func (t typed[T, P]) defaulted(o *content) (P, error) {
 // newErrors returns the errors that an update adds. Errors from before the update are allowed,
 // so that users can remove a finalizer, or correct one field after the other. The API server
 // applies the same rule to schemas (KEP-4008), and the controller reports the remaining errors.
-func newErrors[T any, P object[T]](now, old P) field.ErrorList {
-	errs := short(now.Validate(old))
+func newErrors(validate func(now, old descriptor.Object) field.ErrorList, now, old descriptor.Object) field.ErrorList {
+	errs := short(validate(now, old))
 	if old == nil || len(errs) == 0 {
 		return errs
 	}
 	known := map[field.Error][]any{} // the values that the errors before the update quote
-	for _, was := range short(old.Validate(nil)) {
+	for _, was := range short(validate(old, nil)) {
 		rest := withoutValue(was)
 		known[rest] = append(known[rest], was.BadValue)
 	}
@@ -190,9 +170,9 @@ func cut(text string) string {
 }
 
 // validateDelete refuses the deletion of a protected object.
-func (t typed[T, P]) validateDelete(r *request) error {
+func (k kind) validateDelete(r *request) error {
 	if r.OldObject == nil {
-		return apierrors.NewBadRequest(fmt.Sprintf("the %s cannot be read: it is null", t.gvk.Kind))
+		return apierrors.NewBadRequest(fmt.Sprintf("the %s cannot be read: it is null", k.Kind))
 	}
 	old := &r.OldObject.Metadata
 	if old.Annotations.DeletionProtection != "true" {

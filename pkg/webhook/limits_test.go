@@ -22,9 +22,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
 	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/descriptor"
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned/fake"
 	"github.com/glassback/glassback/pkg/shares"
@@ -85,7 +84,7 @@ func flooding(tb testing.TB, name string, length int) (path, body string) {
 		request = `"uid":"1",` + request
 	}
 	if !strings.Contains(request, `"resource":{`) {
-		request = fmt.Sprintf(`"resource":{"group":%q,"version":%q,"resource":%q},`, k.Group, k.Version, k.resource) + request
+		request = fmt.Sprintf(`"resource":{"group":%q,"version":%q,"resource":%q},`, k.Group, k.Version, k.Custom.Plural) + request
 	}
 	around := `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{` + request + `}}`
 	body = strings.ReplaceAll(around, "%s", fill((length-len(around))/strings.Count(around, "%s"), what.element))
@@ -149,18 +148,13 @@ func TestRequestsGiveBackWhatTheyTook(t *testing.T) {
 func TestMemoryOfScales(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var reads atomic.Int64
-		scaled := kindOf(t, "RedisCluster")
-		scaled.reviewer = func(schema.GroupVersionKind, versioned.Interface) reviewer {
-			return typed[redisv1.RedisCluster, *redisv1.RedisCluster]{
-				get: func(context.Context, string, string) (*redisv1.RedisCluster, error) {
-					reads.Add(1)
-					time.Sleep(2 * shareTimeout)
-					return &redisv1.RedisCluster{}, nil
-				},
-				replicas: func(r *redisv1.RedisCluster) **int32 { return &r.Spec.Size },
+		h := withChange(t, func(c *descriptor.Custom) {
+			c.Webhook.Get = func(context.Context, versioned.Interface, string, string) (descriptor.Object, error) {
+				reads.Add(1)
+				time.Sleep(2 * shareTimeout)
+				return &redisv1.RedisCluster{}, nil
 			}
-		}
-		h := newHandler([]kind{scaled}, nil, nil)
+		})
 		asked := string(body(t, scale(t, `{"kind":"Scale","apiVersion":"autoscaling/v1","spec":{"replicas":3}}`)))
 		const requests = 128
 		statuses := attack(t, h, requests, Path("mutate", kindOf(t, "RedisCluster").GroupVersionKind), asked)

@@ -20,11 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/json"
 
-	ecsv1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
-	appv1 "github.com/glassback/glassback/pkg/apis/app/v1"
-	mcjv1 "github.com/glassback/glassback/pkg/apis/batch/v1"
-	groupav1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
-	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/descriptor"
+	"github.com/glassback/glassback/pkg/kinds"
 	"github.com/glassback/glassback/pkg/must"
 )
 
@@ -96,7 +93,7 @@ func TestDifference(t *testing.T) {
 
 // defaulted checks the defaults of an object from a client. It returns the paths that the patch changed. If the object cannot be decoded,
 // it returns false.
-func defaulted[T any, P object[T]](t *testing.T, raw []byte) ([]string, bool) {
+func defaulted(t *testing.T, d *descriptor.Descriptor, raw []byte) ([]string, bool) {
 	t.Helper()
 	mutate := func(raw []byte) []operation {
 		o := &content{}
@@ -104,14 +101,14 @@ func defaulted[T any, P object[T]](t *testing.T, raw []byte) ([]string, bool) {
 			return nil
 		}
 		o.Status = nil // As decodeReview does.
-		operations, err := typed[T, P]{}.mutate(&request{Object: o})
+		operations, err := kind{d}.mutate(&request{Object: o})
 		if err != nil {
 			t.Fatalf("%v for %s", err, raw)
 		}
 		return operations
 	}
-	decode := func(raw []byte) (P, error) {
-		o, obj := &content{}, P(new(T))
+	decode := func(raw []byte) (descriptor.Object, error) {
+		o, obj := &content{}, d.Custom.New()
 		if err := json.Unmarshal(raw, o); err != nil {
 			return nil, err
 		}
@@ -127,7 +124,7 @@ func defaulted[T any, P object[T]](t *testing.T, raw []byte) ([]string, bool) {
 		}
 		return nil, false
 	}
-	after := P(before.DeepCopy())
+	after := before.DeepCopyObject().(descriptor.Object)
 	after.Default()
 	if len(operations) == 0 && !equality.Semantic.DeepEqual(before, after) {
 		t.Errorf("%s lacks defaults, but gets no patch", raw)
@@ -187,41 +184,34 @@ func kept(t *testing.T, path string, given, result any, replaced []string) {
 	t.Errorf("%s is %v, want %v", path, result, given)
 }
 
-// reviewed has the check of objects of each kind. It also has the paths that patches replace, without the numbers in them. In a hundred
-// random objects, a patch must replace each of these paths at least once.
-var reviewed = map[string]struct {
-	object   any
-	check    func(*testing.T, []byte) ([]string, bool)
-	replaced []string
-}{
-	"ApiExampleA": {groupav1.ApiExampleA{}, defaulted[groupav1.ApiExampleA], nil},
-	"Application": {appv1.Application{}, defaulted[appv1.Application], []string{
+// replaced has the paths that the patches of each kind replace, without the numbers in them. In a hundred random objects, a patch must
+// replace each of these paths at least once.
+var replaced = map[string][]string{
+	"ApiExampleA": nil,
+	"Application": {
 		"/spec", "/spec/autoscaling/minReplicas", "/spec/env/N/valueFrom/fileKeyRef/optional", "/spec/ingress", "/spec/ingress/className",
 		"/spec/ingress/enabled", "/spec/ingress/host", "/spec/ingress/path", "/spec/port", "/spec/probes/liveness/grpc/service",
 		"/spec/probes/readiness/grpc/service", "/spec/probes/startup/grpc/service", "/spec/replicas", "/spec/service", "/spec/service/enabled",
-		"/spec/service/type"}},
-	"ECSInstance": {ecsv1alpha1.ECSInstance{}, defaulted[ecsv1alpha1.ECSInstance], []string{
+		"/spec/service/type"},
+	"ECSInstance": {
 		"/spec", "/spec/deletionPolicy", "/spec/instanceChargeType", "/spec/instanceTypeChangePolicy", "/spec/powerState", "/spec/recreatePolicy",
-		"/spec/userDataSecretRef/key"}},
-	"MyCronJob": {mcjv1.MyCronJob{}, defaulted[mcjv1.MyCronJob], []string{
+		"/spec/userDataSecretRef/key"},
+	"MyCronJob": {
 		"/spec", "/spec/concurrencyPolicy", "/spec/failedJobsHistoryLimit", "/spec/missedRunPolicy", "/spec/successfulJobsHistoryLimit",
-		"/spec/suspend"}},
-	"RedisCluster": {redisv1.RedisCluster{}, defaulted[redisv1.RedisCluster], []string{
+		"/spec/suspend"},
+	"RedisCluster": {
 		"/spec", "/spec/authSecretRef/key", "/spec/backup/retention", "/spec/image",
 		"/spec/podTemplate/containers/N/ports/N", "/spec/podTemplate/containers/N/ports/N/protocol",
 		"/spec/podTemplate/initContainers/N/ports/N", "/spec/podTemplate/initContainers/N/ports/N/protocol",
 		"/spec/replicasPerMaster", "/spec/restoreFrom/backup", "/spec/size", "/spec/tls/mode", "/spec/tls/port",
-		"/spec/users/N", "/spec/users/N/keepOldPasswordSeconds", "/spec/users/N/passwordSecretRef/key"}},
+		"/spec/users/N", "/spec/users/N/keepOldPasswordSeconds", "/spec/users/N/passwordSecretRef/key"},
 }
 
 var number = regexp.MustCompile(`/[0-9]+(/|$)`)
 
 func TestDefaultsOfRandomObjects(t *testing.T) {
-	if len(reviewed) != len(kinds) {
-		t.Errorf("the test has %d kinds, want %d", len(reviewed), len(kinds))
-	}
-	for name, kind := range reviewed {
-		t.Run(name, func(t *testing.T) {
+	for d := range kinds.Custom() {
+		t.Run(d.Kind, func(t *testing.T) {
 			paths := map[string]bool{}
 			read := 0
 			const objects = 800
@@ -230,23 +220,23 @@ func TestDefaultsOfRandomObjects(t *testing.T) {
 				if seed%10 == 0 {
 					g.wrong = 0.01
 				}
-				raw := print(t, g.value(reflect.TypeOf(kind.object), 0))
-				replaced, ok := kind.check(t, []byte(raw))
+				raw := print(t, g.value(reflect.TypeOf(d.Custom.New()).Elem(), 0))
+				patched, ok := defaulted(t, d, []byte(raw))
 				if t.Failed() {
 					t.Fatalf("the seed is %d", seed)
 				}
 				if ok {
 					read++
 				}
-				for _, path := range replaced {
+				for _, path := range patched {
 					paths[number.ReplaceAllString(path, "/N$1")] = true
 				}
 			}
 			if read < objects*3/4 || read == objects {
 				t.Errorf("only %d of %d objects could be decoded", read, objects)
 			}
-			if got := slices.Sorted(maps.Keys(paths)); !slices.Equal(got, kind.replaced) {
-				t.Errorf("the patches replaced %q, want %q", got, kind.replaced)
+			if got := slices.Sorted(maps.Keys(paths)); !slices.Equal(got, replaced[d.Kind]) {
+				t.Errorf("the patches replaced %q, want %q", got, replaced[d.Kind])
 			}
 		})
 	}

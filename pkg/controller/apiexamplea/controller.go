@@ -85,7 +85,7 @@ func newController(config Config) *Controller {
 	c.configMaps = child.New(c.owners, "ConfigMap", "configmaps", config.ConfigMaps.Informer().GetStore(),
 		config.Kube.CoreV1().ConfigMaps, corev1ac.ExtractConfigMap)
 	c.status = report.NewWriter(report.Config[*v1.ApiExampleA, v1.ApiExampleAStatus]{
-		Kind: kind.Kind, Resource: "apiexampleas", Store: config.ApiExampleAs.Informer().GetStore(),
+		Kind: kind.Kind, Resource: groupResource.Resource, Store: config.ApiExampleAs.Informer().GetStore(),
 		Written: c.written, Recorder: config.Recorder, Clock: config.Clock,
 		Fields: func(e *v1.ApiExampleA) (*v1.ApiExampleAStatus, []metav1.Condition) {
 			return &e.Status, e.Status.Conditions

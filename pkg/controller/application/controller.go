@@ -96,7 +96,7 @@ func newController(config Config) *Controller {
 		client:   config.Client,
 		apps:     config.Applications.Lister(),
 		status: report.NewWriter(report.Config[*v1.Application, v1.ApplicationStatus]{
-			Kind: kind.Kind, Resource: "applications", Store: config.Applications.Informer().GetStore(),
+			Kind: kind.Kind, Resource: groupResource.Resource, Store: config.Applications.Informer().GetStore(),
 			Written: written, Recorder: config.Recorder, Clock: config.Clock,
 			Fields: func(a *v1.Application) (*v1.ApplicationStatus, []metav1.Condition) {
 				return &a.Status, a.Status.Conditions

@@ -64,10 +64,11 @@ type Config struct {
 	ECSInstances informers.ECSInstanceInformer
 	Secrets      typedcorev1.SecretsGetter
 	Open         OpenFunc
-	Own          OwnCredentials
-	Recorder     record.EventRecorder
-	Clock        clock.WithTicker
-	Observers    []loop.Observer
+	// Refuse returns why an ECSInstance may not use the operator's own credentials: see OwnCredentials.Refusal.
+	Refuse    func(*v1alpha1.ECSInstance) (why, remedy string)
+	Recorder  record.EventRecorder
+	Clock     clock.WithTicker
+	Observers []loop.Observer
 }
 
 // Controller creates, changes and deletes ECS instances. The package's documentation lists its promises.
@@ -80,7 +81,7 @@ type Controller struct {
 	written   *loop.Written
 	status    *report.Writer[*v1alpha1.ECSInstance, v1alpha1.ECSInstanceStatus]
 	sessions  sync.Map // *session by cache.ObjectName
-	own       OwnCredentials
+	refuse    func(*v1alpha1.ECSInstance) (why, remedy string)
 	secrets   *secrets
 	fleets    *fleets
 	loop      *loop.Loop
@@ -88,7 +89,7 @@ type Controller struct {
 
 // New returns a Controller and adds its event handlers to the informers. It starts nothing.
 func New(config Config) (*Controller, error) {
-	written := loop.NewWritten(Name, "ECSInstance", config.Clock, config.Observers)
+	written := loop.NewWritten(Name, kind.Kind, config.Clock, config.Observers)
 	c := &Controller{
 		client:    config.Client,
 		instances: config.ECSInstances.Lister(),
@@ -97,21 +98,21 @@ func New(config Config) (*Controller, error) {
 		clock:     config.Clock,
 		written:   written,
 		status: report.NewWriter(report.Config[*v1alpha1.ECSInstance, v1alpha1.ECSInstanceStatus]{
-			Kind: "ECSInstance", Resource: "ecsinstances", Store: config.ECSInstances.Informer().GetStore(),
+			Kind: kind.Kind, Resource: groupResource.Resource, Store: config.ECSInstances.Informer().GetStore(),
 			Written: written, Recorder: config.Recorder, Clock: config.Clock,
 			Fields: func(ecs *v1alpha1.ECSInstance) (*v1alpha1.ECSInstanceStatus, []metav1.Condition) {
 				return &ecs.Status, ecs.Status.Conditions
 			},
 			NoWarning: calm,
 		}, config.Client.AlibabacloudV1alpha1().ECSInstances),
-		own: config.Own,
+		refuse: config.Refuse,
 	}
 	c.loop = loop.New(loop.Config{
-		Name: Name, Kind: "ECSInstance", Sync: c.Sync, MinRetry: minRetry, MaxRetry: maxRetry, Clock: config.Clock, Observers: config.Observers,
+		Name: Name, Kind: kind.Kind, Sync: c.Sync, MinRetry: minRetry, MaxRetry: maxRetry, Clock: config.Clock, Observers: config.Observers,
 	})
 	c.fleets = &fleets{open: config.Open, clock: config.Clock, add: c.loop.Add, byKey: map[fleetKey]*fleet{}}
 	c.secrets = newSecrets(config.Secrets, config.Clock, c.loop.Add)
-	if err := c.loop.Watch(config.ECSInstances.Informer(), "ECSInstance", loop.Self); err != nil {
+	if err := c.loop.Watch(config.ECSInstances.Informer(), kind.Kind, loop.Self); err != nil {
 		return nil, err
 	}
 	return c, nil

@@ -170,7 +170,7 @@ func (c *Controller) authenticate(ctx context.Context, o *Observed, s *session) 
 		}
 		s.userData = secret.Data[ref.Key]
 	}
-	if why, remedy := c.own.Refusal(o.Object); why != "" {
+	if why, remedy := c.refuse(o.Object); why != "" {
 		o.AccountProblem = &problem{Reason: reasonOwnCredentials, Stalled: true, Wait: waitForSpec, Message: why + ": " + remedy}
 		return access, nil
 	}

@@ -34,7 +34,8 @@ func (w *world) plan(name string, offline bool) (*report.Plan, error) {
 	w.api.Cache("ecsinstances", instances.GetStore(), nil)
 	c, err := New(Config{
 		Client: w.api.Glassback(), ECSInstances: source{instances}, Recorder: recorder{w}, Clock: clock.RealClock{},
-		Secrets: w.api.Kube().CoreV1(), Open: func(key *aliyun.AccessKey, region string) Cloud { return cloud.Open(key, region) },
+		Refuse: (&OwnCredentials{}).Refusal, Secrets: w.api.Kube().CoreV1(),
+		Open: func(key *aliyun.AccessKey, region string) Cloud { return cloud.Open(key, region) },
 	})
 	must.Succeed(w.t, err)
 	defer c.loop.Queue.ShutDown()

@@ -11,7 +11,7 @@ import (
 
 // Decisions lets the command glassback replay call decide again. A record holds tokens instead of tag values: decide compares the tokens of
 // the spec with those of the instance.
-var Decisions = recording.NewKind("ECSInstance", Plan{}, func(o *Observed) *Observed { return o }, decide)
+var Decisions = recording.NewKind(kind.Kind, Plan{}, func(o *Observed) *Observed { return o }, decide)
 
 // Record implements recording.Observed. It returns a copy with times of the wall clock. The sync itself, and the memory for the next one,
 // keep those of this process: they stay right when the wall clock is set.

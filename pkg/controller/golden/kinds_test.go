@@ -289,6 +289,7 @@ func newECSInstance(at **ecs) func(*world) (controller, error) {
 			return nil, err
 		}
 		return ecsinstance.New(ecsinstance.Config{
+			Refuse: (&ecsinstance.OwnCredentials{}).Refusal,
 			Client: w.own, ECSInstances: w.ownFrom.Alibabacloud().V1alpha1().ECSInstances(), Secrets: w.Server.Kube().CoreV1(),
 			Open:     func(key *aliyun.AccessKey, region string) ecsinstance.Cloud { return cloud.Open(key, region) },
 			Recorder: w.recorder, Clock: clock.RealClock{},

@@ -96,7 +96,7 @@ func newController(config Config) *Controller {
 		missed:     config.Missed,
 	}
 	c.status = report.NewWriter(report.Config[*v1.MyCronJob, v1.MyCronJobStatus]{
-		Kind: kind.Kind, Resource: "mycronjobs", Store: config.MyCronJobs.Informer().GetStore(),
+		Kind: kind.Kind, Resource: groupResource.Resource, Store: config.MyCronJobs.Informer().GetStore(),
 		Written: c.written, Recorder: config.Recorder, Clock: config.Clock,
 		Fields: func(m *v1.MyCronJob) (*v1.MyCronJobStatus, []metav1.Condition) {
 			return &m.Status, m.Status.Conditions

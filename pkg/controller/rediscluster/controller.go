@@ -28,6 +28,7 @@ import (
 	listers "github.com/glassback/glassback/pkg/generated/listers/redis/v1"
 	"github.com/glassback/glassback/pkg/loop"
 	"github.com/glassback/glassback/pkg/recording"
+	"github.com/glassback/glassback/pkg/redisnode"
 	"github.com/glassback/glassback/pkg/report"
 )
 
@@ -56,7 +57,7 @@ type Config struct {
 	Recorder      record.EventRecorder
 	Clock         clock.WithTicker
 	Observers     []loop.Observer
-	Nodes         NodesObserver // nil for none
+	Nodes         redisnode.NodesObserver // nil for none
 
 	// OperatorNamespace is the namespace of the operator's Pods, for NetworkPolicies. If it is "", a NetworkPolicy keeps the
 	// namespace that it has: glassback plan may run outside of the cluster.
@@ -80,7 +81,7 @@ type Controller struct {
 	written  *loop.Written
 	sessions *sessions
 	loop     *loop.Loop
-	nodes    NodesObserver // nil for none
+	nodes    redisnode.NodesObserver // nil for none
 
 	backupImage string
 }
@@ -125,7 +126,7 @@ func newController(config Config) *Controller {
 		kube:     config.Kube,
 		clusters: config.RedisClusters.Lister(),
 		status: report.NewWriter(report.Config[*v1.RedisCluster, v1.RedisClusterStatus]{
-			Kind: kind.Kind, Resource: "redisclusters", Store: config.RedisClusters.Informer().GetStore(),
+			Kind: kind.Kind, Resource: groupResource.Resource, Store: config.RedisClusters.Informer().GetStore(),
 			Written: written, Recorder: config.Recorder, Clock: config.Clock,
 			Fields: func(rdc *v1.RedisCluster) (*v1.RedisClusterStatus, []metav1.Condition) {
 				return &rdc.Status, rdc.Status.Conditions

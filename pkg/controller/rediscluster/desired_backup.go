@@ -8,7 +8,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"net"
 	"slices"
 	"strconv"
@@ -55,14 +54,6 @@ const (
 	// maxAddresses limits the addresses of Pods that a Job gets, besides the name of the Service. One that answers is enough.
 	maxAddresses = 3
 )
-
-// CheckBackupImage returns an error if --backup-image is not the name of an image. It may be empty.
-func CheckBackupImage(image string) error {
-	if image != "" && !v1.IsImage(image) {
-		return fmt.Errorf("--backup-image must be the name of an image, such as glassback/glassback:v1, not %q", image)
-	}
-	return nil
-}
 
 // backupID returns the ID of the backup that is scheduled for this time.
 func backupID(at time.Time) string { return at.UTC().Format(layoutID) }

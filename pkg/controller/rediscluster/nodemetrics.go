@@ -14,44 +14,22 @@ import (
 	"github.com/glassback/glassback/pkg/redisnode"
 )
 
-// NodeMetrics are the figures of the redis-server in a Pod, as the last sync observed them.
-type NodeMetrics struct {
-	Pod string
-	// Answers is whether the redis-server answered. If it did not, only Pod is set.
-	Answers bool
-	Master  bool
-	// LinkUp is whether a replica is connected to its master.
-	LinkUp bool
-	// Slots is the number of slots that a master owns.
-	Slots int
-	Keys  int64
-	// Offset is the replication offset: the bytes that a master has sent, or a replica has applied.
-	Offset int64
-	// Lag is the number of bytes that a replica lacks. It is negative for a master, and if the master does not answer.
-	Lag int64
-	redisnode.Stats
-}
-
-// NodesObserver is called with the nodes of a RedisCluster after each poll, and with nil when the operator no longer
-// polls them. Several goroutines may call it at once.
-type NodesObserver func(cluster cache.ObjectName, nodes []NodeMetrics)
-
-func (c *Controller) observeNodes(cluster cache.ObjectName, nodes []NodeMetrics) {
+func (c *Controller) observeNodes(cluster cache.ObjectName, nodes []redisnode.Metrics) {
 	if c.nodes != nil {
 		c.nodes(cluster, nodes)
 	}
 }
 
-// nodeMetrics returns one NodeMetrics for each Pod that exists.
-func (o *observed) nodeMetrics() []NodeMetrics {
-	var all []NodeMetrics
+// nodeMetrics returns one redisnode.Metrics for each Pod that exists.
+func (o *observed) nodeMetrics() []redisnode.Metrics {
+	var all []redisnode.Metrics
 	for _, m := range o.Members {
 		switch {
 		case m.Pod == nil:
 		case !m.answers():
-			all = append(all, NodeMetrics{Pod: m.Name})
+			all = append(all, redisnode.Metrics{Pod: m.Name})
 		default:
-			all = append(all, NodeMetrics{
+			all = append(all, redisnode.Metrics{
 				Pod: m.Name, Answers: true, Master: m.View.Master, LinkUp: m.View.LinkUp, Slots: o.slots[m.ID].Len(),
 				Keys: m.View.Keys, Offset: m.View.Offset, Lag: o.lag(m), Stats: m.View.Stats,
 			})

@@ -289,13 +289,13 @@ func TestNodeMetrics(t *testing.T) {
 	o.Members[1].View.Keys = 12
 	o.Members[3].View.Offset = 900
 	o.Members[4].View.LinkUp = false
-	s, shown := newStage(t, o).settle(), map[cache.ObjectName][]NodeMetrics{}
-	s.controller.nodes = func(cluster cache.ObjectName, nodes []NodeMetrics) { shown[cluster] = nodes }
+	s, shown := newStage(t, o).settle(), map[cache.ObjectName][]redisnode.Metrics{}
+	s.controller.nodes = func(cluster cache.ObjectName, nodes []redisnode.Metrics) { shown[cluster] = nodes }
 	silent := o.Members[2]
 	s.views[silent.ip()] = nil
 	s.synced()
 
-	want := []NodeMetrics{
+	want := []redisnode.Metrics{
 		{Pod: "demo-0", Answers: true, Master: true, Slots: 5461, Keys: 10, Offset: 1000, Lag: -1,
 			Stats: redisnode.Stats{MemoryUsed: 7, Clients: 2}},
 		{Pod: "demo-1", Answers: true, Master: true, Slots: 5462, Keys: 12, Offset: 1000, Lag: -1},
