@@ -40,7 +40,7 @@ const (
 	maxQuery = 1 << 30
 )
 
-var errChanged = errors.New("the masters or their slots have changed during the backup")
+var errChanged = changing("the masters or their slots have changed during the backup")
 
 // backup is one run of glassback backup.
 type backup struct {
@@ -89,11 +89,25 @@ func (b *backup) make(ctx context.Context) (*Result, error) {
 func (b *backup) abandon(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
+	return b.discard(ctx, path.Join(b.cluster, b.id), func(names []string) []string {
+		return slices.DeleteFunc(names, func(name string) bool { return !strings.Contains(path.Base(name), b.run) })
+	})
+}
+
+// clean deletes the files of failed runs that began before a time.
+func (b *backup) clean(ctx context.Context, before time.Time) error {
+	return b.discard(ctx, b.cluster, func(names []string) []string {
+		return leftovers(find(b.cluster, names), b.owner, before.UTC().Format(idForm))
+	})
+}
+
+// discard deletes those files of a directory that pick returns, also files that put has not completed.
+func (b *backup) discard(ctx context.Context, directory string, pick func(names []string) []string) error {
 	var errs []error
 	for _, list := range []func(context.Context, string) ([]string, error){b.store.list, b.store.partial} {
-		names, err := list(ctx, path.Join(b.cluster, b.id))
+		names, err := list(ctx, directory)
 		if err == nil {
-			err = b.remove(ctx, slices.DeleteFunc(names, func(name string) bool { return !strings.Contains(path.Base(name), b.run) }))
+			err = b.remove(ctx, pick(names))
 		}
 		errs = append(errs, err)
 	}
@@ -138,12 +152,11 @@ func (b *backup) take(ctx context.Context) (*Manifest, error) {
 			}
 			done, err = b.saveMissing(ctx, t, done)
 		}
-		_, passes := errors.AsType[unsteady](err)
 		switch {
-		case err != nil && (!passes || ctx.Err() != nil):
+		case err != nil && (!passes(err) || ctx.Err() != nil):
 			return nil, err
 		case t == nil && round+1 >= attempts, t != nil && round+1 >= attempts*len(t.shards):
-			return nil, cmp.Or(err, error(unsteady{errChanged}))
+			return nil, cmp.Or(err, errChanged)
 		case err != nil:
 			b.log("the shards without a file are tried again: %v", err)
 		}
@@ -156,11 +169,11 @@ func (b *backup) saveMissing(ctx context.Context, t *topology, done []saved) ([]
 		if slices.ContainsFunc(done, func(other saved) bool { return other.same(s) }) {
 			continue
 		}
-		entry, content, err := b.saveShard(ctx, s)
+		file, err := b.saveShard(ctx, s)
 		if err != nil {
 			return done, err
 		}
-		done = append(done, saved{s, entry, content})
+		done = append(done, *file)
 	}
 	return done, nil
 }
@@ -213,7 +226,7 @@ func (b *backup) steady(ctx context.Context) (*topology, error) {
 }
 
 // saveShard saves the file of a shard from a replica. It also tries the master if the shard has no replicas, or after replicaWait.
-func (b *backup) saveShard(ctx context.Context, s shard) (*Shard, *contents, error) {
+func (b *backup) saveShard(ctx context.Context, s shard) (*saved, error) {
 	begin := time.Now()
 	for failed := 0; ; {
 		sources := s.usable()
@@ -222,30 +235,29 @@ func (b *backup) saveShard(ctx context.Context, s shard) (*Shard, *contents, err
 			failed++
 		}
 		for i, from := range sources {
-			entry, content, err := b.save(ctx, s, from)
+			file, err := b.save(ctx, s, from)
 			if err == nil {
+				entry := file.entry
 				b.log("slots %s: %d keys in %d bytes from the %s %s", entry.Slots, entry.Keys, entry.Bytes, entry.Role, entry.Address)
-				return entry, content, nil
+				return file, nil
 			}
 			err = fmt.Errorf("slots %s from %s: %w", s.slots, from.address(), err)
-			if _, passes := errors.AsType[unsteady](err); !passes || ctx.Err() != nil || failed == attempts && i == len(sources)-1 {
-				return nil, nil, err
+			if !passes(err) || ctx.Err() != nil || failed == attempts && i == len(sources)-1 {
+				return nil, err
 			}
 			b.log("%v", err)
 		}
 		var err error
 		if s, err = b.again(ctx, s); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
 }
 
 // again waits, and returns the new state of a shard. Its error is unsteady if the shard has another master or other slots now.
 func (b *backup) again(ctx context.Context, s shard) (shard, error) {
-	select {
-	case <-time.After(b.patience.pause):
-	case <-ctx.Done():
-		return s, ctx.Err()
+	if err := sleep(ctx, b.patience.pause); err != nil {
+		return s, err
 	}
 	t, err := b.steady(ctx)
 	if err != nil {
@@ -254,16 +266,16 @@ func (b *backup) again(ctx context.Context, s shard) (shard, error) {
 	if i := slices.IndexFunc(t.shards, s.same); i >= 0 {
 		return t.shards[i], nil
 	}
-	return s, unsteady{errChanged}
+	return s, errChanged
 }
 
 // save saves the snapshot of one node. Its error is unsteady if the node is at fault, and not the store.
-func (b *backup) save(ctx context.Context, s shard, from node) (*Shard, *contents, error) {
+func (b *backup) save(ctx context.Context, s shard, from node) (*saved, error) {
 	n := redisnode.DialReadOnly(from.entry.IP, from.entry.Port, b.nodes.login)
 	defer n.Close()
 	stream, err := n.Snapshot(ctx)
 	if err != nil {
-		return nil, nil, unsteady{err}
+		return nil, unsteady{err}
 	}
 	defer stream.Close()
 	entry := &Shard{
@@ -280,11 +292,11 @@ func (b *backup) save(ctx context.Context, s shard, from node) (*Shard, *content
 		err = b.confirm(ctx, s, from)
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	entry.SHA256, entry.Bytes = hex.EncodeToString(in.sum.Sum(nil)), in.bytes
 	entry.Keys, entry.Expiring = in.content.keys, in.content.expiring
-	return entry, &in.content, nil
+	return &saved{s, entry, &in.content}, nil
 }
 
 // confirm returns an error unless the node, after its snapshot, still is the master of the shard or a replica of that master.
@@ -432,19 +444,6 @@ func (b *backup) publish(ctx context.Context, m *Manifest) error {
 		return fmt.Errorf("write the manifest: %w", err)
 	}
 	return nil
-}
-
-// clean deletes the files of failed runs that began before a time.
-func (b *backup) clean(ctx context.Context, before time.Time) error {
-	var errs []error
-	for _, list := range []func(context.Context, string) ([]string, error){b.store.list, b.store.partial} {
-		names, err := list(ctx, b.cluster)
-		if err == nil {
-			err = b.remove(ctx, leftovers(find(b.cluster, names), b.owner, before.UTC().Format(idForm)))
-		}
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
 }
 
 // prune deletes older backups that the retention does not keep. It also deletes the files of a run if another run of the same backup was

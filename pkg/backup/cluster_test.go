@@ -477,24 +477,24 @@ func testSources(t *testing.T, w *world) {
 		view.Offset = int64(i)
 		n.view = &view
 	}
-	entry, _, err := b.saveShard(ctx, shard)
-	if err != nil || entry.Role != "master" || entry.Address != mine.master.address() || !l.has("connect: ") ||
+	file, err := b.saveShard(ctx, shard)
+	if err != nil || file.entry.Role != "master" || file.entry.Address != mine.master.address() || !l.has("connect: ") ||
 		!l.has("it has a key of slot ") {
-		t.Errorf("the entry is %+v, error %v, the log %q", entry, err, l.lines)
+		t.Errorf("the file is %+v, error %v, the log %q", file, err, l.lines)
 	}
 	if names, err := s.list(ctx, cluster); err != nil || len(names) != 1 {
 		t.Errorf("the store has %q, error %v", names, err)
 	}
 	shard.replicas = []node{gone} // It comes back.
 	b.replicaWait = time.Minute
-	if entry, _, err = b.saveShard(ctx, shard); err != nil || entry.Role != "replica" {
-		t.Errorf("the entry is %+v, error %v", entry, err)
+	if file, err = b.saveShard(ctx, shard); err != nil || file.entry.Role != "replica" {
+		t.Errorf("the file is %+v, error %v", file, err)
 	}
 	if err := b.confirm(ctx, other, mine.replicas[0]); err == nil || !strings.Contains(err.Error(), "it has become a node of another shard") {
 		t.Errorf("a replica of another shard is confirmed: error %v", err)
 	}
 	shard.replicas, shard.slots = nil, redisnode.NewSlots(1)
-	if _, _, err := b.saveShard(ctx, shard); !errors.Is(err, errChanged) {
+	if _, err := b.saveShard(ctx, shard); !errors.Is(err, errChanged) {
 		t.Errorf("of a master with keys of other slots: error %v", err)
 	}
 }

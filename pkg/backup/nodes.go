@@ -95,6 +95,12 @@ type unsteady struct{ error }
 
 func (u unsteady) Unwrap() error { return u.error }
 
+// passes returns whether an error may pass.
+func passes(err error) bool {
+	_, passes := errors.AsType[unsteady](err)
+	return passes
+}
+
 func changing(format string, args ...any) error { return unsteady{fmt.Errorf(format, args...)} }
 
 // look asks all nodes for their views. Its error is unsteady if the shards are not complete.
@@ -241,13 +247,21 @@ func (p patience) wait(ctx context.Context, do func() error) error {
 	deadline := time.Now().Add(p.limit)
 	for {
 		err := do()
-		if _, passes := errors.AsType[unsteady](err); !passes || !time.Now().Before(deadline) {
+		if !passes(err) || !time.Now().Before(deadline) {
 			return err
 		}
-		select {
-		case <-time.After(p.pause):
-		case <-ctx.Done():
-			return errors.Join(ctx.Err(), err)
+		if ended := sleep(ctx, p.pause); ended != nil {
+			return errors.Join(ended, err)
 		}
+	}
+}
+
+// sleep waits for a pause. If ctx ends before, it returns the error of ctx.
+func sleep(ctx context.Context, pause time.Duration) error {
+	select {
+	case <-time.After(pause):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }

@@ -31,8 +31,8 @@ const (
 	batchBytes = 4 << 20
 	// restoreTimeout limits the time to send a batch, and the time to wait for its answers. A large value takes seconds.
 	restoreTimeout = 2 * time.Minute
-	// passes is the largest number of times that keys are sent if masters change meanwhile.
-	passes = 3
+	// sends is the largest number of times that keys are sent if masters change meanwhile.
+	sends = 3
 )
 
 // restore is one run of glassback restore.
@@ -131,7 +131,7 @@ func (r *restore) send(
 ) (*Result, error) {
 	begin, slots := before, allSlots
 	var first *sender // Later passes also skip what this one has restored.
-	for range passes {
+	for range sends {
 		kept, err := r.loadLibraries(ctx, client, libraries)
 		if err != nil {
 			return nil, err
@@ -289,8 +289,7 @@ func passing(err error) error {
 // retry returns an error as passing does. If the error is unsteady, retry makes the client reload its map of slots, which the client rarely
 // does by itself.
 func retry(ctx context.Context, client *redis.ClusterClient, err error) error {
-	err = passing(err)
-	if _, passes := errors.AsType[unsteady](err); passes {
+	if err = passing(err); passes(err) {
 		client.ReloadState(ctx)
 	}
 	return err
@@ -382,7 +381,7 @@ func (s *sender) try() error {
 			continue
 		}
 		left, last = append(left, s.batch[i]), passing(err)
-		if _, passes := errors.AsType[unsteady](last); !passes {
+		if !passes(last) {
 			return fmt.Errorf("RESTORE: %w (the backup is of Redis %s, and the cluster runs Redis %s)", last, s.source, s.target)
 		}
 	}
