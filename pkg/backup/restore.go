@@ -6,12 +6,10 @@ package backup
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"path"
 	"slices"
 	"strings"
@@ -104,24 +102,11 @@ func (c connection) client(t *topology) *redis.ClusterClient {
 	for _, s := range t.shards {
 		masters = append(masters, s.master.address())
 	}
-	options := &redis.ClusterOptions{
-		Addrs: masters, Username: c.login.User, Password: c.login.Password,
+	return redis.NewClusterClient(&redis.ClusterOptions{
+		Addrs: masters, Username: c.login.User, Password: c.login.Password, Dialer: c.login.Dialer(5 * time.Second),
 		Protocol: 2, DisableIdentity: true, MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 		PoolSize: 2, ReadTimeout: restoreTimeout, WriteTimeout: restoreTimeout,
-	}
-	dialer := &net.Dialer{Timeout: 5 * time.Second}
-	dial := dialer.DialContext
-	if c.login.TLS != (redisnode.TLS{}) {
-		dial = (&tls.Dialer{NetDialer: dialer, Config: c.login.TLS.Config()}).DialContext
-	}
-	options.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := dial(ctx, network, address)
-		if err != nil {
-			return nil, err
-		}
-		return redisnode.LimitReplies(conn), nil
-	}
-	return redis.NewClusterClient(options)
+	})
 }
 
 // send sends the functions, and then the keys. If masters change meanwhile, it sends the keys of their slots again: a master that has

@@ -32,23 +32,17 @@ func (n *Node) Directives(ctx context.Context, names []string) (map[string]strin
 	if len(names) == 0 {
 		return map[string]string{}, nil
 	}
-	args := []any{"CONFIG", "GET"}
-	for _, name := range names {
-		args = append(args, name)
-	}
 	var values map[string]string
-	err := n.request(ctx, "CONFIG GET", func(client *redis.Client) error {
-		cmd := client.Do(ctx, args...)
-		if lacksCommand(cmd.Err()) {
+	err := n.do(ctx, func(cmd *redis.Cmd) (err error) {
+		switch {
+		case lacksCommand(cmd.Err()):
 			return fmt.Errorf("CONFIG GET: %w", ErrNoConfig)
+		case cmd.Err() != nil:
+			return executed(cmd)
 		}
-		if cmd.Err() != nil {
-			return failed(cmd, cmd.Err())
-		}
-		var err error
 		values, err = parseDirectives(cmd.Val())
 		return err
-	})
+	}, "CONFIG", "GET", words(names)...)
 	return values, err
 }
 
@@ -75,24 +69,20 @@ func parseDirectives(answer any) (map[string]string, error) {
 // SetDirective sets a directive until the node stops. If the node refuses CONFIG, the directive or its value, the error is a
 // RefusedDirectiveError: https://redis.io/docs/latest/commands/config-set/
 func (n *Node) SetDirective(ctx context.Context, name, value string) error {
-	return n.request(ctx, "CONFIG SET", func(client *redis.Client) error {
-		cmd := client.Do(ctx, "CONFIG", "SET", name, value)
+	return n.do(ctx, func(cmd *redis.Cmd) error {
 		answer, ok := errors.AsType[redis.Error](cmd.Err())
 		if !ok || temporary(cmd.Err()) {
-			return failed(cmd, cmd.Err())
+			return executed(cmd)
 		}
 		return fmt.Errorf("CONFIG SET %s: %w", name, &RefusedDirectiveError{reasonOf(answer.Error())})
-	})
+	}, "CONFIG", "SET", name, value)
 }
 
 // Announce sets the address that the node announces to other nodes and to clients, until the node stops. For a port of 0, the node
 // announces the port on which it listens. The IP and the ports change together.
 func (n *Node) Announce(ctx context.Context, ip string, port, tlsPort, busPort int) error {
-	return n.request(ctx, "CONFIG SET", func(client *redis.Client) error {
-		cmd := client.Do(ctx, "CONFIG", "SET", "cluster-announce-ip", ip, "cluster-announce-port", strconv.Itoa(port),
-			"cluster-announce-tls-port", strconv.Itoa(tlsPort), "cluster-announce-bus-port", strconv.Itoa(busPort))
-		return failed(cmd, cmd.Err())
-	})
+	return n.command(ctx, "CONFIG", "SET", "cluster-announce-ip", ip, "cluster-announce-port", port,
+		"cluster-announce-tls-port", tlsPort, "cluster-announce-bus-port", busPort)
 }
 
 // temporary returns whether the node's state or this connection causes the error, and not the command.

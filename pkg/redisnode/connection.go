@@ -5,6 +5,7 @@ package redisnode
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -15,34 +16,57 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// cluster sends a subcommand of CLUSTER.
-func (n *Node) cluster(ctx context.Context, command string, args ...any) error {
-	return n.command(ctx, "CLUSTER", command, args...)
+// do sends a command that has a subcommand, and returns the error that judge makes of its answer.
+func (n *Node) do(ctx context.Context, judge func(*redis.Cmd) error, name, subcommand string, args ...any) error {
+	return n.request(ctx, name+" "+subcommand, func(client *redis.Client) error {
+		return judge(client.Do(ctx, append([]any{name, subcommand}, args...)...))
+	})
 }
 
-// command sends a command that has a subcommand.
+// command sends a command that has a subcommand, and whose answer says nothing but that the node has executed it.
 func (n *Node) command(ctx context.Context, name, subcommand string, args ...any) error {
-	return n.request(ctx, name+" "+subcommand, func(client *redis.Client) error {
-		cmd := client.Do(ctx, append([]any{name, subcommand}, args...)...)
-		return failed(cmd, cmd.Err())
-	})
+	return n.do(ctx, executed, name, subcommand, args...)
+}
+
+func executed(cmd *redis.Cmd) error { return failed(cmd, cmd.Err()) }
+
+// unless is executed, but an error that has this text is none.
+func unless(text string) func(*redis.Cmd) error {
+	return func(cmd *redis.Cmd) error {
+		if err := cmd.Err(); err != nil && strings.Contains(err.Error(), text) {
+			return nil
+		}
+		return executed(cmd)
+	}
+}
+
+// ask sends a command that has a subcommand, and parses its answer.
+func ask[T any](
+	ctx context.Context, n *Node, parse func(answer any) (T, error), name, subcommand string, args ...any,
+) (parsed T, err error) {
+	err = n.do(ctx, func(cmd *redis.Cmd) (err error) {
+		if cmd.Err() == nil {
+			parsed, err = parse(cmd.Val())
+			return err
+		}
+		return executed(cmd)
+	}, name, subcommand, args...)
+	return parsed, err
+}
+
+// words returns texts as arguments of a command.
+func words(texts []string) []any {
+	var args []any
+	for _, text := range texts {
+		args = append(args, text)
+	}
+	return args
 }
 
 // pipeline sends the commands that add queues. It returns the first error that errorOf returns for one of them. An Observer gets them as
 // one request, named command.
 func (n *Node) pipeline(ctx context.Context, command string, add func(redis.Pipeliner), errorOf func(redis.Cmder) error) error {
-	return n.send(ctx, command, (*redis.Client).Pipeline, add, errorOf)
-}
-
-// transaction is pipeline, but the node executes all commands or none, even if the connection breaks.
-func (n *Node) transaction(ctx context.Context, command string, add func(redis.Pipeliner), errorOf func(redis.Cmder) error) error {
-	return n.send(ctx, command, (*redis.Client).TxPipeline, add, errorOf)
-}
-
-func (n *Node) send(
-	ctx context.Context, command string, begin func(*redis.Client) redis.Pipeliner, add func(redis.Pipeliner), errorOf func(redis.Cmder) error,
-) error {
-	return n.request(ctx, command, func(client *redis.Client) error { return exec(ctx, begin(client), add, errorOf) })
+	return n.request(ctx, command, func(client *redis.Client) error { return exec(ctx, client.Pipeline(), add, errorOf) })
 }
 
 func exec(ctx context.Context, p redis.Pipeliner, add func(redis.Pipeliner), errorOf func(redis.Cmder) error) error {
@@ -125,18 +149,24 @@ func (n *Node) hangUp(client *redis.Client) {
 	}
 }
 
-// authenticate returns a function that logs in on a new connection. go-redis itself would send the password with HELLO, but a node
-// without a password accepts any password there.
-func authenticate(login Login) func(context.Context, *redis.Conn) error {
-	return func(ctx context.Context, conn *redis.Conn) error {
-		switch {
-		case login.Password == "":
-			return nil
-		case login.User == "":
-			return conn.Auth(ctx, login.Password).Err()
-		}
-		return conn.AuthACL(ctx, login.User, login.Password).Err()
+// auth returns the command that logs in; nil if none is needed. go-redis itself would send the password with HELLO, but a node without a
+// password accepts any password there.
+func (l Login) auth() []string {
+	switch {
+	case l.Password == "":
+		return nil
+	case l.User == "":
+		return []string{"AUTH", l.Password}
 	}
+	return []string{"AUTH", l.User, l.Password}
+}
+
+// authenticate logs in on a new connection.
+func (l Login) authenticate(ctx context.Context, conn *redis.Conn) error {
+	if command := l.auth(); command != nil {
+		return conn.Process(ctx, redis.NewStatusCmd(ctx, words(command)...))
+	}
+	return nil
 }
 
 // failed wraps the error of a command.
@@ -172,19 +202,40 @@ func (r refusal) Error() string { return string(r) }
 
 // dial connects, and returns a deadConn if it cannot. After an error of a dialer, go-redis dials in the background every second, answers
 // every request with that error until a dial succeeds, and writes a line to a log of its own.
-func (n *Node) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	conn, err := n.open(ctx)
+func (n *Node) dial(ctx context.Context, _, address string) (net.Conn, error) {
+	conn, err := n.login.open(ctx, address, dialTimeout, ioTimeout)
 	if err != nil {
-		return deadConn{err: err}, nil //nolint:nilerr // Each read returns it.
+		return deadConn{err: err}, nil // Each read returns it.
+	}
+	if secure, ok := conn.(*tls.Conn); ok {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.certificate = Fingerprint(secure.ConnectionState().PeerCertificates[0].Raw)
 	}
 	return limitReplies(conn, &n.limit), nil
 }
 
-// open connects.
-func (n *Node) open(ctx context.Context) (net.Conn, error) {
-	conn, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "tcp", n.options.Addr)
-	if err == nil && n.login.TLS != (TLS{}) {
-		conn, err = n.handshake(ctx, conn, n.login.TLS)
+// Dialer returns the dialer of another client of go-redis. Its connections return an error instead of replies of more than 2 MiB to one
+// request, or of arrays that are nested more than eight times. The timeout limits the time to connect.
+func (l Login) Dialer(timeout time.Duration) func(ctx context.Context, network, address string) (net.Conn, error) {
+	return func(ctx context.Context, _, address string) (net.Conn, error) {
+		ctx, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
+		conn, err := l.open(ctx, address, timeout, timeout)
+		if err != nil {
+			return nil, err
+		}
+		limit := &replyLimit{}
+		limit.begin(maxReplies)
+		return limitReplies(conn, limit), nil
+	}
+}
+
+// open connects to an address. The timeouts limit the time to connect, and that of a TLS handshake.
+func (l Login) open(ctx context.Context, address string, timeout, handshake time.Duration) (net.Conn, error) {
+	conn, err := (&net.Dialer{Timeout: timeout}).DialContext(ctx, "tcp", address)
+	if err == nil && l.TLS != (TLS{}) {
+		conn, err = l.TLS.handshake(ctx, conn, handshake)
 	}
 	if err != nil {
 		// go-redis removes the outermost layer of this error. The inner layer has the address.

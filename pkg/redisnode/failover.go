@@ -28,9 +28,9 @@ const (
 // succeed, the node gives it up without an error.
 func (n *Node) Failover(ctx context.Context, how Failover) error {
 	if how == Graceful {
-		return n.cluster(ctx, "FAILOVER")
+		return n.command(ctx, "CLUSTER", "FAILOVER")
 	}
-	return n.cluster(ctx, "FAILOVER", string(how))
+	return n.command(ctx, "CLUSTER", "FAILOVER", string(how))
 }
 
 // PauseWrites makes the node hold back the writes of all clients, and commands that may write, such as EVAL and PUBLISH. The pause ends

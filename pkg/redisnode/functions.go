@@ -19,29 +19,16 @@ import (
 // Libraries returns a digest of each function library of the node, by name. The digest covers the code too. A View has digests without
 // the code, since code can be large.
 func (n *Node) Libraries(ctx context.Context) (map[string]string, error) {
-	var libraries map[string]string
-	err := n.request(ctx, "FUNCTION LIST", func(client *redis.Client) error {
-		cmd := client.Do(ctx, "FUNCTION", "LIST", "WITHCODE")
-		if cmd.Err() != nil {
-			return failed(cmd, cmd.Err())
-		}
-		var err error
-		libraries, err = parseLibraries(cmd.Val())
-		return err
-	})
-	return libraries, err
+	return ask(ctx, n, parseLibraries, "FUNCTION", "LIST", "WITHCODE")
 }
 
 // DumpFunctions returns all function libraries of the node, for RestoreFunctions:
 // https://redis.io/docs/latest/commands/function-dump/
 func (n *Node) DumpFunctions(ctx context.Context) (string, error) {
-	var dump string
-	err := n.request(ctx, "FUNCTION DUMP", func(client *redis.Client) error {
-		cmd := client.Do(ctx, "FUNCTION", "DUMP")
-		dump = text(cmd)
-		return failed(cmd, cmd.Err())
-	})
-	return dump, err
+	return ask(ctx, n, func(answer any) (string, error) {
+		dump, _ := answer.(string)
+		return dump, nil
+	}, "FUNCTION", "DUMP")
 }
 
 // RestoreFunctions adds the libraries of a dump to those of the node. If the node already has a library with one of the names, it adds
@@ -54,13 +41,7 @@ func (n *Node) RestoreFunctions(ctx context.Context, dump string) error {
 // DeleteLibrary deletes a function library from the node. It returns no error if the node does not have the library:
 // https://redis.io/docs/latest/commands/function-delete/
 func (n *Node) DeleteLibrary(ctx context.Context, name string) error {
-	return n.request(ctx, "FUNCTION DELETE", func(client *redis.Client) error {
-		cmd := client.Do(ctx, "FUNCTION", "DELETE", name)
-		if cmd.Err() != nil && strings.Contains(cmd.Err().Error(), "Library not found") {
-			return nil
-		}
-		return failed(cmd, cmd.Err())
-	})
+	return n.do(ctx, unless("Library not found"), "FUNCTION", "DELETE", name)
 }
 
 // hidesFunctions returns whether the node does not list its functions. It is older than 7.0, its configuration removes FUNCTION, or an ACL

@@ -283,7 +283,7 @@ func TestParsersOfLongReplies(t *testing.T) {
 		fmt.Fprint(&distinct, i, " ")
 	}
 	for name, parse := range map[string]func() error{
-		"ACL LIST":      func() error { _, err := parseUsers([]string{"user a" + spaces}); return err },
+		"ACL LIST":      func() error { _, err := parseUsers([]any{"user a" + spaces}); return err },
 		"CLUSTER NODES": func() error { _, err := parseTable(line + strings.Repeat("0 ", maxReplies/2)); return err },
 		"FUNCTION LIST": func() error {
 			_, err := parseLibraries([]any{[]any{"library_name", "a", "functions", []any{strings.Repeat("\x00", maxReplies)}}})

@@ -63,14 +63,6 @@ func maxRepliesTo(command string) int64 {
 	return maxReplies
 }
 
-// LimitReplies returns a connection to a node that returns an error instead of replies of more than 2 MiB to one request, or of arrays that
-// are nested more than eight times.
-func LimitReplies(conn net.Conn) net.Conn {
-	limit := &replyLimit{}
-	limit.bytes.Store(maxReplies)
-	return limitReplies(conn, limit)
-}
-
 // A replyLimit bounds the replies to one request.
 type replyLimit struct {
 	bytes  atomic.Int64           // how many bytes they may have

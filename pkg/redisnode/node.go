@@ -8,7 +8,6 @@ package redisnode
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"strconv"
 	"strings"
@@ -81,7 +80,7 @@ func Dial(ip string, port int, login Login, observers ...Observer) *Node {
 		turn: make(chan struct{}, 1),
 		options: redis.Options{
 			Addr:      net.JoinHostPort(ip, strconv.Itoa(port)),
-			OnConnect: authenticate(login),
+			OnConnect: login.authenticate,
 			// Every version of Redis speaks RESP2.
 			Protocol:                 2,
 			DisableIdentity:          true,
@@ -129,9 +128,9 @@ func (n *Node) Close() {
 
 // Connect opens a connection without TLS, and closes it: it shows that something listens on the port.
 func (n *Node) Connect(ctx context.Context) error {
-	conn, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "tcp", n.options.Addr)
+	conn, err := Login{}.open(ctx, n.options.Addr, dialTimeout, 0) // It has no TLS.
 	if err != nil {
-		return fmt.Errorf("connect: %w", err)
+		return err
 	}
 	return conn.Close()
 }
@@ -199,14 +198,14 @@ func text(cmd *redis.Cmd) string {
 // returns before the handshake has ended. It also joins two clusters into one, whether their passwords are equal or not:
 // https://redis.io/docs/latest/commands/cluster-meet/
 func (n *Node) Meet(ctx context.Context, ip string, port, busPort int) error {
-	return n.cluster(ctx, "MEET", ip, port, busPort)
+	return n.command(ctx, "CLUSTER", "MEET", ip, port, busPort)
 }
 
 // Forget removes the node with the ID from this node's table. For 60 seconds, this node does not accept the ID from other nodes again. If
 // this node does not know the ID, Forget returns no error. A node cannot forget itself or its master:
 // https://redis.io/docs/latest/commands/cluster-forget/
 func (n *Node) Forget(ctx context.Context, id string) error {
-	err := n.cluster(ctx, "FORGET", id)
+	err := n.command(ctx, "CLUSTER", "FORGET", id)
 	if err != nil && strings.Contains(err.Error(), "ERR Unknown node") {
 		return nil
 	}
@@ -223,14 +222,14 @@ func (n *Node) AddSlots(ctx context.Context, slots Slots) error {
 	for _, r := range slots {
 		args = append(args, r.First, r.Last)
 	}
-	return n.cluster(ctx, "ADDSLOTSRANGE", args...)
+	return n.command(ctx, "CLUSTER", "ADDSLOTSRANGE", args...)
 }
 
 // Replicate makes the node a replica of the master with the ID. The node must know that master. A node that is a master with slots or keys
 // refuses:
 // https://redis.io/docs/latest/commands/cluster-replicate/
 func (n *Node) Replicate(ctx context.Context, masterID string) error {
-	return n.cluster(ctx, "REPLICATE", masterID)
+	return n.command(ctx, "CLUSTER", "REPLICATE", masterID)
 }
 
 // SetSlots sets the state of slots in one round trip. SlotState says which node the ID belongs to. It returns the first error, but the
@@ -320,10 +319,7 @@ func (n *Node) Migrate(ctx context.Context, ip string, port int, login Login, ti
 	case login.Password != "":
 		args = append(args, "AUTH", login.Password)
 	}
-	args = append(args, "KEYS")
-	for _, key := range keys {
-		args = append(args, key)
-	}
+	args = append(append(args, "KEYS"), words(keys)...)
 	return n.request(ctx, "MIGRATE", func(client *redis.Client) error {
 		// The answer is "OK", or "NOKEY" if the node has none of the keys. Both are success.
 		cmd := client.WithTimeout(3*timeout+ioTimeout).Do(ctx, args...)

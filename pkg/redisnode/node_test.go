@@ -567,7 +567,7 @@ func TestWire(t *testing.T) {
 			sent.Write(data) // A command is kept before its answer arrives.
 			return len(data), true
 		}), password)
-		want := []string{"hello 2", "auth " + password}
+		want := []string{"hello 2", "AUTH " + password}
 		if password == "" {
 			want = want[:1]
 		}

@@ -43,18 +43,15 @@ func (n *Node) Snapshot(ctx context.Context) (io.ReadCloser, error) {
 }
 
 func (n *Node) snapshot(ctx context.Context) (*snapshot, error) {
-	conn, err := n.open(ctx)
+	conn, err := n.login.open(ctx, n.options.Addr, dialTimeout, ioTimeout)
 	if err != nil {
 		return nil, err
 	}
 	s := &snapshot{ctx: ctx, conn: conn, in: bufio.NewReaderSize(idleReader{conn}, 64<<10)}
 	s.release = context.AfterFunc(ctx, func() { _ = conn.Close() }) // The error does not matter: the connection is not used again.
 	commands := [][]string{{"REPLCONF", "capa", "eof"}, {"REPLCONF", "rdb-only", "1"}}
-	switch login := n.login; {
-	case login.User != "" && login.Password != "":
-		commands = append([][]string{{"AUTH", login.User, login.Password}}, commands...)
-	case login.Password != "":
-		commands = append([][]string{{"AUTH", login.Password}}, commands...)
+	if auth := n.login.auth(); auth != nil {
+		commands = append([][]string{auth}, commands...)
 	}
 	for _, command := range commands {
 		if err := s.do(command); err != nil {

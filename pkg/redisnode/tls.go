@@ -59,27 +59,19 @@ func Fingerprint(certificate []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// handshake makes a TLS connection of conn, and remembers which certificate the node serves.
-func (n *Node) handshake(ctx context.Context, conn net.Conn, trust TLS) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, ioTimeout)
+// handshake makes a TLS connection of conn.
+func (t TLS) handshake(ctx context.Context, conn net.Conn, timeout time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	secure := tls.Client(conn, trust.Config())
-	if err := secure.HandshakeContext(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("TLS handshake: %w", err), conn.Close())
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.certificate = Fingerprint(secure.ConnectionState().PeerCertificates[0].Raw)
-	return secure, nil
-}
-
-// Config returns the configuration of a client that verifies certificates in this way.
-func (t TLS) Config() *tls.Config {
-	return &tls.Config{
+	secure := tls.Client(conn, &tls.Config{
 		MinVersion: tls.VersionTLS12, ServerName: t.Name,
 		InsecureSkipVerify: true, //nolint:gosec // VerifyConnection verifies it: the standard way has no pin.
 		VerifyConnection:   func(state tls.ConnectionState) error { return t.verify(state.PeerCertificates) },
+	})
+	if err := secure.HandshakeContext(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("TLS handshake: %w", err), conn.Close())
 	}
+	return secure, nil
 }
 
 // maxExpired is for how long verify accepts a certificate after it has expired: otherwise the operator could not make a node load the
@@ -130,7 +122,7 @@ func (n *Node) tlsState(cmd *redis.Cmd) *TLSState {
 // SwitchTLS sets whether replication and the cluster bus use TLS, and the port without TLS (0 for none), until the node stops.
 // announcedBus is the bus port that the node announces; 0 for busPort. Redis updates the announced ports only when a cluster-announce
 // directive changes: so SwitchTLS changes the announced bus port and changes it back. All commands are one transaction: the first alone
-// would look like a complete switch.
+// would look like a complete switch, also if the connection breaks after it.
 func (n *Node) SwitchTLS(ctx context.Context, on bool, port, busPort, announcedBus int) error {
 	other := busPort
 	if announcedBus != 0 {
@@ -140,11 +132,13 @@ func (n *Node) SwitchTLS(ctx context.Context, on bool, port, busPort, announcedB
 	if on {
 		value = "yes"
 	}
-	return n.transaction(ctx, "CONFIG SET", func(p redis.Pipeliner) {
-		p.Do(ctx, "CONFIG", "SET", "tls-replication", value, "tls-cluster", value, "port", strconv.Itoa(port))
-		p.Do(ctx, "CONFIG", "SET", "cluster-announce-bus-port", strconv.Itoa(other))
-		p.Do(ctx, "CONFIG", "SET", "cluster-announce-bus-port", strconv.Itoa(announcedBus))
-	}, redis.Cmder.Err)
+	return n.request(ctx, "CONFIG SET", func(client *redis.Client) error {
+		return exec(ctx, client.TxPipeline(), func(p redis.Pipeliner) {
+			p.Do(ctx, "CONFIG", "SET", "tls-replication", value, "tls-cluster", value, "port", port)
+			p.Do(ctx, "CONFIG", "SET", "cluster-announce-bus-port", other)
+			p.Do(ctx, "CONFIG", "SET", "cluster-announce-bus-port", announcedBus)
+		}, redis.Cmder.Err)
+	})
 }
 
 // ReloadCertificate makes the node read its certificate, its key and its CAs again, and closes the connection: the next one shows which

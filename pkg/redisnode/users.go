@@ -47,25 +47,20 @@ func HashPassword(password string) string {
 
 // Users returns the users of the node, by name: https://redis.io/docs/latest/commands/acl-list/
 func (n *Node) Users(ctx context.Context) (map[string]User, error) {
-	var users map[string]User
-	err := n.request(ctx, "ACL LIST", func(client *redis.Client) error {
-		cmd := redis.NewStringSliceCmd(ctx, "ACL", "LIST")
-		if err := client.Process(ctx, cmd); err != nil {
-			return failed(cmd, err)
-		}
-		var err error
-		users, err = parseUsers(cmd.Val())
-		return err
-	})
-	return users, err
+	return ask(ctx, n, parseUsers, "ACL", "LIST")
 }
 
 var errUsers = errors.New("ACL LIST: malformed answer") // The error does not quote the answer: it contains hashes of passwords.
 
 // parseUsers parses lines like "user app on #5e88… ~app:* resetchannels -@all +get".
-func parseUsers(lines []string) (map[string]User, error) {
+func parseUsers(answer any) (map[string]User, error) {
+	lines, ok := answer.([]any)
+	if !ok {
+		return nil, errUsers
+	}
 	users := make(map[string]User, len(lines))
-	for _, line := range lines {
+	for _, one := range lines {
+		line, _ := one.(string)
 		first, rest, _ := strings.Cut(line, " ") // Only a space separates words: patterns may contain other white space.
 		name, rest, ok := strings.Cut(rest, " ")
 		if first != "user" || (!ok && name == "") || len(name) > maxText {
@@ -94,12 +89,7 @@ func parseUsers(lines []string) (map[string]User, error) {
 // node applies all rules or none. If it refuses a rule, the error is a RefusedRulesError:
 // https://redis.io/docs/latest/commands/acl-setuser/
 func (n *Node) SetUser(ctx context.Context, name string, rules []string) error {
-	args := []any{"ACL", "SETUSER", name}
-	for _, rule := range rules {
-		args = append(args, rule)
-	}
-	return n.request(ctx, "ACL SETUSER", func(client *redis.Client) error {
-		cmd := client.Do(ctx, args...)
+	return n.do(ctx, func(cmd *redis.Cmd) error {
 		if answer, ok := errors.AsType[redis.Error](cmd.Err()); ok {
 			if reason, ok := strings.CutPrefix(answer.Error(), "ERR Error in ACL SETUSER "); ok {
 				return fmt.Errorf("ACL SETUSER %s: %w", name, &RefusedRulesError{brief(reason)})
@@ -108,8 +98,8 @@ func (n *Node) SetUser(ctx context.Context, name string, rules []string) error {
 				return fmt.Errorf("ACL SETUSER %s: %w", name, &RefusedRulesError{"it is not a valid list of rules"})
 			}
 		}
-		return failed(cmd, cmd.Err())
-	})
+		return executed(cmd)
+	}, "ACL", "SETUSER", append([]any{name}, words(rules)...)...)
 }
 
 // DeleteUsers deletes users, and ends their connections. It returns no error for a user that the node does not have:
@@ -118,23 +108,13 @@ func (n *Node) DeleteUsers(ctx context.Context, names []string) error {
 	if len(names) == 0 {
 		return nil
 	}
-	var args []any
-	for _, name := range names {
-		args = append(args, name)
-	}
-	return n.command(ctx, "ACL", "DELUSER", args...)
+	return n.command(ctx, "ACL", "DELUSER", words(names)...)
 }
 
 // EndConnections ends all connections of a user, also those of replicas that copy the data. It returns no error for a user that the node
 // does not have: https://redis.io/docs/latest/commands/client-kill/
 func (n *Node) EndConnections(ctx context.Context, user string) error {
-	return n.request(ctx, "CLIENT KILL", func(client *redis.Client) error {
-		cmd := client.Do(ctx, "CLIENT", "KILL", "USER", user)
-		if err := cmd.Err(); err != nil && !strings.Contains(err.Error(), "No such user") {
-			return failed(cmd, err)
-		}
-		return nil
-	})
+	return n.do(ctx, unless("No such user"), "CLIENT", "KILL", "USER", user)
 }
 
 // SaveUsers writes the users to the file of the directive aclfile: https://redis.io/docs/latest/commands/acl-save/
