@@ -4,6 +4,7 @@
 package rdb
 
 import (
+	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -68,20 +69,19 @@ type Record struct {
 
 // Reader reads an RDB file.
 type Reader struct {
-	in      io.Reader
+	in      *bufio.Reader
 	keep    bool // whether records have payloads
 	version uint16
-
-	buffer      []byte
-	start, next int   // buffer[next:] is not consumed; buffer[start:next] is consumed but not in the checksum
-	base        int64 // offset of buffer[0] in the file
-	sum         uint64
-	raw         *[]byte // collects what is consumed; nil to collect nothing
+	offset  int64   // how many bytes are consumed
+	sum     uint64  // the checksum of what in has read
+	raw     *[]byte // collects what is consumed; nil to collect nothing
 }
 
 // NewReader returns a Reader of a file. If payloads is false, its records have no payloads, and no value is held in memory.
 func NewReader(in io.Reader, payloads bool) *Reader {
-	return &Reader{in: in, keep: payloads, buffer: make([]byte, 0, bufferSize)}
+	r := &Reader{keep: payloads}
+	r.in = bufio.NewReaderSize(io.TeeReader(in, (*summing)(&r.sum)), bufferSize)
+	return r
 }
 
 // Next returns the next record. At the end, after it has verified the checksum, it returns io.EOF. Libraries come before keys. Every other
@@ -92,7 +92,7 @@ func (r *Reader) Next() (*Record, error) {
 		if errors.Is(err, io.ErrUnexpectedEOF) {
 			err = errors.New("the file ends too early")
 		}
-		return nil, fmt.Errorf("RDB file, byte %d: %w", r.offset(), err)
+		return nil, fmt.Errorf("RDB file, byte %d: %w", r.offset, err)
 	}
 	return record, err
 }
@@ -192,12 +192,12 @@ func (r *Reader) value(record *Record, kind byte) error {
 		return err
 	}
 	record.Key = string(key)
-	payload, begin := []byte{kind}, r.offset()
+	payload, begin := []byte{kind}, r.offset
 	if r.keep {
 		r.raw = &payload
 	}
 	err := parts.read(r)
-	r.raw, record.Size = nil, r.offset()-begin
+	r.raw, record.Size = nil, r.offset-begin
 	if err == nil && r.keep {
 		payload = binary.LittleEndian.AppendUint16(payload, r.version)
 		record.Payload = binary.LittleEndian.AppendUint64(payload, checksum(0, payload))
@@ -205,25 +205,28 @@ func (r *Reader) value(record *Record, kind byte) error {
 	return err
 }
 
-// end verifies the checksum, and that the file ends.
+// end verifies that the file ends, and its checksum.
 func (r *Reader) end() error {
-	r.addToSum()
-	want := r.sum
 	var sum []byte
 	if err := r.take(8, &sum); err != nil {
 		return err
 	}
-	if got := binary.LittleEndian.Uint64(sum); got != 0 && got != want { // With "rdbchecksum no", Redis writes 0.
-		return errChecksum
-	}
-	switch err := r.fill(); {
+	_, err := r.in.Peek(1)
+	switch {
 	case err == nil:
 		return errTrailing
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return io.EOF
-	default:
-		return err
+	case errors.Is(err, io.EOF) && r.sum != 0 && binary.LittleEndian.Uint64(sum) != 0: // With "rdbchecksum no", Redis writes 0.
+		return errChecksum
 	}
+	return err
+}
+
+// summing is a Writer that adds what is written to a checksum. The checksum of a file with its own checksum at the end is 0.
+type summing uint64
+
+func (s *summing) Write(data []byte) (int, error) {
+	*s = summing(checksum(uint64(*s), data))
+	return len(data), nil
 }
 
 // table is of the polynomial of Jones, reflected.
@@ -232,55 +235,45 @@ var table = crc64.MakeTable(0x95AC9329AC4BC9B5)
 // checksum adds data to a checksum as Redis does it: without the two inversions of hash/crc64.
 func checksum(sum uint64, data []byte) uint64 { return ^crc64.Update(^sum, table, data) }
 
-func (r *Reader) addToSum() {
-	r.sum = checksum(r.sum, r.buffer[r.start:r.next])
-	r.start = r.next
-}
-
-func (r *Reader) offset() int64 { return r.base + int64(r.next) }
-
-// fill reads at least one byte, if there is none in the buffer. At the end of the input it returns io.ErrUnexpectedEOF.
-func (r *Reader) fill() error {
-	if r.next < len(r.buffer) {
-		return nil
-	}
-	r.addToSum()
-	r.base += int64(len(r.buffer))
-	r.start, r.next = 0, 0
-	n, err := io.ReadAtLeast(r.in, r.buffer[:cap(r.buffer)], 1)
-	r.buffer = r.buffer[:n]
-	if err == io.EOF {
-		return io.ErrUnexpectedEOF
-	}
-	return err
-}
-
 // take consumes n bytes, and appends them to into unless that is nil. It allocates no more memory than there are bytes in the input.
 func (r *Reader) take(n uint64, into *[]byte) error {
 	for n > 0 {
-		if err := r.fill(); err != nil {
-			return err
+		if _, err := r.in.Peek(1); err != nil { // It fills an empty buffer.
+			return unexpected(err)
 		}
-		piece := r.buffer[r.next:]
-		piece = piece[:min(n, uint64(len(piece)))]
-		r.next += len(piece)
-		n -= uint64(len(piece))
+		piece, _ := r.in.Peek(int(min(n, uint64(r.in.Buffered()))))
 		if into != nil {
 			*into = append(*into, piece...)
 		}
 		if r.raw != nil {
 			*r.raw = append(*r.raw, piece...)
 		}
+		r.offset += int64(len(piece))
+		n -= uint64(len(piece))
+		_, _ = r.in.Discard(len(piece)) // It is in the buffer.
 	}
 	return nil
 }
 
+// byte consumes a byte.
 func (r *Reader) byte() (byte, error) {
-	if err := r.fill(); err != nil {
-		return 0, err
+	b, err := r.in.ReadByte()
+	if err != nil {
+		return 0, unexpected(err)
 	}
-	b := r.buffer[r.next]
-	return b, r.take(1, nil)
+	if r.raw != nil {
+		*r.raw = append(*r.raw, b)
+	}
+	r.offset++
+	return b, nil
+}
+
+// unexpected turns the end of the input into an error.
+func unexpected(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
 }
 
 // length reads a length, or how a string is encoded if it is not plain.
