@@ -11,9 +11,9 @@ import (
 	"net"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/glassback/glassback/pkg/redisnode"
@@ -118,20 +118,18 @@ func (c connection) look(ctx context.Context) (*topology, error) {
 			nodes = append(nodes, node{entry: entry})
 		}
 	}
-	var asked sync.WaitGroup
-	turns := make(chan struct{}, 16)
+	var asked errgroup.Group
+	asked.SetLimit(16)
 	for i := range nodes {
 		if n := &nodes[i]; n.view == nil {
-			asked.Go(func() {
-				turns <- struct{}{}
+			asked.Go(func() error {
 				n.view, n.err = c.ask(ctx, n.entry.IP, n.entry.Port)
-				<-turns
+				return ctx.Err()
 			})
 		}
 	}
-	asked.Wait()
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
+	if err := asked.Wait(); err != nil {
+		return nil, err
 	}
 	return arrange(nodes)
 }

@@ -67,18 +67,6 @@ func TestValueIsThatOfTheNode(t *testing.T) {
 	}
 }
 
-func TestARestartChangesTheRunID(t *testing.T) {
-	s := start(t, redistest.Config{})
-	before := s.view(t).RunID
-	if again := s.view(t).RunID; len(before) != 40 || again != before {
-		t.Errorf("the run ID is %q, and %q in the next View", before, again)
-	}
-	s.Kill()
-	if after := start(t, redistest.Config{Dir: s.Dir, IP: s.IP}).view(t).RunID; after == before {
-		t.Errorf("the run ID is %q before and after the restart", before)
-	}
-}
-
 // TestConfigAndFunctionsCannotBeUsed asks a node that does not know the commands, and one that forbids them.
 func TestConfigAndFunctionsCannotBeUsed(t *testing.T) {
 	for name, directives := range map[string][]string{

@@ -43,19 +43,6 @@ func TestKeySlot(t *testing.T) {
 	}
 }
 
-func TestParseRange(t *testing.T) {
-	for text, want := range map[string]Range{"0": {0, 0}, "7-7": {7, 7}, "5-9": {5, 9}, "0-16383": {0, SlotCount - 1}} {
-		if got, err := parseRange(text); err != nil || got != want {
-			t.Errorf("parseRange(%q) = %v, %v", text, got, err)
-		}
-	}
-	for _, text := range []string{"", "16384", "-1", "5-", "-", "5-4", "0-16384", "a", " 1", "+1", "1-2-3", "99999999999999999999"} {
-		if got, err := parseRange(text); err == nil {
-			t.Errorf("parseRange(%q) = %v", text, got)
-		}
-	}
-}
-
 func TestNewSlotsLeavesOutNumbersThatAreNoSlots(t *testing.T) {
 	for name, test := range map[string]struct {
 		slots Slots

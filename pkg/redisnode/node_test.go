@@ -134,19 +134,19 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// form creates a cluster of three masters and their replicas: server n+3 is the replica of server n.
-func form(t *testing.T) []server {
+// form creates a cluster: server n+masters is the replica of server n.
+func form(t *testing.T, config redistest.Config, masters, replicas int) []server {
 	t.Helper()
 	var servers []server
-	config := redistest.Config{Password: password, Directives: []string{"cluster-node-timeout 2000"}}
-	for _, s := range redistest.Form(t, config, redisnode.TLS{}, 3, 3) {
+	for _, s := range redistest.Form(t, config, redisnode.TLS{}, masters, replicas) {
 		servers = append(servers, server{s, dial(t, s.IP, s.Port, s.Password)})
 	}
 	return servers
 }
 
 func TestCluster(t *testing.T) {
-	servers := form(t)
+	config := redistest.Config{Password: password, Directives: []string{"cluster-node-timeout 2000"}}
+	servers := form(t, config, 3, 3)
 	for _, step := range []struct {
 		name string
 		test func(*testing.T, []server)
@@ -359,9 +359,7 @@ func TestErrorsHoldNoPassword(t *testing.T) {
 
 func TestLoading(t *testing.T) {
 	const keys = 30000
-	s := start(t, redistest.Config{})
-	check(t, s.AddSlots(t.Context(), redisnode.SlotRange(0, redisnode.SlotCount)))
-	await(t, "the node takes requests", []server{s}, func(view *redisnode.View) bool { return view.StateOK })
+	s := form(t, redistest.Config{}, 1, 0)[0]
 	_, err := s.client(t).Pipelined(t.Context(), func(p redis.Pipeliner) error {
 		for i := range keys {
 			p.Set(t.Context(), strconv.Itoa(i), i, 0)
@@ -387,10 +385,8 @@ func TestLoading(t *testing.T) {
 }
 
 func TestWriteError(t *testing.T) {
-	s := start(t, redistest.Config{FileLimit: 256 << 10})
-	check(t, s.AddSlots(t.Context(), redisnode.SlotRange(0, redisnode.SlotCount)))
-	await(t, "the node takes requests, and writes them to its disk", []server{s},
-		func(view *redisnode.View) bool { return view.StateOK && view.WriteError == "" })
+	s := form(t, redistest.Config{FileLimit: 256 << 10}, 1, 0)[0]
+	await(t, "the node writes to its disk", []server{s}, func(view *redisnode.View) bool { return view.WriteError == "" })
 	client, value := s.client(t), strings.Repeat("x", 100<<10)
 	for i := range 4 {
 		if err := client.Set(t.Context(), fmt.Sprint(i), value, 0).Err(); err != nil {
@@ -407,7 +403,10 @@ func TestWriteError(t *testing.T) {
 
 func TestServerThatIsGone(t *testing.T) {
 	s := start(t, redistest.Config{})
-	id := s.view(t).ID
+	was := s.view(t)
+	if now := s.view(t); len(now.RunID) != 40 || now.RunID != was.RunID {
+		t.Errorf("the run ID is %q, and %q in the next View", was.RunID, now.RunID)
+	}
 	s.Kill()
 	for range 3 {
 		_, err := s.View(t.Context())
@@ -415,7 +414,10 @@ func TestServerThatIsGone(t *testing.T) {
 	}
 	again := redistest.Start(t, redistest.Config{Dir: s.Dir, IP: s.IP})
 	// Redis listens before it has loaded its data. Until then, the View has no ID.
-	await(t, "the node has its old ID", []server{s}, func(view *redisnode.View) bool { return view.ID == id })
+	await(t, "the node has its old ID", []server{s}, func(view *redisnode.View) bool { return view.ID == was.ID })
+	if now := s.view(t).RunID; now == was.RunID {
+		t.Errorf("the run ID is %q before and after the restart", now)
+	}
 	again.Stop()
 	redistest.Start(t, redistest.Config{Dir: s.Dir, IP: s.IP})
 	s.view(t) // Nobody asked it while it was gone.
@@ -484,9 +486,7 @@ func TestARedisThatIsTooOld(t *testing.T) {
 // TestMigrateWaitsForItsTimeout: the node waits for the target until the timeout, and Migrate waits for the node.
 func TestMigrateWaitsForItsTimeout(t *testing.T) {
 	const timeout = 4 * time.Second // longer than the connection waits for other answers
-	from, to := start(t, redistest.Config{}), start(t, redistest.Config{})
-	check(t, from.AddSlots(t.Context(), redisnode.SlotRange(0, redisnode.SlotCount)))
-	await(t, "the node takes requests", []server{from}, func(view *redisnode.View) bool { return view.StateOK })
+	from, to := form(t, redistest.Config{}, 1, 0)[0], start(t, redistest.Config{})
 	check(t, from.client(t).Set(t.Context(), "key", "value", 0).Err())
 	to.Signal(syscall.SIGSTOP)
 	err := from.Migrate(t.Context(), to.IP, to.Port, redisnode.Login{}, timeout, []string{"key"})
@@ -664,15 +664,10 @@ func TestSnapshot(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			config := redistest.Config{Password: password, Directives: directives}
-			master, replica := start(t, config), start(t, config)
-			check(t, master.AddSlots(t.Context(), redisnode.SlotRange(0, redisnode.SlotCount-1)))
-			check(t, replica.Meet(t.Context(), master.IP, master.Port, master.Port+redistest.BusOffset))
-			await(t, "the two know each other", []server{master, replica}, func(v *redisnode.View) bool {
-				return len(v.Table) == 2 && v.StateOK
-			})
+			servers := form(t, config, 1, 1)
+			master, replica := servers[0], servers[1]
 			value := strings.Repeat("0123456789", 100_000) + "last"
 			check(t, master.client(t).Set(t.Context(), "key", value, 0).Err())
-			check(t, replica.Replicate(t.Context(), master.view(t).ID))
 			await(t, "the replica has the data", []server{replica}, func(v *redisnode.View) bool { return v.LinkUp && v.Keys == 1 })
 			for _, s := range []server{master, replica} {
 				check(t, s.client(t).ConfigSet(t.Context(), "rdbcompression", "no").Err())
