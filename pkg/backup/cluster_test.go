@@ -28,6 +28,7 @@ import (
 
 	"github.com/glassback/glassback/pkg/backup/rdb"
 	"github.com/glassback/glassback/pkg/command"
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/redisnode"
 	"github.com/glassback/glassback/pkg/redisnode/redistest"
 )
@@ -59,7 +60,7 @@ func worldOf(t *testing.T, servers []*redistest.Server, login redisnode.Login) *
 		w.nodes.addresses = append(w.nodes.addresses, s.Address())
 	}
 	all, err := w.nodes.look(t.Context())
-	check(t, err)
+	must.Succeed(t, err)
 	w.client = w.nodes.client(all)
 	t.Cleanup(func() { w.client.Close() })
 	return w
@@ -90,16 +91,24 @@ func (w *world) fill() int64 {
 	}
 	p.Set(ctx, "large", strings.Repeat("0123456789abcdef", 500_000), 0)
 	_, err := p.Exec(ctx)
-	check(w.t, err)
-	check(w.t, w.client.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error { return c.FunctionLoad(ctx, library).Err() }))
+	must.Succeed(w.t, err)
+	w.load(library)
 	return 300 + 5*20 + 20 + 1
+}
+
+// load loads a library of functions on each master.
+func (w *world) load(code string) {
+	w.t.Helper()
+	must.Succeed(w.t, w.client.ForEachMaster(w.t.Context(), func(ctx context.Context, c *redis.Client) error {
+		return c.FunctionLoad(ctx, code).Err()
+	}))
 }
 
 // contents returns the payload and the expiry of each key.
 func (w *world) contents() map[string]string {
 	w.t.Helper()
 	all, mu := map[string]string{}, sync.Mutex{}
-	check(w.t, w.client.ForEachMaster(w.t.Context(), func(ctx context.Context, c *redis.Client) error {
+	must.Succeed(w.t, w.client.ForEachMaster(w.t.Context(), func(ctx context.Context, c *redis.Client) error {
 		keys, err := c.Keys(ctx, "*").Result()
 		if err != nil {
 			return err
@@ -134,7 +143,7 @@ func (w *world) expect(want map[string]string) {
 // expectLibrary checks that each master has this library, and no other one.
 func (w *world) expectLibrary(code string) {
 	w.t.Helper()
-	check(w.t, w.client.ForEachMaster(w.t.Context(), func(ctx context.Context, c *redis.Client) error {
+	must.Succeed(w.t, w.client.ForEachMaster(w.t.Context(), func(ctx context.Context, c *redis.Client) error {
 		list, err := c.FunctionList(ctx, redis.FunctionListQuery{WithCode: true}).Result()
 		if err == nil && (len(list) != 1 || list[0].Code != code) {
 			w.t.Errorf("a master has the functions %+v", list)
@@ -146,7 +155,7 @@ func (w *world) expectLibrary(code string) {
 // flush deletes all keys and functions.
 func (w *world) flush() {
 	w.t.Helper()
-	check(w.t, w.client.ForEachMaster(w.t.Context(), func(ctx context.Context, c *redis.Client) error {
+	must.Succeed(w.t, w.client.ForEachMaster(w.t.Context(), func(ctx context.Context, c *redis.Client) error {
 		return errors.Join(c.FlushAll(ctx).Err(), c.FunctionFlush(ctx).Err())
 	}))
 }
@@ -154,7 +163,7 @@ func (w *world) flush() {
 // program returns a command line for this cluster and a store.
 func (w *world) program(store ...string) program {
 	file := filepath.Join(w.t.TempDir(), "password")
-	check(w.t, os.WriteFile(file, []byte(secret+"\n"), 0o600))
+	must.Succeed(w.t, os.WriteFile(file, []byte(secret+"\n"), 0o600))
 	args := append([]string{"--cluster", cluster, "--id", id, "--password-file", file}, store...)
 	for _, address := range w.nodes.addresses {
 		args = append(args, "--address", address)
@@ -228,9 +237,9 @@ func TestBackupAndRestore(t *testing.T) {
 		}
 	}
 	d, err := openDirectory(directory)
-	check(t, err)
+	must.Succeed(t, err)
 	m, err := readManifest(t.Context(), d, cluster, id)
-	check(t, err)
+	must.Succeed(t, err)
 	for i, s := range m.Shards {
 		prefix := fmt.Sprintf("shard-%d-", i*redisnode.SlotCount/3)
 		if s.Role != "replica" || s.Address != source.servers[3+i].Address() || !strings.HasPrefix(s.File, prefix) {
@@ -261,11 +270,11 @@ func TestBackupAndRestore(t *testing.T) {
 func testKeeps(t *testing.T, target *world, s store) {
 	ctx := t.Context()
 	target.flush()
-	check(t, target.client.Set(ctx, "string 7", "newer", 0).Err())
+	must.Succeed(t, target.client.Set(ctx, "string 7", "newer", 0).Err())
 	other := strings.Replace(library, "first", "other", 1)
-	check(t, target.client.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error { return c.FunctionLoad(ctx, other).Err() }))
+	target.load(other)
 	result, err := target.restore(s, &log{}).run(ctx)
-	check(t, err)
+	must.Succeed(t, err)
 	if *result.Skipped != 1 || result.Warning != "these libraries of functions exist with other code and were not restored: lib" {
 		t.Errorf("the result is %+v, skipped %d", result, *result.Skipped)
 	}
@@ -277,7 +286,7 @@ func testKeeps(t *testing.T, target *world, s store) {
 
 func testRefused(t *testing.T, target *world) {
 	s := &sender{ctx: t.Context(), client: target.client, patience: quick, slots: allSlots, source: "9.9.9", target: "7.0.0"}
-	check(t, s.add(&rdb.Record{Key: "refused", Payload: []byte("no payload"), Idle: -1, Frequency: -1}))
+	must.Succeed(t, s.add(&rdb.Record{Key: "refused", Payload: []byte("no payload"), Idle: -1, Frequency: -1}))
 	err := s.flush()
 	if err == nil || !strings.Contains(err.Error(), "(the backup is of Redis 9.9.9, and the cluster runs Redis 7.0.0)") {
 		t.Errorf("error %v", err)
@@ -293,7 +302,7 @@ func testRestoreIsKilled(t *testing.T, target *world, s store, want map[string]s
 		t.Errorf("the killed restore: error %v", err)
 	}
 	result, err := target.restore(s, &log{}).run(t.Context())
-	check(t, err)
+	must.Succeed(t, err)
 	if *result.Skipped == 0 || *result.Skipped >= int64(len(want)) {
 		t.Errorf("the second restore has skipped %d keys", *result.Skipped)
 	}
@@ -312,11 +321,11 @@ func testFailover(t *testing.T, w *world, s store, want map[string]string) {
 			t.Errorf("deleted %d keys, error %v", n, err)
 		}
 		w.servers[0].Kill()
-		check(t, w.node(3).Failover(t.Context(), redisnode.Takeover))
+		must.Succeed(t, w.node(3).Failover(t.Context(), redisnode.Takeover))
 	})
 	l := after("slots 5461-", once)
 	result, err := w.restore(s, l).run(t.Context())
-	check(t, err)
+	must.Succeed(t, err)
 	if !l.has("masters have changed: the keys of slots 0-5460 are sent again") || *result.Skipped != 0 {
 		t.Errorf("the log is %q, and %d keys are skipped", l.lines, *result.Skipped)
 	}
@@ -331,16 +340,16 @@ func TestEvictedKeysFailARestore(t *testing.T) {
 	w := worldOf(t, redistest.Form(t, config, redisnode.TLS{}, 1, 0), redisnode.Login{Password: secret})
 	s := newDirectory(t)
 	for i := range 20 {
-		check(t, w.client.Set(t.Context(), fmt.Sprint("key ", i), randomText(1<<20), 0).Err())
+		must.Succeed(t, w.client.Set(t.Context(), fmt.Sprint("key ", i), randomText(1<<20), 0).Err())
 	}
 	_, err := w.backup(s, &log{}).make(t.Context())
-	check(t, err)
+	must.Succeed(t, err)
 	w.flush()
 	if _, err := w.restore(s, &log{}).run(t.Context()); err != nil {
 		t.Errorf("what fits: error %v", err)
 	}
 	w.flush()
-	check(t, w.client.ConfigSet(t.Context(), "maxmemory", "12mb").Err())
+	must.Succeed(t, w.client.ConfigSet(t.Context(), "maxmemory", "12mb").Err())
 	if _, err := w.restore(s, &log{}).run(t.Context()); err == nil || !strings.Contains(err.Error(), "the cluster has evicted ") {
 		t.Errorf("what does not fit: error %v", err)
 	}
@@ -357,7 +366,7 @@ func randomText(size int) string {
 func startTurns(t *testing.T, nodes ...*redistest.Server) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	check(t, err)
+	must.Succeed(t, err)
 	var running sync.WaitGroup
 	running.Go(func() {
 		for turn := 0; ; turn++ {
@@ -379,7 +388,7 @@ func startTurns(t *testing.T, nodes ...*redistest.Server) string {
 		}
 	})
 	t.Cleanup(func() {
-		check(t, listener.Close())
+		must.Succeed(t, listener.Close())
 		running.Wait()
 	})
 	return listener.Addr().String()
@@ -391,10 +400,10 @@ func TestANameOfSeveralNodes(t *testing.T) {
 	redistest.Binary(t)
 	t.Parallel()
 	w := newWorld(t, 2, 2)
-	check(t, w.client.Set(t.Context(), "foo", "bar", 0).Err()) // Slot 12182 is of the second shard.
+	must.Succeed(t, w.client.Set(t.Context(), "foo", "bar", 0).Err()) // Slot 12182 is of the second shard.
 	w.nodes.addresses = []string{startTurns(t, w.servers[3], w.servers[0])}
 	result, err := w.backup(newDirectory(t), &log{}).make(t.Context())
-	check(t, err)
+	must.Succeed(t, err)
 	if result.Keys != 1 {
 		t.Errorf("the backup has %d keys, want 1", result.Keys)
 	}
@@ -409,7 +418,7 @@ func TestARestoreReachesOneCluster(t *testing.T) {
 	s := newDirectory(t)
 	save(t, s, func(*Manifest) {})
 	_, err := w.restore(s, &log{}).run(t.Context())
-	check(t, err)
+	must.Succeed(t, err)
 	if mine, others := w.contents(), other.contents(); len(mine) != 1 || len(others) != 0 {
 		t.Errorf("the cluster has %d keys, and the other one %d", len(mine), len(others))
 	}
@@ -423,9 +432,9 @@ func TestBackupOfAClusterThatChanges(t *testing.T) {
 	keys := w.fill()
 	s := newDirectory(t)
 	view, err := w.node(1).View(t.Context())
-	check(t, err)
+	must.Succeed(t, err)
 	slot := redisnode.NewSlots(5)
-	check(t, w.node(0).SetSlots(t.Context(), slot, redisnode.SlotMigrating, view.ID))
+	must.Succeed(t, w.node(0).SetSlots(t.Context(), slot, redisnode.SlotMigrating, view.ID))
 
 	b := w.backup(s, &log{})
 	b.patience.limit = 0
@@ -436,16 +445,16 @@ func TestBackupOfAClusterThatChanges(t *testing.T) {
 		t.Errorf("the store has %q, error %v", names, err)
 	}
 
-	check(t, w.node(0).SetSlots(t.Context(), slot, redisnode.SlotStable, ""))
+	must.Succeed(t, w.node(0).SetSlots(t.Context(), slot, redisnode.SlotStable, ""))
 	once := sync.OnceFunc(func() { // Slot 0 moves, with its keys: there are none.
-		check(t, w.node(1).SetSlots(t.Context(), redisnode.NewSlots(0), redisnode.SlotNode, view.ID))
-		check(t, w.node(0).SetSlots(t.Context(), redisnode.NewSlots(0), redisnode.SlotNode, view.ID))
+		must.Succeed(t, w.node(1).SetSlots(t.Context(), redisnode.NewSlots(0), redisnode.SlotNode, view.ID))
+		must.Succeed(t, w.node(0).SetSlots(t.Context(), redisnode.NewSlots(0), redisnode.SlotNode, view.ID))
 	})
 	l := after("slots 109", once) // the third shard
 	result, err := w.backup(s, l).make(t.Context())
-	check(t, err)
+	must.Succeed(t, err)
 	m, err := readManifest(t.Context(), s, cluster, id)
-	check(t, err)
+	must.Succeed(t, err)
 	third := len(slices.DeleteFunc(slices.Clone(l.lines), func(line string) bool { return !strings.HasPrefix(line, "slots 109") }))
 	if !l.has("2 shards are saved again") || third != 1 || result.Keys != keys || !strings.HasPrefix(m.Shards[0].Slots, "0,54") ||
 		m.Shards[0].Role != "master" || m.Shards[1].Slots != "1-5460" || m.Shards[1].Role != "replica" {
@@ -464,7 +473,7 @@ func TestBackupOfAClusterThatChanges(t *testing.T) {
 func testSources(t *testing.T, w *world) {
 	ctx := t.Context()
 	top, err := w.nodes.look(ctx)
-	check(t, err)
+	must.Succeed(t, err)
 	mine, other := top.shards[1], top.shards[0]
 	gone := mine.replicas[0]
 	gone.entry.Port = 1
@@ -521,7 +530,7 @@ func testBackupIsKilled(t *testing.T, w *world, s store, keys int64) {
 	next := w.backup(s, &log{})
 	next.id, next.retention = "20260202T030000Z", 2
 	_, err = next.make(t.Context())
-	check(t, err)
+	must.Succeed(t, err)
 	names, err := s.list(t.Context(), cluster)
 	partial, failed := s.partial(t.Context(), cluster)
 	if err := errors.Join(err, failed); err != nil || len(names) != 8 || len(partial) > 0 || !strings.Contains(names[0], b.id) {
@@ -535,7 +544,7 @@ func testTwoRuns(t *testing.T, w *world, keys int64) {
 	fast := w.backup(s, &log{})
 	once := sync.OnceFunc(func() {
 		_, err := fast.make(t.Context())
-		check(t, err)
+		must.Succeed(t, err)
 	})
 	slow := w.backup(s, after("slots 0", once))
 	result, err := slow.make(t.Context())
@@ -543,7 +552,7 @@ func testTwoRuns(t *testing.T, w *world, keys int64) {
 		t.Fatalf("the slow run: %+v, error %v", result, err)
 	}
 	m, err := readManifest(t.Context(), s, cluster, id)
-	check(t, err)
+	must.Succeed(t, err)
 	for _, shard := range m.Shards {
 		if _, err := w.restore(s, &log{}).read(t.Context(), m, shard, nil); err != nil || !strings.Contains(shard.File, fast.run) {
 			t.Errorf("the manifest has %s, error %v", shard.File, err)
@@ -558,12 +567,12 @@ func testTwoRuns(t *testing.T, w *world, keys int64) {
 		t.Errorf("a backup of another owner: error %v", err)
 	}
 	file := cluster + "/" + id + "/" + m.Shards[0].File
-	check(t, s.remove(t.Context(), cluster+"/"+id+"/"+manifestFile))
-	check(t, s.put(t.Context(), file, strings.NewReader("short")))
+	must.Succeed(t, s.remove(t.Context(), cluster+"/"+id+"/"+manifestFile))
+	must.Succeed(t, s.put(t.Context(), file, strings.NewReader("short")))
 	if _, err := fast.finish(t.Context(), m); err == nil || !strings.HasSuffix(err.Error(), " bytes, and has 5") {
 		t.Errorf("with a file of another size: error %v", err)
 	}
-	check(t, s.remove(t.Context(), file))
+	must.Succeed(t, s.remove(t.Context(), file))
 	if _, err := fast.finish(t.Context(), m); err == nil || !strings.Contains(err.Error(), "was saved, and cannot be found") {
 		t.Errorf("with a file that is gone: error %v", err)
 	}
@@ -580,15 +589,15 @@ func TestBackupWithTLS(t *testing.T) {
 		"tls-cert-file " + directory + "/tls.crt", "tls-key-file " + directory + "/tls.key", "tls-ca-cert-file " + authority,
 	}}
 	text, err := os.ReadFile(authority)
-	check(t, err)
+	must.Succeed(t, err)
 	trust := redisnode.TLS{Name: "cache.shop.svc", Authorities: string(text)}
 	w := worldOf(t, redistest.Form(t, config, trust, 1, 1), redisnode.Login{Password: secret, TLS: trust})
 	rules := []string{"reset", "on", "~*", "&*", "+@all", "#" + redisnode.HashPassword(secret+"-too")}
 	for i := range w.servers {
-		check(t, w.node(i).SetUser(t.Context(), "operator", rules))
+		must.Succeed(t, w.node(i).SetUser(t.Context(), "operator", rules))
 	}
 	password := filepath.Join(directory, "password")
-	check(t, os.WriteFile(password, []byte(secret+"-too"), 0o600))
+	must.Succeed(t, os.WriteFile(password, []byte(secret+"-too"), 0o600))
 	keys := w.fill()
 	want := w.contents()
 	flags := []string{
@@ -617,18 +626,18 @@ func TestBackupWithTLS(t *testing.T) {
 func writeCertificate(t *testing.T, directory, name string) string {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	check(t, err)
+	must.Succeed(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), DNSNames: []string{name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	check(t, err)
+	must.Succeed(t, err)
 	keyDER, err := x509.MarshalECPrivateKey(key)
-	check(t, err)
+	must.Succeed(t, err)
 	file := filepath.Join(directory, "tls.crt")
-	check(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
+	must.Succeed(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
 	text := pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER})
-	check(t, os.WriteFile(filepath.Join(directory, "tls.key"), text, 0o600))
+	must.Succeed(t, os.WriteFile(filepath.Join(directory, "tls.key"), text, 0o600))
 	return file
 }

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/glassback/glassback/pkg/command"
+	"github.com/glassback/glassback/pkg/must"
 )
 
 // required are the flags of a valid command line.
@@ -117,9 +118,7 @@ func (p program) succeed(restore bool, more ...string) Result {
 		p.t.Fatalf("exit code %d: %s", code, output)
 	}
 	var result Result
-	if err := json.Unmarshal([]byte(text), &result); err != nil {
-		p.t.Fatal(err)
-	}
+	must.Succeed(p.t, json.Unmarshal([]byte(text), &result))
 	return result
 }
 
@@ -149,7 +148,7 @@ func TestWrongCredentials(t *testing.T) {
 func TestNewlinesAtTheEndOfASecret(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "password")
 	for content, want := range map[string]string{"a\nb\n\n": "a\nb", "a\r\n": "a\r", "a": "a"} {
-		check(t, os.WriteFile(file, []byte(content), 0o600))
+		must.Succeed(t, os.WriteFile(file, []byte(content), 0o600))
 		if got, err := (&settings{}).secret(file, endOfPassword); err != nil || got != want {
 			t.Errorf("of %q: %q, %v, want %q", content, got, err, want)
 		}
@@ -159,10 +158,10 @@ func TestNewlinesAtTheEndOfASecret(t *testing.T) {
 func TestCommandsThatFail(t *testing.T) {
 	empty := t.TempDir()
 	blank := filepath.Join(t.TempDir(), "blank")
-	check(t, os.WriteFile(blank, []byte("\n"), 0o600))
+	must.Succeed(t, os.WriteFile(blank, []byte("\n"), 0o600))
 	noCredentials := []string{"--directory=", "--s3-endpoint=https://a", "--s3-bucket=b", "--s3-credentials=" + empty}
 	broken := credentialsOf(t, "the-key-id", "the-secret-key")
-	check(t, os.WriteFile(filepath.Join(broken, fileAuthorities), []byte("x"), 0o600))
+	must.Succeed(t, os.WriteFile(filepath.Join(broken, fileAuthorities), []byte("x"), 0o600))
 	noCA := []string{"--directory=", "--s3-endpoint=https://a", "--s3-bucket=b", "--s3-credentials=" + broken}
 	for name, test := range map[string]struct {
 		restore bool
@@ -190,9 +189,7 @@ func TestCommandsThatFail(t *testing.T) {
 // TestTheCommandLinesOfTheOperator parses the arguments that the operator gives its Jobs: a test of the controller writes them.
 func TestTheCommandLinesOfTheOperator(t *testing.T) {
 	lines, err := os.ReadFile("../controller/rediscluster/testdata/jobs.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	parsed, ends := map[string]int{}, false
 	for line := range strings.Lines(string(lines)) {
 		words := strings.Fields(line)

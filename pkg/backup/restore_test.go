@@ -27,6 +27,7 @@ import (
 
 	"github.com/glassback/glassback/pkg/backup/rdb"
 	"github.com/glassback/glassback/pkg/command"
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/redisnode"
 	"github.com/glassback/glassback/pkg/redisnode/redistest"
 )
@@ -43,9 +44,9 @@ func save(t *testing.T, s store, alter func(*Manifest)) {
 	}}}
 	alter(m)
 	text, err := json.Marshal(m)
-	check(t, err)
-	check(t, s.put(t.Context(), cluster+"/"+id+"/shard-0-e3b0c44200000000.rdb", strings.NewReader(oneKey)))
-	check(t, s.put(t.Context(), cluster+"/"+id+"/"+manifestFile, bytes.NewReader(text)))
+	must.Succeed(t, err)
+	must.Succeed(t, s.put(t.Context(), cluster+"/"+id+"/shard-0-e3b0c44200000000.rdb", strings.NewReader(oneKey)))
+	must.Succeed(t, s.put(t.Context(), cluster+"/"+id+"/"+manifestFile, bytes.NewReader(text)))
 }
 
 // TestADamagedBackupRestoresNothing: the command does not even connect to a node.
@@ -68,8 +69,8 @@ func TestADamagedBackupRestoresNothing(t *testing.T) {
 	} {
 		d := newDirectory(t)
 		save(t, d, test.manifest)
-		if check(t, d.remove(t.Context(), file)); test.file != "-" {
-			check(t, d.put(t.Context(), file, strings.NewReader(test.file)))
+		if must.Succeed(t, d.remove(t.Context(), file)); test.file != "-" {
+			must.Succeed(t, d.put(t.Context(), file, strings.NewReader(test.file)))
 		}
 		r := &restore{cluster: cluster, id: Latest, nodes: connection{addresses: []string{"127.0.0.1:1"}}, store: d, log: (&log{}).add}
 		_, err := r.run(t.Context())
@@ -84,7 +85,7 @@ func TestADamagedBackupRestoresNothing(t *testing.T) {
 func TestChoose(t *testing.T) {
 	d := newDirectory(t)
 	save(t, d, func(m *Manifest) { m.Shards[0].Keys = 7 })
-	check(t, d.remove(t.Context(), cluster+"/"+id+"/shard-0-e3b0c44200000000.rdb"))
+	must.Succeed(t, d.remove(t.Context(), cluster+"/"+id+"/shard-0-e3b0c44200000000.rdb"))
 	r := &restore{cluster: cluster, id: Latest, choose: true, store: d, log: (&log{}).add}
 	result, err := r.run(t.Context())
 	if err != nil || result.ID != id || result.Keys != 7 {
@@ -95,7 +96,7 @@ func TestChoose(t *testing.T) {
 // TestRepliesToARestore has a server announce a string of the size that ends the process.
 func TestRepliesToARestore(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	check(t, err)
+	must.Succeed(t, err)
 	defer listener.Close()
 	go func() {
 		for conn, err := listener.Accept(); err == nil; conn, err = listener.Accept() {
@@ -206,7 +207,7 @@ func TestErrorsHaveNoSecret(t *testing.T) {
 	o := &settings{secrets: []string{"hunter2", "AKIAEXAMPLE"}, result: filepath.Join(t.TempDir(), "result")}
 	exit, _ := errors.AsType[command.Exit](o.failure(errors.New("a node said:\nhunter2, AKIAEXAMPLE, \x1b[2J" + strings.Repeat("é", 2000))))
 	text, err := os.ReadFile(o.result)
-	check(t, err)
+	must.Succeed(t, err)
 	const want = "a node said: [secret], [secret], "
 	if exit.Code != command.Failed || !strings.HasPrefix(string(text), want) || strings.Count(string(text), "\n") != 1 || len(text) > 2010 ||
 		!strings.HasPrefix(exit.Cause.Error(), want) || strings.Contains(string(text), "\x1b") {
@@ -221,10 +222,10 @@ func TestErrorsHaveNoSecret(t *testing.T) {
 func TestExpiredKeysAreNotSent(t *testing.T) {
 	s := &sender{slots: allSlots}
 	for _, expires := range []int64{1, time.Now().UnixMilli()} {
-		check(t, s.add(&rdb.Record{Key: "k", Expires: expires}))
+		must.Succeed(t, s.add(&rdb.Record{Key: "k", Expires: expires}))
 	}
-	check(t, s.add(&rdb.Record{Key: "k"}))
-	check(t, s.add(&rdb.Record{Key: "k", Expires: time.Now().Add(time.Hour).UnixMilli()}))
+	must.Succeed(t, s.add(&rdb.Record{Key: "k"}))
+	must.Succeed(t, s.add(&rdb.Record{Key: "k", Expires: time.Now().Add(time.Hour).UnixMilli()}))
 	if s.expired != 2 || len(s.batch) != 2 {
 		t.Errorf("%d have expired, %d are in the batch", s.expired, len(s.batch))
 	}
@@ -249,7 +250,7 @@ func seen(t *testing.T, slots ...string) []node {
 	var nodes []node
 	for i, text := range slots {
 		ranges, err := redistest.ParseSlots(text)
-		check(t, err)
+		must.Succeed(t, err)
 		master := redisnode.Entry{
 			ID: fmt.Sprint("m", i), IP: fmt.Sprint("10.0.0.", i), Port: 6379, Master: true, Slots: ranges, Epoch: int64(i),
 		}
@@ -324,7 +325,7 @@ func arranged(t *testing.T, alter func([]node), slots ...string) *topology {
 	nodes := seen(t, slots...)
 	alter(nodes)
 	top, err := arrange(nodes)
-	check(t, err)
+	must.Succeed(t, err)
 	return top
 }
 

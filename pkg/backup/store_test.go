@@ -26,14 +26,9 @@ import (
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
-)
 
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+	"github.com/glassback/glassback/pkg/must"
+)
 
 // credentialsOf returns a directory with the access key, and the CA of httptest's servers.
 func credentialsOf(t *testing.T, keyID, key string) string {
@@ -45,7 +40,7 @@ func credentialsOf(t *testing.T, keyID, key string) string {
 		"accessKeyID": keyID + "\n", "secretAccessKey": key + "\n",
 		fileAuthorities: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})),
 	} {
-		check(t, os.WriteFile(filepath.Join(directory, name), []byte(content), 0o600))
+		must.Succeed(t, os.WriteFile(filepath.Join(directory, name), []byte(content), 0o600))
 	}
 	return directory
 }
@@ -55,7 +50,7 @@ func credentialsOf(t *testing.T, keyID, key string) string {
 func startS3(t *testing.T) string {
 	t.Helper()
 	backend := s3mem.New()
-	check(t, backend.CreateBucket("backups"))
+	must.Succeed(t, backend.CreateBucket("backups"))
 	server := httptest.NewTLSServer(gofakes3.New(backend).Server())
 	t.Cleanup(server.Close)
 	return server.URL
@@ -69,22 +64,22 @@ func newBucket(t *testing.T, prefix string) *bucket {
 func bucketAt(t *testing.T, address, prefix string) *bucket {
 	t.Helper()
 	endpoint, err := url.Parse(address)
-	check(t, err)
+	must.Succeed(t, err)
 	authorities, err := os.ReadFile(filepath.Join(credentialsOf(t, "", ""), fileAuthorities))
-	check(t, err)
+	must.Succeed(t, err)
 	b, err := openBucket(s3Options{
 		endpoint: endpoint, bucket: "backups", prefix: prefix, region: "us-east-1", accessKeyID: "id", secretAccessKey: "key",
 		authorities: authorities,
 	})
-	check(t, err)
+	must.Succeed(t, err)
 	return b
 }
 
 func newDirectory(t *testing.T) *directory {
 	t.Helper()
 	d, err := openDirectory(t.TempDir())
-	check(t, err)
-	t.Cleanup(func() { check(t, d.root.Close()) })
+	must.Succeed(t, err)
+	t.Cleanup(func() { must.Succeed(t, d.root.Close()) })
 	return d
 }
 
@@ -107,11 +102,11 @@ func TestStore(t *testing.T) {
 			t.Errorf("an empty store lists %q, error %v", names, err)
 		}
 		for name, content := range files {
-			check(t, s.put(ctx, name, strings.NewReader("replaced")))
-			check(t, s.put(ctx, name, iotest.OneByteReader(strings.NewReader(content[:min(len(content), 100)]))))
-			check(t, s.put(ctx, name, struct{ io.Reader }{strings.NewReader(content)}))
+			must.Succeed(t, s.put(ctx, name, strings.NewReader("replaced")))
+			must.Succeed(t, s.put(ctx, name, iotest.OneByteReader(strings.NewReader(content[:min(len(content), 100)]))))
+			must.Succeed(t, s.put(ctx, name, struct{ io.Reader }{strings.NewReader(content)}))
 			if len(content) < 100 {
-				check(t, s.put(ctx, name, bytes.NewReader([]byte(content))))
+				must.Succeed(t, s.put(ctx, name, bytes.NewReader([]byte(content))))
 			}
 		}
 		broken := errors.New("broken")
@@ -137,8 +132,8 @@ func TestStore(t *testing.T) {
 			t.Errorf("partial files are %q, error %v", partial, err)
 		}
 		for _, name := range names {
-			check(t, s.remove(ctx, name))
-			check(t, s.remove(ctx, name))
+			must.Succeed(t, s.remove(ctx, name))
+			must.Succeed(t, s.remove(ctx, name))
 		}
 		if names, err := s.list(ctx, "ns"); err != nil || !slices.Equal(names, []string{"ns/ab/1/manifest.json"}) {
 			t.Errorf("after the deletion, the store lists %q, error %v", names, err)
@@ -156,7 +151,7 @@ func TestStoreThatCannotBeUsed(t *testing.T) {
 	_, list := b.list(t.Context(), "ns/a")
 	_, partial := b.partial(t.Context(), "ns/a")
 	_, missing := openDirectory(filepath.Join(t.TempDir(), "missing"))
-	check(t, os.Symlink(t.TempDir(), filepath.Join(d.String(), "ns")))
+	must.Succeed(t, os.Symlink(t.TempDir(), filepath.Join(d.String(), "ns")))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for what, err := range map[string]error{
@@ -175,13 +170,13 @@ func leaveBehind(t *testing.T, s store, name string) {
 	t.Helper()
 	switch s := s.(type) {
 	case *directory:
-		check(t, s.root.MkdirAll(filepath.Dir(name), 0o700))
-		check(t, s.root.WriteFile(name+unfinished, []byte("half"), 0o600))
+		must.Succeed(t, s.root.MkdirAll(filepath.Dir(name), 0o700))
+		must.Succeed(t, s.root.WriteFile(name+unfinished, []byte("half"), 0o600))
 	case *bucket:
 		for range 2 {
 			core := minio.Core{Client: s.client}
 			_, err := core.NewMultipartUpload(t.Context(), s.name, s.prefix+name, minio.PutObjectOptions{})
-			check(t, err)
+			must.Succeed(t, err)
 		}
 	}
 }
@@ -201,7 +196,7 @@ func TestPrune(t *testing.T) {
 		var keep []string
 		put := func(kept bool, name, content string) {
 			t.Helper()
-			check(t, s.put(t.Context(), name, strings.NewReader(content)))
+			must.Succeed(t, s.put(t.Context(), name, strings.NewReader(content)))
 			if kept {
 				keep = append(keep, name)
 			}
@@ -234,10 +229,10 @@ func TestPrune(t *testing.T) {
 		}
 		b := &backup{cluster: cluster, id: own, owner: "me", retention: 4, store: s, log: t.Logf}
 		limit, err := time.Parse(idForm, recent)
-		check(t, err)
+		must.Succeed(t, err)
 		for range 2 {
-			check(t, b.clean(t.Context(), limit))
-			check(t, b.prune(t.Context()))
+			must.Succeed(t, b.clean(t.Context(), limit))
+			must.Succeed(t, b.prune(t.Context()))
 			names, err := s.list(t.Context(), "shop")
 			slices.Sort(keep)
 			if err != nil || !slices.Equal(names, keep) {
@@ -276,9 +271,9 @@ func (r refusing) open(ctx context.Context, name string) (io.ReadCloser, error) 
 func TestPruneGoesOn(t *testing.T) {
 	s, first, last := newDirectory(t), "20260101T000000Z", "20260104T000000Z"
 	for _, id := range []string{first, "20260102T000000Z", "20260103T000000Z", last} {
-		check(t, s.put(t.Context(), "shop/cache/"+id+"/"+manifestFile, strings.NewReader(manifestOf(id, ""))))
+		must.Succeed(t, s.put(t.Context(), "shop/cache/"+id+"/"+manifestFile, strings.NewReader(manifestOf(id, ""))))
 	}
-	check(t, s.put(t.Context(), "shop/cache/20260101T120000Z/"+shardFile(0, newRun("")), strings.NewReader("x")))
+	must.Succeed(t, s.put(t.Context(), "shop/cache/20260101T120000Z/"+shardFile(0, newRun("")), strings.NewReader("x")))
 	b := &backup{cluster: "shop/cache", id: last, retention: 1, store: refusing{s, first}, log: t.Logf}
 	if err := b.clean(t.Context(), time.Now()); err == nil || err.Error() != "Access Denied" {
 		t.Errorf("clean: error %v", err)
@@ -317,7 +312,7 @@ func TestCreate(t *testing.T) {
 	stores := map[string]store{"directory": newDirectory(t), "a directory without links": noLinks, "S3": newBucket(t, "")}
 	for name, refuses := range map[string]bool{"S3 that ignores the condition": false, "S3 that refuses the condition": true} {
 		backend := s3mem.New()
-		check(t, backend.CreateBucket("backups"))
+		must.Succeed(t, backend.CreateBucket("backups"))
 		inner := gofakes3.New(backend).Server()
 		server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Header.Get("If-None-Match") != "" && refuses {
@@ -335,7 +330,7 @@ func TestCreate(t *testing.T) {
 		if _, err := s.size(t.Context(), file); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s: the size of no file: error %v", name, err)
 		}
-		check(t, s.create(t.Context(), file, []byte("first")))
+		must.Succeed(t, s.create(t.Context(), file, []byte("first")))
 		if err := s.create(t.Context(), file, []byte("second one")); !errors.Is(err, fs.ErrExist) {
 			t.Errorf("%s: create again: error %v", name, err)
 		}
@@ -360,8 +355,8 @@ func TestCreateHasACondition(t *testing.T) {
 		Creds: credentials.NewStaticV4("id", "key", ""), Secure: true, Region: "us-east-1",
 		Transport: blindTransport{trusting.Client().Transport},
 	})
-	check(t, err)
-	check(t, b.create(t.Context(), "ns/a/1/manifest.json", []byte("first")))
+	must.Succeed(t, err)
+	must.Succeed(t, b.create(t.Context(), "ns/a/1/manifest.json", []byte("first")))
 	blind := &bucket{client: client, name: b.name}
 	if err := blind.create(t.Context(), "ns/a/1/manifest.json", []byte("second one")); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("error %v", err)
@@ -382,7 +377,7 @@ func (b blindTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 // TestModes: another user of the group may add and delete files, in spite of a umask.
 func TestModes(t *testing.T) {
 	d := newDirectory(t)
-	check(t, d.put(t.Context(), "ns/a/1/file", strings.NewReader("x")))
+	must.Succeed(t, d.put(t.Context(), "ns/a/1/file", strings.NewReader("x")))
 	for name, want := range map[string]fs.FileMode{"ns": 0o770, "ns/a": 0o770, "ns/a/1": 0o770, "ns/a/1/file": 0o660} {
 		if info, err := d.root.Stat(name); err != nil || info.Mode().Perm() != want {
 			t.Errorf("%s has the mode %v, error %v", name, info.Mode(), err)
@@ -394,7 +389,7 @@ func TestModes(t *testing.T) {
 func TestResolve(t *testing.T) {
 	s, cluster, at := newDirectory(t), "shop/cache", func(day string) string { return "202601" + day + "T000000Z" }
 	put := func(id, file, text string) {
-		check(t, s.put(t.Context(), cluster+"/"+id+"/"+file, strings.NewReader(text)))
+		must.Succeed(t, s.put(t.Context(), cluster+"/"+id+"/"+file, strings.NewReader(text)))
 	}
 	_, err := resolve(t.Context(), s, cluster, Latest)
 	if err == nil || !strings.Contains(err.Error(), "there is no backup of shop/cache in ") {
@@ -416,7 +411,7 @@ func TestResolve(t *testing.T) {
 		if _, err := resolve(t.Context(), s, cluster, id); err == nil || !strings.Contains(err.Error(), "is damaged: ") {
 			t.Errorf("%s: error %v", text, err)
 		}
-		check(t, s.remove(t.Context(), cluster+"/"+id+"/"+manifestFile))
+		must.Succeed(t, s.remove(t.Context(), cluster+"/"+id+"/"+manifestFile))
 	}
 	for id, want := range map[string]string{Latest: at("02"), at("01"): at("01"), at("02"): at("02")} {
 		if m, err := resolve(t.Context(), s, cluster, id); err != nil || m.ID != want {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/redisnode"
 	"github.com/glassback/glassback/pkg/redisnode/redistest"
 )
@@ -23,7 +24,7 @@ import (
 func TestDirectives(t *testing.T) {
 	s := start(t, redistest.Config{Password: password, Directives: []string{"maxmemory 96mb"}})
 	values, err := s.Directives(t.Context(), []string{"maxmemory", "databases", "maxmemroy", "requirepas"})
-	check(t, err)
+	must.Succeed(t, err)
 	if want := map[string]string{"maxmemory": "100663296", "databases": "16"}; !maps.Equal(values, want) {
 		t.Errorf("directives are %v, want %v", values, want)
 	}
@@ -48,7 +49,7 @@ func TestDirectives(t *testing.T) {
 			t.Errorf("CONFIG SET %s %s: error %v, want the reason %q", test.name, test.value, err, test.reason)
 		case err == nil:
 			values, err := s.Directives(t.Context(), []string{test.name})
-			check(t, err)
+			must.Succeed(t, err)
 			if !redisnode.SameValue(test.value, values[test.name]) {
 				t.Errorf("%s is %q after it was set to %q", test.name, values[test.name], test.value)
 			}
@@ -61,7 +62,7 @@ func TestValueIsThatOfTheNode(t *testing.T) {
 	escaped, value := `"\x41\x4\r\n\t\b\a\q \"\\ '"`, "two\nlines \\ \" \x01 é"
 	s := start(t, redistest.Config{Directives: []string{"masteruser " + escaped, "syslog-ident " + redisnode.Quoted(value)}})
 	values, err := s.Directives(t.Context(), []string{"masteruser", "syslog-ident"})
-	check(t, err)
+	must.Succeed(t, err)
 	if want := map[string]string{"masteruser": redisnode.Value(escaped), "syslog-ident": value}; !maps.Equal(values, want) {
 		t.Errorf("the node has %q, want %q", values, want)
 	}
@@ -140,14 +141,14 @@ func TestASwitchIsDoneAsAWhole(t *testing.T) {
 	expect := func(port, announcedBus string) {
 		t.Helper()
 		got, err := s.Directives(t.Context(), []string{"port", "cluster-announce-bus-port"})
-		if check(t, err); got["port"] != port || got["cluster-announce-bus-port"] != announcedBus {
+		if must.Succeed(t, err); got["port"] != port || got["cluster-announce-bus-port"] != announcedBus {
 			t.Errorf("the node has %v, want the port %s, and %s for the bus", got, port, announcedBus)
 		}
 	}
 	expect(strconv.Itoa(s.Port), "0")
-	check(t, s.SwitchTLS(t.Context(), false, s.Port, s.Port+redistest.BusOffset, 31000))
+	must.Succeed(t, s.SwitchTLS(t.Context(), false, s.Port, s.Port+redistest.BusOffset, 31000))
 	expect(strconv.Itoa(s.Port), "31000")
-	check(t, s.SwitchTLS(t.Context(), false, 0, s.Port+redistest.BusOffset, 0))
+	must.Succeed(t, s.SwitchTLS(t.Context(), false, 0, s.Port+redistest.BusOffset, 0))
 	expect("0", "0")
 }
 
@@ -164,28 +165,28 @@ func TestFunctions(t *testing.T) {
 	}
 	client := from.client(t)
 	for _, name := range []string{"one", "two", "three"} {
-		check(t, client.FunctionLoad(t.Context(), lib(name, "1")).Err())
+		must.Succeed(t, client.FunctionLoad(t.Context(), lib(name, "1")).Err())
 	}
 	had := from.view(t)
 	if had.Unwritten || len(had.Libraries) != 3 {
 		t.Errorf("the view of a node with three libraries is %+v", had)
 	}
 	dump, err := from.DumpFunctions(t.Context())
-	check(t, err)
-	check(t, to.RestoreFunctions(t.Context(), dump))
+	must.Succeed(t, err)
+	must.Succeed(t, to.RestoreFunctions(t.Context(), dump))
 	if got := to.view(t); got.Unwritten || !maps.Equal(got.Libraries, had.Libraries) {
 		t.Errorf("the view of the copy is %+v, want the libraries %q", got, had.Libraries)
 	}
 	digests := func(s server) map[string]string {
 		libraries, err := s.Libraries(t.Context())
-		check(t, err)
+		must.Succeed(t, err)
 		return libraries
 	}
 	if a, b := digests(from), digests(to); len(a) != 3 || !maps.Equal(a, b) {
 		t.Errorf("the digests are %q on the node and %q on the copy", a, b)
 	}
 	for range 2 {
-		check(t, to.DeleteLibrary(t.Context(), "one"))
+		must.Succeed(t, to.DeleteLibrary(t.Context(), "one"))
 		if got := digests(to); len(got) != 2 || got["one"] != "" {
 			t.Errorf("after the library one was deleted, the copy has %q", got)
 		}
@@ -195,19 +196,19 @@ func TestFunctions(t *testing.T) {
 	}
 
 	// A View does not show a change that changes only the code.
-	check(t, client.FunctionLoadReplace(t.Context(), lib("two", "3")).Err())
+	must.Succeed(t, client.FunctionLoadReplace(t.Context(), lib("two", "3")).Err())
 	if got := from.view(t); !maps.Equal(got.Libraries, had.Libraries) {
 		t.Errorf("after a change of the code, the view has the libraries %q, want %q", got.Libraries, had.Libraries)
 	}
 	if a, b := digests(from), digests(to); a["three"] != b["three"] || a["two"] == b["two"] {
 		t.Errorf("only the code of two differs, but the digests are %q and %q", a, b)
 	}
-	check(t, client.FunctionLoadReplace(t.Context(), strings.Replace(lib("two", "3"), "no-writes", "allow-stale", 1)).Err())
+	must.Succeed(t, client.FunctionLoadReplace(t.Context(), strings.Replace(lib("two", "3"), "no-writes", "allow-stale", 1)).Err())
 	if got := from.view(t); got.Libraries["one"] != had.Libraries["one"] || got.Libraries["two"] == had.Libraries["two"] {
 		t.Errorf("after a change of a flag of two, the view has the libraries %q, before %q", got.Libraries, had.Libraries)
 	}
 
-	check(t, to.client(t).FunctionFlush(t.Context()).Err())
+	must.Succeed(t, to.client(t).FunctionFlush(t.Context()).Err())
 	if got := to.view(t); got.Unwritten || got.Libraries != nil {
 		t.Errorf("after FUNCTION FLUSH, the view is %+v", got)
 	}
@@ -218,7 +219,7 @@ func TestUnwritten(t *testing.T) {
 	for _, written := range []bool{false, true} {
 		s := start(t, redistest.Config{})
 		if written {
-			check(t, s.client(t).FunctionFlush(t.Context()).Err())
+			must.Succeed(t, s.client(t).FunctionFlush(t.Context()).Err())
 		}
 		s.Stop()
 		again := start(t, redistest.Config{Dir: s.Dir})
@@ -232,15 +233,13 @@ func TestUnwritten(t *testing.T) {
 func TestUsers(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "users.acl")
 	own, other := redisnode.HashPassword("own-password"), redisnode.HashPassword("other-password")
-	if err := os.WriteFile(file, []byte("user default off\nuser operator on #"+own+" ~* &* +@all\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, []byte("user default off\nuser operator on #"+own+" ~* &* +@all\n"), 0o600))
 	s := redistest.Start(t, redistest.Config{Directives: []string{"aclfile " + file}})
 	node := redisnode.Dial(s.IP, s.Port, redisnode.Login{User: "operator", Password: "own-password"})
 	t.Cleanup(node.Close)
-	check(t, node.SetUser(t.Context(), "app", []string{"reset", "on", "~app:*", "+@read", "#" + other, "#" + own}))
+	must.Succeed(t, node.SetUser(t.Context(), "app", []string{"reset", "on", "~app:*", "+@read", "#" + other, "#" + own}))
 	users, err := node.Users(t.Context())
-	check(t, err)
+	must.Succeed(t, err)
 	hashes := []string{own, other}
 	slices.Sort(hashes)
 	if app := users["app"]; !slices.Equal(app.Hashes, hashes) || !strings.HasPrefix(app.Rules, "on ") || strings.Contains(app.Rules, "#") ||
@@ -254,13 +253,13 @@ func TestUsers(t *testing.T) {
 		t.Errorf("a rule that Redis does not know: error %v", err)
 	}
 
-	check(t, node.SetUser(t.Context(), "spaces", []string{"on", "~a\u2003#b", "+@read"}))
+	must.Succeed(t, node.SetUser(t.Context(), "spaces", []string{"on", "~a\u2003#b", "+@read"}))
 	users, err = node.Users(t.Context())
-	check(t, err)
+	must.Succeed(t, err)
 	if got := users["spaces"]; len(got.Hashes) > 0 || !strings.Contains(got.Rules, "~a\u2003#b ") {
 		t.Errorf("the user with another white space in its pattern is %+v", got)
 	}
-	check(t, node.DeleteUsers(t.Context(), []string{"spaces"}))
+	must.Succeed(t, node.DeleteUsers(t.Context(), []string{"spaces"}))
 
 	for _, rules := range [][]string{{"(~a", "+get"}, {"+@read", "(+get"}} {
 		err := node.SetUser(t.Context(), "app", rules)
@@ -279,21 +278,21 @@ func TestUsers(t *testing.T) {
 		client := redis.NewClient(&redis.Options{Addr: s.Address(), Username: "operator", Password: "own-password"})
 		defer client.Close()
 		list, err := client.ClientList(t.Context()).Result()
-		check(t, err)
+		must.Succeed(t, err)
 		return [2]int{strings.Count(list, "user=app "), strings.Count(list, "user=operator ")}
 	}
 	if got := connections(); got != [2]int{1, 2} {
 		t.Fatalf("app and operator have %v connections", got)
 	}
-	check(t, node.EndConnections(t.Context(), "app"))
+	must.Succeed(t, node.EndConnections(t.Context(), "app"))
 	if got := connections(); got != [2]int{0, 2} {
 		t.Errorf("app and operator have %v connections, want 0 of app and 2 of operator: the node's and the one that reads the list", got)
 	}
-	check(t, node.EndConnections(t.Context(), "no-such-user"))
+	must.Succeed(t, node.EndConnections(t.Context(), "no-such-user"))
 
-	check(t, node.SaveUsers(t.Context()))
-	check(t, node.DeleteUsers(t.Context(), nil))
-	check(t, node.DeleteUsers(t.Context(), []string{"app", "no-such-user"}))
+	must.Succeed(t, node.SaveUsers(t.Context()))
+	must.Succeed(t, node.DeleteUsers(t.Context(), nil))
+	must.Succeed(t, node.DeleteUsers(t.Context(), []string{"app", "no-such-user"}))
 	if users, err = node.Users(t.Context()); err != nil || len(users) != 2 {
 		t.Errorf("the users are %v (%v)", users, err)
 	}

@@ -23,6 +23,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/redisnode"
 	"github.com/glassback/glassback/pkg/redisnode/redistest"
 )
@@ -63,7 +64,7 @@ func (s server) client(t *testing.T) *redis.Client {
 func (s server) view(t *testing.T) *redisnode.View {
 	t.Helper()
 	view, err := s.View(t.Context())
-	check(t, err)
+	must.Succeed(t, err)
 	return view
 }
 
@@ -79,7 +80,7 @@ func fails(t *testing.T, err error, want string) {
 func listen(t *testing.T, serve func(net.Conn)) int {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	check(t, err)
+	must.Succeed(t, err)
 	var serving sync.WaitGroup
 	t.Cleanup(func() {
 		listener.Close()
@@ -125,13 +126,6 @@ func await(t *testing.T, what string, servers []server, is func(*redisnode.View)
 		}
 	}
 	t.Fatalf("waited %s until %s; the last view: %s", patience, what, last)
-}
-
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // form creates a cluster: server n+masters is the replica of server n.
@@ -193,9 +187,9 @@ func (s server) fill(t *testing.T) map[int]string {
 	for i := range 200 {
 		key := fmt.Sprintf("key-%d", i)
 		slot, err := client.ClusterKeySlot(t.Context(), key).Result()
-		check(t, err)
+		must.Succeed(t, err)
 		if slots.Has(int(slot)) && filled[int(slot)] == "" {
-			check(t, client.Set(t.Context(), key, "value of "+key, 0).Err())
+			must.Succeed(t, client.Set(t.Context(), key, "value of "+key, 0).Err())
 			filled[int(slot)] = key
 		}
 	}
@@ -211,8 +205,8 @@ func testMoveSlots(t *testing.T, servers []server) {
 		slots = slots.Union(redisnode.NewSlots(slot))
 	}
 	slots = slots.First(22)
-	check(t, to.SetSlots(ctx, slots, redisnode.SlotImporting, fromID))
-	check(t, from.SetSlots(ctx, slots, redisnode.SlotMigrating, toID))
+	must.Succeed(t, to.SetSlots(ctx, slots, redisnode.SlotImporting, fromID))
+	must.Succeed(t, from.SetSlots(ctx, slots, redisnode.SlotMigrating, toID))
 	if open := myself(t, from.view(t)); len(open.Migrating) != 22 || open.Importing != nil {
 		t.Errorf("the open slots of the source: %+v", open)
 	}
@@ -220,7 +214,7 @@ func testMoveSlots(t *testing.T, servers []server) {
 		t.Errorf("the open slots of the target: %+v", open)
 	}
 	found, err := from.Keys(ctx, slots, 10)
-	check(t, err)
+	must.Succeed(t, err)
 	var keys []string
 	for slot := range slots.All() {
 		if key := filled[slot]; key != "" {
@@ -242,7 +236,7 @@ func testMoveSlots(t *testing.T, servers []server) {
 	}
 	for range 2 { // The second time, the keys are gone from the source: this is no error.
 		for _, keys := range found {
-			check(t, from.Migrate(ctx, to.IP, to.Port, redisnode.Login{Password: password}, time.Second, keys))
+			must.Succeed(t, from.Migrate(ctx, to.IP, to.Port, redisnode.Login{Password: password}, time.Second, keys))
 		}
 	}
 	if found, err = from.Keys(ctx, slots, 10); err != nil || len(found) != 0 {
@@ -252,7 +246,7 @@ func testMoveSlots(t *testing.T, servers []server) {
 		t.Errorf("the sizes of keys that have moved are %d, error %v; want 0", sizes, err)
 	}
 	for _, s := range []server{to, from, servers[2]} {
-		check(t, s.SetSlots(ctx, slots, redisnode.SlotNode, toID))
+		must.Succeed(t, s.SetSlots(ctx, slots, redisnode.SlotNode, toID))
 	}
 	await(t, "all nodes know the new owner of the slots", servers, func(view *redisnode.View) bool {
 		return slices.ContainsFunc(view.Table, func(e redisnode.Entry) bool {
@@ -265,8 +259,8 @@ func testMoveSlots(t *testing.T, servers []server) {
 			t.Errorf("the value of %s is %q, error %v", key, value, err)
 		}
 	}
-	check(t, from.SetSlots(ctx, redisnode.NewSlots(2000), redisnode.SlotMigrating, toID))
-	check(t, from.SetSlots(ctx, redisnode.NewSlots(2000), redisnode.SlotStable, ""))
+	must.Succeed(t, from.SetSlots(ctx, redisnode.NewSlots(2000), redisnode.SlotMigrating, toID))
+	must.Succeed(t, from.SetSlots(ctx, redisnode.NewSlots(2000), redisnode.SlotStable, ""))
 	if open := myself(t, from.view(t)); open.Migrating != nil {
 		t.Errorf("a slot is open after STABLE: %+v", open)
 	}
@@ -278,7 +272,7 @@ func testGracefulFailover(t *testing.T, servers []server) {
 	if replicas := replica.view(t).History; replicas != history {
 		t.Errorf("the history of the master is %q, and that of its replica %q", history, replicas)
 	}
-	check(t, replica.Failover(t.Context(), redisnode.Graceful))
+	must.Succeed(t, replica.Failover(t.Context(), redisnode.Graceful))
 	await(t, "the replica is master", []server{replica}, func(view *redisnode.View) bool {
 		return view.Master && view.Keys == keys && myself(t, view).Slots.Equal(slots)
 	})
@@ -297,15 +291,15 @@ func testTakeover(t *testing.T, servers []server) {
 	master, replica := servers[1], servers[4]
 	gone := master.view(t).ID
 	master.Kill()
-	check(t, replica.Failover(t.Context(), redisnode.Takeover))
+	must.Succeed(t, replica.Failover(t.Context(), redisnode.Takeover))
 	await(t, "the replica is master", []server{replica}, func(view *redisnode.View) bool { return view.Master })
 	others := slices.Delete(slices.Clone(servers), 1, 2)
 	await(t, "the nodes agree that the master failed", others, func(view *redisnode.View) bool {
 		return slices.ContainsFunc(view.Table, func(e redisnode.Entry) bool { return e.ID == gone && e.Failed && !e.Connected })
 	})
 	for _, s := range others {
-		check(t, s.Forget(t.Context(), gone))
-		check(t, s.Forget(t.Context(), gone))
+		must.Succeed(t, s.Forget(t.Context(), gone))
+		must.Succeed(t, s.Forget(t.Context(), gone))
 	}
 	await(t, "five nodes take requests", others, func(view *redisnode.View) bool { return view.StateOK && len(view.Table) == 5 })
 }
@@ -334,7 +328,7 @@ func TestErrPassword(t *testing.T) {
 				"CLUSTER FORGET":        node.Forget(t.Context(), strings.Repeat("0", 40)),
 			} {
 				if test.want == "" {
-					check(t, err)
+					must.Succeed(t, err)
 				} else if !errors.Is(err, redisnode.ErrPassword) || err.Error() != command+": "+test.want {
 					t.Errorf("%s: got error %v, want %s: %s", name, err, command, test.want)
 				}
@@ -366,7 +360,7 @@ func TestLoading(t *testing.T) {
 		}
 		return nil
 	})
-	check(t, err)
+	must.Succeed(t, err)
 	was := s.view(t)
 	s.Stop()
 	// While Redis loads commands, it sleeps after each of them, and answers clients after every 1024th. It loads for nine seconds, unless the
@@ -376,7 +370,7 @@ func TestLoading(t *testing.T) {
 	if !view.Loading || view.Version != was.Version || view.ID != "" || view.Table != nil {
 		t.Errorf("the view while the node loads is %+v", view)
 	}
-	check(t, s.client(t).ConfigSet(t.Context(), "key-load-delay", "0").Err())
+	must.Succeed(t, s.client(t).ConfigSet(t.Context(), "key-load-delay", "0").Err())
 	await(t, "the node has loaded its data", []server{s},
 		func(view *redisnode.View) bool { return !view.Loading && view.Keys == keys && view.ID == was.ID })
 	if own := myself(t, s.view(t)); own.IP != s.IP || own.Slots.Len() != redisnode.SlotCount {
@@ -398,7 +392,7 @@ func TestWriteError(t *testing.T) {
 	})
 	s.LiftFileLimit()
 	await(t, "the disk has space again", []server{s}, func(view *redisnode.View) bool { return view.WriteError == "" })
-	check(t, client.Set(t.Context(), "after", value, 0).Err())
+	must.Succeed(t, client.Set(t.Context(), "after", value, 0).Err())
 }
 
 func TestServerThatIsGone(t *testing.T) {
@@ -461,7 +455,7 @@ func TestContext(t *testing.T) {
 	s.Signal(syscall.SIGCONT)
 	s.view(t)
 	_, err := unconnected.View(t.Context())
-	check(t, err)
+	must.Succeed(t, err)
 }
 
 // TestARedisThatIsTooOld reads a server that answers as Redis 6.2 does: INFO accepts only one section.
@@ -487,7 +481,7 @@ func TestARedisThatIsTooOld(t *testing.T) {
 func TestMigrateWaitsForItsTimeout(t *testing.T) {
 	const timeout = 4 * time.Second // longer than the connection waits for other answers
 	from, to := form(t, redistest.Config{}, 1, 0)[0], start(t, redistest.Config{})
-	check(t, from.client(t).Set(t.Context(), "key", "value", 0).Err())
+	must.Succeed(t, from.client(t).Set(t.Context(), "key", "value", 0).Err())
 	to.Signal(syscall.SIGSTOP)
 	err := from.Migrate(t.Context(), to.IP, to.Port, redisnode.Login{}, timeout, []string{"key"})
 	if err == nil || !strings.HasPrefix(err.Error(), "MIGRATE: IOERR ") {
@@ -521,7 +515,7 @@ func TestIPv6(t *testing.T) {
 	if own := myself(t, s.view(t)); own.IP != "::1" || own.Port != port || own.BusPort != port+redistest.BusOffset {
 		t.Errorf("the node's own entry is %+v", own)
 	}
-	check(t, s.Meet(t.Context(), "::1", port+1, port+1+redistest.BusOffset))
+	must.Succeed(t, s.Meet(t.Context(), "::1", port+1, port+1+redistest.BusOffset))
 	if view := s.view(t); len(view.Table) != 2 || !slices.ContainsFunc(view.Table,
 		func(e redisnode.Entry) bool { return e.Handshake && e.IP == "::1" && e.Port == port+1 }) {
 		t.Errorf("after CLUSTER MEET, the view is %+v", view)
@@ -667,16 +661,16 @@ func TestSnapshot(t *testing.T) {
 			servers := form(t, config, 1, 1)
 			master, replica := servers[0], servers[1]
 			value := strings.Repeat("0123456789", 100_000) + "last"
-			check(t, master.client(t).Set(t.Context(), "key", value, 0).Err())
+			must.Succeed(t, master.client(t).Set(t.Context(), "key", value, 0).Err())
 			await(t, "the replica has the data", []server{replica}, func(v *redisnode.View) bool { return v.LinkUp && v.Keys == 1 })
 			for _, s := range []server{master, replica} {
-				check(t, s.client(t).ConfigSet(t.Context(), "rdbcompression", "no").Err())
+				must.Succeed(t, s.client(t).ConfigSet(t.Context(), "rdbcompression", "no").Err())
 				node := redisnode.DialReadOnly(s.IP, s.Port, redisnode.Login{User: "default", Password: password})
 				defer node.Close()
 				stream, err := node.Snapshot(t.Context())
-				check(t, err)
+				must.Succeed(t, err)
 				file, err := io.ReadAll(stream)
-				check(t, errors.Join(err, stream.Close()))
+				must.Succeed(t, errors.Join(err, stream.Close()))
 				const end = 1 + 8
 				if !bytes.HasPrefix(file, []byte("REDIS00")) || !bytes.HasSuffix(file[:len(file)-end], []byte(value)) || file[len(file)-end] != 0xff {
 					t.Errorf("the file of %s has %d bytes, from %.20q to %q", s.IP, len(file), file, file[max(0, len(file)-20):])
@@ -685,7 +679,7 @@ func TestSnapshot(t *testing.T) {
 
 			master.Kill()
 			for _, stale := range []string{"no", "yes"} { // With "no", the replica refuses most commands.
-				check(t, replica.SetDirective(t.Context(), "replica-serve-stale-data", stale))
+				must.Succeed(t, replica.SetDirective(t.Context(), "replica-serve-stale-data", stale))
 				await(t, "the replica has lost its master", []server{replica}, func(v *redisnode.View) bool { return !v.LinkUp && v.Keys == 1 })
 			}
 			if _, err := replica.Snapshot(t.Context()); err == nil || !strings.Contains(err.Error(), "SYNC: NOMASTERLINK") {
@@ -726,7 +720,7 @@ func TestSnapshotOfATestServer(t *testing.T) {
 		var file []byte
 		if err == nil {
 			file, err = io.ReadAll(iotest.HalfReader(stream))
-			check(t, stream.Close())
+			must.Succeed(t, stream.Close())
 		}
 		if (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
 			t.Errorf("%s: error %v, want %q", name, err, test.err)
@@ -744,12 +738,12 @@ func TestSnapshotOfATestServer(t *testing.T) {
 func TestSnapshotEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	stream, err := snapshotServer(t, "$3\r\nab", "wait").Snapshot(ctx)
-	check(t, err)
+	must.Succeed(t, err)
 	time.AfterFunc(50*time.Millisecond, cancel)
 	if _, err := io.ReadAll(stream); !errors.Is(err, context.Canceled) {
 		t.Errorf("during the file: error %v", err)
 	}
-	check(t, stream.Close())
+	must.Succeed(t, stream.Close())
 	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if _, err := snapshotServer(t, "\n", "wait").Snapshot(ctx); !errors.Is(err, context.DeadlineExceeded) {

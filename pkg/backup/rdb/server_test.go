@@ -18,6 +18,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/glassback/glassback/pkg/backup/rdb"
+	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/redisnode"
 	"github.com/glassback/glassback/pkg/redisnode/redistest"
 )
@@ -43,10 +44,10 @@ func TestReadsWhatAServerWrites(t *testing.T) {
 			t.Parallel()
 			client, path := startServer(t, test.directives)
 			keys := fill(t, client)
-			check(t, client.FunctionLoad(t.Context(), luaLibrary).Err())
-			check(t, client.Save(t.Context()).Err())
+			must.Succeed(t, client.FunctionLoad(t.Context(), luaLibrary).Err())
+			must.Succeed(t, client.Save(t.Context()).Err())
 			file, err := os.Open(path)
-			check(t, err)
+			must.Succeed(t, err)
 			defer file.Close()
 			var libraries []string
 			for r := rdb.NewReader(file, true); ; {
@@ -54,7 +55,7 @@ func TestReadsWhatAServerWrites(t *testing.T) {
 				if errors.Is(err, io.EOF) {
 					break
 				}
-				check(t, err)
+				must.Succeed(t, err)
 				if record.Library != "" {
 					libraries = append(libraries, record.Library)
 					continue
@@ -79,7 +80,7 @@ func TestReadsWhatAServerWrites(t *testing.T) {
 func compare(t *testing.T, client *redis.Client, record *rdb.Record, expires int64) {
 	t.Helper()
 	dump, err := client.Dump(t.Context(), record.Key).Result()
-	check(t, err)
+	must.Succeed(t, err)
 	if dump != string(record.Payload) {
 		t.Errorf("%.20q: the payload is %.100q, DUMP returns %.100q", record.Key, record.Payload, dump)
 	}
@@ -137,7 +138,7 @@ func fill(t *testing.T, client *redis.Client) map[string]int64 {
 	do("fragile", "SET", "soon gone", "PXAT", later.UnixMilli())
 	keys["fragile"] = later.UnixMilli()
 	_, err := p.Exec(ctx)
-	check(t, err)
+	must.Succeed(t, err)
 	readStreams(t, client, "stream 5", "stream 700")
 	for _, hash := range []string{"hash 5", "hash 700"} { // From 7.4 on, fields of a hash can expire.
 		err := client.Do(ctx, "HPEXPIREAT", hash, later.UnixMilli(), "FIELDS", 2, 3, 6).Err()
@@ -154,23 +155,16 @@ func readStreams(t *testing.T, client *redis.Client, streams ...string) {
 	ctx := t.Context()
 	for _, stream := range streams {
 		for _, group := range []string{"one", "two", "idle"} {
-			check(t, client.XGroupCreate(ctx, stream, group, "0").Err())
+			must.Succeed(t, client.XGroupCreate(ctx, stream, group, "0").Err())
 		}
 		for _, reader := range []string{"one a", "one b", "two a"} {
 			group, consumer, _ := strings.Cut(reader, " ")
 			entries, err := client.XReadGroup(ctx, &redis.XReadGroupArgs{
 				Group: group, Consumer: consumer, Streams: []string{stream, ">"}, Count: 2, Block: -1,
 			}).Result()
-			check(t, err)
-			check(t, client.XAck(ctx, stream, group, entries[0].Messages[0].ID).Err())
+			must.Succeed(t, err)
+			must.Succeed(t, client.XAck(ctx, stream, group, entries[0].Messages[0].ID).Err())
 		}
-		check(t, client.XDel(ctx, stream, "1001-1").Err())
-	}
-}
-
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
+		must.Succeed(t, client.XDel(ctx, stream, "1001-1").Err())
 	}
 }
