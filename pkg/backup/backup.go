@@ -215,14 +215,12 @@ func sizeWarning(tooLarge int, largest int64) string {
 
 // steady waits until each slot has one master that answers, and no slot is being moved.
 func (b *backup) steady(ctx context.Context) (*topology, error) {
-	var t *topology
-	err := b.patience.wait(ctx, func() (err error) {
-		if t, err = b.nodes.look(ctx); err == nil && len(t.open) > 0 {
+	return b.nodes.await(ctx, b.patience, func(t *topology) error {
+		if len(t.open) > 0 {
 			return changing("slots %s are being moved", t.open)
 		}
-		return err
+		return nil
 	})
-	return t, err
 }
 
 // saveShard saves the file of a shard from a replica. It also tries the master if the shard has no replicas, or after replicaWait.

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"slices"
 	"strconv"
@@ -103,6 +104,18 @@ func passes(err error) bool {
 
 func changing(format string, args ...any) error { return unsteady{fmt.Errorf(format, args...)} }
 
+// await waits until each slot has one master that answers, and check returns no unsteady error.
+func (c connection) await(ctx context.Context, p patience, check func(*topology) error) (t *topology, err error) {
+	err = p.wait(ctx, func() error {
+		var err error
+		if t, err = c.look(ctx); err != nil {
+			return err
+		}
+		return check(t)
+	})
+	return t, err
+}
+
 // look asks all nodes for their views. Its error is unsteady if the shards are not complete.
 func (c connection) look(ctx context.Context) (*topology, error) {
 	first, err := c.first(ctx)
@@ -194,11 +207,8 @@ func arrange(nodes []node) (*topology, error) {
 			continue
 		}
 		own := n.own()
-		for _, open := range []map[int]string{own.Migrating, own.Importing} {
-			for slot := range open {
-				t.open = t.open.Union(redisnode.NewSlots(slot))
-			}
-		}
+		open := slices.AppendSeq(slices.Collect(maps.Keys(own.Migrating)), maps.Keys(own.Importing))
+		t.open = t.open.Union(redisnode.NewSlots(open...))
 		switch {
 		case own.Master && len(own.Slots) == 0:
 			t.stray += n.view.Keys

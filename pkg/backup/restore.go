@@ -63,7 +63,7 @@ func (r *restore) run(ctx context.Context) (*Result, error) {
 	r.log("the files of backup %s are valid", m.ID)
 	slices.Sort(libraries) // Each file has all of them.
 	libraries = slices.Compact(libraries)
-	before, err := r.look(ctx)
+	before, err := r.nodes.await(ctx, r.patience, ready)
 	if err != nil {
 		return nil, err
 	}
@@ -179,19 +179,12 @@ func (t *topology) evicted(after *topology) int64 {
 	return sum
 }
 
-// look waits until each slot has a master that answers. Slots may be moving.
-func (r *restore) look(ctx context.Context) (*topology, error) {
-	var t *topology
-	err := r.patience.wait(ctx, func() (err error) {
-		t, err = r.nodes.look(ctx)
-		return err
-	})
-	return t, err
-}
+// ready accepts every topology: slots may be moving.
+func ready(*topology) error { return nil }
 
 // replicated waits until the connected replicas have all writes that their masters have now.
 func (r *restore) replicated(ctx context.Context) (*topology, error) {
-	begin, err := r.look(ctx)
+	begin, err := r.nodes.await(ctx, r.patience, ready)
 	if err != nil {
 		return nil, err
 	}
@@ -199,11 +192,7 @@ func (r *restore) replicated(ctx context.Context) (*topology, error) {
 	for _, s := range begin.shards {
 		offsets[s.master.view.ID] = s.master.view.Offset
 	}
-	var t *topology
-	err = r.patience.wait(ctx, func() (err error) {
-		if t, err = r.nodes.look(ctx); err != nil {
-			return err
-		}
+	return r.nodes.await(ctx, r.patience, func(t *topology) error {
 		for _, s := range t.shards {
 			for _, replica := range s.replicas {
 				if replica.view.Offset < offsets[s.master.view.ID] {
@@ -213,7 +202,6 @@ func (r *restore) replicated(ctx context.Context) (*topology, error) {
 		}
 		return nil
 	})
-	return t, err
 }
 
 // loadLibraries loads libraries of functions on each master. It keeps libraries that exist. It returns the names of the libraries that it
