@@ -20,6 +20,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/glassback/glassback/pkg/backup/rdb"
 	"github.com/glassback/glassback/pkg/redisnode"
 )
@@ -374,19 +376,21 @@ type verifying struct {
 	content contents
 
 	pipe *io.PipeWriter
-	done chan error // has the error of content.read, once it has returned
+	wait func() error // waits until content.read has returned, and returns its error
 }
 
 // verify returns a Reader that verifies a file: all keys must belong to slots. The caller must call stop.
 func verify(in io.Reader, slots redisnode.Slots, use func(*rdb.Record) error) *verifying {
 	out, pipe := io.Pipe()
-	v := &verifying{sum: sha256.New(), pipe: pipe, done: make(chan error, 1)}
+	v := &verifying{sum: sha256.New(), pipe: pipe}
 	v.Reader = io.TeeReader(in, io.MultiWriter(v.sum, pipe))
-	go func() {
+	var reading errgroup.Group
+	reading.Go(func() error {
 		err := v.content.read(out, slots, use)
 		_ = out.CloseWithError(err) // It returns no error.
-		v.done <- err
-	}()
+		return err
+	})
+	v.wait = reading.Wait
 	return v
 }
 
@@ -395,10 +399,8 @@ func (v *verifying) Read(p []byte) (int, error) {
 	v.bytes += int64(n)
 	if err == io.EOF {
 		_ = v.pipe.Close() // It returns no error.
-		failed := <-v.done
-		v.done <- failed // For a further Read, and for stop.
-		if failed != nil {
-			err = failed
+		if failed := v.wait(); failed != nil {
+			return n, failed
 		}
 	}
 	return n, err
@@ -407,7 +409,7 @@ func (v *verifying) Read(p []byte) (int, error) {
 // stop ends the goroutine that reads the content.
 func (v *verifying) stop() {
 	_ = v.pipe.CloseWithError(context.Canceled) // It returns no error.
-	<-v.done                                    //nolint:errcheck // Read has returned it, or the caller has another error.
+	_ = v.wait()                                // Read has returned it, or the caller has another error.
 }
 
 // finish writes the manifest. If another run of this backup was faster, it returns the manifest of that run.

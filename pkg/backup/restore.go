@@ -82,7 +82,7 @@ func (r *restore) read(ctx context.Context, m *Manifest, s Shard, use func(*rdb.
 	}
 	defer file.Close()
 	in := verify(contextReader{ctx, file}, allSlots, use)
-	_, err = io.Copy(io.Discard, struct{ io.Reader }{in})
+	_, err = io.Copy(io.Discard, in)
 	in.stop()
 	if err != nil {
 		return fail(err)
