@@ -140,7 +140,7 @@ func (n *Node) Connect(ctx context.Context) error {
 func (n *Node) View(ctx context.Context) (*View, error) {
 	var id, cluster, nodes, info, functions, directives *redis.Cmd
 	loading := false
-	ask := func(p redis.Pipeliner) {
+	add := func(p redis.Pipeliner) {
 		id = p.Do(ctx, "CLUSTER", "MYID")
 		cluster = p.Do(ctx, "CLUSTER", "INFO")
 		nodes = p.Do(ctx, "CLUSTER", "NODES")
@@ -165,7 +165,7 @@ func (n *Node) View(ctx context.Context) (*View, error) {
 	}
 	var view *View
 	err := n.request(ctx, "VIEW", func(client *redis.Client) error {
-		err := exec(ctx, client.Pipeline(), ask, errorOf)
+		err := exec(ctx, client.Pipeline(), add, errorOf)
 		if err != nil {
 			return err
 		}
@@ -255,21 +255,19 @@ func (n *Node) Keys(ctx context.Context, slots Slots, maxKeys int) (map[int][]st
 	if len(slots) == 0 {
 		return keys, nil
 	}
-	var answers []*redis.StringSliceCmd
+	answers := map[int]*redis.StringSliceCmd{}
 	err := n.pipeline(ctx, "CLUSTER GETKEYSINSLOT", func(p redis.Pipeliner) {
 		for slot := range slots.All() {
-			answers = append(answers, p.ClusterGetKeysInSlot(ctx, slot, maxKeys))
+			answers[slot] = p.ClusterGetKeysInSlot(ctx, slot, maxKeys)
 		}
 	}, redis.Cmder.Err)
 	if err != nil {
 		return nil, err
 	}
-	i := 0
-	for slot := range slots.All() {
-		if found := answers[i].Val(); len(found) > 0 {
+	for slot, answer := range answers {
+		if found := answer.Val(); len(found) > 0 {
 			keys[slot] = found
 		}
-		i++
 	}
 	return keys, nil
 }
