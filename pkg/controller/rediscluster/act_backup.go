@@ -71,14 +71,9 @@ func (e executor) createJob(ctx context.Context, desired *batchv1.Job) (*batchv1
 	return created, err
 }
 
-// desiredJob returns the Job of a backup. With the ID "", it returns the Job that restores a backup, or the one that first chooses it.
+// desiredJob returns the Job with an ID: see backupOf. With the ID "", it may be the one that first chooses the backup to restore.
 func (o *observed) desiredJob(id string) *batchv1.Job {
 	a, _ := o.access() // A Job is created only while all Pods have the same access.
-	return o.newJob(id, a)
-}
-
-// newJob returns the Job with an ID: see desiredJob, and backupOf.
-func (o *observed) newJob(id string, a access) *batchv1.Job {
 	switch id {
 	case "":
 		return restoreJob(o.Object, o.restoredBackup(), o.BackupImage, a)

@@ -162,14 +162,6 @@ func backupInterval(expression string, now time.Time) time.Duration {
 	return longest
 }
 
-// message returns why a Job failed.
-func (j *job) message() string {
-	if j.Result == nil {
-		return ""
-	}
-	return j.Result.Message
-}
-
 // backupCommands returns the commands that create the Job of a backup, and delete Jobs that are outdated or not needed. p is the plan of
 // the policies.
 func backupCommands(o *observed, p plan) []command {
@@ -338,7 +330,7 @@ func restoreBackup(o *observed) *plan {
 		return wait(check, "Waiting for the Job %s to be deleted", j.Name)
 	case j.Ended == batchv1.JobFailed:
 		return held(reasonRestoreFailed, fmt.Sprintf("The Job %s, which restores the backup %s, failed: %s. Correct the cause, and delete "+
-			"the Job to try again, or remove spec.restoreFrom to use the cluster as it is", j.Name, id, j.message()))
+			"the Job to try again, or remove spec.restoreFrom to use the cluster as it is", j.Name, id, ptr.Deref(j.Result, jobResult{}).Message))
 	case j.Ended == batchv1.JobComplete && j.Result == nil:
 		return wait(check, "Waiting for the result of the Job %s: %s", j.Name, o.JobFailure)
 	case j.Ended == batchv1.JobComplete && j.ID == v1.LatestBackup:

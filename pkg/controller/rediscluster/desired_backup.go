@@ -162,10 +162,8 @@ func restoreJob(rdc *v1.RedisCluster, id, image string, a access) *batchv1.Job {
 func newJob(rdc *v1.RedisCluster, name, image string, args []string, a access, store *v1.BackupStore,
 	settings *v1.BackupJob, deadline time.Duration,
 ) *batchv1.Job {
-	common := map[string]string{"app.kubernetes.io/instance": rdc.Name, "app.kubernetes.io/managed-by": glassback.Name}
-	jobLabels, podLabels := map[string]string{v1.LabelRedisCluster: rdc.Name}, map[string]string{v1.LabelJob: rdc.Name}
-	for key, value := range common {
-		jobLabels[key], podLabels[key] = value, value
+	labelled := func(own string) map[string]string {
+		return map[string]string{"app.kubernetes.io/instance": rdc.Name, "app.kubernetes.io/managed-by": glassback.Name, own: rdc.Name}
 	}
 	pod := corev1.PodSpec{
 		Containers: []corev1.Container{{
@@ -202,7 +200,8 @@ func newJob(rdc *v1.RedisCluster, name, image string, args []string, a access, s
 	addAccess(&pod, rdc, a)
 	return &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: name, Namespace: rdc.Namespace, Labels: jobLabels, Annotations: map[string]string{annotationTemplate: hashOf(hashed)},
+			Name: name, Namespace: rdc.Namespace, Labels: labelled(v1.LabelRedisCluster),
+			Annotations:     map[string]string{annotationTemplate: hashOf(hashed)},
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(rdc, kind)},
 		},
 		Spec: batchv1.JobSpec{
@@ -215,7 +214,7 @@ func newJob(rdc *v1.RedisCluster, name, image string, args []string, a access, s
 				},
 			}}},
 			ActiveDeadlineSeconds: ptr.To(int64(deadline / time.Second)),
-			Template:              corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: podLabels}, Spec: pod},
+			Template:              corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labelled(v1.LabelJob)}, Spec: pod},
 		},
 	}
 }
@@ -231,14 +230,14 @@ func hashOf(pod *corev1.PodSpec) string {
 func addStore(pod *corev1.PodSpec, store *v1.BackupStore) {
 	args := &pod.Containers[0].Args
 	if claim := store.PersistentVolumeClaim; claim != nil {
-		mount(pod, "backups", dirBackups, corev1.VolumeSource{
+		mount(pod, "backups", dirBackups, false, corev1.VolumeSource{
 			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim.ClaimName},
 		})
 		*args = append(*args, "--directory="+dirBackups)
 		return
 	}
 	secret := corev1.LocalObjectReference{Name: store.S3.CredentialsSecretRef.Name}
-	mountReadOnly(pod, "s3", dirCredentials, corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+	mount(pod, "s3", dirCredentials, true, corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
 		DefaultMode: ptr.To[int32](0o440),
 		Sources: []corev1.VolumeProjection{
 			{Secret: &corev1.SecretProjection{LocalObjectReference: secret, Items: keysOf("accessKeyID", "secretAccessKey")}},
@@ -276,14 +275,9 @@ func addAccess(pod *corev1.PodSpec, rdc *v1.RedisCluster, a access) {
 
 // mountSecret mounts keys of a Secret as files in a directory. The group of the files is fsGroup.
 func mountSecret(pod *corev1.PodSpec, volume, directory, secret string, keys ...string) {
-	mountReadOnly(pod, volume, directory, corev1.VolumeSource{
+	mount(pod, volume, directory, true, corev1.VolumeSource{
 		Secret: &corev1.SecretVolumeSource{SecretName: secret, DefaultMode: ptr.To[int32](0o440), Items: keysOf(keys...)},
 	})
-}
-
-func mountReadOnly(pod *corev1.PodSpec, volume, directory string, source corev1.VolumeSource) {
-	mount(pod, volume, directory, source)
-	pod.Containers[0].VolumeMounts[len(pod.Containers[0].VolumeMounts)-1].ReadOnly = true
 }
 
 // keysOf returns the items of a volume with these keys of a Secret as files.
@@ -295,8 +289,8 @@ func keysOf(keys ...string) []corev1.KeyToPath {
 	return items
 }
 
-func mount(pod *corev1.PodSpec, volume, directory string, source corev1.VolumeSource) {
+func mount(pod *corev1.PodSpec, volume, directory string, readOnly bool, source corev1.VolumeSource) {
 	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: volume, VolumeSource: source})
 	c := &pod.Containers[0]
-	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: volume, MountPath: directory})
+	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: volume, MountPath: directory, ReadOnly: readOnly})
 }

@@ -130,8 +130,8 @@ func (o *observed) isOutdated(j *batchv1.Job, id string) bool {
 	if ofRestore := (&job{ID: id}).restores(); ofRestore && o.Object.Spec.RestoreFrom == nil || !ofRestore && o.Object.Spec.Backup == nil {
 		return false // The Job is deleted anyway.
 	}
-	a, same := o.access()
-	return was != "" && o.BackupImage != "" && same && was != o.newJob(id, a).Annotations[annotationTemplate]
+	_, same := o.access()
+	return was != "" && o.BackupImage != "" && same && was != o.desiredJob(id).Annotations[annotationTemplate]
 }
 
 // endOf returns the condition that says how a Job ended; nil while it runs.
@@ -215,52 +215,55 @@ const maxLingering = 30 * time.Second
 // returns false if there is no such Pod.
 func (j *job) linger(pods []*corev1.Pod, now time.Time) bool {
 	for _, p := range pods {
-		for i := range p.Status.ContainerStatuses {
-			c := &p.Status.ContainerStatuses[i]
-			end := c.State.Terminated
-			if c.Name != containerJob || end == nil || now.Sub(end.FinishedAt.Time) <= maxLingering ||
-				p.Status.Phase != corev1.PodRunning || p.DeletionTimestamp != nil {
-				continue
-			}
-			j.Lingering, j.Ended, j.EndedAt, j.Result = true, batchv1.JobComplete, end.FinishedAt.UTC(), &jobResult{}
-			if end.ExitCode != 0 {
-				j.Ended, j.Result.Message = batchv1.JobFailed, fmt.Sprintf("exit code %d", end.ExitCode)
-			}
-			j.Result.read(p, j.Ended)
-			return true
+		end := stateOfJob(p).Terminated
+		if end == nil || now.Sub(end.FinishedAt.Time) <= maxLingering || p.Status.Phase != corev1.PodRunning || p.DeletionTimestamp != nil {
+			continue
 		}
+		j.Lingering, j.Ended, j.EndedAt, j.Result = true, batchv1.JobComplete, end.FinishedAt.UTC(), &jobResult{}
+		if end.ExitCode != 0 {
+			j.Ended, j.Result.Message = batchv1.JobFailed, fmt.Sprintf("exit code %d", end.ExitCode)
+		}
+		j.Result.read(p, j.Ended)
+		return true
 	}
 	return false
 }
 
+// stateOfJob returns the state of the container of a Job in a Pod; empty if the Pod reports none.
+func stateOfJob(p *corev1.Pod) corev1.ContainerState {
+	for _, s := range p.Status.ContainerStatuses {
+		if s.Name == containerJob {
+			return s.State
+		}
+	}
+	return corev1.ContainerState{}
+}
+
 // hasRun returns whether the container of a Job runs in a Pod, or has ended. A Pod that failed does not count: the next one may not start.
 func hasRun(p *corev1.Pod) bool {
-	return p.Status.Phase != corev1.PodFailed && slices.ContainsFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
-		return s.Name == containerJob && (s.State.Running != nil || s.State.Terminated != nil)
-	})
+	state := stateOfJob(p)
+	return p.Status.Phase != corev1.PodFailed && (state.Running != nil || state.Terminated != nil)
 }
 
 // read reads the termination message of a Pod, if the Pod ended as its Job did.
 func (r *jobResult) read(p *corev1.Pod, ended batchv1.JobConditionType) {
-	for i := range p.Status.ContainerStatuses {
-		state := p.Status.ContainerStatuses[i].State.Terminated
-		if p.Status.ContainerStatuses[i].Name != containerJob || state == nil || (state.ExitCode == 0) != (ended == batchv1.JobComplete) {
-			continue
-		}
-		message := strings.TrimSpace(state.Message)
-		switch {
-		case ended == batchv1.JobComplete:
-			// A message that is not JSON has no numbers: the exit code counts.
-			_ = json.Unmarshal([]byte(message[strings.LastIndexByte(message, '\n')+1:]), r)
-			r.Message, r.Warning = "", shortened(r.Warning)
-		case state.ExitCode == exitUsage && strings.HasPrefix(message, glassback.Name+": "):
-			r.Message = shortened(fmt.Sprintf("The image %s does not know the command line of the operator: set --backup-image to the image of "+
-				"the operator's version. Its answer is: %s", p.Spec.Containers[0].Image, message))
-		case message != "":
-			r.Message = shortened(message)
-		case state.Reason != "":
-			r.Message = fmt.Sprintf("%s, exit code %d", state.Reason, state.ExitCode) // Such as OOMKilled.
-		}
+	end := stateOfJob(p).Terminated
+	if end == nil || (end.ExitCode == 0) != (ended == batchv1.JobComplete) {
+		return
+	}
+	message := strings.TrimSpace(end.Message)
+	switch {
+	case ended == batchv1.JobComplete:
+		// A message that is not JSON has no numbers: the exit code counts.
+		_ = json.Unmarshal([]byte(message[strings.LastIndexByte(message, '\n')+1:]), r)
+		r.Message, r.Warning = "", shortened(r.Warning)
+	case end.ExitCode == exitUsage && strings.HasPrefix(message, glassback.Name+": "):
+		r.Message = shortened(fmt.Sprintf("The image %s does not know the command line of the operator: set --backup-image to the image of "+
+			"the operator's version. Its answer is: %s", p.Spec.Containers[0].Image, message))
+	case message != "":
+		r.Message = shortened(message)
+	case end.Reason != "":
+		r.Message = fmt.Sprintf("%s, exit code %d", end.Reason, end.ExitCode) // Such as OOMKilled.
 	}
 }
 
