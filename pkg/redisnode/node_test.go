@@ -28,11 +28,7 @@ import (
 	"github.com/glassback/glassback/pkg/redisnode/redistest"
 )
 
-const (
-	password = "correct-horse"
-	// patience limits a wait. On an idle machine, each wait takes one or two seconds.
-	patience = 5 * time.Minute
-)
+const password = "correct-horse"
 
 // server is a redis-server, and the connection under test.
 type server struct {
@@ -112,20 +108,14 @@ func myself(t *testing.T, view *redisnode.View) redisnode.Entry {
 	return redisnode.Entry{}
 }
 
-// await waits until is returns true for the views of all servers. A server that does not answer has no such view.
+// await waits until is returns true for the views of all servers.
 func await(t *testing.T, what string, servers []server, is func(*redisnode.View) bool) {
 	t.Helper()
-	var last string
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-		if !slices.ContainsFunc(servers, func(s server) bool {
-			view, err := s.View(t.Context())
-			last = fmt.Sprintf("%s: %+v, %v", s.IP, view, err)
-			return err != nil || !is(view)
-		}) {
-			return
-		}
+	var nodes []*redisnode.Node
+	for _, s := range servers {
+		nodes = append(nodes, s.Node)
 	}
-	t.Fatalf("waited %s until %s; the last view: %s", patience, what, last)
+	redistest.Await(t, what, nodes, is)
 }
 
 // form creates a cluster: server n+masters is the replica of server n.

@@ -207,17 +207,17 @@ func (s *Server) waitListening() {
 		}
 		select {
 		case <-s.ended:
-			s.tb.Fatalf("redis-server %s ended as it started:\n%s", s.IP, s.Log())
+			s.tb.Fatalf("redis-server %s ended as it started:\n%s", s.IP, &s.log)
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
-	s.tb.Fatalf("redis-server %s accepts no connections:\n%s", s.IP, s.Log())
+	s.tb.Fatalf("redis-server %s accepts no connections:\n%s", s.IP, &s.log)
 }
 
 func (s *Server) cleanup() {
 	s.Kill()
 	if s.tb.Failed() {
-		lines := strings.Split(strings.TrimSpace(s.Log()), "\n")
+		lines := strings.Split(strings.TrimSpace(s.log.String()), "\n")
 		s.tb.Logf("the last lines of redis-server %s in %s:\n%s", s.IP, s.Dir, strings.Join(lines[max(0, len(lines)-logLines):], "\n"))
 	}
 }
@@ -258,11 +258,6 @@ func (s *Server) Signal(signal syscall.Signal) {
 	}
 }
 
-// Wait waits until the server has ended by itself.
-func (s *Server) Wait() {
-	<-s.ended
-}
-
 // Running reports whether the server has not ended.
 func (s *Server) Running() bool {
 	select {
@@ -279,11 +274,6 @@ func (s *Server) LiftFileLimit() {
 	if err := liftFileLimit(s.PID); err != nil {
 		s.tb.Fatalf("lift the file limit of redis-server %s: %v", s.IP, err)
 	}
-}
-
-// Log returns the end of the server's log.
-func (s *Server) Log() string {
-	return s.log.String()
 }
 
 // tail is a Writer that keeps only the end of its data.
