@@ -47,6 +47,17 @@ func (s *stage) service() corev1.ServiceSpec {
 	return service.Spec
 }
 
+// podOf returns a Pod of a Job, whose container has this state.
+func podOf(j *batchv1.Job, name string, state corev1.ContainerState) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Namespace: "default", UID: types.UID(name), Labels: j.Spec.Template.Labels,
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(j, batchv1.SchemeGroupVersion.WithKind("Job"))},
+		},
+		Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: containerJob, State: state}}},
+	}
+}
+
 // end ends a Job as its Pod does, whose container prints a message.
 func (s *stage) end(name string, exitCode int32, message string) {
 	s.t.Helper()
@@ -55,15 +66,9 @@ func (s *stage) end(name string, exitCode int32, message string) {
 		s.t.Fatalf("there is no Job %s", name)
 	}
 	j := s.jobs()[i].DeepCopy()
-	s.add(&corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: name + "-" + string(j.UID), Namespace: "default", Labels: j.Spec.Template.Labels, UID: "pod-of-" + j.UID,
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(j, batchv1.SchemeGroupVersion.WithKind("Job"))},
-		},
-		Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: containerJob, State: corev1.ContainerState{
-			Terminated: &corev1.ContainerStateTerminated{ExitCode: exitCode, Message: message},
-		}}}},
-	})
+	s.add(podOf(j, name+"-"+string(j.UID), corev1.ContainerState{
+		Terminated: &corev1.ContainerStateTerminated{ExitCode: exitCode, Message: message},
+	}))
 	ended := batchv1.JobCondition{
 		Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(s.clock.Now().Truncate(time.Second)),
 	}
@@ -377,16 +382,11 @@ func (s *stage) editPods(change func(*corev1.Pod)) {
 
 // halfRunning returns the Pod of a Job whose container runs, while the image of another container cannot be pulled.
 func halfRunning(j *batchv1.Job) *corev1.Pod {
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: "p", Namespace: "default", UID: "p", Labels: j.Spec.Template.Labels,
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(j, batchv1.SchemeGroupVersion.WithKind("Job"))},
-		},
-		Status: corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{
-			{Name: containerJob, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}},
-			{Name: "proxy", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull"}}},
-		}},
-	}
+	p := podOf(j, "p", corev1.ContainerState{Running: &corev1.ContainerStateRunning{}})
+	p.Status.Phase, p.Status.ContainerStatuses = corev1.PodPending, append(p.Status.ContainerStatuses, corev1.ContainerStatus{
+		Name: "proxy", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull"}},
+	})
+	return p
 }
 
 // A container that a service mesh injects runs on after that of the Job has ended: the Job counts as ended, and is deleted.
@@ -596,13 +596,10 @@ func TestTheResultOfAJob(t *testing.T) {
 	ofJob := func(owner types.UID, state corev1.ContainerStateTerminated) *corev1.Pod {
 		controller := j.DeepCopy()
 		controller.UID = owner
-		return &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "default", Labels: j.Spec.Template.Labels, OwnerReferences: []metav1.OwnerReference{
-				*metav1.NewControllerRef(controller, batchv1.SchemeGroupVersion.WithKind("Job"))}},
-			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: containerJob, Image: "registry/glassback:v0"}}},
-			Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{
-				{Name: containerJob, Image: "sha256:1", State: corev1.ContainerState{Terminated: &state}}}},
-		}
+		p := podOf(controller, "p", corev1.ContainerState{Terminated: &state})
+		p.Spec.Containers = []corev1.Container{{Name: containerJob, Image: "registry/glassback:v0"}}
+		p.Status.ContainerStatuses[0].Image = "sha256:1"
+		return p
 	}
 	failed := &batchv1.JobCondition{Type: batchv1.JobFailed, Reason: "DeadlineExceeded", Message: "Job was active too long"}
 	complete := &batchv1.JobCondition{Type: batchv1.JobComplete}
