@@ -85,9 +85,9 @@ func (n *Node) Announce(ctx context.Context, ip string, port, tlsPort, busPort i
 		"cluster-announce-tls-port", tlsPort, "cluster-announce-bus-port", busPort)
 }
 
-// temporary returns whether the node's state or this connection causes the error, and not the command.
+// temporary returns whether the node's state or this connection causes the error, and not the command. HasErrorPrefix ignores "ERR ".
 func temporary(err error) bool {
-	return slices.ContainsFunc([]string{"LOADING", "BUSY", "NOAUTH", "WRONGPASS", "MASTERDOWN", "ERR AUTH", "ERR max number of clients"},
+	return slices.ContainsFunc([]string{"LOADING", "BUSY", "NOAUTH", "WRONGPASS", "MASTERDOWN", "AUTH", "max number of clients"},
 		func(prefix string) bool { return redis.HasErrorPrefix(err, prefix) })
 }
 

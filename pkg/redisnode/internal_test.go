@@ -185,6 +185,41 @@ func TestHangUpWithoutAConnection(*testing.T) {
 	Dial("127.0.0.1", 1, Login{}).hangUp(nil)
 }
 
+// TestAConnectionIsNoReasonToRefuse answers all commands with errors that say nothing about a directive or a user's rules.
+func TestAConnectionIsNoReasonToRefuse(t *testing.T) {
+	for _, answer := range []string{
+		"ERR max number of clients reached", "LOADING Redis is loading the dataset in memory", "WRONGPASS invalid username-password pair",
+		"ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?",
+	} {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		must.Succeed(t, err)
+		go func() {
+			for {
+				conn, err := listener.Accept()
+				if err != nil {
+					return
+				}
+				go func() {
+					defer conn.Close()
+					for buffer := make([]byte, 4096); err == nil; _, err = fmt.Fprintf(conn, "-%s\r\n", answer) {
+						if _, err := conn.Read(buffer); err != nil {
+							return
+						}
+					}
+				}()
+			}
+		}()
+		node := Dial("127.0.0.1", listener.Addr().(*net.TCPAddr).Port, Login{Password: "needless"})
+		_, directive := errors.AsType[*RefusedDirectiveError](node.SetDirective(t.Context(), "maxmemory", "0"))
+		_, rules := errors.AsType[*RefusedRulesError](node.SetUser(t.Context(), "app", []string{"on"}))
+		if directive || rules {
+			t.Errorf("%s: the directive is refused: %v, the rules: %v", answer, directive, rules)
+		}
+		node.Close()
+		must.Succeed(t, listener.Close())
+	}
+}
+
 func TestAReadOnlyNodeSendsNoCommandThatChangesSomething(t *testing.T) {
 	node := DialReadOnly("127.0.0.1", 1, Login{}) // Nothing listens there: a command that is sent has another error.
 	defer node.Close()

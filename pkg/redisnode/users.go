@@ -90,7 +90,7 @@ func parseUsers(answer any) (map[string]User, error) {
 // https://redis.io/docs/latest/commands/acl-setuser/
 func (n *Node) SetUser(ctx context.Context, name string, rules []string) error {
 	return n.do(ctx, func(cmd *redis.Cmd) error {
-		if answer, ok := errors.AsType[redis.Error](cmd.Err()); ok {
+		if answer, ok := errors.AsType[redis.Error](cmd.Err()); ok && !temporary(cmd.Err()) {
 			if reason, ok := strings.CutPrefix(answer.Error(), "ERR Error in ACL SETUSER "); ok {
 				return fmt.Errorf("ACL SETUSER %s: %w", name, &RefusedRulesError{brief(reason)})
 			}
