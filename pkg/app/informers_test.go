@@ -160,8 +160,8 @@ func TestTransforms(t *testing.T) {
 	}
 }
 
-// TestInformersAskForNoMoreThanTheyNeed compares what the informers of all controllers ask of the API server: objects of Glassback's own are
-// watched all, and of others those with a label, or a name. Of one type there can be several informers, each with a label of its own.
+// TestInformersAskForNoMoreThanTheyNeed compares what the informers of all controllers ask of the API server: objects of Glassback's own
+// are watched all, and of others those with a label, or a name. Of one type there can be several informers, each with a label of its own.
 func TestInformersAskForNoMoreThanTheyNeed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // It ends when all goroutines have.
 		var mu sync.Mutex

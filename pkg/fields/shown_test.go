@@ -134,7 +134,7 @@ func annotated(example any) any {
 // apart returns copies of a filled value that have one field each, down to a depth.
 func apart(v reflect.Value, depth int) []reflect.Value {
 	var all []reflect.Value
-	_, marshals := v.Addr().Interface().(json.Marshaler)
+	_, marshals := reflect.TypeAssert[json.Marshaler](v.Addr())
 	switch {
 	case v.Kind() == reflect.Pointer && !v.IsNil():
 		for _, part := range apart(v.Elem(), depth) {
