@@ -118,6 +118,7 @@ func TestSlowSyncsOfANamespaceLeaveWorkers(t *testing.T) {
 			t.Errorf("%v syncs have ended, and %d of the slow namespace run", syncs, running)
 		}
 		time.Sleep(objects/2*maxSync + time.Second)
+		synctest.Wait() // The race detector needs to see that the syncs have ended.
 		if syncs["slow"] != objects || most != 2 {
 			t.Errorf("%d syncs of the slow namespace have ended, %d at one time", syncs["slow"], most)
 		}
