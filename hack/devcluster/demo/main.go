@@ -257,7 +257,8 @@ func watch(ctx context.Context, s *screen, o options, f *follower, ends []func(c
 		case ready && o.once:
 			return true, nil
 		case !ready && time.Since(moved) > stalledAfter:
-			return false, fmt.Errorf("there was no progress for %s, and these are not Ready: %s\n%s", stalledAfter, f.unsettled(), f.api.troubles(ctx))
+			return false, fmt.Errorf("there was no progress for %s, and these are not Ready: %s\n%s",
+				stalledAfter, f.unsettled(), f.api.troubles(ctx))
 		}
 		select {
 		case <-ctx.Done():
