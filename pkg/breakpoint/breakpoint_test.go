@@ -227,7 +227,8 @@ func TestACancelledSyncDoesNotBegin(t *testing.T) {
 		<-drain.Done()
 		cancel()
 		running.Wait()
-		if last := recorder.Events()[recorder.Last()-1]; last.Stage != trace.Done || last.Err != context.DeadlineExceeded.Error() {
+		events := recorder.Events()
+		if last := events[len(events)-1]; last.Stage != trace.Done || last.Err != context.DeadlineExceeded.Error() {
 			t.Errorf("the last event is %q, want the error of the context", last)
 		}
 	})

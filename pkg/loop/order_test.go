@@ -114,11 +114,14 @@ func TestSlowSyncsOfANamespaceLeaveWorkers(t *testing.T) {
 			l.Add(cache.NewObjectName("fast", fmt.Sprint(i)), trace.Cause{})
 		}
 		synctest.Wait()
+		mu.Lock()
 		if syncs["fast"] != objects+1 || running != 2 {
 			t.Errorf("%v syncs have ended, and %d of the slow namespace run", syncs, running)
 		}
+		mu.Unlock()
 		time.Sleep(objects/2*maxSync + time.Second)
-		synctest.Wait() // The race detector needs to see that the syncs have ended.
+		mu.Lock()
+		defer mu.Unlock()
 		if syncs["slow"] != objects || most != 2 {
 			t.Errorf("%d syncs of the slow namespace have ended, %d at one time", syncs["slow"], most)
 		}
