@@ -79,7 +79,7 @@ func (c *Controller) changes(o *observed) ([]child.Change, error) {
 	name := configurationName(rdc)
 	observedPolicy := c.policies.Observe(rdc, rdc.Name)
 	observedConfiguration := c.configurations.WithOwned(rdc, c.configurations.Observe(rdc, name))
-	policy, err := networkPolicy(o, cmp.Or(c.operatorNamespace, namespaceOfOperator(observedPolicy.Object)))
+	policy, err := networkPolicy(rdc, o.existingPods(), cmp.Or(c.operatorNamespace, namespaceOfOperator(observedPolicy.Object)))
 	if err != nil {
 		return nil, err
 	}

@@ -332,3 +332,18 @@ func (o *observed) addressProblem(m *member) *problem {
 func (p plan) announces() bool {
 	return slices.Contains([]string{"correctAddresses", "announceAddresses", "waitForAddresses"}, p.Policy)
 }
+
+// servicePorts returns the ports of the Service of a node. With a hostname, clients connect to the ports that the node announces: those of
+// its Pod. The other nodes do not use the Service then, so it has no port of the bus. A Service that already has this port keeps its ports
+// while it is used.
+func (o *observed) servicePorts(m *member, existing *corev1.Service, used bool) address {
+	if o.Object.Spec.HostnameOf(m.Name) == "" || (used && existing != nil && externalPorts(existing).Bus > 0) {
+		return keptPorts(o.Object, o.tlsPort(), existing)
+	}
+	port, _ := ports(o.Object)
+	a := address{Port: port, TLS: o.tlsPort()}
+	if m.Pod != nil {
+		a.Port, a.TLS = cmp.Or(portFor(m.Pod, false), a.Port), cmp.Or(portFor(m.Pod, true), a.TLS)
+	}
+	return a
+}

@@ -6,7 +6,9 @@ package rediscluster
 import (
 	"cmp"
 	"fmt"
+	"net"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/robfig/cron/v3"
@@ -253,11 +255,6 @@ func (p plan) movesSlots() bool {
 	})
 }
 
-// toBeRestored returns whether the keys of spec.restoreFrom are not all in the cluster yet.
-func toBeRestored(rdc *v1.RedisCluster) bool {
-	return rdc.Spec.RestoreFrom != nil && (rdc.Status.Restore == nil || rdc.Status.Restore.CompletedAt == nil)
-}
-
 func (o *observed) toBeRestored() bool { return toBeRestored(o.Object) }
 
 // restoredBackup returns the ID of the backup that is to be restored; LatestBackup until the latest backup is chosen. The choice is in the
@@ -344,4 +341,29 @@ func restoreBackup(o *observed) *plan {
 	p := wait(poll, "Restoring the backup %s by the Job %s", id, j.Name)
 	p.ByJob = true
 	return p
+}
+
+// access returns how a Job reaches the nodes. It returns false while the nodes differ in user, password or TLS: their Pods are being
+// replaced.
+func (o *observed) access() (access, bool) {
+	transport, same := o.transport()
+	var a access
+	var port int
+	for i, m := range o.withPods() {
+		overTLS := transport != transportPlain
+		user, password := LoginTo(m.Pod)
+		secret := ""
+		if overTLS {
+			secret = secretOfTLS(m.Pod)
+		}
+		if i == 0 {
+			a, port = access{user: user, password: password, authority: secret}, portFor(m.Pod, overTLS)
+		}
+		same = same && a.user == user && ptr.Equal(a.password, password) && a.authority == secret
+		if m.answers() && len(a.addresses) < maxAddresses {
+			a.addresses = append(a.addresses, net.JoinHostPort(m.ip(), strconv.Itoa(portFor(m.Pod, overTLS))))
+		}
+	}
+	a.addresses = append([]string{net.JoinHostPort(serverName(o.Object), strconv.Itoa(port))}, a.addresses...)
+	return a, same
 }

@@ -132,6 +132,14 @@ func (o *observed) withPods() []*member {
 	return o.membersWhere(func(m *member) bool { return m.Pod != nil })
 }
 
+func (o *observed) existingPods() []*corev1.Pod {
+	var pods []*corev1.Pod
+	for _, m := range o.withPods() {
+		pods = append(pods, m.Pod)
+	}
+	return pods
+}
+
 // transport returns the transport of the Pods, and whether it is the same for all. A Pod without a certificate has transportPlain.
 func (o *observed) transport() (string, bool) {
 	pods := o.withPods()
@@ -386,4 +394,17 @@ func (o *observed) tlsPort() int {
 		}
 	}
 	return 0
+}
+
+// newPod returns the Pod that is created for a member. If there are other Pods, its node starts with their transport.
+func (o *observed) newPod(m *member) *corev1.Pod {
+	p := pod(o.Object, m.Ordinal)
+	transport, same := o.transport()
+	if !same {
+		transport = o.wantedTransport()
+	}
+	if hasTLS(p) && transport != transportPlain {
+		p.Annotations[AnnotationTLS] = transport
+	}
+	return p
 }

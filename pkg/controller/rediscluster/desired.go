@@ -342,6 +342,11 @@ func isClosed(rdc *v1.RedisCluster, service *corev1.Service) bool {
 		(service == nil || service.Spec.Selector[labelRestored] != "")
 }
 
+// toBeRestored returns whether the keys of spec.restoreFrom are not all in the cluster yet.
+func toBeRestored(rdc *v1.RedisCluster) bool {
+	return rdc.Spec.RestoreFrom != nil && (rdc.Status.Restore == nil || rdc.Status.Restore.CompletedAt == nil)
+}
+
 func labels(rdc *v1.RedisCluster) map[string]string {
 	all := selector(rdc)
 	all["app.kubernetes.io/name"] = "redis"

@@ -68,21 +68,6 @@ func externalService(rdc *v1.RedisCluster, ordinal int, at address) *corev1ac.Se
 			WithPorts(servicePorts...))
 }
 
-// servicePorts returns the ports of the Service of a node. With a hostname, clients connect to the ports that the node announces: those of
-// its Pod. The other nodes do not use the Service then, so it has no port of the bus. A Service that already has this port keeps its ports
-// while it is used.
-func (o *observed) servicePorts(m *member, existing *corev1.Service, used bool) address {
-	if o.Object.Spec.HostnameOf(m.Name) == "" || (used && existing != nil && externalPorts(existing).Bus > 0) {
-		return keptPorts(o.Object, o.tlsPort(), existing)
-	}
-	port, _ := ports(o.Object)
-	a := address{Port: port, TLS: o.tlsPort()}
-	if m.Pod != nil {
-		a.Port, a.TLS = cmp.Or(portFor(m.Pod, false), a.Port), cmp.Or(portFor(m.Pod, true), a.TLS)
-	}
-	return a
-}
-
 // keptPorts returns the ports of a Service that the other nodes use, too. An existing Service keeps the numbers of its ports: otherwise
 // Kubernetes would choose other node ports. If another port has the number for TLS, TLS gets the next free number.
 func keptPorts(rdc *v1.RedisCluster, tls int, existing *corev1.Service) address {

@@ -8,7 +8,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -104,31 +103,6 @@ type access struct {
 	user      string                 // "" for the default one
 	password  *v1.SecretKeyReference // nil without one
 	authority string                 // the Secret with the CA; "" without TLS
-}
-
-// access returns how a Job reaches the nodes. It returns false while the nodes differ in user, password or TLS: their Pods are being
-// replaced.
-func (o *observed) access() (access, bool) {
-	transport, same := o.transport()
-	var a access
-	var port int
-	for i, m := range o.withPods() {
-		overTLS := transport != transportPlain
-		user, password := LoginTo(m.Pod)
-		secret := ""
-		if overTLS {
-			secret = secretOfTLS(m.Pod)
-		}
-		if i == 0 {
-			a, port = access{user: user, password: password, authority: secret}, portFor(m.Pod, overTLS)
-		}
-		same = same && a.user == user && ptr.Equal(a.password, password) && a.authority == secret
-		if m.answers() && len(a.addresses) < maxAddresses {
-			a.addresses = append(a.addresses, net.JoinHostPort(m.ip(), strconv.Itoa(portFor(m.Pod, overTLS))))
-		}
-	}
-	a.addresses = append([]string{net.JoinHostPort(serverName(o.Object), strconv.Itoa(port))}, a.addresses...)
-	return a, same
 }
 
 // backupJob returns the Job that makes a backup.

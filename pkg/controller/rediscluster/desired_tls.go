@@ -113,19 +113,6 @@ func withTLS(rdc *v1.RedisCluster, script, parameters string) string {
 	return script[:i] + choose + callOfCLI.ReplaceAllString(script[i:], `$0 $$tls`)
 }
 
-// newPod returns the Pod that is created for a member. If there are other Pods, its node starts with their transport.
-func (o *observed) newPod(m *member) *corev1.Pod {
-	p := pod(o.Object, m.Ordinal)
-	transport, same := o.transport()
-	if !same {
-		transport = o.wantedTransport()
-	}
-	if hasTLS(p) && transport != transportPlain {
-		p.Annotations[AnnotationTLS] = transport
-	}
-	return p
-}
-
 // portFor returns the port for clients of the node in a Pod: with TLS or without.
 func portFor(pod *corev1.Pod, overTLS bool) int {
 	name := portRedis

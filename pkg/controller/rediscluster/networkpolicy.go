@@ -25,17 +25,20 @@ import (
 // operatorLabels select the Pods of the operator, as artifacts and the chart label them.
 var operatorLabels = map[string]string{"app.kubernetes.io/name": glassback.Name, "app.kubernetes.io/component": "manager"}
 
-// networkPolicy returns the NetworkPolicy; nil without spec.networkPolicy. It admits the nodes of the cluster on all ports, and the
+// networkPolicy returns the NetworkPolicy while there are these Pods; nil without spec.networkPolicy. It admits the nodes of the cluster on all ports, and the
 // operator, the clients and the Pods of Jobs on the ports for clients; with tls, there is one for TLS, too. With access from outside, the
 // operator connects to the port of the bus, too, before a node announces it. Without spec.networkPolicy.from, there is no rule for
 // clients: a rule without peers would admit everyone.
-func networkPolicy(o *observed, operatorNamespace string) (*networkingv1ac.NetworkPolicyApplyConfiguration, error) {
-	rdc, spec := o.Object, o.Object.Spec.NetworkPolicy
+func networkPolicy(
+	rdc *v1.RedisCluster, pods []*corev1.Pod, operatorNamespace string,
+) (*networkingv1ac.NetworkPolicyApplyConfiguration, error) {
+	spec := rdc.Spec.NetworkPolicy
 	if spec == nil {
 		return nil, nil
 	}
-	operator, all := o.policyPorts(portRedis, portTLS), o.policyPorts(portRedis, portTLS, portBus)
-	bus := o.policyPorts(portBus)
+	pods = append([]*corev1.Pod{pod(rdc, 0)}, pods...)
+	operator, all := policyPorts(pods, portRedis, portTLS), policyPorts(pods, portRedis, portTLS, portBus)
+	bus := policyPorts(pods, portBus)
 	// While Pods are replaced for another port, that may be the bus of others. It has no password.
 	clients := slices.DeleteFunc(slices.Clone(operator), func(port networkingv1.NetworkPolicyPort) bool {
 		return slices.ContainsFunc(bus, func(other networkingv1.NetworkPolicyPort) bool { return *other.Port == *port.Port })
@@ -82,15 +85,10 @@ func networkPolicy(o *observed, operatorNamespace string) (*networkingv1ac.Netwo
 		WithLabels(labels(rdc)).WithOwnerReferences(child.Reference(rdc, kind)).WithSpec(policy), nil
 }
 
-// policyPorts returns the numbers of the ports with these names: those of the spec, and those of all Pods, which differ while Pods are
-// replaced for another port. A policy with the names would be shorter, but not every network knows them: OVN-Kubernetes then opens all
-// ports, and openshift-sdn none.
-func (o *observed) policyPorts(names ...string) []networkingv1.NetworkPolicyPort {
+// policyPorts returns the numbers of the ports with these names in all Pods, which differ while Pods are replaced for another port. A
+// policy with the names would be shorter, but not every network knows them: OVN-Kubernetes then opens all ports, and openshift-sdn none.
+func policyPorts(pods []*corev1.Pod, names ...string) []networkingv1.NetworkPolicyPort {
 	numbers := sets.New[int]()
-	pods := []*corev1.Pod{pod(o.Object, 0)}
-	for _, m := range o.withPods() {
-		pods = append(pods, m.Pod)
-	}
 	for _, p := range pods {
 		for _, name := range names {
 			numbers.Insert(portNamed(p, name))
