@@ -26,6 +26,7 @@ import (
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/redisnode"
+	"github.com/glassback/glassback/pkg/redisnode/redistest"
 )
 
 // allocate gives the Services of members their ports and UIDs, as the API server does.
@@ -329,7 +330,7 @@ func TestServicesOfAccess(t *testing.T) {
 // addTLS adds the Secret of spec.tls, with a certificate for a name.
 func (s *stage) addTLS(name string) {
 	s.t.Helper()
-	data := newAuthority(s.t).issue(s.t, func(c *x509.Certificate) { c.DNSNames = []string{name} })
+	data := redistest.NewAuthority(s.t).Issue(s.t, func(c *x509.Certificate) { c.DNSNames = []string{name} })
 	s.add(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "redis-tls", Namespace: "default"}, Data: data})
 }
 

@@ -17,6 +17,7 @@ import (
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 	"github.com/glassback/glassback/pkg/recording/recordtest"
 	"github.com/glassback/glassback/pkg/redisnode"
+	"github.com/glassback/glassback/pkg/redisnode/redistest"
 )
 
 // specTLS sets spec.tls, with a valid certificate.
@@ -199,17 +200,17 @@ func TestTheTransportOfANewPod(t *testing.T) {
 }
 
 func TestParseCertificate(t *testing.T) {
-	ca, without := newAuthority(t), []byte(nil)
+	ca, without := redistest.NewAuthority(t), []byte(nil)
 	rdc := &v1.RedisCluster{ObjectMeta: metav1.ObjectMeta{Name: "tls", Namespace: "default"}, Spec: v1.RedisClusterSpec{TLS: &v1.TLS{}}}
 	replaced := func(key string, text []byte) map[string][]byte {
-		data := ca.issue(t)
+		data := ca.Issue(t)
 		if data[key] = text; text == nil {
 			delete(data, key)
 		}
 		return data
 	}
 	issued := func(usages []x509.ExtKeyUsage, names ...string) map[string][]byte {
-		return ca.issue(t, func(c *x509.Certificate) {
+		return ca.Issue(t, func(c *x509.Certificate) {
 			if c.ExtKeyUsage = usages; names != nil {
 				c.DNSNames = names
 			}
@@ -219,18 +220,18 @@ func TestParseCertificate(t *testing.T) {
 		data map[string][]byte
 		want string // in the problem; "" for none
 	}{
-		"a certificate of cert-manager":          {ca.issue(t), ""},
+		"a certificate of cert-manager":          {ca.Issue(t), ""},
 		"one without usages is for all":          {issued(nil), ""},
 		"a wildcard and the name":                {issued(nil, "*.tls.default.svc", "tls.default.svc"), ""},
 		"no certificate":                         {replaced("tls.crt", without), "it has no tls.crt"},
 		"no CA, as of a public issuer":           {replaced("ca.crt", without), "it has no ca.crt"},
-		"the key of another one":                 {replaced("tls.key", ca.issue(t)["tls.key"]), "are no pair"},
+		"the key of another one":                 {replaced("tls.key", ca.Issue(t)["tls.key"]), "are no pair"},
 		"no PEM":                                 {replaced("ca.crt", []byte("x")), "ca.crt has no certificate"},
-		"another CA":                             {replaced("ca.crt", newAuthority(t).issue(t)["ca.crt"]), "not signed by a CA of ca.crt"},
+		"another CA":                             {replaced("ca.crt", redistest.NewAuthority(t).Issue(t)["ca.crt"]), "not signed by a CA of ca.crt"},
 		"a certificate for servers alone":        {issued([]x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}), "client auth"},
 		"a certificate for clients alone":        {issued([]x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}), "server auth"},
 		"a wildcard, which does not have a name": {issued(nil, "*.tls.default.svc"), "DNS name tls.default.svc"},
-		"one that has expired": {ca.issue(t, func(c *x509.Certificate) {
+		"one that has expired": {ca.Issue(t, func(c *x509.Certificate) {
 			c.NotBefore, c.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(-time.Minute)
 		}), "expired at"},
 	} {
@@ -243,7 +244,7 @@ func TestParseCertificate(t *testing.T) {
 			t.Errorf("%s: got %+v", sentence, c)
 		}
 	}
-	mixed := slices.Concat(ca.issue(t)["tls.key"], ca.issue(t)["ca.crt"])
+	mixed := slices.Concat(ca.Issue(t)["tls.key"], ca.Issue(t)["ca.crt"])
 	if got := certificatesOf(mixed); strings.Contains(got, "PRIVATE") || !strings.Contains(got, "CERTIFICATE") {
 		t.Errorf("the CAs are %q", got)
 	}

@@ -59,14 +59,6 @@ func (r refusals) acceptedBy(m *member, users []user) []user {
 	})
 }
 
-// everything are the rules of a user that may do all. almostEverything are those of the user default while it is open. The user default
-// may then replicate, and make a replica take over from a Pod that ends (stop.sh). It may not read the operator's password (masterauth),
-// change users, or make the node log in elsewhere.
-const (
-	everything       = "~* &* +@all"
-	almostEverything = "~* &* +@all -@admin +psync +replconf +cluster|failover"
-)
-
 // usesAccount returns whether the operator has a user of its own: the spec has users, or a Pod was created with them.
 func (o *observed) usesAccount() bool {
 	return len(o.Object.Spec.Users) > 0 || o.someHaveAccount()
@@ -154,9 +146,6 @@ const markVersion = 2
 
 // marks matches the selector of markRule, as a node writes it.
 var marks = regexp.MustCompile(` ?\(~users:[^)]*\)`)
-
-// markRule is a selector that allows nothing.
-func markRule(mark string) string { return "(~users:" + mark + ")" }
 
 // isOff returns whether no client can log in as the user: the last of on and off in its rules counts.
 func (u user) isOff() bool {

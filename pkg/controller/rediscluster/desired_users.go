@@ -97,3 +97,14 @@ func LoginTo(pod *corev1.Pod) (string, *v1.SecretKeyReference) {
 	}
 	return "", passwordRefOf(pod)
 }
+
+// everything are the rules of a user that may do all. almostEverything are those of the user default while it is open. The user default
+// may then replicate, and make a replica take over from a Pod that ends (stop.sh). It may not read the operator's password (masterauth),
+// change users, or make the node log in elsewhere.
+const (
+	everything       = "~* &* +@all"
+	almostEverything = "~* &* +@all -@admin +psync +replconf +cluster|failover"
+)
+
+// markRule is a selector that allows nothing.
+func markRule(mark string) string { return "(~users:" + mark + ")" }

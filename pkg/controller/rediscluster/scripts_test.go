@@ -444,9 +444,9 @@ func TestScriptsTLS(t *testing.T) {
 		})
 		n.tls = "unknown"
 		n.refuses("has no tls.crt")
-		ca := newAuthority(t)
+		ca := redistest.NewAuthority(t)
 		certify := func(changes ...func(*x509.Certificate)) {
-			for key, text := range ca.issue(t, changes...) {
+			for key, text := range ca.Issue(t, changes...) {
 				n.write("tls/"+key, string(text))
 			}
 		}
@@ -624,7 +624,7 @@ func TestScriptsHostname(t *testing.T) {
 					n.env = append(n.env, "PATH="+n.file("bin")+":"+path)
 				}
 				n.start()
-				if got := n.directive(directiveHostname); got != test.want {
+				if got := n.directive("cluster-announce-hostname"); got != test.want {
 					t.Errorf("the node has the hostname %q, want %q", got, test.want)
 				}
 			})
@@ -784,7 +784,7 @@ func TestScriptsProbesOfACluster(t *testing.T) {
 		// With access from outside, a master announces another address. A Pod of before does not hand over there.
 		other := redistest.FreeIP(t)
 		for _, port := range []int{replica.port, replica.bus} {
-			newProxy(t, net.JoinHostPort(other, strconv.Itoa(port))).set(net.JoinHostPort(replica.ip, strconv.Itoa(port)))
+			redistest.NewProxy(t, net.JoinHostPort(other, strconv.Itoa(port))).Set(net.JoinHostPort(replica.ip, strconv.Itoa(port)))
 		}
 		replica.cli("CONFIG", "SET", "cluster-announce-ip", other)
 		follows := func() bool {
@@ -863,7 +863,7 @@ func TestStopHoldsBackWrites(t *testing.T) {
 		"master": {pause, takeOver, pause, takeOver},
 	} {
 		var got []string
-		for _, call := range callsOfStop(t, six().Object, role, "no") {
+		for _, call := range callsOfStop(t, loadCluster(t, "sample"), role, "no") {
 			if _, command, ok := strings.Cut(call, "-h "); ok && (strings.Contains(call, "PAUSE") || strings.Contains(call, "FAILOVER")) {
 				got = append(got, command)
 			}
@@ -877,8 +877,8 @@ func TestStopHoldsBackWrites(t *testing.T) {
 // TestStopSendsNoPasswordOutsideWithoutTLS runs stop.sh of a master that announces an address outside of the network of Pods.
 func TestStopSendsNoPasswordOutsideWithoutTLS(t *testing.T) {
 	for among, tls := range map[string]bool{"yes": true, "no": false} {
-		rdc := six().Object
-		external(v1.ExternalLoadBalancer)(rdc)
+		rdc := loadCluster(t, "sample")
+		rdc.Spec.Access = &v1.Access{External: &v1.ExternalAccess{Type: v1.ExternalLoadBalancer}}
 		rdc.Spec.TLS = &v1.TLS{Mode: v1.TLSPreferred, Port: 6380, SecretRef: v1.SecretReference{Name: "redis-tls"}}
 		asked := 0
 		for _, call := range callsOfStop(t, rdc, "slave", among) {

@@ -4,15 +4,7 @@
 package rediscluster
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
-	"io"
-	"math/big"
 	"net"
 	"os"
 	"os/exec"
@@ -20,9 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	klabels "k8s.io/apimachinery/pkg/labels"
@@ -214,131 +203,6 @@ func (w *world) makeTLS(p *corev1.Pod) []string {
 	}, strings.Split(strings.TrimSpace(string(text)), "\n")...)
 }
 
-// authority is a CA of a test.
-type authority struct {
-	certificate *x509.Certificate
-	key         *ecdsa.PrivateKey
-}
-
-func newAuthority(t *testing.T) authority {
-	t.Helper()
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "CA of a test"}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(1000 * time.Hour), KeyUsage: x509.KeyUsageCertSign,
-	}
-	key, der := signed(t, template, template, nil)
-	certificate, err := x509.ParseCertificate(der)
-	must.Succeed(t, err)
-	return authority{certificate, key}
-}
-
-// signed returns a new key and its certificate. With no key of the parent, it signs itself.
-func signed(t *testing.T, template, parent *x509.Certificate, by *ecdsa.PrivateKey) (*ecdsa.PrivateKey, []byte) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must.Succeed(t, err)
-	if by == nil {
-		by = key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, by)
-	must.Succeed(t, err)
-	return key, der
-}
-
-// issue returns the data of a Secret, as cert-manager writes it.
-func (a authority) issue(t *testing.T, change ...func(*x509.Certificate)) map[string][]byte {
-	t.Helper()
-	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
-	must.Succeed(t, err)
-	template := &x509.Certificate{
-		SerialNumber: serial, DNSNames: []string{"tls.default.svc", "world.default.svc"},
-		NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(100 * time.Hour),
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}
-	for _, c := range change {
-		c(template)
-	}
-	key, der := signed(t, template, a.certificate, a.key)
-	keyDER, err := x509.MarshalECPrivateKey(key)
-	must.Succeed(t, err)
-	text := func(kind string, der []byte) []byte { return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}) }
-	return map[string][]byte{
-		"tls.crt": text("CERTIFICATE", der), "tls.key": text("EC PRIVATE KEY", keyDER), "ca.crt": text("CERTIFICATE", a.certificate.Raw),
-	}
-}
-
-// proxy does what kube-proxy does with one port of a Service: it forwards connections to the Pod that the Service selects.
-type proxy struct {
-	listener net.Listener
-
-	mu     sync.Mutex
-	target string // "" refuses connections
-	conns  map[net.Conn]bool
-}
-
-func newProxy(t testing.TB, address string) *proxy {
-	t.Helper()
-	listener, err := net.Listen("tcp", address)
-	must.Succeed(t, err)
-	p := &proxy{listener: listener, conns: map[net.Conn]bool{}}
-	t.Cleanup(p.close)
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go p.forward(conn)
-		}
-	}()
-	return p
-}
-
-func (p *proxy) port() int { return p.listener.Addr().(*net.TCPAddr).Port }
-
-func (p *proxy) forward(from net.Conn) {
-	defer from.Close()
-	p.mu.Lock()
-	target := p.target
-	p.mu.Unlock()
-	if target == "" {
-		return
-	}
-	to, err := net.DialTimeout("tcp", target, time.Second)
-	if err != nil {
-		return
-	}
-	defer to.Close()
-	p.mu.Lock()
-	p.conns[from] = true
-	p.mu.Unlock()
-	go func() {
-		_, _ = io.Copy(to, from) // Each end closes the other one.
-		to.Close()
-	}()
-	_, _ = io.Copy(from, to)
-	p.mu.Lock()
-	delete(p.conns, from)
-	p.mu.Unlock()
-}
-
-// set sets the target. Without a target, it ends all connections.
-func (p *proxy) set(target string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.target = target
-	for conn := range p.conns {
-		if target == "" {
-			conn.Close()
-		}
-	}
-}
-
-func (p *proxy) close() {
-	p.listener.Close()
-	p.set("")
-}
-
 // services returns the Services for clients outside of the cluster.
 func (w *world) services() []corev1.Service {
 	list := listed(w.t, w.kube, "services", "Service").(*corev1.ServiceList)
@@ -363,23 +227,23 @@ func (w *world) proxyServices() {
 			key := fmt.Sprintf("%s %s %s", s.Name, s.Spec.Type, port.Name)
 			seen[key] = true
 			if w.proxies[key] == nil && s.Spec.Type == corev1.ServiceTypeNodePort {
-				w.proxies[key] = newProxy(w.t, net.JoinHostPort(w.machine, "0"))
+				w.proxies[key] = redistest.NewProxy(w.t, net.JoinHostPort(w.machine, "0"))
 			}
 			if ip := ipOfBalancer(&s); w.proxies[key] == nil && ip != "" {
-				w.proxies[key] = newProxy(w.t, net.JoinHostPort(ip, strconv.Itoa(int(port.Port))))
+				w.proxies[key] = redistest.NewProxy(w.t, net.JoinHostPort(ip, strconv.Itoa(int(port.Port))))
 			}
 			forwarder := w.proxies[key]
 			if forwarder == nil {
 				continue
 			}
-			if s.Spec.Type == corev1.ServiceTypeNodePort && int(port.NodePort) != forwarder.port() {
-				port.NodePort, changed = int32(forwarder.port()), true
+			if s.Spec.Type == corev1.ServiceTypeNodePort && int(port.NodePort) != forwarder.Port() {
+				port.NodePort, changed = int32(forwarder.Port()), true
 			}
 			target := ""
 			if pod != nil && !w.blocked[s.Name+" "+port.Name] {
 				target = net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(portNamed(pod, port.Name)))
 			}
-			forwarder.set(target)
+			forwarder.Set(target)
 		}
 		if changed {
 			update(w.t, w.kube, "services", &s)
@@ -387,7 +251,7 @@ func (w *world) proxyServices() {
 	}
 	for key, p := range w.proxies {
 		if !seen[key] {
-			p.close()
+			p.Close()
 			delete(w.proxies, key)
 		}
 	}

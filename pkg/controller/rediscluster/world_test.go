@@ -60,14 +60,14 @@ type world struct {
 	stopped  map[string]bool   // Pods whose servers the kubelet does not start
 	limits   map[string]int64  // maximal size of a file, by Pod
 	password string
-	as       redisnode.Login   // the login of clients; if empty, they log in with the password
-	overTLS  bool              // whether clients use TLS
-	slow     bool              // whether the kubelet delays changes of Secrets
-	shift    atomic.Int64      // how many nanoseconds the operator's clock is ahead
-	machine  string            // IP of the machine of all Pods
-	proxies  map[string]*proxy // ports of Services
-	blocked  map[string]bool   // ports of Services to which nothing connects, by the names of both
-	nextIP   []string          // IPs of the next Pods; later ones get any free IP
+	as       redisnode.Login             // the login of clients; if empty, they log in with the password
+	overTLS  bool                        // whether clients use TLS
+	slow     bool                        // whether the kubelet delays changes of Secrets
+	shift    atomic.Int64                // how many nanoseconds the operator's clock is ahead
+	machine  string                      // IP of the machine of all Pods
+	proxies  map[string]*redistest.Proxy // ports of Services
+	blocked  map[string]bool             // ports of Services to which nothing connects, by the names of both
+	nextIP   []string                    // IPs of the next Pods; later ones get any free IP
 
 	lives  func(write int) bool // whether the controller survives its n-th write; nil if it always does
 	writes int                  // number of writes of this controller
@@ -119,7 +119,7 @@ func newWorld(t testing.TB, name string, change ...func(*v1.RedisCluster)) *worl
 	w := &world{
 		t: t, name: name, kube: kubefake.NewClientset(), client: fake.NewClientset(rdc), events: record.NewFakeRecorder(10000),
 		servers: map[types.UID]*redistest.Server{}, dirs: map[string]string{}, stopped: map[string]bool{}, limits: map[string]int64{},
-		machine: redistest.FreeIP(t), proxies: map[string]*proxy{}, blocked: map[string]bool{},
+		machine: redistest.FreeIP(t), proxies: map[string]*redistest.Proxy{}, blocked: map[string]bool{},
 	}
 	w.react()
 	w.start()

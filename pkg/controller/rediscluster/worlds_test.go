@@ -957,10 +957,10 @@ func TestUsersFromTheBeginning(t *testing.T) {
 // TestTLSComesAndGoes adds TLS to a running cluster, requires it, renews the certificate, and takes all of it back.
 func TestTLSComesAndGoes(t *testing.T) {
 	story{mortal: true, happens: func(w *world) {
-		ca, before := newAuthority(t), w.uids()
+		ca, before := redistest.NewAuthority(t), w.uids()
 		w.change(withTLSMode(v1.TLSPreferred))
 		w.until("the Secret to be missed", func() bool { return w.condition(glassback.ConditionDegraded).Reason == reasonNoCertificate })
-		w.setSecret("redis-tls", ca.issue(t))
+		w.setSecret("redis-tls", ca.Issue(t))
 		w.later(secretEvery)
 		w.ready("TLS")
 		w.expectTLS(true, true, true)
@@ -974,7 +974,7 @@ func TestTLSComesAndGoes(t *testing.T) {
 		w.expectTLS(false, true, true)
 
 		w.slow = true
-		w.setSecret("redis-tls", ca.issue(t))
+		w.setSecret("redis-tls", ca.Issue(t))
 		w.later(secretEvery)
 		for range 5 {
 			w.sync()
@@ -1015,7 +1015,7 @@ func TestASwitchIsEnded(t *testing.T) {
 	ended := func(at int, divided bool) story {
 		return story{
 			spec:   changes{hasty, withTLSMode(v1.TLSPreferred)},
-			before: func(w *world) { w.setSecret("redis-tls", newAuthority(t).issue(t)) },
+			before: func(w *world) { w.setSecret("redis-tls", redistest.NewAuthority(t).Issue(t)) },
 			happens: func(w *world) {
 				w.kept()
 				w.overTLS = true
@@ -1079,7 +1079,7 @@ func TestAccessComesAndGoes(t *testing.T) {
 	}
 	story{
 		mortal: true,
-		before: func(w *world) { w.setSecret("redis-tls", newAuthority(t).issue(t)) },
+		before: func(w *world) { w.setSecret("redis-tls", redistest.NewAuthority(t).Issue(t)) },
 		happens: func(w *world) {
 			before := w.uids()
 			w.change(external(v1.ExternalNodePort))
