@@ -210,7 +210,7 @@ func (m *member) asksOtherPort(master *member) bool {
 	if state == nil || !state.Known || !hasTLS(master.Pod) || !master.answers() || m.View.MasterPort == 0 {
 		return false
 	}
-	port := master.announced().port(state.Replication)
+	port := master.announced().clientPort(state.Replication)
 	knows := !m.View.LinkUp
 	if state.Replication {
 		knows = m.entry(master.ID).Port == port

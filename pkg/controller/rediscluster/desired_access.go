@@ -145,8 +145,8 @@ func (a address) String() string {
 // tlsPortField is the field with the port for TLS, after an empty host name, as Redis 7.2 has it.
 const tlsPortField = ",,tls-port="
 
-// port returns the port for clients with TLS, or without it.
-func (a address) port(overTLS bool) int {
+// clientPort returns the port for clients with TLS, or without it.
+func (a address) clientPort(overTLS bool) int {
 	if overTLS {
 		return a.TLS
 	}

@@ -168,7 +168,7 @@ func nodes(o *observed) []v1.Node {
 				at = to
 			}
 			if at.isName() || m.isElsewhere() {
-				n.Address = net.JoinHostPort(at.IP, strconv.Itoa(at.port(tls != nil && tls.Cluster)))
+				n.Address = net.JoinHostPort(at.IP, strconv.Itoa(at.clientPort(tls != nil && tls.Cluster)))
 			}
 		}
 		known := o.nodes[m.ID]

@@ -82,7 +82,7 @@ func (m *member) self() *redisnode.Entry { return m.entry(m.View.ID) }
 // port returns the port on which the other nodes reach the member at the IP of its Pod: the port for TLS if the cluster bus uses TLS.
 func (m *member) port() int {
 	if tls := m.View.TLS; tls != nil && tls.Known {
-		return m.own().port(tls.Cluster)
+		return m.own().clientPort(tls.Cluster)
 	}
 	if hasTLS(m.Pod) {
 		return m.self().Port

@@ -233,7 +233,7 @@ func (w *world) outside() *redis.ClusterClient {
 // portOutside returns the port of a Pod's Service for clients.
 func (w *world) portOutside(p *corev1.Pod, overTLS bool) int {
 	services := w.services()
-	return externalPorts(&services[slices.IndexFunc(services, func(s corev1.Service) bool { return s.Name == p.Name })]).port(overTLS)
+	return externalPorts(&services[slices.IndexFunc(services, func(s corev1.Service) bool { return s.Name == p.Name })]).clientPort(overTLS)
 }
 
 // writesOutside checks that a client outside of the cluster reads and writes keys of all masters.
