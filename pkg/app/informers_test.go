@@ -28,7 +28,7 @@ import (
 	groupav1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
 	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 	"github.com/glassback/glassback/pkg/clients"
-	"github.com/glassback/glassback/pkg/controller/rediscluster"
+	"github.com/glassback/glassback/pkg/controller/rediscluster/manifest"
 	"github.com/glassback/glassback/pkg/descriptor"
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
 	"github.com/glassback/glassback/pkg/kinds"
@@ -69,11 +69,11 @@ func TestTransforms(t *testing.T) {
 	}
 	others := []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: "a", Controller: new(true)}}
 	megabyte := strings.Repeat("x", 1<<20)
-	huge := map[string]string{"a": megabyte, "b": "1", rediscluster.AnnotationRevision: "r", glassback.AnnotationPaused: "true"}
-	read := map[string]string{rediscluster.AnnotationRevision: "r", glassback.AnnotationPaused: "true"}
+	huge := map[string]string{"a": megabyte, "b": "1", manifest.AnnotationRevision: "r", glassback.AnnotationPaused: "true"}
+	read := map[string]string{manifest.AnnotationRevision: "r", glassback.AnnotationPaused: "true"}
 	ofStranger := large(read, others)
 	ofStranger.Data = nil
-	withApplied := large(map[string]string{"b": "1", rediscluster.AnnotationRevision: "r", glassback.AnnotationPaused: "true"},
+	withApplied := large(map[string]string{"b": "1", manifest.AnnotationRevision: "r", glassback.AnnotationPaused: "true"},
 		controlled, applied)
 	job := func(template corev1.PodTemplateSpec, entries ...metav1.ManagedFieldsEntry) *batchv1.Job {
 		return &batchv1.Job{
@@ -92,7 +92,7 @@ func TestTransforms(t *testing.T) {
 		p := &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{
 				Name: "a-0", Namespace: "shop", UID: "u", ResourceVersion: "7", ManagedFields: entries,
-				Labels: map[string]string{redisv1.LabelRedisCluster: "a"}, Annotations: map[string]string{rediscluster.AnnotationRevision: "r"},
+				Labels: map[string]string{redisv1.LabelRedisCluster: "a"}, Annotations: map[string]string{manifest.AnnotationRevision: "r"},
 				OwnerReferences: controlled, DeletionTimestamp: &metav1.Time{},
 			},
 			Spec: corev1.PodSpec{NodeName: "n", Containers: []corev1.Container{

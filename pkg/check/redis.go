@@ -20,6 +20,7 @@ import (
 
 	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 	"github.com/glassback/glassback/pkg/controller/rediscluster"
+	"github.com/glassback/glassback/pkg/controller/rediscluster/manifest"
 	"github.com/glassback/glassback/pkg/redisnode"
 )
 
@@ -101,7 +102,7 @@ func (c *checker) checkNodes(ctx context.Context, rdc *redisv1.RedisCluster) Res
 		if pod.Status.PodIP == "" || pod.DeletionTimestamp != nil {
 			continue
 		}
-		user, ref := rediscluster.LoginTo(pod)
+		user, ref := manifest.LoginTo(pod)
 		login := redisnode.Login{User: user}
 		port, trust := rediscluster.ConnectionTo(rdc, pod, secret)
 		login.TLS = trust

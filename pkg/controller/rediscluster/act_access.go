@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/glassback/glassback/pkg/controller/rediscluster/manifest"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -20,13 +22,17 @@ import (
 var (
 	// The Pod of on gets LabelExternal.
 	labelPod = &verb{text: "label", do: executor.labelPod, writes: func(_ *observed, c command) write {
-		return patched(c, func(pod *metav1.ObjectMeta) { metav1.SetMetaDataLabel(pod, LabelExternal, strconv.Itoa(c.on.Ordinal)) })
+		return patched(c, func(pod *metav1.ObjectMeta) {
+			metav1.SetMetaDataLabel(pod, manifest.LabelExternal, strconv.Itoa(c.on.Ordinal))
+		})
 	}}
 	// on announces the named address.
 	announce = &verb{text: "announce address of", do: executor.announce}
 	// The Pod of on gets AnnotationUnreachable with the named address.
 	giveUpAddress = &verb{text: "give up address of", do: executor.giveUpAddress, writes: func(_ *observed, c command) write {
-		return patched(c, func(pod *metav1.ObjectMeta) { metav1.SetMetaDataAnnotation(pod, AnnotationUnreachable, c.names[0]) })
+		return patched(c, func(pod *metav1.ObjectMeta) {
+			metav1.SetMetaDataAnnotation(pod, manifest.AnnotationUnreachable, c.names[0])
+		})
 	}}
 	// The named Service.
 	deleteService = &verb{text: "delete Service", do: executor.deleteService, writes: func(_ *observed, c command) write {
@@ -36,7 +42,7 @@ var (
 
 // announce makes the node of a member announce an address. For the address of its Pod, the ports are reset to their defaults.
 func (e executor) announce(ctx context.Context, c command) error {
-	m, a := c.on, addressIn(c.names[0])
+	m, a := c.on, manifest.AddressIn(c.names[0])
 	if a == m.own() {
 		return e.node(m).Announce(ctx, a.IP, 0, 0, 0)
 	}
@@ -46,12 +52,12 @@ func (e executor) announce(ctx context.Context, c command) error {
 
 // labelPod writes LabelExternal to exactly the observed Pod.
 func (e executor) labelPod(ctx context.Context, c command) error {
-	return e.patchPod(ctx, c.on, "labels", map[string]string{LabelExternal: strconv.Itoa(c.on.Ordinal)})
+	return e.patchPod(ctx, c.on, "labels", map[string]string{manifest.LabelExternal: strconv.Itoa(c.on.Ordinal)})
 }
 
 // giveUpAddress writes AnnotationUnreachable to exactly the observed Pod.
 func (e executor) giveUpAddress(ctx context.Context, c command) error {
-	return e.patchPod(ctx, c.on, "annotations", map[string]string{AnnotationUnreachable: c.names[0]})
+	return e.patchPod(ctx, c.on, "annotations", map[string]string{manifest.AnnotationUnreachable: c.names[0]})
 }
 
 // patched returns a patch of the Pod of a command.

@@ -16,6 +16,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/glassback/glassback/pkg/controller/rediscluster/manifest"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -34,7 +36,7 @@ func (s *stage) allocate() {
 	s.t.Helper()
 	resource := corev1.SchemeGroupVersion.WithResource("services")
 	for _, i := range all {
-		found, err := s.kube.Tracker().Get(resource, "default", podName(s.rdc(), i))
+		found, err := s.kube.Tracker().Get(resource, "default", manifest.PodName(s.rdc(), i))
 		if err != nil {
 			continue
 		}
@@ -103,7 +105,7 @@ func TestANodeAnnouncesWhereItWasReached(t *testing.T) {
 				t.Errorf("nodes get %q, want %q", commands, test.want)
 			}
 			for _, i := range all {
-				if p := s.pod(podName(s.rdc(), i)); p.Labels[LabelExternal] == "" {
+				if p := s.pod(manifest.PodName(s.rdc(), i)); p.Labels[manifest.LabelExternal] == "" {
 					t.Errorf("Pod %d has the labels %v", i, p.Labels)
 				}
 			}
@@ -157,7 +159,7 @@ func dialing(dial func(port int, login redisnode.Login) Node) *Controller {
 // A node is reached on every port. The other nodes use those on which it is asked for its ID: with TLS, it shows its certificate.
 func TestANodeIsReachedOnEachPort(t *testing.T) {
 	untold := tlsIs(func(s *redisnode.TLSState) { *s = redisnode.TLSState{} }, 3)
-	among, alone := openingTLS(transportBoth, true), openingTLS(transportOnly, true)
+	among, alone := openingTLS(manifest.TransportBoth, true), openingTLS(manifest.TransportOnly, true)
 	for name, test := range map[string]struct {
 		alters        []alter
 		other, closed int // the ports at which another node answers, and at which none does
@@ -165,7 +167,7 @@ func TestANodeIsReachedOnEachPort(t *testing.T) {
 		err           string
 	}{
 		"no TLS":                              {[]alter{opening}, 0, 0, "30003", ""},
-		"no TLS among nodes":                  {[]alter{openingTLS(transportPlain, false)}, 0, 0, "30003 32003 with TLS", ""},
+		"no TLS among nodes":                  {[]alter{openingTLS(manifest.TransportPlain, false)}, 0, 0, "30003 32003 with TLS", ""},
 		"TLS among nodes":                     {[]alter{among}, 0, 0, "32003 with TLS", ""},
 		"TLS alone":                           {[]alter{alone}, 0, 30003, "32003 with TLS", ""},
 		"no bus":                              {[]alter{among}, 0, 31003, "", "no connection to 31003"},
@@ -174,7 +176,7 @@ func TestANodeIsReachedOnEachPort(t *testing.T) {
 		"another node with TLS":               {[]alter{among}, 32003, 0, "32003 with TLS", "another node answers there"},
 		"TLS that a node does not tell":       {[]alter{among, untold}, 0, 0, "32003 with TLS", ""},
 		"TLS alone that a node does not tell": {[]alter{alone, untold}, 0, 30003, "32003 with TLS", ""},
-		"another node without TLS":            {[]alter{openingTLS(transportPlain, false)}, 30003, 0, "30003", "another node answers there"},
+		"another node without TLS":            {[]alter{openingTLS(manifest.TransportPlain, false)}, 30003, 0, "30003", "another node answers there"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := with(six(), test.alters...)
@@ -211,9 +213,9 @@ func TestThePortWithoutTLSIsReachedBeforeItsUse(t *testing.T) {
 		alter alter
 		want  bool
 	}{
-		"TLS alone":                         {closing(transportOnly), false},
-		"both ports":                        {closing(transportBoth), true},
-		"both ports, and the spec keeps it": {openingTLS(transportBoth, true), false},
+		"TLS alone":                         {closing(manifest.TransportOnly), false},
+		"both ports":                        {closing(manifest.TransportBoth), true},
+		"both ports, and the spec keeps it": {openingTLS(manifest.TransportBoth, true), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := with(six(), test.alter, announcing(all...))
@@ -245,7 +247,7 @@ func TestThePortWithoutTLSIsReachedBeforeItsUse(t *testing.T) {
 func TestANodeIsReachedOverALongWay(t *testing.T) {
 	for slow, want := range map[time.Duration]bool{reachTimeout + reachTimeout/2: true, viewTimeout + 1: false, time.Hour: false} {
 		synctest.Test(t, func(t *testing.T) {
-			o := with(six(), openingTLS(transportBoth, true), selected(all...))
+			o := with(six(), openingTLS(manifest.TransportBoth, true), selected(all...))
 			begun := time.Now()
 			dialing(func(port int, _ redisnode.Login) Node {
 				return portNode{id: idOf(port - 32000), slow: slow}
@@ -297,7 +299,7 @@ func TestAnAddressIsGivenUpBeforeTheNodeLeavesIt(t *testing.T) {
 	s.steps(3)
 	s.clock.Step(o.addressPatience())
 	s.synced()
-	if p := s.pod("demo-3"); p.Annotations[AnnotationUnreachable] != nodePortsOf(3).String() {
+	if p := s.pod("demo-3"); p.Annotations[manifest.AnnotationUnreachable] != nodePortsOf(3).String() {
 		t.Errorf("the annotations are %v", p.Annotations)
 	}
 	if got := strings.Join(s.commands, ", "); got != "10.1.0.3 announce 10.1.0.3 0 0 0" {
@@ -308,26 +310,26 @@ func TestAnAddressIsGivenUpBeforeTheNodeLeavesIt(t *testing.T) {
 // The Services select Pods, and the ones for clients inside of the cluster have no port of the bus.
 func TestServicesOfAccess(t *testing.T) {
 	rdc := six().Object
-	if clientService(rdc, false) != nil {
+	if manifest.ClientService(rdc, false) != nil {
 		t.Error("there is a Service for clients without spec.access")
 	}
 	external(v1.ExternalLoadBalancer)(rdc)
 	rdc.Spec.Access.Service.Annotations = map[string]string{"a": "b"}
 	rdc.Spec.Access.External.LoadBalancerSourceRanges = []string{"192.0.2.0/24"}
-	clients, node := clientService(rdc, false), externalService(rdc, 3, keptPorts(rdc, 0, nil))
+	clients, node := manifest.ClientService(rdc, false), manifest.ExternalService(rdc, 3, manifest.KeptPorts(rdc, 0, nil))
 	if *clients.Name != "demo-clients" || len(clients.Spec.Ports) != 1 || clients.Spec.PublishNotReadyAddresses != nil ||
-		clients.Annotations["a"] != "b" || clients.Spec.Selector[LabelExternal] != "" || clients.Labels[LabelExternal] != "" {
+		clients.Annotations["a"] != "b" || clients.Spec.Selector[manifest.LabelExternal] != "" || clients.Labels[manifest.LabelExternal] != "" {
 		t.Errorf("the Service for clients is %+v", clients)
 	}
 	if *node.Name != "demo-3" || len(node.Spec.Ports) != 2 || !*node.Spec.PublishNotReadyAddresses ||
-		node.Spec.Selector[LabelExternal] != "3" ||
-		node.Labels[LabelExternal] != "3" || !slices.Equal(node.Spec.LoadBalancerSourceRanges, []string{"192.0.2.0/24"}) ||
+		node.Spec.Selector[manifest.LabelExternal] != "3" ||
+		node.Labels[manifest.LabelExternal] != "3" || !slices.Equal(node.Spec.LoadBalancerSourceRanges, []string{"192.0.2.0/24"}) ||
 		*node.Spec.Type != corev1.ServiceTypeLoadBalancer {
 		t.Errorf("the Service of a node is %+v", node)
 	}
 }
 
-// addTLS adds the Secret of spec.tls, with a certificate for a name.
+// manifest.AddTLS adds the Secret of spec.tls, with a certificate for a name.
 func (s *stage) addTLS(name string) {
 	s.t.Helper()
 	data := redistest.NewAuthority(s.t).Issue(s.t, func(c *x509.Certificate) { c.DNSNames = []string{name} })
@@ -422,8 +424,8 @@ func TestAPodOfAClusterThatLeavesTLS(t *testing.T) {
 			if writes := s.nexts(); slices.ContainsFunc(writes, loads) && !test.hasTLS {
 				t.Errorf("nodes load the Secret: %q", writes)
 			}
-			if p := s.pod("demo-4"); hasTLS(p) != test.hasTLS || (test.hasTLS && portFor(p, true) != v1.DefaultTLSPort) {
-				t.Errorf("the Pod has TLS: %t, want %t; its port is %d", hasTLS(p), test.hasTLS, portFor(p, true))
+			if p := s.pod("demo-4"); manifest.HasTLS(p) != test.hasTLS || (test.hasTLS && manifest.PortFor(p, true) != v1.DefaultTLSPort) {
+				t.Errorf("the Pod has TLS: %t, want %t; its port is %d", manifest.HasTLS(p), test.hasTLS, manifest.PortFor(p, true))
 			}
 		})
 	}

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/glassback/glassback/pkg/controller/rediscluster/manifest"
+
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -71,16 +73,16 @@ func (e executor) createJob(ctx context.Context, desired *batchv1.Job) (*batchv1
 	return created, err
 }
 
-// desiredJob returns the Job with an ID: see backupOf. With the ID "", it may be the one that first chooses the backup to restore.
+// desiredJob returns the Job with an ID: see manifest.BackupOf. With the ID "", it may be the one that first chooses the backup to restore.
 func (o *observed) desiredJob(id string) *batchv1.Job {
 	a, _ := o.access() // A Job is created only while all Pods have the same access.
 	switch id {
 	case "":
-		return restoreJob(o.Object, o.restoredBackup(), o.BackupImage, a)
+		return manifest.RestoreJob(o.Object, o.restoredBackup(), o.BackupImage, a)
 	case v1.LatestBackup:
-		return restoreJob(o.Object, id, o.BackupImage, a)
+		return manifest.RestoreJob(o.Object, id, o.BackupImage, a)
 	}
-	j := backupJob(o.Object, id, o.BackupImage, a)
+	j := manifest.BackupJob(o.Object, id, o.BackupImage, a)
 	if value := o.backupNowOf(id); value != "" {
 		j.Annotations[v1.AnnotationBackupNow] = value
 	}

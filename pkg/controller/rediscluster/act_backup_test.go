@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/glassback/glassback/pkg/controller/rediscluster/manifest"
+
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -54,7 +56,7 @@ func podOf(j *batchv1.Job, name string, state corev1.ContainerState) *corev1.Pod
 			Name: name, Namespace: "default", UID: types.UID(name), Labels: j.Spec.Template.Labels,
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(j, batchv1.SchemeGroupVersion.WithKind("Job"))},
 		},
-		Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: containerJob, State: state}}},
+		Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: manifest.ContainerJob, State: state}}},
 	}
 }
 
@@ -364,7 +366,7 @@ func TestSyncReplacesAJobThatDoesNotStart(t *testing.T) {
 func mountsPassword(secret string, pods int) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		if pods--; pods >= 0 {
-			p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: volumeAuth, VolumeSource: corev1.VolumeSource{
+			p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: manifest.VolumeAuth, VolumeSource: corev1.VolumeSource{
 				Secret: &corev1.SecretVolumeSource{SecretName: secret, Items: []corev1.KeyToPath{{Key: "password", Path: "password"}}},
 			}})
 		}
@@ -567,11 +569,11 @@ func TestSyncRestoresABackup(t *testing.T) {
 	if got := s.rdc().Status.Restore; !equality.Semantic.DeepEqual(got, want) {
 		t.Errorf("the status is %+v, want %+v", got, want)
 	}
-	if got := s.service().Selector; len(got) == len(selector(s.rdc())) {
+	if got := s.service().Selector; len(got) == len(manifest.Selector(s.rdc())) {
 		t.Errorf("until then, the Service selects %v", got)
 	}
 	wantWrites(t, s.stepTo(at(14, 0)), "patch services demo")
-	if got := s.service().Selector; !maps.Equal(got, selector(s.rdc())) {
+	if got := s.service().Selector; !maps.Equal(got, manifest.Selector(s.rdc())) {
 		t.Errorf("then, the Service selects %v", got)
 	}
 	must.Succeed(t, s.kube.Tracker().Delete(jobsResource, "default", "demo-restore"))
@@ -591,13 +593,13 @@ func TestSyncRestoresABackup(t *testing.T) {
 func TestTheResultOfAJob(t *testing.T) {
 	s := newStage(t, sixStored()).settle()
 	rdc := s.rdc()
-	j := backupJob(defaulted(rdc, backedUpHourly), dueID, testImage, access{})
+	j := manifest.BackupJob(defaulted(rdc, backedUpHourly), dueID, testImage, manifest.Access{})
 	j.UID = "job"
 	ofJob := func(owner types.UID, state corev1.ContainerStateTerminated) *corev1.Pod {
 		controller := j.DeepCopy()
 		controller.UID = owner
 		p := podOf(controller, "p", corev1.ContainerState{Terminated: &state})
-		p.Spec.Containers = []corev1.Container{{Name: containerJob, Image: "registry/glassback:v0"}}
+		p.Spec.Containers = []corev1.Container{{Name: manifest.ContainerJob, Image: "registry/glassback:v0"}}
 		p.Status.ContainerStatuses[0].Image = "sha256:1"
 		return p
 	}
@@ -674,7 +676,7 @@ func TestSyncRestoresABackupAfterEachCrash(t *testing.T) {
 			args := j.Spec.Template.Spec.Containers[0].Args
 			id, _ := strings.CutPrefix(args[slices.IndexFunc(args, func(a string) bool { return strings.HasPrefix(a, "--id=") })], "--id=")
 			if id == v1.LatestBackup {
-				id = backupID(at(13, step).Time)
+				id = manifest.BackupID(at(13, step).Time)
 			}
 			return fmt.Sprintf(`{"id":%q,"keys":30}`, id)
 		})

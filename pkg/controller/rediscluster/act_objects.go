@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/glassback/glassback/pkg/controller/rediscluster/manifest"
+
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -48,7 +50,7 @@ type applied struct {
 }
 
 func newApplied(config Config, written *loop.Written) applied {
-	owners := child.NewOwners(kind.Kind, v1.LabelRedisCluster, written, config.Clock)
+	owners := child.NewOwners(manifest.Kind.Kind, v1.LabelRedisCluster, written, config.Clock)
 	return applied{
 		owners: owners,
 		services: child.New(owners, "Service", "services", config.Services.Informer().GetStore(),
@@ -76,18 +78,18 @@ func (c *Controller) applyChildren(ctx context.Context, o *observed) (outcome, e
 // changes returns the changes of the children to their desired fields, and the deletions of ConfigMaps whose revision no Pod has.
 func (c *Controller) changes(o *observed) ([]child.Change, error) {
 	rdc := o.Object
-	name := configurationName(rdc)
+	name := manifest.ConfigurationName(rdc)
 	observedPolicy := c.policies.Observe(rdc, rdc.Name)
 	observedConfiguration := c.configurations.WithOwned(rdc, c.configurations.Observe(rdc, name))
-	policy, err := networkPolicy(rdc, o.existingPods(), cmp.Or(c.operatorNamespace, namespaceOfOperator(observedPolicy.Object)))
+	policy, err := manifest.NetworkPolicy(rdc, o.existingPods(), cmp.Or(c.operatorNamespace, manifest.NamespaceOfOperator(observedPolicy.Object)))
 	if err != nil {
 		return nil, err
 	}
 	changes := []child.Change{
-		c.services.Reconcile(rdc, rdc.Name, c.services.Observe(rdc, rdc.Name), false, child.Exactly(service(rdc, o.Closed))),
-		c.budgets.Reconcile(rdc, rdc.Name, c.budgets.Observe(rdc, rdc.Name), false, child.Exactly(budget(rdc, o.Pods))),
+		c.services.Reconcile(rdc, rdc.Name, c.services.Observe(rdc, rdc.Name), false, child.Exactly(manifest.Service(rdc, o.Closed))),
+		c.budgets.Reconcile(rdc, rdc.Name, c.budgets.Observe(rdc, rdc.Name), false, child.Exactly(manifest.Budget(rdc, o.Pods))),
 		c.policies.Reconcile(rdc, rdc.Name, observedPolicy, false, child.Exactly(policy)),
-		c.configurations.Reconcile(rdc, name, observedConfiguration, false, createOnly(configuration(rdc))),
+		c.configurations.Reconcile(rdc, name, observedConfiguration, false, createOnly(manifest.Configuration(rdc))),
 	}
 	changes = append(changes, c.accessChanges(o)...)
 	existing, err := objectsOf[*corev1.ConfigMap](c.configMapCache, rdc)
@@ -132,7 +134,7 @@ func createOnly(desired *corev1ac.ConfigMapApplyConfiguration) child.Desired[*co
 // The commands for claims and Pods.
 var (
 	createClaim = &verb{text: "create claim of", do: executor.createClaim, writes: func(o *observed, c command) write {
-		return write{"create", "PersistentVolumeClaim", claimName(o.Object, c.on.Ordinal), nil, claim(o.Object, c.on.Ordinal)}
+		return write{"create", "PersistentVolumeClaim", manifest.ClaimName(o.Object, c.on.Ordinal), nil, manifest.Claim(o.Object, c.on.Ordinal)}
 	}}
 	growClaim = &verb{text: "grow claim of", do: executor.growClaim, writes: func(o *observed, c command) write {
 		grown := c.on.Claim.DeepCopy()
@@ -167,9 +169,9 @@ func (e executor) podClient() typedcorev1.PodInterface {
 
 func (e executor) createClaim(ctx context.Context, c command) error {
 	m := c.on
-	created, err := e.claimClient().Create(ctx, claim(e.o.Object, m.Ordinal), metav1.CreateOptions{FieldManager: glassback.Name})
+	created, err := e.claimClient().Create(ctx, manifest.Claim(e.o.Object, m.Ordinal), metav1.CreateOptions{FieldManager: glassback.Name})
 	if err != nil {
-		return nameTaken(err, "PersistentVolumeClaim "+claimName(e.o.Object, m.Ordinal))
+		return nameTaken(err, "PersistentVolumeClaim "+manifest.ClaimName(e.o.Object, m.Ordinal))
 	}
 	e.written.Record(ctx, e.key(), "create persistentvolumeclaims", e.claims, created)
 	return nil

@@ -7,6 +7,8 @@ import (
 	"context"
 	"slices"
 
+	"github.com/glassback/glassback/pkg/controller/rediscluster/manifest"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -15,8 +17,8 @@ var (
 	// The Pod of on gets the annotation for a switch to the named transport.
 	recordTLS = &verb{text: "record TLS of", do: executor.recordTLS, writes: func(_ *observed, c command) write {
 		return patched(c, func(pod *metav1.ObjectMeta) {
-			if delete(pod.Annotations, AnnotationTLS); c.names[0] != transportPlain {
-				metav1.SetMetaDataAnnotation(pod, AnnotationTLS, c.names[0])
+			if delete(pod.Annotations, manifest.AnnotationTLS); c.names[0] != manifest.TransportPlain {
+				metav1.SetMetaDataAnnotation(pod, manifest.AnnotationTLS, c.names[0])
 			}
 		})
 	}}
@@ -30,9 +32,9 @@ var (
 
 // recordTLS writes the transport to exactly the observed Pod. Its node does not switch yet.
 func (e executor) recordTLS(ctx context.Context, c command) error {
-	annotation := map[string]any{AnnotationTLS: nil}
-	if c.names[0] != transportPlain {
-		annotation[AnnotationTLS] = c.names[0]
+	annotation := map[string]any{manifest.AnnotationTLS: nil}
+	if c.names[0] != manifest.TransportPlain {
+		annotation[manifest.AnnotationTLS] = c.names[0]
 	}
 	return e.patchPod(ctx, c.on, "annotations", annotation)
 }
@@ -52,21 +54,21 @@ func (e executor) switchTLS(ctx context.Context, c command) error {
 		delete(e.session.since, factNoFailover) // Its age counts from the last switch.
 	}
 	return inParallel(named, func(m *member) error {
-		transport, port := m.Pod.Annotations[AnnotationTLS], portFor(m.Pod, false)
-		if transport == transportOnly {
+		transport, port := m.Pod.Annotations[manifest.AnnotationTLS], manifest.PortFor(m.Pod, false)
+		if transport == manifest.TransportOnly {
 			port = 0
 		}
 		announcedBus := 0
 		if m.isElsewhere() {
 			announcedBus = m.announced().Bus
 		}
-		return e.node(m).SwitchTLS(ctx, transport != transportPlain, port, m.own().Bus, announcedBus)
+		return e.node(m).SwitchTLS(ctx, transport != manifest.TransportPlain, port, m.own().Bus, announcedBus)
 	})
 }
 
 // changesBus returns whether a switch to the transport of its Pod changes the protocol that the node uses with the other nodes.
 func (m *member) changesBus() bool {
-	among := m.Pod.Annotations[AnnotationTLS] != transportPlain
+	among := m.Pod.Annotations[manifest.AnnotationTLS] != manifest.TransportPlain
 	return m.View.TLS.Cluster != among || m.View.TLS.Replication != among
 }
 

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/glassback/glassback/pkg/controller/rediscluster/manifest"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
@@ -25,7 +27,7 @@ import (
 // The commands for users.
 var (
 	createAccount = &verb{text: "create Secret", do: executor.createAccount, writes: func(o *observed, _ command) write {
-		return write{verb: "create", kind: "Secret", name: accountRef(o.Object).Name} // Its password is generated when it is created.
+		return write{verb: "create", kind: "Secret", name: manifest.AccountRef(o.Object).Name} // Its password is generated when it is created.
 	}}
 	// on gets the named users of spec.users, or loses them.
 	setUsers = &verb{text: "set users of", do: executor.setUsers}
@@ -34,12 +36,12 @@ var (
 // createAccount creates the Secret of the operator's user: with the password that the nodes have, if the operator knows it. If the API
 // server rejects the Secret, createAccount returns no error: only what needs a new Pod waits, and the operator retries after secretEvery.
 func (e executor) createAccount(ctx context.Context, _ command) error {
-	current, ref := e.session, accountRef(e.o.Object)
+	current, ref := e.session, manifest.AccountRef(e.o.Object)
 	own := current.secrets[ref]
 	own.text, own.readAt = cmp.Or(own.text, rand.Text()), time.Time{} // The next sync reads the Secret, even if the response is lost.
 	current.secrets[ref] = own
 	secrets := e.kube.CoreV1().Secrets(e.o.Object.Namespace)
-	_, err := secrets.Create(ctx, account(e.o.Object, own.text), metav1.CreateOptions{FieldManager: glassback.Name})
+	_, err := secrets.Create(ctx, manifest.Account(e.o.Object, own.text), metav1.CreateOptions{FieldManager: glassback.Name})
 	if err == nil {
 		return nil
 	}
@@ -66,7 +68,7 @@ func (e executor) checkAccount(ctx context.Context) error {
 	if len(e.o.Object.Spec.Users) == 0 {
 		return nil
 	}
-	ref := accountRef(e.o.Object)
+	ref := manifest.AccountRef(e.o.Object)
 	read, err := e.sessions.readSecretNow(ctx, e.o.Object, ref)
 	if err == nil && (read.missing || read.foreign || redisnode.HashPassword(read.text) != e.o.accountHash) {
 		return fmt.Errorf("the Secret %s has changed in the meantime", ref.Name)
@@ -81,8 +83,8 @@ func (e executor) checkAccount(ctx context.Context) error {
 func (e executor) setUsers(ctx context.Context, c command) error {
 	m, names := c.on, c.names
 	node, current := e.node(m), e.session
-	own := append([]string{"reset", "on", "#" + e.o.accountHash}, strings.Fields(everything)...)
-	if err := node.SetUser(ctx, v1.UserOperator, own); err != nil || !hasAccount(m.Pod) {
+	own := append([]string{"reset", "on", "#" + e.o.accountHash}, strings.Fields(manifest.Everything)...)
+	if err := node.SetUser(ctx, v1.UserOperator, own); err != nil || !manifest.HasAccount(m.Pod) {
 		return err
 	}
 	var gone []string
@@ -121,5 +123,5 @@ func (e executor) setUsers(ctx context.Context, c command) error {
 	if err := node.SaveUsers(ctx); err != nil {
 		return err
 	}
-	return node.SetUser(ctx, v1.UserOperator, []string{markRule(markOf(current.refusals.acceptedBy(m, e.o.users), users))})
+	return node.SetUser(ctx, v1.UserOperator, []string{manifest.MarkRule(markOf(current.refusals.acceptedBy(m, e.o.users), users))})
 }

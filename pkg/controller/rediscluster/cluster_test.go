@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/glassback/glassback/pkg/controller/rediscluster/manifest"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -74,7 +76,7 @@ func cluster(parts ...part) *observed {
 	rdc.Spec.Size = ptr.To(int32(len(parts))) // Default may raise the size, but tests use as few as three members.
 	o := &observed{Object: rdc, Now: seenAt, Formed: true}
 	for ordinal, p := range parts {
-		m := &member{Name: podName(rdc, ordinal), Ordinal: ordinal, Pod: podAt(rdc, ordinal)}
+		m := &member{Name: manifest.PodName(rdc, ordinal), Ordinal: ordinal, Pod: podAt(rdc, ordinal)}
 		m.View = &redisnode.View{
 			ID: idOf(ordinal), Version: "7.2.4", StateOK: !p.lone, Epoch: int64(len(parts)),
 			Master: p.masterOf < 0, LinkUp: p.masterOf >= 0, Offset: 1000, Unwritten: p.masterOf < 0 && len(p.slots) == 0,
@@ -116,7 +118,7 @@ func entryFor(p part, ordinal int, myself bool) redisnode.Entry {
 
 // podAt is a Pod that is running and ready.
 func podAt(rdc *v1.RedisCluster, ordinal int) *corev1.Pod {
-	p := pod(rdc, ordinal)
+	p := manifest.Pod(rdc, ordinal)
 	p.UID = types.UID("uid-" + p.Name)
 	p.Spec.NodeName = fmt.Sprintf("machine-%d", ordinal)
 	p.Status = corev1.PodStatus{
@@ -318,7 +320,7 @@ func podIs(f func(*corev1.Pod), ordinals ...int) alter {
 	return changed(func(m *member) { f(m.Pod) }, ordinals...)
 }
 
-func old(p *corev1.Pod)          { p.Annotations[AnnotationRevision] = "before" }
+func old(p *corev1.Pod)          { p.Annotations[manifest.AnnotationRevision] = "before" }
 func unready(p *corev1.Pod)      { p.Status.Conditions = nil }
 func beingDeleted(p *corev1.Pod) { p.DeletionTimestamp = ptr.To(metav1.NewTime(seenAt)) }
 func finished(p *corev1.Pod)     { p.Status.Phase = corev1.PodFailed }
@@ -332,13 +334,13 @@ func crash(name string) corev1.ContainerStatus {
 }
 
 func crashing(p *corev1.Pod) {
-	p.Status.ContainerStatuses = []corev1.ContainerStatus{crash(containerName)}
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{crash(manifest.ContainerName)}
 }
 
 // blocked makes the container redis wait for an init container.
 func blocked(p *corev1.Pod) {
 	p.Status.InitContainerStatuses = []corev1.ContainerStatus{crash("init")}
-	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: containerName, State: corev1.ContainerState{
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: manifest.ContainerName, State: corev1.ContainerState{
 		Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"},
 	}}}
 }
@@ -347,7 +349,7 @@ func blocked(p *corev1.Pod) {
 func sidecarsCrashing(p *corev1.Pod) {
 	p.Status.Phase = corev1.PodPending
 	p.Status.InitContainerStatuses = []corev1.ContainerStatus{crash("sidecar")}
-	p.Status.ContainerStatuses = []corev1.ContainerStatus{crash("exporter"), {Name: containerName, Ready: true, State: corev1.ContainerState{
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{crash("exporter"), {Name: manifest.ContainerName, Ready: true, State: corev1.ContainerState{
 		Running: &corev1.ContainerStateRunning{},
 	}}}
 }
@@ -386,12 +388,12 @@ func stored(o *observed) {
 	o.Object.Spec.Storage = &v1.Storage{Size: resource.MustParse("1Gi")}
 	for i, m := range o.Members {
 		m.Claim = claimAt(o.Object, i)
-		m.Pod.Annotations[AnnotationRevision] = revision(o.Object)
+		m.Pod.Annotations[manifest.AnnotationRevision] = manifest.Revision(o.Object)
 	}
 }
 
 func claimAt(rdc *v1.RedisCluster, ordinal int) *corev1.PersistentVolumeClaim {
-	c := claim(rdc, ordinal)
+	c := manifest.Claim(rdc, ordinal)
 	c.UID = types.UID("uid-" + c.Name)
 	c.Spec.VolumeName = "volume-" + c.Name
 	return c
@@ -418,8 +420,8 @@ func spec(f func(*v1.RedisClusterSpec)) alter {
 	return func(o *observed) {
 		f(&o.Object.Spec)
 		for _, m := range o.Members {
-			if m.Pod != nil && m.Pod.Annotations[AnnotationRevision] != "before" {
-				m.Pod.Annotations[AnnotationRevision] = revision(o.Object)
+			if m.Pod != nil && m.Pod.Annotations[manifest.AnnotationRevision] != "before" {
+				m.Pod.Annotations[manifest.AnnotationRevision] = manifest.Revision(o.Object)
 			}
 		}
 	}

@@ -20,6 +20,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/glassback/glassback/pkg/controller/rediscluster/manifest"
+
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -214,7 +216,7 @@ func newStage(t *testing.T, o *observed) *stage {
 		defer s.mu.Unlock()
 		name := action.(clienttesting.PatchAction).GetName()
 		for ordinal := range o.Members {
-			if podName(o.Object, ordinal) == name {
+			if manifest.PodName(o.Object, ordinal) == name {
 				s.recorded[name] = maps.Clone(s.values[ipOf(ordinal)])
 			}
 		}
@@ -437,7 +439,7 @@ func TestSync(t *testing.T) {
 			s.destroy("pods", "demo-4")
 			p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "demo-4", Namespace: "default", UID: "theirs"}}
 			if labelled {
-				p.Labels = selector(s.rdc())
+				p.Labels = manifest.Selector(s.rdc())
 			}
 			s.add(p)
 			if s.catchUp(); !labelled { // The cache has only Pods with the labels.
@@ -468,7 +470,7 @@ func TestSync(t *testing.T) {
 		"a Service of another owner has the name: a condition reports it, and it is left alone": {
 			given: func(s *stage) {
 				s.destroy("services", "demo")
-				s.add(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "demo", Namespace: "default", UID: "theirs", Labels: selector(s.rdc())}})
+				s.add(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "demo", Namespace: "default", UID: "theirs", Labels: manifest.Selector(s.rdc())}})
 				s.catchUp()
 			},
 			writes: []string{statusWrite}, after: poll, reason: reasonConflict, message: "Service demo exists already and has no controller",
@@ -688,7 +690,7 @@ func (s *stage) changeViewBeforeMeet(ordinal int, change func(*redisnode.View)) 
 func TestSyncTombstones(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, with(six(), stored, spec(func(s *v1.RedisClusterSpec) { s.NetworkPolicy = &v1.NetworkPolicy{} })))
-		s.add(backupJob(defaulted(s.rdc(), backedUpHourly), dueID, testImage, access{}))
+		s.add(manifest.BackupJob(defaulted(s.rdc(), backedUpHourly), dueID, testImage, manifest.Access{}))
 		s.edit(backedUpHourly)
 		s.settle()
 		objects := map[string]any{"redisclusters": s.rdc()}
@@ -752,7 +754,7 @@ func TestSyncKeepsThePassword(t *testing.T) {
 			})))
 			s.edit(authenticated)
 			for _, p := range s.informers[corev1.SchemeGroupVersion.WithResource("pods")].GetStore().List() {
-				p.(*corev1.Pod).Annotations[AnnotationRevision] = revision(s.rdc())
+				p.(*corev1.Pod).Annotations[manifest.AnnotationRevision] = manifest.Revision(s.rdc())
 			}
 			s.password = password
 			test.given(s)
@@ -1055,7 +1057,7 @@ func TestPlan(t *testing.T) {
 			for i := range all {
 				s.views[ipOf(i)] = o.Members[i].View
 			}
-			s.setPod("demo-3", func(p *corev1.Pod) { p.Annotations[AnnotationUnreachable] = nodePortsOf(3).String() })
+			s.setPod("demo-3", func(p *corev1.Pod) { p.Annotations[manifest.AnnotationUnreachable] = nodePortsOf(3).String() })
 		}, want: []string{"correctAddresses: ", "Redis: announce address of demo-3 10.1.0.3:6379@16379"}},
 		"no access from outside any more: Services are deleted": {change: func(s *stage) { s.addServices() },
 			want: []string{"delete Service demo-0", "delete Service demo-5"}},

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/glassback/glassback/pkg/controller/rediscluster/manifest"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/glassback/glassback/pkg/redisnode"
@@ -27,22 +29,22 @@ import (
 //   - A Service is deleted only when no node knows its address any more.
 
 // own returns the address of the member's Pod.
-func (m *member) own() address {
+func (m *member) own() manifest.Address {
 	self := m.self()
-	return address{
-		IP: m.ip(), Port: cmp.Or(portFor(m.Pod, false), self.Port), TLS: portFor(m.Pod, true),
-		Bus: cmp.Or(portNamed(m.Pod, portBus), self.BusPort),
+	return manifest.Address{
+		IP: m.ip(), Port: cmp.Or(manifest.PortFor(m.Pod, false), self.Port), TLS: manifest.PortFor(m.Pod, true),
+		Bus: cmp.Or(manifest.PortNamed(m.Pod, manifest.PortBus), self.BusPort),
 	}
 }
 
 // announced returns the address that the node of a member tells to others. Without a Service, it returns the address of the Pod.
-func (m *member) announced() address {
+func (m *member) announced() manifest.Address {
 	self, own := m.self(), m.own()
-	if self.IP == "" || (!isExternal(m.Pod) && m.service == nil) {
+	if self.IP == "" || (!manifest.IsExternal(m.Pod) && m.service == nil) {
 		return own
 	}
 	a := addressOf(self)
-	if hasTLS(m.Pod) { // The entry has only one of the two ports for clients.
+	if manifest.HasTLS(m.Pod) { // The entry has only one of the two ports for clients.
 		a.Port, a.TLS = own.Port, own.TLS
 		if tls := m.View.TLS; tls != nil {
 			a.Port, a.TLS = cmp.Or(tls.AnnouncedPort, own.Port), cmp.Or(tls.AnnouncedTLSPort, own.TLS)
@@ -52,19 +54,21 @@ func (m *member) announced() address {
 }
 
 // addressOf returns the address in an entry.
-func addressOf(e *redisnode.Entry) address { return address{IP: e.IP, Port: e.Port, Bus: e.BusPort} }
+func addressOf(e *redisnode.Entry) manifest.Address {
+	return manifest.Address{IP: e.IP, Port: e.Port, Bus: e.BusPort}
+}
 
 // isAt returns whether an entry has this address. With TLS, a node has two ports for clients, and the entry has only one of them.
-func (m *member) isAt(e *redisnode.Entry, a address) bool {
-	if !isExternal(m.Pod) {
-		return e.IP == a.IP && (hasTLS(m.Pod) || e.Port == a.Port)
+func (m *member) isAt(e *redisnode.Entry, a manifest.Address) bool {
+	if !manifest.IsExternal(m.Pod) {
+		return e.IP == a.IP && (manifest.HasTLS(m.Pod) || e.Port == a.Port)
 	}
-	return e.IP == a.IP && a.hasPort(e.Port) && e.BusPort == a.Bus
+	return e.IP == a.IP && a.HasPort(e.Port) && e.BusPort == a.Bus
 }
 
 // isAnnouncing returns whether the node of a member announces exactly this address.
-func (m *member) isAnnouncing(a address) bool {
-	return m.isAt(m.self(), a) && (!isExternal(m.Pod) || m.announced() == a)
+func (m *member) isAnnouncing(a manifest.Address) bool {
+	return m.isAt(m.self(), a) && (!manifest.IsExternal(m.Pod) || m.announced() == a)
 }
 
 // isElsewhere returns whether the node of a member announces another address than that of its Pod.
@@ -73,15 +77,17 @@ func (m *member) isElsewhere() bool { return m.answers() && !m.isAnnouncing(m.ow
 // reachableAt returns whether an entry has an address of a member: that of its Pod, that of its Service, or the one that the member
 // announces. The member need not answer.
 func (m *member) reachableAt(e *redisnode.Entry) bool {
-	return e.IP == m.ip() || serves(m.service, addressOf(e)) || (m.answers() && e.IP == m.announced().IP)
+	return e.IP == m.ip() || manifest.Serves(m.service, addressOf(e)) || (m.answers() && e.IP == m.announced().IP)
 }
 
 // externalOf returns the address of the member's Service that its node can announce; the zero address if there is none.
-func (o *observed) externalOf(m *member) address { return externalAddress(o.Object, m.service, m.Pod) }
+func (o *observed) externalOf(m *member) manifest.Address {
+	return manifest.ExternalAddress(o.Object, m.service, m.Pod)
+}
 
 // isGivenUp returns whether the other nodes did not reach the member at an address.
-func (m *member) isGivenUp(a address) bool {
-	return m.Pod.Annotations[AnnotationUnreachable] == a.String()
+func (m *member) isGivenUp(a manifest.Address) bool {
+	return m.Pod.Annotations[manifest.AnnotationUnreachable] == a.String()
 }
 
 // gaveUp returns whether any member has given up the address that it should announce. Then no other node announces a new address of its
@@ -89,7 +95,7 @@ func (m *member) isGivenUp(a address) bool {
 func (o *observed) gaveUp() bool {
 	return slices.ContainsFunc(o.Members, func(m *member) bool {
 		to := o.externalOf(m)
-		return to != address{} && !o.leaving(m) && m.isGivenUp(to)
+		return to != manifest.Address{} && !o.leaving(m) && m.isGivenUp(to)
 	})
 }
 
@@ -99,17 +105,17 @@ func (o *observed) gaveUp() bool {
 func correctAddresses(o *observed) *plan {
 	var commands []command
 	for _, m := range o.answering() {
-		if !m.isElsewhere() || (!isExternal(m.Pod) && m.service == nil && o.Object.Spec.External() == nil) {
+		if !m.isElsewhere() || (!manifest.IsExternal(m.Pod) && m.service == nil && o.Object.Spec.External() == nil) {
 			continue
 		}
 		at := m.announced()
 		back := command{verb: announce, on: m, names: []string{m.own().String()}}
 		switch {
-		case !serves(m.service, at), m.isGivenUp(at):
+		case !manifest.Serves(m.service, at), m.isGivenUp(at):
 			if !m.View.Master || o.isUnreached(m) {
 				commands = append(commands, back)
 			}
-		case !isExternal(m.Pod):
+		case !manifest.IsExternal(m.Pod):
 			commands = append(commands, command{verb: labelPod, on: m})
 		case m.UnreachedFor.Duration > o.addressPatience() && !o.tlsInterrupts():
 			commands = append(commands, command{verb: giveUpAddress, on: m, names: []string{at.String()}}, back)
@@ -128,7 +134,7 @@ func (o *observed) addressPatience() time.Duration { return max(2*o.nodeTimeout(
 // tlsInterrupts returns whether certificates, or a switch, may be why nodes do not reach each other. Then the addresses may be correct.
 func (o *observed) tlsInterrupts() bool {
 	transport, same := o.transport()
-	secure := transport != transportPlain
+	secure := transport != manifest.TransportPlain
 	return !same || (secure && o.badCertificate() != nil) || slices.ContainsFunc(o.Members, func(m *member) bool {
 		return m.preventsFailover() || !m.hasTransport(transport) || (secure && (m.Untrusted || m.StaleCertificate))
 	})
@@ -157,7 +163,7 @@ func (o *observed) isUnreached(m *member) bool {
 		}
 	}
 	return (witnesses == 0 && missing > 0) || slices.ContainsFunc(o.replicasOf(m), func(r *member) bool {
-		return !r.View.LinkUp && !r.View.Syncing && r.View.MasterIP == m.announced().IP && m.announced().hasPort(r.View.MasterPort)
+		return !r.View.LinkUp && !r.View.Syncing && r.View.MasterIP == m.announced().IP && m.announced().HasPort(r.View.MasterPort)
 	})
 }
 
@@ -209,19 +215,19 @@ func (o *observed) addressChanges() (unlabelled, changes []command) {
 	for _, m := range o.answering() {
 		to := o.externalOf(m)
 		switch {
-		case o.leaving(m), !isExternal(m.Pod) && to == address{}:
+		case o.leaving(m), !manifest.IsExternal(m.Pod) && to == manifest.Address{}:
 			continue
-		case to == address{} || m.isGivenUp(to) || (to.isName() && isExternal(m.Pod)):
+		case to == manifest.Address{} || m.isGivenUp(to) || (to.IsName() && manifest.IsExternal(m.Pod)):
 			if to = m.own(); m.isAnnouncing(to) {
 				continue
 			}
-		case isExternal(m.Pod) && m.isAnnouncing(to):
+		case manifest.IsExternal(m.Pod) && m.isAnnouncing(to):
 			continue
-		case !isExternal(m.Pod):
+		case !manifest.IsExternal(m.Pod):
 			unlabelled = append(unlabelled, command{verb: labelPod, on: m})
 			continue
 		case m.ReachedAt != to:
-			if !m.isElsewhere() || (serves(m.service, m.announced()) && m.AddressMissedFor.Duration <= silentTooLong) {
+			if !m.isElsewhere() || (manifest.Serves(m.service, m.announced()) && m.AddressMissedFor.Duration <= silentTooLong) {
 				continue
 			}
 			to = m.own() // The announced address is no longer that of the Service, or the new one has not been reached for too long.
@@ -251,11 +257,11 @@ func waitForAddresses(o *observed) *plan {
 	for _, m := range o.answering() {
 		to := o.externalOf(m)
 		switch {
-		case o.leaving(m) || (to != address{} && (m.offers(to) || m.isGivenUp(to))):
-		case to == address{}:
+		case o.leaving(m) || (to != manifest.Address{} && (m.offers(to) || m.isGivenUp(to))):
+		case to == manifest.Address{}:
 			return wait(check, "Waiting for the address of the Service %s", m.Name)
 		case m.ReachedAt == to && o.gaveUp():
-		case m.ReachedAt == to && to.isName():
+		case m.ReachedAt == to && to.IsName():
 			return wait(check, "Waiting until %s tells clients the hostname %s", m.Name, to.IP)
 		default:
 			return wait(check, "Waiting to reach %s at %s: %s", m.Name, to, m.WhyUnreached)
@@ -287,7 +293,7 @@ func serviceCommands(o *observed) []command {
 // isAnnounced returns whether any node that answers knows a node at the address of a Service.
 func (o *observed) isAnnounced(s *corev1.Service) bool {
 	return slices.ContainsFunc(o.answering(), func(m *member) bool {
-		return slices.ContainsFunc(m.View.Table, func(e redisnode.Entry) bool { return serves(s, addressOf(&e)) })
+		return slices.ContainsFunc(m.View.Table, func(e redisnode.Entry) bool { return manifest.Serves(s, addressOf(&e)) })
 	})
 }
 
@@ -296,7 +302,7 @@ func (o *observed) matchServices() {
 	for _, m := range o.Members {
 		m.service = nil
 		for _, s := range o.Services {
-			if s.Labels[LabelExternal] == strconv.Itoa(m.Ordinal) && s.Name == m.Name {
+			if s.Labels[manifest.LabelExternal] == strconv.Itoa(m.Ordinal) && s.Name == m.Name {
 				m.service = s
 			}
 		}
@@ -310,15 +316,15 @@ func (o *observed) addressProblem(m *member) *problem {
 	}
 	to := o.externalOf(m)
 	switch {
-	case to == address{}:
+	case to == manifest.Address{}:
 		return nil
 	case m.isGivenUp(to):
 		return &problem{reasonUnreachable, fmt.Sprintf("The other nodes did not reach %s at %s, so it announces the IP of its Pod, and no "+
-			"other node changes its address. Correct the network, and then: kubectl annotate pod %s %s-", m.Name, to, m.Name, AnnotationUnreachable)}
+			"other node changes its address. Correct the network, and then: kubectl annotate pod %s %s-", m.Name, to, m.Name, manifest.AnnotationUnreachable)}
 	case m.AddressMissedFor.Duration > silentTooLong && m.isAnnouncing(to):
 		return &problem{reasonUnreachable, fmt.Sprintf("The operator has not reached %s at %s also without TLS for more than %s, so the nodes "+
 			"keep TLS: %s", m.Name, to, silentTooLong, m.WhyUnreached)}
-	case m.AddressMissedFor.Duration > silentTooLong && to.isName():
+	case m.AddressMissedFor.Duration > silentTooLong && to.IsName():
 		return &problem{reasonUnreachable, fmt.Sprintf("The operator has not reached %s by its hostname, at %s, for more than %s, and waits "+
 			"for that: %s", m.Name, to, silentTooLong, m.WhyUnreached)}
 	case m.AddressMissedFor.Duration > silentTooLong:
@@ -336,14 +342,14 @@ func (p plan) announces() bool {
 // servicePorts returns the ports of the Service of a node. With a hostname, clients connect to the ports that the node announces: those of
 // its Pod. The other nodes do not use the Service then, so it has no port of the bus. A Service that already has this port keeps its ports
 // while it is used.
-func (o *observed) servicePorts(m *member, existing *corev1.Service, used bool) address {
-	if o.Object.Spec.HostnameOf(m.Name) == "" || (used && existing != nil && externalPorts(existing).Bus > 0) {
-		return keptPorts(o.Object, o.tlsPort(), existing)
+func (o *observed) servicePorts(m *member, existing *corev1.Service, used bool) manifest.Address {
+	if o.Object.Spec.HostnameOf(m.Name) == "" || (used && existing != nil && manifest.ExternalPorts(existing).Bus > 0) {
+		return manifest.KeptPorts(o.Object, o.tlsPort(), existing)
 	}
-	port, _ := ports(o.Object)
-	a := address{Port: port, TLS: o.tlsPort()}
+	port, _ := manifest.Ports(o.Object)
+	a := manifest.Address{Port: port, TLS: o.tlsPort()}
 	if m.Pod != nil {
-		a.Port, a.TLS = cmp.Or(portFor(m.Pod, false), a.Port), cmp.Or(portFor(m.Pod, true), a.TLS)
+		a.Port, a.TLS = cmp.Or(manifest.PortFor(m.Pod, false), a.Port), cmp.Or(manifest.PortFor(m.Pod, true), a.TLS)
 	}
 	return a
 }

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/glassback/glassback/pkg/controller/rediscluster/manifest"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
@@ -25,17 +27,19 @@ import (
 const machineIP = "192.0.2.1"
 
 // nodePortsOf is the address of a member's Service in the tables below.
-func nodePortsOf(ordinal int) address { return address{machineIP, 30000 + ordinal, 0, 31000 + ordinal} }
+func nodePortsOf(ordinal int) manifest.Address {
+	return manifest.Address{IP: machineIP, Port: 30000 + ordinal, Bus: 31000 + ordinal}
+}
 
 func serviceOf(rdc *v1.RedisCluster, ordinal int) *corev1.Service {
 	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{
-		Name: podName(rdc, ordinal), Labels: map[string]string{LabelExternal: strconv.Itoa(ordinal)},
-		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(rdc, kind)},
+		Name: manifest.PodName(rdc, ordinal), Labels: map[string]string{manifest.LabelExternal: strconv.Itoa(ordinal)},
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(rdc, manifest.Kind)},
 	}}
 	at := nodePortsOf(ordinal)
 	s.Spec.Type = corev1.ServiceTypeNodePort
 	s.Spec.Ports = []corev1.ServicePort{
-		{Name: portRedis, Port: 6379, NodePort: int32(at.Port)}, {Name: portBus, Port: 16379, NodePort: int32(at.Bus)},
+		{Name: manifest.PortRedis, Port: 6379, NodePort: int32(at.Port)}, {Name: manifest.PortBus, Port: 16379, NodePort: int32(at.Bus)},
 	}
 	return s
 }
@@ -68,7 +72,7 @@ func serviceIs(f func(*corev1.Service), ordinals ...int) alter {
 func withoutService(ordinals ...int) alter {
 	return func(o *observed) {
 		o.Services = slices.DeleteFunc(o.Services, func(s *corev1.Service) bool {
-			return slices.ContainsFunc(ordinals, func(i int) bool { return s.Name == podName(o.Object, i) })
+			return slices.ContainsFunc(ordinals, func(i int) bool { return s.Name == manifest.PodName(o.Object, i) })
 		})
 		o.matchServices()
 	}
@@ -76,7 +80,7 @@ func withoutService(ordinals ...int) alter {
 
 // selected gives Pods the label by which their Services select them.
 func selected(ordinals ...int) alter {
-	return podIs(func(p *corev1.Pod) { p.Labels[LabelExternal] = p.Name[len("demo-"):] }, ordinals...)
+	return podIs(func(p *corev1.Pod) { p.Labels[manifest.LabelExternal] = p.Name[len("demo-"):] }, ordinals...)
 }
 
 // reachedNodes are members that the operator reached at the addresses of their Services.
@@ -101,7 +105,7 @@ func announcing(ordinals ...int) alter {
 func securePortOf(ordinal int) int { return 32000 + ordinal }
 
 // secureAt is the address of a member's Service if its node has TLS.
-func secureAt(ordinal int) address {
+func secureAt(ordinal int) manifest.Address {
 	a := nodePortsOf(ordinal)
 	a.TLS = securePortOf(ordinal)
 	return a
@@ -114,7 +118,7 @@ func openingTLS(annotation string, bus bool) alter {
 		opening(o)
 		secured(annotation, bus, all...)(o)
 		for i, m := range o.Members {
-			m.service.Spec.Ports = append(m.service.Spec.Ports, corev1.ServicePort{Name: portTLS, Port: 6380, NodePort: int32(securePortOf(i))})
+			m.service.Spec.Ports = append(m.service.Spec.Ports, corev1.ServicePort{Name: manifest.PortTLS, Port: 6380, NodePort: int32(securePortOf(i))})
 		}
 	}
 }
@@ -130,7 +134,9 @@ func closing(annotation string) alter {
 // reachedSecurely are six members that the operator reached at the addresses of their Services, with TLS.
 var reachedSecurely = changed(func(m *member) { m.ReachedAt = secureAt(m.Ordinal) }, all...)
 
-func setAddress(e *redisnode.Entry, a address) { e.IP, e.Port, e.BusPort = a.IP, a.Port, a.Bus }
+func setAddress(e *redisnode.Entry, a manifest.Address) {
+	e.IP, e.Port, e.BusPort = a.IP, a.Port, a.Bus
+}
 
 // announcingAlone makes a member announce the address of its Service, of which no other member has heard.
 func announcingAlone(ordinal int) alter {
@@ -166,7 +172,7 @@ func missing(d time.Duration, ordinals ...int) alter {
 
 // givenUp gives Pods the annotation with the addresses of their Services.
 func givenUp(ordinals ...int) alter {
-	return changed(func(m *member) { m.Pod.Annotations[AnnotationUnreachable] = nodePortsOf(m.Ordinal).String() }, ordinals...)
+	return changed(func(m *member) { m.Pod.Annotations[manifest.AnnotationUnreachable] = nodePortsOf(m.Ordinal).String() }, ordinals...)
 }
 
 func balancedBy(o *observed) { external(v1.ExternalLoadBalancer)(o.Object) }
@@ -193,7 +199,7 @@ func (s scene) harmOfAddress(c command) string {
 	if c.verb == deleteService {
 		for _, m := range s.Members {
 			if m.answers() && slices.ContainsFunc(m.View.Table, func(e redisnode.Entry) bool {
-				return slices.ContainsFunc(s.Services, func(of *corev1.Service) bool { return of.Name == c.names[0] && serves(of, addressOf(&e)) })
+				return slices.ContainsFunc(s.Services, func(of *corev1.Service) bool { return of.Name == c.names[0] && manifest.Serves(of, addressOf(&e)) })
 			}) {
 				return "is announced, as " + m.Name + " knows"
 			}
@@ -203,7 +209,7 @@ func (s scene) harmOfAddress(c command) string {
 	if !c.on.answers() {
 		return "does not answer"
 	}
-	if c.verb == announce && c.names[0] != c.on.own().String() && (c.names[0] != c.on.ReachedAt.String() || !isExternal(c.on.Pod)) {
+	if c.verb == announce && c.names[0] != c.on.own().String() && (c.names[0] != c.on.ReachedAt.String() || !manifest.IsExternal(c.on.Pod)) {
 		return "was not reached there"
 	}
 	return ""
@@ -217,7 +223,7 @@ func TestDecideAccess(t *testing.T) {
 	}
 	announced, without3 := announcing(all...), announcing(0, 1, 2, 4, 5)
 	prepared := func(o *observed) { opening(o); selected(all...)(o); reachedNodes(all...)(o) }
-	tls := openingTLS(transportBoth, true)
+	tls := openingTLS(manifest.TransportBoth, true)
 	unreached3 := func(o *observed) { missed(3, 0)(o); unreachedFor(time.Minute, 3)(o) }
 	switched := decision{step: "Switching 6", commands: []string{"switch TLS of demo-0 demo-1 demo-2 demo-3 demo-4 demo-5"}, wait: soon}
 	cases{
@@ -263,7 +269,7 @@ func TestDecideAccess(t *testing.T) {
 		{"but others return", with(six(), served, announcing(4), selected(all...), givenUp(3)),
 			sends(back(4)).making(every("delete Service demo-%d", 0, 1, 2, 3, 5)...)},
 		{"another address was given up", with(six(), prepared, announcing(4), givenUp(3),
-			podIs(func(p *corev1.Pod) { p.Annotations[AnnotationUnreachable] = "192.0.2.9:1@2" }, 3)), sends(forth(3))},
+			podIs(func(p *corev1.Pod) { p.Annotations[manifest.AnnotationUnreachable] = "192.0.2.9:1@2" }, 3)), sends(forth(3))},
 		{"a leaving node keeps its address", with(sixAnd(newcomer()), opening, announced, sized(6), forgotten(idOf(6), all...)),
 			sends("delete Pod demo-6")},
 		{"no access any more: one after the other, replicas first", with(six(), served, announced), sends(back(3))},
@@ -283,7 +289,7 @@ func TestDecideAccess(t *testing.T) {
 		{"with TLS, a node announces the port for TLS, too", with(six(), tls, selected(all...), reachedSecurely),
 			sends("announce address of demo-3 " + secureAt(3).String())},
 		{"with TLS, all announce both ports, and others know the one for TLS",
-			with(six(), openingTLS(transportOnly, true), spec(func(s *v1.RedisClusterSpec) { s.TLS.Mode = v1.TLSRequired }), announced,
+			with(six(), openingTLS(manifest.TransportOnly, true), spec(func(s *v1.RedisClusterSpec) { s.TLS.Mode = v1.TLSRequired }), announced,
 				func(o *observed) {
 					for _, i := range all {
 						each(o, idOf(i), func(e *redisnode.Entry) { e.Port = securePortOf(i) })
@@ -300,30 +306,30 @@ func TestDecideAccess(t *testing.T) {
 			sends("give up address of demo-3 "+secureAt(3).String(), back(3)+",,tls-port=6380")},
 		{"with TLS, the certificate has expired", with(six(), tls, announced, unreached3, invalidCertificate),
 			waitsBriefly("demo-0 does not reach demo-3")},
-		{"TLS alone is left by way of both ports", with(six(), closing(transportOnly), announced),
+		{"TLS alone is left by way of both ports", with(six(), closing(manifest.TransportOnly), announced),
 			sends(every("record TLS of demo-%d both", all...)...)},
 		{"if the operator ends meanwhile, the next one goes the same way",
-			with(six(), closing(transportOnly), announced, podIs(func(p *corev1.Pod) { p.Annotations[AnnotationTLS] = transportBoth }, 0)),
+			with(six(), closing(manifest.TransportOnly), announced, podIs(func(p *corev1.Pod) { p.Annotations[manifest.AnnotationTLS] = manifest.TransportBoth }, 0)),
 			sends(every("record TLS of demo-%d both", all[1:]...)...)},
 		{"the ports are opened, and the switch is not taken back",
-			with(six(), closing(transportBoth), announced, tlsIs(func(s *redisnode.TLSState) { s.Plain = false }, all...)), switched},
+			with(six(), closing(manifest.TransportBoth), announced, tlsIs(func(s *redisnode.TLSState) { s.Plain = false }, all...)), switched},
 		{"a port without TLS is not reached",
-			with(six(), closing(transportBoth), announced, reachedSecurely, func(o *observed) { o.Members[4].ReachedAt = address{} }),
+			with(six(), closing(manifest.TransportBoth), announced, reachedSecurely, func(o *observed) { o.Members[4].ReachedAt = manifest.Address{} }),
 			waits("to reach demo-4 at " + secureAt(4).String() + " also without TLS")},
-		{"all ports without TLS are reached", with(six(), closing(transportBoth), announced, reachedSecurely),
+		{"all ports without TLS are reached", with(six(), closing(manifest.TransportBoth), announced, reachedSecurely),
 			sends(every("record TLS of demo-%d ", all...)...)},
 		{"a node at the IP of its Pod needs no port of a Service",
-			with(six(), closing(transportBoth), without3, selected(3), reachedSecurely, changed(func(m *member) {
-				m.ReachedAt, m.Pod.Annotations[AnnotationUnreachable] = address{}, secureAt(3).String()
+			with(six(), closing(manifest.TransportBoth), without3, selected(3), reachedSecurely, changed(func(m *member) {
+				m.ReachedAt, m.Pod.Annotations[manifest.AnnotationUnreachable] = manifest.Address{}, secureAt(3).String()
 			}, 3)), sends(every("record TLS of demo-%d ", all...)...)},
 		{"a switch is completed before an address changes",
-			with(six(), openingTLS(transportBoth, false), selected(all...), reachedSecurely), switched},
+			with(six(), openingTLS(manifest.TransportBoth, false), selected(all...), reachedSecurely), switched},
 		{"a switch begins after all addresses",
-			with(six(), openingTLS(transportPlain, false), without3, selected(3), reachedSecurely),
+			with(six(), openingTLS(manifest.TransportPlain, false), without3, selected(3), reachedSecurely),
 			sends("announce address of demo-3 " + secureAt(3).String())},
 		{"a Pod without a certificate among those with one",
-			with(six(), openingTLS(transportPlain, false), func(o *observed) {
-				o.Members[3].Pod, o.Members[3].View.TLS = podAt(withTLSSpec(o.Object, nil), 3), nil
+			with(six(), openingTLS(manifest.TransportPlain, false), func(o *observed) {
+				o.Members[3].Pod, o.Members[3].View.TLS = podAt(manifest.WithTLSSpec(o.Object, nil), 3), nil
 				o.Members[3].Pod.Status.HostIP = machineIP
 			}, without3, selected(3), reachedNodes(3)), sends(forth(3))},
 		{"a replica asks at the port of another node", with(six(), opening, announced, inVain(1, 3)), sends("replicate demo-3 demo-0")},
@@ -355,27 +361,28 @@ func TestExternalAddress(t *testing.T) {
 	for name, test := range map[string]struct {
 		spec    *v1.ExternalAccess
 		service *corev1.Service
-		want    address
+		want    manifest.Address
 	}{
-		"no access":                     {nil, serviceOf(rdc, 0), address{}},
-		"no Service":                    {&nodePort, nil, address{}},
+		"no access":                     {nil, serviceOf(rdc, 0), manifest.Address{}},
+		"no Service":                    {&nodePort, nil, manifest.Address{}},
 		"ports of the machine":          {&nodePort, serviceOf(rdc, 0), nodePortsOf(0)},
-		"another IP of the machine":     {&atHosts, serviceOf(rdc, 0), address{"192.0.2.7", 30000, 0, 31000}},
-		"no port of the bus":            {&nodePort, unnamed, address{}},
-		"a Service that is deleted":     {&nodePort, deleted, address{}},
-		"a Service of another type":     {&balanced, serviceOf(rdc, 0), address{}},
-		"a load balancer without an IP": {&balanced, balancer(), address{}},
-		"a load balancer with a name":   {&balanced, balancer(corev1.LoadBalancerIngress{Hostname: "a.example.com"}), address{}},
-		"a load balancer":               {&balanced, balancer(corev1.LoadBalancerIngress{IP: "192.0.2.9"}), address{"192.0.2.9", 6379, 0, 16379}},
+		"another IP of the machine":     {&atHosts, serviceOf(rdc, 0), manifest.Address{IP: "192.0.2.7", Port: 30000, Bus: 31000}},
+		"no port of the bus":            {&nodePort, unnamed, manifest.Address{}},
+		"a Service that is deleted":     {&nodePort, deleted, manifest.Address{}},
+		"a Service of another type":     {&balanced, serviceOf(rdc, 0), manifest.Address{}},
+		"a load balancer without an IP": {&balanced, balancer(), manifest.Address{}},
+		"a load balancer with a name":   {&balanced, balancer(corev1.LoadBalancerIngress{Hostname: "a.example.com"}), manifest.Address{}},
+		"a load balancer":               {&balanced, balancer(corev1.LoadBalancerIngress{IP: "192.0.2.9"}),
+			manifest.Address{IP: "192.0.2.9", Port: 6379, Bus: 16379}},
 	} {
 		rdc.Spec.Access = &v1.Access{External: test.spec}
-		got := externalAddress(rdc, test.service, pod)
-		if got != test.want || (got != (address{}) && !serves(test.service, got)) {
-			t.Errorf("%s: the address is %v, want %v, and the Service serves it: %t", name, got, test.want, serves(test.service, got))
+		got := manifest.ExternalAddress(rdc, test.service, pod)
+		if got != test.want || (got != (manifest.Address{}) && !manifest.Serves(test.service, got)) {
+			t.Errorf("%s: the address is %v, want %v, and the Service serves it: %t", name, got, test.want, manifest.Serves(test.service, got))
 		}
 	}
-	for _, a := range []address{nodePortsOf(0), {"fd00::1", 1, 3, 2}} {
-		if got := addressIn(a.String()); got != a {
+	for _, a := range []manifest.Address{nodePortsOf(0), {IP: "fd00::1", Port: 1, TLS: 3, Bus: 2}} {
+		if got := manifest.AddressIn(a.String()); got != a {
 			t.Errorf("%s is read as %v", a, got)
 		}
 	}
@@ -400,7 +407,7 @@ func TestPortsOfServicesStay(t *testing.T) {
 		"one that gets TLS at its old port": {existing, 6379, []int32{6379, 16379, 6380}},
 	} {
 		var got []int32
-		for _, p := range externalService(rdc, 0, keptPorts(rdc, test.tls, test.existing)).Spec.Ports {
+		for _, p := range manifest.ExternalService(rdc, 0, manifest.KeptPorts(rdc, test.tls, test.existing)).Spec.Ports {
 			got = append(got, *p.Port)
 			if p.TargetPort.StrVal != *p.Name {
 				t.Errorf("%s: the port %s leads to %v", name, *p.Name, p.TargetPort)
@@ -421,7 +428,7 @@ func TestASilentNodeHasItsAddress(t *testing.T) {
 		"at the IP of its Pod":        {nil, idOf(3)},
 		"at the address of a Service": {[]alter{announcing(3)}, idOf(3)},
 		"a new Pod does not have the address of the one before": {
-			[]alter{announcing(3), podIs(func(p *corev1.Pod) { delete(p.Labels, LabelExternal) }, 3)}, ""},
+			[]alter{announcing(3), podIs(func(p *corev1.Pod) { delete(p.Labels, manifest.LabelExternal) }, 3)}, ""},
 	} {
 		o := with(six(), append(append([]alter{opening}, test.alters...), silenced(time.Minute, 3), clearStatus)...)
 		if o.identify(); o.Members[3].ID != test.want {
@@ -477,7 +484,9 @@ func TestUnreachedNodes(t *testing.T) {
 
 // TestTLSInterrupts tells addresses that are wrong from certificates and switches by which nodes do not reach each other.
 func TestTLSInterrupts(t *testing.T) {
-	tls := func(alters ...alter) []alter { return append([]alter{openingTLS(transportBoth, true)}, alters...) }
+	tls := func(alters ...alter) []alter {
+		return append([]alter{openingTLS(manifest.TransportBoth, true)}, alters...)
+	}
 	for name, test := range map[string]struct {
 		alters []alter
 		want   bool
@@ -485,11 +494,11 @@ func TestTLSInterrupts(t *testing.T) {
 		"no TLS":                          {[]alter{opening}, false},
 		"TLS":                             {tls(), false},
 		"a certificate that has expired":  {tls(invalidCertificate), true},
-		"but the nodes do not use it yet": {[]alter{openingTLS(transportPlain, false), invalidCertificate}, false},
+		"but the nodes do not use it yet": {[]alter{openingTLS(manifest.TransportPlain, false), invalidCertificate}, false},
 		"a node that is not trusted":      {tls(func(o *observed) { silenced(time.Second, 2)(o); o.Members[2].Untrusted = true }), true},
 		"a node with another certificate": {tls(func(o *observed) { o.Members[2].StaleCertificate = true }), true},
 		"links of before a switch":        {tls(noFailoverFor(time.Second, 2)), true},
-		"Pods that differ":                {tls(podIs(func(p *corev1.Pod) { delete(p.Annotations, AnnotationTLS) }, 2)), true},
+		"Pods that differ":                {tls(podIs(func(p *corev1.Pod) { delete(p.Annotations, manifest.AnnotationTLS) }, 2)), true},
 		"nodes that differ":               {tls(tlsIs(func(s *redisnode.TLSState) { s.Cluster = false }, 2)), true},
 	} {
 		o := with(six(), append([]alter{test.alters[0], announcing(all...), missed(3, 0)}, test.alters[1:]...)...)
@@ -526,7 +535,7 @@ func TestStatusHasAddresses(t *testing.T) {
 	}
 }
 
-func nameOf(ordinal int) string { return podName(six().Object, ordinal) + domain }
+func nameOf(ordinal int) string { return manifest.PodName(six().Object, ordinal) + domain }
 
 // withBalancers is a cluster with load balancers that have IPs and a hostname. The operator has labelled the Pods.
 func withBalancers(o *observed) {
@@ -558,7 +567,7 @@ func withDefaults(ordinals ...int) alter {
 
 // reachedByName are members that the operator reached by their hostnames.
 func reachedByName(ordinals ...int) alter {
-	return changed(func(m *member) { m.ReachedAt = address{IP: nameOf(m.Ordinal), Port: 6379} }, ordinals...)
+	return changed(func(m *member) { m.ReachedAt = manifest.Address{IP: nameOf(m.Ordinal), Port: 6379} }, ordinals...)
 }
 
 func TestDecideHostnames(t *testing.T) {
@@ -609,7 +618,7 @@ func TestDecideHostnames(t *testing.T) {
 		{"another name waits until the node is reached by it", with(six(), withBalancers, tells, renamed),
 			waits("to reach demo-0 at demo-0.other.example.com:6379")},
 		{"a node that is reached by another name gets it", with(six(), withBalancers, tells, renamed,
-			changed(func(m *member) { m.ReachedAt = address{IP: "demo-4.other" + domain, Port: 6379} }, 4)),
+			changed(func(m *member) { m.ReachedAt = manifest.Address{IP: "demo-4.other" + domain, Port: 6379} }, 4)),
 			waits("to reach demo-0").making(set(directiveHostname, 4)...)},
 		{"no names any more: no name goes while one node tells names", with(six(), withBalancers, named, names("hostname", 3), noNames),
 			waits("Waiting").making(set(directiveEndpoints, 3)...)},
@@ -617,7 +626,7 @@ func TestDecideHostnames(t *testing.T) {
 			with(six(), withBalancers, named, silenced(time.Second, 3), noNames), waits("Waiting")},
 		{"no names any more: a container that does not run tells none",
 			with(six(), withBalancers, named, silenced(time.Second, 3), noNames, podIs(func(p *corev1.Pod) {
-				p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: containerName}}
+				p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: manifest.ContainerName}}
 			}, 3)), waits("Waiting").making(set(directiveHostname, 0, 1, 2, 4, 5)...)},
 		{"no names any more: then the names go", with(six(), withBalancers, named, noNames),
 			waits("Waiting").making(set(directiveHostname, all...)...)},
@@ -678,13 +687,13 @@ func TestPortsOfServicesWithHostnames(t *testing.T) {
 	for sentence, test := range map[string]struct {
 		existing *corev1.Service
 		used     bool
-		want     address
+		want     manifest.Address
 	}{
-		"a new Service": {nil, true, address{Port: 6379}},
-		"one with other ports that a node announces":    {withPorts(7000, 17000), true, address{Port: 7000, Bus: 17000}},
-		"one that no node announces":                    {withPorts(7000, 17000), false, address{Port: 6379}},
-		"one without a port of the bus":                 {withPorts(7000), true, address{Port: 6379}},
-		"one without a port of the bus, and not in use": {withPorts(6379), false, address{Port: 6379}},
+		"a new Service": {nil, true, manifest.Address{Port: 6379}},
+		"one with other ports that a node announces":    {withPorts(7000, 17000), true, manifest.Address{Port: 7000, Bus: 17000}},
+		"one that no node announces":                    {withPorts(7000, 17000), false, manifest.Address{Port: 6379}},
+		"one without a port of the bus":                 {withPorts(7000), true, manifest.Address{Port: 6379}},
+		"one without a port of the bus, and not in use": {withPorts(6379), false, manifest.Address{Port: 6379}},
 	} {
 		o := with(six(), withBalancers)
 		if got := o.servicePorts(o.Members[0], test.existing, test.used); got != test.want {
@@ -692,7 +701,7 @@ func TestPortsOfServicesWithHostnames(t *testing.T) {
 		}
 	}
 	o := with(six(), withBalancers, func(o *observed) { o.Object.Spec.Addr = "10.0.0.1:7000" })
-	if got := o.servicePorts(o.Members[0], nil, false); got != (address{Port: 6379}) {
+	if got := o.servicePorts(o.Members[0], nil, false); got != (manifest.Address{Port: 6379}) {
 		t.Errorf("the Service of a Pod that is not replaced yet has the ports %v", got)
 	}
 }
@@ -732,9 +741,9 @@ func TestANodeIsReachedByItsName(t *testing.T) {
 		want   string
 	}{
 		"without TLS":     {[]alter{withBalancers}, plain},
-		"TLS for clients": {[]alter{specTLS(v1.TLSPreferred), withBalancers, secured(transportPlain, false, all...)}, both},
-		"TLS among nodes": {[]alter{specTLS(v1.TLSPreferred), withBalancers, secured(transportBoth, true, all...)}, both},
-		"TLS alone":       {[]alter{specTLS(v1.TLSRequired), withBalancers, secured(transportOnly, true, all...)}, secure},
+		"TLS for clients": {[]alter{specTLS(v1.TLSPreferred), withBalancers, secured(manifest.TransportPlain, false, all...)}, both},
+		"TLS among nodes": {[]alter{specTLS(v1.TLSPreferred), withBalancers, secured(manifest.TransportBoth, true, all...)}, both},
+		"TLS alone":       {[]alter{specTLS(v1.TLSRequired), withBalancers, secured(manifest.TransportOnly, true, all...)}, secure},
 	} {
 		o := with(six(), test.alters...)
 		o.Object.Status.TLS = &v1.TLSStatus{Fingerprint: "pinned"}

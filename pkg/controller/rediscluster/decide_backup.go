@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/glassback/glassback/pkg/controller/rediscluster/manifest"
+
 	"github.com/robfig/cron/v3"
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/utils/ptr"
@@ -30,7 +32,7 @@ import (
 // in the future comes from a wrong clock, and counts only if it has a Job.
 func (o *observed) runningBackup() string {
 	if s := o.Object.Status.Backup; s != nil && s.Running != "" {
-		if at, ok := timeOfBackup(s.Running); o.jobOf(s.Running) != nil || (ok && !at.After(o.Now)) {
+		if at, ok := manifest.TimeOfBackup(s.Running); o.jobOf(s.Running) != nil || (ok && !at.After(o.Now)) {
 			return s.Running
 		}
 	}
@@ -42,7 +44,7 @@ func (o *observed) runningBackup() string {
 	return ""
 }
 
-// jobOf returns the Job with an ID (see backupOf); nil if there is none.
+// jobOf returns the Job with an ID (see manifest.BackupOf); nil if there is none.
 func (o *observed) jobOf(id string) *job {
 	if i := slices.IndexFunc(o.Jobs, func(j *job) bool { return j.ID == id }); i >= 0 {
 		return o.Jobs[i]
@@ -61,7 +63,7 @@ func (o *observed) dueBackup() string {
 		return "" // Unreachable: the spec is valid.
 	}
 	if due := lastTime(schedule, status.LastScheduleTime.UTC(), o.Now.UTC()); !due.IsZero() {
-		return backupID(due)
+		return manifest.BackupID(due)
 	}
 	return ""
 }
@@ -123,10 +125,10 @@ func (o *observed) requestedBackup() string {
 	status := ptr.Deref(o.Object.Status.Backup, v1.BackupStatus{})
 	last, failure := ptr.Deref(status.Last, v1.BackupResult{}), ptr.Deref(status.LastFailure, v1.BackupFailure{})
 	at := o.Now.Truncate(time.Second)
-	for at.Second() == 0 || o.jobOf(backupID(at)) != nil || backupID(at) == last.ID || backupID(at) == failure.ID {
+	for at.Second() == 0 || o.jobOf(manifest.BackupID(at)) != nil || manifest.BackupID(at) == last.ID || manifest.BackupID(at) == failure.ID {
 		at = at.Add(-time.Second)
 	}
-	return backupID(at)
+	return manifest.BackupID(at)
 }
 
 // untilBackup returns how long to wait for the next time of the schedule; 0 if there is none.
@@ -255,7 +257,7 @@ func (p plan) movesSlots() bool {
 	})
 }
 
-func (o *observed) toBeRestored() bool { return toBeRestored(o.Object) }
+func (o *observed) toBeRestored() bool { return manifest.ToBeRestored(o.Object) }
 
 // restoredBackup returns the ID of the backup that is to be restored; LatestBackup until the latest backup is chosen. The choice is in the
 // status before the first key is sent. So each attempt restores the same backup, even if there are newer ones by then.
@@ -345,25 +347,25 @@ func restoreBackup(o *observed) *plan {
 
 // access returns how a Job reaches the nodes. It returns false while the nodes differ in user, password or TLS: their Pods are being
 // replaced.
-func (o *observed) access() (access, bool) {
+func (o *observed) access() (manifest.Access, bool) {
 	transport, same := o.transport()
-	var a access
+	var a manifest.Access
 	var port int
 	for i, m := range o.withPods() {
-		overTLS := transport != transportPlain
-		user, password := LoginTo(m.Pod)
+		overTLS := transport != manifest.TransportPlain
+		user, password := manifest.LoginTo(m.Pod)
 		secret := ""
 		if overTLS {
-			secret = secretOfTLS(m.Pod)
+			secret = manifest.SecretOfTLS(m.Pod)
 		}
 		if i == 0 {
-			a, port = access{user: user, password: password, authority: secret}, portFor(m.Pod, overTLS)
+			a, port = manifest.Access{User: user, Password: password, Authority: secret}, manifest.PortFor(m.Pod, overTLS)
 		}
-		same = same && a.user == user && ptr.Equal(a.password, password) && a.authority == secret
-		if m.answers() && len(a.addresses) < maxAddresses {
-			a.addresses = append(a.addresses, net.JoinHostPort(m.ip(), strconv.Itoa(portFor(m.Pod, overTLS))))
+		same = same && a.User == user && ptr.Equal(a.Password, password) && a.Authority == secret
+		if m.answers() && len(a.Addresses) < manifest.MaxAddresses {
+			a.Addresses = append(a.Addresses, net.JoinHostPort(m.ip(), strconv.Itoa(manifest.PortFor(m.Pod, overTLS))))
 		}
 	}
-	a.addresses = append([]string{net.JoinHostPort(serverName(o.Object), strconv.Itoa(port))}, a.addresses...)
+	a.Addresses = append([]string{net.JoinHostPort(manifest.ServerName(o.Object), strconv.Itoa(port))}, a.Addresses...)
 	return a, same
 }

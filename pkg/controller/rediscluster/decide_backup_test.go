@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/glassback/glassback/pkg/controller/rediscluster/manifest"
+
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -76,13 +78,13 @@ func runningBackup(id string) alter {
 // jobIs adds the Job of a backup; with the ID "", the one that restores a backup, and with LatestBackup, the one that chooses which.
 func jobIs(id string, ended batchv1.JobConditionType, changes ...func(*job)) alter {
 	return func(o *observed) {
-		j := &job{Name: restoreName(o.Object), UID: types.UID("job-" + id), ID: id, Ended: ended}
+		j := &job{Name: manifest.RestoreName(o.Object), UID: types.UID("job-" + id), ID: id, Ended: ended}
 		switch id {
 		case "":
 		case v1.LatestBackup:
-			j.Name = choiceName(o.Object)
+			j.Name = manifest.ChoiceName(o.Object)
 		default:
-			j.Name = backupName(o.Object, id)
+			j.Name = manifest.BackupName(o.Object, id)
 		}
 		if ended != "" {
 			j.EndedAt, j.Result = at(13, 40).Time, &jobResult{ID: id, Keys: 30, Bytes: 900, Message: "no disk"}
@@ -204,7 +206,7 @@ func TestDecideBackupsOfPodsThatDiffer(t *testing.T) {
 		if begins != test.want {
 			t.Errorf("%s: upkeep %q; it waits: %q", sentence, inWords(p.Upkeep), test.seen.whyNoBackup(p))
 		}
-		if a, same := test.seen.access(); begins && (!same || a.user != test.user || (a.authority != "") != test.tls) {
+		if a, same := test.seen.access(); begins && (!same || a.User != test.user || (a.Authority != "") != test.tls) {
 			t.Errorf("%s: access %+v", sentence, a)
 		}
 	}
@@ -296,8 +298,8 @@ func TestDecideRestore(t *testing.T) {
 
 func TestClientsAreKeptOutUntilAllIsRestored(t *testing.T) {
 	withSlots := func(o *observed) { o.Object.Status.SlotsAssigned = redisnode.SlotCount }
-	open := &corev1.Service{Spec: corev1.ServiceSpec{Selector: selectorForClients(six().Object, false)}}
-	closed := &corev1.Service{Spec: corev1.ServiceSpec{Selector: selectorForClients(six().Object, true)}}
+	open := &corev1.Service{Spec: corev1.ServiceSpec{Selector: manifest.SelectorForClients(six().Object, false)}}
+	closed := &corev1.Service{Spec: corev1.ServiceSpec{Selector: manifest.SelectorForClients(six().Object, true)}}
 	for name, test := range map[string]struct {
 		seen    *observed
 		service *corev1.Service
@@ -313,7 +315,7 @@ func TestClientsAreKeptOutUntilAllIsRestored(t *testing.T) {
 		"the status of the cluster was lost":     {with(six(), clearStatus, restoring), open, false},
 		"it was refused, and begins nonetheless": {with(six(), restoring, begun), open, false},
 	} {
-		if got := isClosed(test.seen.Object, test.service); got != test.want {
+		if got := manifest.IsClosed(test.seen.Object, test.service); got != test.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}
@@ -325,7 +327,7 @@ func TestARejectedRestoreWaitsForThePods(t *testing.T) {
 	if p := restoreBackup(o); p == nil || len(p.Commands) != 1 {
 		t.Fatalf("with equal Pods, the plan is %+v, want one command", p)
 	}
-	o.Members[4].Pod.Annotations = map[string]string{AnnotationUser: "operator"}
+	o.Members[4].Pod.Annotations = map[string]string{manifest.AnnotationUser: "operator"}
 	if p := restoreBackup(o); p == nil || len(p.Commands) > 0 || !strings.Contains(p.Step, "Waiting for the Pods to be replaced") {
 		t.Errorf("with another login in one Pod, the plan is %+v", p)
 	}
@@ -485,18 +487,18 @@ func TestNamesOfJobs(t *testing.T) {
 	x := strings.Repeat("x", 52)
 	for _, name := range []string{"a", "x-backup-20260109t130000z", x[:39], x[:40], x} {
 		rdc := &v1.RedisCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		for want, job := range map[string]string{dueID: backupName(rdc, dueID), "": restoreName(rdc), v1.LatestBackup: choiceName(rdc)} {
-			if id, ok := backupOf(rdc, job); id != want || !ok || len(job) > 63 {
+		for want, job := range map[string]string{dueID: manifest.BackupName(rdc, dueID), "": manifest.RestoreName(rdc), v1.LatestBackup: manifest.ChoiceName(rdc)} {
+			if id, ok := manifest.BackupOf(rdc, job); id != want || !ok || len(job) > 63 {
 				t.Errorf("%s has the backup %q, and is known: %t", job, id, ok)
 			}
 		}
 		for _, other := range []string{name, name + "-backup", name + "-backup-1", "y-backup-20260109t130000z", name + "-20260109t130000z"} {
-			if id, ok := backupOf(rdc, other); ok {
+			if id, ok := manifest.BackupOf(rdc, other); ok {
 				t.Errorf("%s has the backup %q", other, id)
 			}
 		}
 	}
-	if similar := x[:51] + "y"; jobName(x, suffixBackup+dueID) == jobName(similar, suffixBackup+dueID) {
+	if similar := x[:51] + "y"; manifest.JobName(x, manifest.SuffixBackup+dueID) == manifest.JobName(similar, manifest.SuffixBackup+dueID) {
 		t.Error("two clusters have Jobs of the same name")
 	}
 }
@@ -581,7 +583,7 @@ func TestTheCommandLinesOfJobs(t *testing.T) {
 		return func(o *observed) { o.Object.Spec.Backup.BackupStore = store }
 	}
 	var got strings.Builder
-	fmt.Fprintf(&got, "# exit codes: %d is wrong usage, and %d ends a Job\n", exitUsage, exitRefused)
+	fmt.Fprintf(&got, "# exit codes: %d is wrong usage, and %d ends a Job\n", manifest.ExitUsage, manifest.ExitRefused)
 	for _, scene := range []struct {
 		name string
 		seen *observed
@@ -596,7 +598,7 @@ func TestTheCommandLinesOfJobs(t *testing.T) {
 		{"a password", with(six(), due, func(o *observed) {
 			o.Object.Spec.AuthSecretRef = &v1.SecretKeyReference{Name: "auth", Key: "my.password"}
 			for i, m := range o.Members {
-				m.Pod.Spec = pod(o.Object, i).Spec
+				m.Pod.Spec = manifest.Pod(o.Object, i).Spec
 			}
 		}), dueID},
 		{"the choice of the latest", with(six(), restoring), ""},
@@ -626,22 +628,22 @@ func checkJob(t *testing.T, name string, o *observed, j *batchv1.Job) {
 	t.Helper()
 	spec, c := &j.Spec.Template.Spec, &j.Spec.Template.Spec.Containers[0]
 	ofPods := j.Spec.Template.Labels
-	if klabels.SelectorFromSet(selector(o.Object)).Matches(klabels.Set(ofPods)) || ofPods[v1.LabelRedisCluster] != "" ||
+	if klabels.SelectorFromSet(manifest.Selector(o.Object)).Matches(klabels.Set(ofPods)) || ofPods[v1.LabelRedisCluster] != "" ||
 		ofPods[v1.LabelJob] != "demo" || j.Labels[v1.LabelRedisCluster] != "demo" || !metav1.IsControlledBy(j, o.Object) {
 		t.Errorf("%s: the labels are %v, and %v of its Pods", name, j.Labels, ofPods)
 	}
 	security := spec.SecurityContext
-	if *spec.AutomountServiceAccountToken || spec.ServiceAccountName != "" || !*security.RunAsNonRoot || *security.RunAsUser != userJob ||
-		*security.FSGroup != userJob || !*c.SecurityContext.ReadOnlyRootFilesystem || *c.SecurityContext.AllowPrivilegeEscalation ||
+	if *spec.AutomountServiceAccountToken || spec.ServiceAccountName != "" || !*security.RunAsNonRoot || *security.RunAsUser != manifest.UserJob ||
+		*security.FSGroup != manifest.UserJob || !*c.SecurityContext.ReadOnlyRootFilesystem || *c.SecurityContext.AllowPrivilegeEscalation ||
 		!slices.Equal(c.SecurityContext.Capabilities.Drop, []corev1.Capability{"ALL"}) || security.SeccompProfile == nil {
 		t.Errorf("%s: the security contexts are %+v and %+v", name, security, c.SecurityContext)
 	}
-	if spec.RestartPolicy != corev1.RestartPolicyNever || *j.Spec.BackoffLimit != jobRetries || *j.Spec.ActiveDeadlineSeconds < 3600 {
+	if spec.RestartPolicy != corev1.RestartPolicyNever || *j.Spec.BackoffLimit != manifest.JobRetries || *j.Spec.ActiveDeadlineSeconds < 3600 {
 		t.Errorf("%s: the spec is %+v", name, j.Spec)
 	}
 	rules := j.Spec.PodFailurePolicy.Rules
 	if r := rules[0]; len(rules) != 1 || r.Action != batchv1.PodFailurePolicyActionFailJob || *r.OnExitCodes.ContainerName != c.Name ||
-		!slices.Equal(r.OnExitCodes.Values, []int32{exitRefused}) {
+		!slices.Equal(r.OnExitCodes.Values, []int32{manifest.ExitRefused}) {
 		t.Errorf("%s: the rules are %+v", name, rules)
 	}
 	files := map[string]bool{}
@@ -682,7 +684,7 @@ func TestTheJobsOfAPodTemplate(t *testing.T) {
 		rdc.Spec.Backup.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "operators"}, {Name: "registry"}}
 		rdc.Spec.Backup.ImagePullPolicy = corev1.PullAlways
 	})
-	spec := backupJob(rdc, dueID, testImage, access{}).Spec.Template.Spec
+	spec := manifest.BackupJob(rdc, dueID, testImage, manifest.Access{}).Spec.Template.Spec
 	if spec.NodeSelector["disk"] != "fast" || len(spec.Tolerations) != 1 ||
 		!slices.Equal(spec.ImagePullSecrets, []corev1.LocalObjectReference{{Name: "registry"}, {Name: "operators"}}) ||
 		spec.Containers[0].ImagePullPolicy != corev1.PullAlways ||

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/glassback/glassback/pkg/controller/rediscluster/manifest"
+
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
@@ -100,7 +102,7 @@ func (m *member) image() string {
 		return ""
 	}
 	for i := range m.Pod.Spec.Containers {
-		if c := &m.Pod.Spec.Containers[i]; c.Name == containerName {
+		if c := &m.Pod.Spec.Containers[i]; c.Name == manifest.ContainerName {
 			return c.Image
 		}
 	}
@@ -149,14 +151,14 @@ func directivesText(set map[string]*string) string {
 // markOutdated sets for each member whether its Pod has another revision than the spec (differs), and has to be replaced
 // (outdated). It also sets which directives the node should have (wanted), and which of these are to be set (pending).
 func (o *observed) markOutdated() {
-	current := revision(o.Object)
+	current := manifest.Revision(o.Object)
 	for _, m := range o.Members {
 		m.Differs, m.Outdated, m.config, m.wanted, m.Pending = false, false, nil, nil, nil
 		if m.Pod == nil {
 			continue
 		}
 		m.set = setDirectivesOf(m.Pod)
-		if was := m.Pod.Annotations[AnnotationRevision]; was != current {
+		if was := m.Pod.Annotations[manifest.AnnotationRevision]; was != current {
 			m.config = o.configs[was]
 			m.Differs, m.Outdated = true, m.config == nil || !isRevision(o.Object, m.config, was)
 		} else if m.config = o.Object.Spec.Config; m.config == nil {
@@ -176,7 +178,7 @@ func (o *observed) markOutdated() {
 func isRevision(rdc *v1.RedisCluster, config map[string]v1.ConfigValue, was string) bool {
 	other := *rdc
 	other.Spec.Config = config
-	if revision(&other) == was {
+	if manifest.Revision(&other) == was {
 		return true
 	}
 	other.Spec.Config = maps.Clone(config)
@@ -185,7 +187,7 @@ func isRevision(rdc *v1.RedisCluster, config map[string]v1.ConfigValue, was stri
 			other.Spec.Config[name] = ""
 		}
 	}
-	return revision(&other) == was
+	return manifest.Revision(&other) == was
 }
 
 // wantedDirectives returns the values that the node of a Pod should have and that its redis.conf does not give it.

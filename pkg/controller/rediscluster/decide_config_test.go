@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/glassback/glassback/pkg/controller/rediscluster/manifest"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
@@ -21,10 +23,10 @@ import (
 func created(config, wants string) alter {
 	return func(o *observed) {
 		o.Object.Spec.Config = configOf(config)
-		was := revision(o.Object)
+		was := manifest.Revision(o.Object)
 		o.configs = map[string]map[string]v1.ConfigValue{was: configOf(config)}
 		for _, m := range o.Members {
-			m.Pod.Annotations[AnnotationRevision] = was
+			m.Pod.Annotations[manifest.AnnotationRevision] = was
 		}
 		o.Object.Spec.Config = configOf(wants)
 	}
@@ -127,7 +129,7 @@ func TestANewPodWaitsForTheFirstAnswers(t *testing.T) {
 }
 
 func TestAConfigIsReadFromItsConfigMap(t *testing.T) {
-	before := strings.Join(preferences, "\n") + "\n" // as the lines were written before there was config.json
+	before := strings.Join(manifest.Preferences, "\n") + "\n" // as the lines were written before there was config.json
 	for name, test := range map[string]struct {
 		config map[string]v1.ConfigValue
 		lines  string // "": no ConfigMap from before
@@ -142,12 +144,12 @@ func TestAConfigIsReadFromItsConfigMap(t *testing.T) {
 	} {
 		o := six()
 		o.Object.Spec.Config = test.config
-		datas := []map[string]string{configuration(o.Object).Data}
+		datas := []map[string]string{manifest.Configuration(o.Object).Data}
 		if test.lines != "" {
 			datas = append(datas, map[string]string{"redis.conf": before + strings.TrimPrefix(test.lines+"\nport 6379\n", "\n\n")})
 		}
 		for _, data := range datas {
-			if got, ok := configIn(data); !ok || !isRevision(o.Object, got, revision(o.Object)) {
+			if got, ok := manifest.ConfigIn(data); !ok || !isRevision(o.Object, got, manifest.Revision(o.Object)) {
 				t.Errorf("%s: the config %v is read as %v, %t, from %q", name, test.config, got, ok, data["redis.conf"])
 			}
 		}
@@ -156,7 +158,7 @@ func TestAConfigIsReadFromItsConfigMap(t *testing.T) {
 		"nothing": {}, "no JSON": {"config.json": "{"}, "null": {"config.json": "null"},
 		"another order": {"redis.conf": "save \"\"\nappendfsync everysec\nport 6379\n"}, "no port": {"redis.conf": before},
 	} {
-		if got, ok := configIn(data); ok {
+		if got, ok := manifest.ConfigIn(data); ok {
 			t.Errorf("%s is read as %v", name, got)
 		}
 	}

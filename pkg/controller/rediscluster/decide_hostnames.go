@@ -8,6 +8,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/glassback/glassback/pkg/controller/rediscluster/manifest"
+
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
@@ -35,8 +37,8 @@ const (
 var hostnameDefaults = map[string]string{directiveHostname: "", directiveEndpoints: "ip"}
 
 // offers returns whether the node tells clients this address of its Service.
-func (m *member) offers(a address) bool {
-	if a.isName() {
+func (m *member) offers(a manifest.Address) bool {
+	if a.IsName() {
 		return m.self().Hostname == a.IP && m.TellsHostnames
 	}
 	return m.isAnnouncing(a)
@@ -76,7 +78,7 @@ func (o *observed) markHostnames(m *member) {
 // mayRun returns false if there is no Pod, or if its status says that the container redis does not run.
 func mayRun(pod *corev1.Pod) bool {
 	return pod != nil && !slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
-		return s.Name == containerName && s.State.Running == nil
+		return s.Name == manifest.ContainerName && s.State.Running == nil
 	})
 }
 
@@ -104,7 +106,7 @@ func (o *observed) isReadyToTellHostnames(m *member) bool {
 		}
 	}
 	return o.anyTellsHostnames() || !slices.ContainsFunc(o.answering(), func(m *member) bool {
-		return !o.leaving(m) && (m.ReachedAt == address{} || m.ReachedAt != o.externalOf(m))
+		return !o.leaving(m) && (m.ReachedAt == manifest.Address{} || m.ReachedAt != o.externalOf(m))
 	})
 }
 

@@ -9,6 +9,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/glassback/glassback/pkg/controller/rediscluster/manifest"
+
 	"github.com/glassback/glassback/pkg/redisnode"
 )
 
@@ -128,7 +130,7 @@ func (o *observed) movedNodes(groups [][]*member) []command {
 					continue // All nodes are about to forget the one that leaves.
 				}
 				sameIP := e != nil && !e.NoAddr && e.IP == b.announced().IP
-				if !sameIP || (!b.isAt(e, b.announced()) && (isExternal(b.Pod) || !hasTLS(a.Pod))) { // With TLS, a node has two ports.
+				if !sameIP || (!b.isAt(e, b.announced()) && (manifest.IsExternal(b.Pod) || !manifest.HasTLS(a.Pod))) { // With TLS, a node has two ports.
 					commands = append(commands, command{verb: meet, on: a, peer: b})
 				}
 			}
@@ -198,8 +200,8 @@ func reconnectReplicas(o *observed) *plan {
 // asksElsewhere returns whether a replica without a link asks for data at another address than its table has for its master. The port
 // counts if several nodes share the IP, or if a Service may have given the master another port.
 func (m *member) asksElsewhere(master *member, known *redisnode.Entry) bool {
-	otherPort := m.View.MasterPort != known.Port && m.View.MasterPort != 0 && !hasTLS(m.Pod)
-	return !m.View.LinkUp && (m.View.MasterIP != known.IP || (otherPort && (isExternal(master.Pod) || m.View.SharesIP(*known))))
+	otherPort := m.View.MasterPort != known.Port && m.View.MasterPort != 0 && !manifest.HasTLS(m.Pod)
+	return !m.View.LinkUp && (m.View.MasterIP != known.IP || (otherPort && (manifest.IsExternal(master.Pod) || m.View.SharesIP(*known))))
 }
 
 // asksOtherPort returns whether a replica asks for data at the master's port for the other protocol, although it knows the right port. The
@@ -207,10 +209,10 @@ func (m *member) asksElsewhere(master *member, known *redisnode.Entry) bool {
 // be down.
 func (m *member) asksOtherPort(master *member) bool {
 	state := m.View.TLS
-	if state == nil || !state.Known || !hasTLS(master.Pod) || !master.answers() || m.View.MasterPort == 0 {
+	if state == nil || !state.Known || !manifest.HasTLS(master.Pod) || !master.answers() || m.View.MasterPort == 0 {
 		return false
 	}
-	port := master.announced().clientPort(state.Replication)
+	port := master.announced().ClientPort(state.Replication)
 	knows := !m.View.LinkUp
 	if state.Replication {
 		knows = m.entry(master.ID).Port == port

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/glassback/glassback/pkg/controller/rediscluster/manifest"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/glassback/glassback/pkg/redisnode"
@@ -324,7 +326,7 @@ func redisRuns(pod *corev1.Pod) bool {
 // redisStatus returns the status of the container redis, or nil.
 func redisStatus(pod *corev1.Pod) *corev1.ContainerStatus {
 	for i := range pod.Status.ContainerStatuses {
-		if s := &pod.Status.ContainerStatuses[i]; s.Name == containerName {
+		if s := &pod.Status.ContainerStatuses[i]; s.Name == manifest.ContainerName {
 			return s
 		}
 	}

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/glassback/glassback/pkg/controller/rediscluster/manifest"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -100,8 +102,8 @@ func parseCertificate(rdc *v1.RedisCluster, secret *corev1.Secret, now time.Time
 	case verify(x509.ExtKeyUsageAny) != nil:
 		c.Problem = invalid("%s is not signed by a CA of %s: %v", corev1.TLSCertKey, v1.CertificateAuthorityKey,
 			verify(x509.ExtKeyUsageAny)).Problem
-	case leaf.VerifyHostname(serverName(rdc)) != nil:
-		c.Problem = invalid("the certificate does not have the DNS name %s", serverName(rdc)).Problem
+	case leaf.VerifyHostname(manifest.ServerName(rdc)) != nil:
+		c.Problem = invalid("the certificate does not have the DNS name %s", manifest.ServerName(rdc)).Problem
 	case verify(x509.ExtKeyUsageServerAuth) != nil || verify(x509.ExtKeyUsageClientAuth) != nil:
 		c.Problem = invalid("the usages of the certificate must have server auth and client auth: nodes connect to each other").Problem
 	}
@@ -140,30 +142,30 @@ func (o *observed) existingPods() []*corev1.Pod {
 	return pods
 }
 
-// transport returns the transport of the Pods, and whether it is the same for all. A Pod without a certificate has transportPlain.
+// transport returns the transport of the Pods, and whether it is the same for all. A Pod without a certificate has manifest.TransportPlain.
 func (o *observed) transport() (string, bool) {
 	pods := o.withPods()
 	if len(pods) == 0 {
 		return "", false
 	}
-	first := pods[0].Pod.Annotations[AnnotationTLS]
-	return first, !slices.ContainsFunc(pods, func(m *member) bool { return m.Pod.Annotations[AnnotationTLS] != first })
+	first := pods[0].Pod.Annotations[manifest.AnnotationTLS]
+	return first, !slices.ContainsFunc(pods, func(m *member) bool { return m.Pod.Annotations[manifest.AnnotationTLS] != first })
 }
 
 // wantedTransport returns the transport that all nodes should have next.
 func (o *observed) wantedTransport() string {
-	closed := func(m *member) bool { return m.Pod.Annotations[AnnotationTLS] == transportOnly }
+	closed := func(m *member) bool { return m.Pod.Annotations[manifest.AnnotationTLS] == manifest.TransportOnly }
 	switch spec := o.Object.Spec.TLS; {
-	case slices.ContainsFunc(o.withPods(), func(m *member) bool { return !hasTLS(m.Pod) }):
-		return transportPlain
+	case slices.ContainsFunc(o.withPods(), func(m *member) bool { return !manifest.HasTLS(m.Pod) }):
+		return manifest.TransportPlain
 	case o.leavesTLS() && slices.ContainsFunc(o.withPods(), closed) && slices.ContainsFunc(o.Members, hasExternalPod):
-		return transportBoth // The port without TLS must first open: see startSwitch.
+		return manifest.TransportBoth // The port without TLS must first open: see startSwitch.
 	case o.leavesTLS():
-		return transportPlain
+		return manifest.TransportPlain
 	case spec.Mode == v1.TLSRequired:
-		return transportOnly
+		return manifest.TransportOnly
 	}
-	return transportBoth
+	return manifest.TransportBoth
 }
 
 // leavesTLS returns whether the spec no longer wants TLS among the nodes: see withCertificate.
@@ -171,13 +173,13 @@ func (o *observed) leavesTLS() bool {
 	return o.Object.Spec.TLS == nil || o.Object.Spec.TLS.Mode == modeLeaving
 }
 
-func hasExternalPod(m *member) bool { return isExternal(m.Pod) }
+func hasExternalPod(m *member) bool { return manifest.IsExternal(m.Pod) }
 
 // annotateTransport writes the transport to all Pods that do not have it.
 func (o *observed) annotateTransport(transport string) *plan {
 	var commands []command
 	for _, m := range o.withPods() {
-		if m.Pod.Annotations[AnnotationTLS] != transport {
+		if m.Pod.Annotations[manifest.AnnotationTLS] != transport {
 			commands = append(commands, command{verb: recordTLS, on: m, names: []string{transport}})
 		}
 	}
@@ -186,8 +188,8 @@ func (o *observed) annotateTransport(transport string) *plan {
 
 func transportText(transport string) string {
 	return map[string]string{
-		transportPlain: "no TLS among themselves", transportBoth: "TLS among themselves",
-		transportOnly: "TLS among themselves and for all clients",
+		manifest.TransportPlain: "no TLS among themselves", manifest.TransportBoth: "TLS among themselves",
+		manifest.TransportOnly: "TLS among themselves and for all clients",
 	}[transport]
 }
 
@@ -196,11 +198,11 @@ func transportText(transport string) string {
 // other.
 func completeSwitch(o *observed) *plan {
 	transport, same := o.transport()
-	tls := o.membersWhere(func(m *member) bool { return hasTLS(m.Pod) })
+	tls := o.membersWhere(func(m *member) bool { return manifest.HasTLS(m.Pod) })
 	switch {
 	case len(tls) == 0:
 		return nil
-	case !same, transport != transportPlain && o.leavesTLS() && slices.ContainsFunc(tls, unfinished(transport)):
+	case !same, transport != manifest.TransportPlain && o.leavesTLS() && slices.ContainsFunc(tls, unfinished(transport)):
 		return o.annotateTransport(o.wantedTransport())
 	}
 	var names []string
@@ -221,7 +223,7 @@ func completeSwitch(o *observed) *plan {
 // node of which only the port without TLS differs counts as complete: the others reach it, and the way back opens this port first.
 func unfinished(transport string) func(*member) bool {
 	return func(m *member) bool {
-		differs := m.answers() && !m.hasTransport(transport) && (!isExternal(m.Pod) || m.changesBus())
+		differs := m.answers() && !m.hasTransport(transport) && (!manifest.IsExternal(m.Pod) || m.changesBus())
 		return differs || m.preventsFailover()
 	}
 }
@@ -235,8 +237,8 @@ func (m *member) hasTransport(transport string) bool {
 	if !m.knowsTransport() {
 		return true
 	}
-	state, among := m.View.TLS, transport != transportPlain
-	return state.Cluster == among && state.Replication == among && state.Plain == (transport != transportOnly)
+	state, among := m.View.TLS, transport != manifest.TransportPlain
+	return state.Cluster == among && state.Replication == among && state.Plain == (transport != manifest.TransportOnly)
 }
 
 // startSwitch begins to switch all nodes, if they have and serve a valid certificate. The policies before it ensure that all answer and
@@ -244,11 +246,11 @@ func (m *member) hasTransport(transport string) bool {
 func startSwitch(o *observed) *plan {
 	wanted := o.wantedTransport()
 	if transport, same := o.transport(); same && transport == wanted || !slices.ContainsFunc(o.withPods(), func(m *member) bool {
-		return hasTLS(m.Pod)
+		return manifest.HasTLS(m.Pod)
 	}) {
 		return nil
 	}
-	secures := wanted != transportPlain && !o.leavesTLS()
+	secures := wanted != manifest.TransportPlain && !o.leavesTLS()
 	if secures && o.badCertificate() != nil {
 		return nil // The status has the problem.
 	}
@@ -256,10 +258,10 @@ func startSwitch(o *observed) *plan {
 		if secures && m.StaleCertificate {
 			return wait(check, "Waiting for %s to load its certificate", m.Name)
 		}
-		if m.answers() && hasTLS(m.Pod) && !m.knowsTransport() {
+		if m.answers() && manifest.HasTLS(m.Pod) && !m.knowsTransport() {
 			return stuck(reasonCertificateNotLoaded, "%s does not allow the command CONFIG: its node cannot switch to TLS, or back", m.Name)
 		}
-		if wanted == transportPlain && isExternal(m.Pod) && m.isElsewhere() && m.ReachedAt != m.announced() {
+		if wanted == manifest.TransportPlain && manifest.IsExternal(m.Pod) && m.isElsewhere() && m.ReachedAt != m.announced() {
 			return wait(check, "Waiting to reach %s at %s also without TLS, before the nodes use that port: %s",
 				m.Name, m.announced(), m.WhyUnreached)
 		}
@@ -282,7 +284,7 @@ func allowFailover(o *observed) *plan {
 		return nil // See waitForAgreement.
 	}
 	for _, m := range o.answering() {
-		if hasTLS(m.Pod) && !m.knowsTransport() {
+		if manifest.HasTLS(m.Pod) && !m.knowsTransport() {
 			return wait(check, "Waiting for %s to say whether it has switched: it does not allow the command CONFIG", m.Name)
 		}
 	}
@@ -301,7 +303,7 @@ func (m *member) preventsFailover() bool {
 func (o *observed) markCertificates() {
 	for _, m := range o.Members {
 		m.StaleCertificate = m.answers() && m.View.TLS != nil && o.Object.Spec.TLS != nil && o.badCertificate() == nil && o.Certificate != nil &&
-			secretOfTLS(m.Pod) == o.Object.Spec.TLS.SecretRef.Name && m.View.TLS.Certificate != o.Certificate.Fingerprint
+			manifest.SecretOfTLS(m.Pod) == o.Object.Spec.TLS.SecretRef.Name && m.View.TLS.Certificate != o.Certificate.Fingerprint
 	}
 }
 
@@ -322,7 +324,7 @@ func (o *observed) tlsProblem(m *member) *problem {
 	switch {
 	case m.Untrusted:
 		return &problem{reasonCertificate, fmt.Sprintf("%s: %s. The operator does not connect to it. If the Secret of spec.tls is valid, "+
-			"restart the container: kubectl exec %s -c %s -- sh -c 'kill 1'", m.Name, m.WhySilent, m.Name, containerName)}
+			"restart the container: kubectl exec %s -c %s -- sh -c 'kill 1'", m.Name, m.WhySilent, m.Name, manifest.ContainerName)}
 	case m.LoadRefusal != "":
 		return &problem{reasonCertificateNotLoaded, fmt.Sprintf("%s does not load the certificate of the Secret: %s. Its log says why",
 			m.Name, m.LoadRefusal)}
@@ -335,7 +337,7 @@ func (o *observed) tlsProblem(m *member) *problem {
 
 // tlsStatus returns the state of TLS for the status; nil if no node has a certificate.
 func tlsStatus(o *observed) *v1.TLSStatus {
-	tls := o.membersWhere(func(m *member) bool { return hasTLS(m.Pod) })
+	tls := o.membersWhere(func(m *member) bool { return manifest.HasTLS(m.Pod) })
 	if len(tls) == 0 {
 		return nil
 	}
@@ -347,7 +349,7 @@ func tlsStatus(o *observed) *v1.TLSStatus {
 	if o.Certificate != nil && !o.Certificate.NotAfter.IsZero() {
 		status.NotAfter = &metav1.Time{Time: o.Certificate.NotAfter}
 	}
-	if transport, same := o.transport(); same && transport == transportOnly {
+	if transport, same := o.transport(); same && transport == manifest.TransportOnly {
 		status.Clients = v1.ProtocolTLS
 	}
 	served := map[string]bool{}
@@ -358,7 +360,7 @@ func tlsStatus(o *observed) *v1.TLSStatus {
 		}
 		served[state.Certificate] = true
 		plain, clients := !(state.Cluster && state.Replication), state.Plain
-		if hasTLS(m.Pod) && !m.knowsTransport() { // Its transport is unknown: the last status counts.
+		if manifest.HasTLS(m.Pod) && !m.knowsTransport() { // Its transport is unknown: the last status counts.
 			plain, clients = last.Nodes == v1.ProtocolPlain, last.Clients == v1.ProtocolBoth
 		}
 		if plain {
@@ -389,8 +391,8 @@ func (o *observed) tlsPort() int {
 		return int(o.Object.Spec.TLS.Port)
 	}
 	for _, m := range o.withPods() {
-		if hasTLS(m.Pod) {
-			return portFor(m.Pod, true)
+		if manifest.HasTLS(m.Pod) {
+			return manifest.PortFor(m.Pod, true)
 		}
 	}
 	return 0
@@ -398,13 +400,13 @@ func (o *observed) tlsPort() int {
 
 // newPod returns the Pod that is created for a member. If there are other Pods, its node starts with their transport.
 func (o *observed) newPod(m *member) *corev1.Pod {
-	p := pod(o.Object, m.Ordinal)
+	p := manifest.Pod(o.Object, m.Ordinal)
 	transport, same := o.transport()
 	if !same {
 		transport = o.wantedTransport()
 	}
-	if hasTLS(p) && transport != transportPlain {
-		p.Annotations[AnnotationTLS] = transport
+	if manifest.HasTLS(p) && transport != manifest.TransportPlain {
+		p.Annotations[manifest.AnnotationTLS] = transport
 	}
 	return p
 }

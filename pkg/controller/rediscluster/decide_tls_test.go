@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/glassback/glassback/pkg/controller/rediscluster/manifest"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -36,15 +38,15 @@ func secured(annotation string, bus bool, ordinals ...int) alter {
 			withTLSMode(v1.TLSPreferred)(rdc)
 		}
 		for _, i := range ordinals {
-			again := pod(rdc, i)
+			again := manifest.Pod(rdc, i)
 			m := o.Members[i]
 			m.Pod.Spec, m.Pod.Annotations = again.Spec, again.Annotations
 			m.Pod.Spec.NodeName = "machine"
 			if annotation != "" {
-				m.Pod.Annotations[AnnotationTLS] = annotation
+				m.Pod.Annotations[manifest.AnnotationTLS] = annotation
 			}
 			if m.View != nil {
-				m.View.TLS = &redisnode.TLSState{Certificate: "new", Known: true, Cluster: bus, Replication: bus, Plain: annotation != transportOnly}
+				m.View.TLS = &redisnode.TLSState{Certificate: "new", Known: true, Cluster: bus, Replication: bus, Plain: annotation != manifest.TransportOnly}
 			}
 		}
 	}
@@ -193,7 +195,7 @@ func TestTheTransportOfANewPod(t *testing.T) {
 		"without a certificate, after all":   {[]alter{used, noPod(5)}, ""},
 	} {
 		o := with(six(), test.alters...)
-		if got := o.newPod(o.Members[5]).Annotations[AnnotationTLS]; got != test.want {
+		if got := o.newPod(o.Members[5]).Annotations[manifest.AnnotationTLS]; got != test.want {
 			t.Errorf("%s: got %q, want %q", sentence, got, test.want)
 		}
 	}

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/glassback/glassback/pkg/controller/rediscluster/manifest"
+
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
@@ -66,13 +68,13 @@ func (o *observed) usesAccount() bool {
 
 // someHaveAccount returns whether a Pod was created with the operator's user.
 func (o *observed) someHaveAccount() bool {
-	return slices.ContainsFunc(o.Members, func(m *member) bool { return hasAccount(m.Pod) })
+	return slices.ContainsFunc(o.Members, func(m *member) bool { return manifest.HasAccount(m.Pod) })
 }
 
 // podWithoutAccount returns a Pod without the operator's user; nil if all Pods have it.
 func (o *observed) podWithoutAccount() *corev1.Pod {
 	for _, m := range o.Members {
-		if m.Pod != nil && !hasAccount(m.Pod) {
+		if m.Pod != nil && !manifest.HasAccount(m.Pod) {
 			return m.Pod
 		}
 	}
@@ -83,7 +85,7 @@ func (o *observed) podWithoutAccount() *corev1.Pod {
 // user, or while the spec has no users. It is nil if the user default then has no password.
 func (o *observed) openRef() *v1.SecretKeyReference {
 	if pod := o.podWithoutAccount(); pod != nil && len(o.Object.Spec.Users) > 0 {
-		return passwordRefOf(pod)
+		return manifest.PasswordRefOf(pod)
 	}
 	return o.Object.Spec.AuthSecretRef
 }
@@ -111,9 +113,9 @@ func (o *observed) wantUsers(password func(v1.SecretKeyReference) (string, *prob
 	}
 	open := len(o.Object.Spec.Users) == 0 || o.podWithoutAccount() != nil
 	if open {
-		rules := almostEverything + " nopass"
+		rules := manifest.AlmostEverything + " nopass"
 		if o.openRef() != nil {
-			rules = almostEverything
+			rules = manifest.AlmostEverything
 		}
 		add(v1.User{Name: v1.UserDefault, Rules: rules, PasswordSecretRef: o.openRef()})
 	}
@@ -144,7 +146,7 @@ func markOf(wanted []user, users map[string]redisnode.User) string {
 // connections of users that are off.
 const markVersion = 2
 
-// marks matches the selector of markRule, as a node writes it.
+// marks matches the selector of manifest.MarkRule, as a node writes it.
 var marks = regexp.MustCompile(` ?\(~users:[^)]*\)`)
 
 // isOff returns whether no client can log in as the user: the last of on and off in its rules counts.
@@ -201,7 +203,7 @@ func (o *observed) pendingUsersOf(m *member) []string {
 	if m.users == nil || !m.answers() || o.accountHash == "" {
 		return nil
 	}
-	if !hasAccount(m.Pod) {
+	if !manifest.HasAccount(m.Pod) {
 		if o.whyNoPods() != "" && !o.someHaveAccount() {
 			return nil // The password may not be in a Secret yet, and would be lost with this process.
 		}
@@ -213,7 +215,7 @@ func (o *observed) pendingUsersOf(m *member) []string {
 	pending := map[string]bool{}
 	own, wanted := m.users[v1.UserOperator], o.refusals.acceptedBy(m, o.users)
 	same := slices.Equal(own.Hashes, []string{o.accountHash}) &&
-		strings.Contains(own.Rules, strings.TrimSuffix(markRule(markOf(wanted, m.users)), ")")+" ")
+		strings.Contains(own.Rules, strings.TrimSuffix(manifest.MarkRule(markOf(wanted, m.users)), ")")+" ")
 	for _, u := range wanted {
 		has, exists := m.users[u.name]
 		if !exists || !same || !slices.Equal(has.Hashes, o.hashes(m.users, u)) {
@@ -257,7 +259,7 @@ func (o *observed) whyNoPods() string {
 	case o.AccountProblem != nil:
 		return o.AccountProblem.Message
 	case o.AccountMissing:
-		return "Secret " + accountRef(o.Object).Name + " is being created"
+		return "Secret " + manifest.AccountRef(o.Object).Name + " is being created"
 	}
 	return ""
 }

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/glassback/glassback/pkg/controller/rediscluster/manifest"
+
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -40,7 +42,7 @@ func people(users ...v1.User) alter {
 	return func(o *observed) {
 		withUsers(users...)(o.Object)
 		for i, m := range o.Members {
-			again := pod(o.Object, i)
+			again := manifest.Pod(o.Object, i)
 			m.Pod.Spec, m.Pod.Annotations = again.Spec, again.Annotations
 		}
 	}
@@ -54,7 +56,7 @@ func withoutAccount(secret string, ordinals ...int) alter {
 			before.Spec.AuthSecretRef = &v1.SecretKeyReference{Name: secret, Key: "password"}
 		}
 		for _, i := range ordinals {
-			again := pod(&before, i)
+			again := manifest.Pod(&before, i)
 			o.Members[i].Pod.Spec, o.Members[i].Pod.Annotations = again.Spec, again.Annotations
 		}
 	}
@@ -284,12 +286,12 @@ func TestTheUserDefault(t *testing.T) {
 		rules, hash string
 	}{
 		"all Pods have it":            {with(six(), people(defaultOff, userApp)), "off", ""},
-		"a Pod without a password":    {with(six(), people(defaultOff, userApp), withoutAccount("", 3)), almostEverything + " nopass", ""},
-		"a Pod with a password":       {with(six(), people(defaultOff, userApp), withoutAccount("redis", 3)), almostEverything, "redis-password"},
-		"no users any more":           {with(six(), people(defaultOff, userApp), gone), almostEverything + " nopass", ""},
-		"a password instead of users": {with(six(), people(defaultOff, userApp), gone, locked), almostEverything, "redis-password"},
+		"a Pod without a password":    {with(six(), people(defaultOff, userApp), withoutAccount("", 3)), manifest.AlmostEverything + " nopass", ""},
+		"a Pod with a password":       {with(six(), people(defaultOff, userApp), withoutAccount("redis", 3)), manifest.AlmostEverything, "redis-password"},
+		"no users any more":           {with(six(), people(defaultOff, userApp), gone), manifest.AlmostEverything + " nopass", ""},
+		"a password instead of users": {with(six(), people(defaultOff, userApp), gone, locked), manifest.AlmostEverything, "redis-password"},
 		"the same, with a Pod that has one": {
-			with(six(), people(defaultOff, userApp), withoutAccount("redis", 3), gone, locked), almostEverything, "redis-password"},
+			with(six(), people(defaultOff, userApp), withoutAccount("redis", 3), gone, locked), manifest.AlmostEverything, "redis-password"},
 	} {
 		i := slices.IndexFunc(read(test.o).users, func(u user) bool { return u.name == v1.UserDefault })
 		want := user{name: v1.UserDefault, rules: test.rules}
@@ -459,7 +461,7 @@ func TestASecretThatChangesStopsARoll(t *testing.T) {
 			s.isDegraded(reasonConflict, "")
 			logsIn := func(refused int, password string) {
 				t.Helper()
-				known := s.controller.sessions.get(s.rdc()).secrets[accountRef(s.rdc())]
+				known := s.controller.sessions.get(s.rdc()).secrets[manifest.AccountRef(s.rdc())]
 				if known.accepted != (password == accountPassword) || (sentence == "another password" && known.text != password) {
 					t.Errorf("after %d nodes refused it, the operator logs in with %q (accepted: %t)", refused, known.text, known.accepted)
 				}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/glassback/glassback/pkg/controller/rediscluster/manifest"
+
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -79,7 +81,7 @@ policyTypes: [Ingress]
 	// With access from outside, the operator connects to the port of the bus: see reach.
 	port7000 := func(o *observed) { o.Object.Spec.Addr = "127.0.0.1:7000" }
 	onTLS := func(o *observed) { o.Object.Spec.TLS = &v1.TLS{Port: 6380} }
-	offTLS := func(o *observed) { onTLS(o); addTLS(o.Members[4].Pod, o.Object); o.Object.Spec.TLS = nil }
+	offTLS := func(o *observed) { onTLS(o); manifest.AddTLS(o.Members[4].Pod, o.Object); o.Object.Spec.TLS = nil }
 	for name, test := range map[string]struct {
 		change    alter
 		operators string
@@ -108,7 +110,7 @@ policyTypes: [Ingress]
 		rules := policyFor(t, func(o *observed) {
 			o.Object.Spec.Addr, o.Object.Spec.NetworkPolicy.From = addrs[0], []networkingv1.NetworkPolicyPeer{{PodSelector: &metav1.LabelSelector{}}}
 			for _, m := range o.Members {
-				m.Pod = pod(o.Object, m.Ordinal)
+				m.Pod = manifest.Pod(o.Object, m.Ordinal)
 			}
 			o.Object.Spec.Addr = addrs[1]
 		}).Spec.Ingress
@@ -130,18 +132,18 @@ policyTypes: [Ingress]
 			t.Errorf("with %s, the rules are %+v", sentence, rules)
 		}
 	}
-	if policy, err := networkPolicy(six().Object, nil, "operators"); policy != nil || err != nil {
+	if policy, err := manifest.NetworkPolicy(six().Object, nil, "operators"); policy != nil || err != nil {
 		t.Errorf("without spec.networkPolicy: %v, error %v", policy, err)
 	}
 }
 
-// policyFor is the NetworkPolicy of a cluster with spec.networkPolicy, as the API server has it.
+// policyFor is the NetworkPolicy of a cluster with spec.manifest.NetworkPolicy, as the API server has it.
 func policyFor(t *testing.T, change alter) *networkingv1.NetworkPolicy {
 	t.Helper()
 	o := six()
 	o.Object.Spec.NetworkPolicy = &v1.NetworkPolicy{}
 	change(o)
-	policy, err := networkPolicy(o.Object, o.existingPods(), "operators")
+	policy, err := manifest.NetworkPolicy(o.Object, o.existingPods(), "operators")
 	must.Succeed(t, err)
 	text, err := yaml.Marshal(policy)
 	must.Succeed(t, err)
@@ -158,7 +160,7 @@ func TestTheNetworkPolicyIsMadeAndDeleted(t *testing.T) {
 		preconditions = action.(clienttesting.DeleteAction).GetDeleteOptions().Preconditions
 		return false, nil, nil
 	})
-	before := revision(s.rdc())
+	before := manifest.Revision(s.rdc())
 	for _, step := range []struct {
 		policy *v1.NetworkPolicy
 		write  string
@@ -174,7 +176,7 @@ func TestTheNetworkPolicyIsMadeAndDeleted(t *testing.T) {
 		if exists := !apierrors.IsNotFound(err); exists != (step.policy != nil) {
 			t.Errorf("the NetworkPolicy is %+v, error %v", policy, err)
 		}
-		if now := revision(s.rdc()); now != before {
+		if now := manifest.Revision(s.rdc()); now != before {
 			t.Errorf("the revision was %s and is %s", before, now)
 		}
 	}
@@ -203,10 +205,10 @@ func TestANetworkPolicyOfAnotherStays(t *testing.T) {
 
 // TestThePlanKeepsTheNamespaceOfTheOperator has glassback plan run outside of the cluster.
 func TestThePlanKeepsTheNamespaceOfTheOperator(t *testing.T) {
-	if got := namespaceOfOperator(policyFor(t, func(*observed) {})); got != "operators" {
+	if got := manifest.NamespaceOfOperator(policyFor(t, func(*observed) {})); got != "operators" {
 		t.Errorf("the namespace is %q", got)
 	}
-	if got := namespaceOfOperator(nil); got != defaultNamespace {
+	if got := manifest.NamespaceOfOperator(nil); got != manifest.DefaultNamespace {
 		t.Errorf("the default is %q", got)
 	}
 }

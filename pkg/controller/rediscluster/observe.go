@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/glassback/glassback/pkg/controller/rediscluster/manifest"
+
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -82,7 +84,7 @@ type observed struct {
 	// operator will create. Uncounted is how many of them it does not count yet.
 	Pods      int `json:"pods"`
 	Uncounted int `json:"uncounted"`
-	// Closed says that no Service selects a Pod: see isClosed.
+	// Closed says that no Service selects a Pod: see manifest.IsClosed.
 	Closed bool `json:"closed,omitempty"`
 	// Jobs are the Jobs of backups and of the restore, sorted by name. BackupImage is the image of new Jobs; "" if none can be created.
 	// JobRejection is why the API server rejected the last Job ("" if it did not), and JobRejectedAt when. JobFailure is why a Job could
@@ -124,9 +126,9 @@ type member struct {
 	// operator reached the node through it; zero if the last attempt failed, or if there was none. WhyUnreached is why the attempt failed,
 	// and AddressMissedFor for how long attempts have failed.
 	service          *corev1.Service
-	ReachedAt        address         `json:"reachedAt,omitzero"`
-	WhyUnreached     string          `json:"whyUnreached,omitempty"`
-	AddressMissedFor metav1.Duration `json:"addressMissedFor,omitzero"`
+	ReachedAt        manifest.Address `json:"reachedAt,omitzero"`
+	WhyUnreached     string           `json:"whyUnreached,omitempty"`
+	AddressMissedFor metav1.Duration  `json:"addressMissedFor,omitzero"`
 	// UnreachedFor is for how long the other nodes have not reached the node at the address that it announces.
 	UnreachedFor metav1.Duration `json:"unreachedFor,omitzero"`
 	// ID is the ID of the node. A silent member has one too, if it is known; otherwise it is "".
@@ -203,7 +205,7 @@ func TrimPod(obj any) (any, error) {
 	}
 	var volumes []corev1.Volume
 	for _, v := range pod.Spec.Volumes {
-		if v.Name == volumeAuth || v.Name == volumeTLS {
+		if v.Name == manifest.VolumeAuth || v.Name == manifest.VolumeTLS {
 			volumes = append(volumes, v)
 		}
 	}
@@ -273,7 +275,7 @@ func (c *Controller) observeObjects(rdc *v1.RedisCluster) (*observed, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.Closed = isClosed(rdc, c.services.Observe(rdc, rdc.Name).Object)
+	o.Closed = manifest.IsClosed(rdc, c.services.Observe(rdc, rdc.Name).Object)
 	o.rules, o.Certificate = c.sessions.get(rdc).rules.clone(), c.sessions.get(rdc).certificate
 	c.readConfigs(o, pods)
 	o.findMembers(pods, claims)
@@ -290,7 +292,7 @@ func (o *observed) findMembers(pods []*corev1.Pod, claims []*corev1.PersistentVo
 	rdc, size, byOrdinal := o.Object, int(*o.Object.Spec.Size), map[int]*member{}
 	at := func(ordinal int) *member {
 		if byOrdinal[ordinal] == nil {
-			byOrdinal[ordinal] = &member{Name: podName(rdc, ordinal), Ordinal: ordinal}
+			byOrdinal[ordinal] = &member{Name: manifest.PodName(rdc, ordinal), Ordinal: ordinal}
 		}
 		return byOrdinal[ordinal]
 	}
@@ -325,10 +327,10 @@ func (o *observed) findMembers(pods []*corev1.Pod, claims []*corev1.PersistentVo
 
 // readConfigs reads from the ConfigMaps the spec.config of each revision of a Pod, except the current one.
 func (c *Controller) readConfigs(o *observed, pods []*corev1.Pod) {
-	current := revision(o.Object)
+	current := manifest.Revision(o.Object)
 	o.configs = map[string]map[string]v1.ConfigValue{}
 	for _, p := range pods {
-		was := p.Annotations[AnnotationRevision]
+		was := p.Annotations[manifest.AnnotationRevision]
 		if _, known := o.configs[was]; known || was == "" || was == current {
 			continue
 		}
@@ -336,7 +338,7 @@ func (c *Controller) readConfigs(o *observed, pods []*corev1.Pod) {
 		if cm == nil || !metav1.IsControlledBy(cm, o.Object) {
 			continue
 		}
-		if config, ok := configIn(cm.Data); ok {
+		if config, ok := manifest.ConfigIn(cm.Data); ok {
 			o.configs[was] = config
 		}
 	}
@@ -346,9 +348,9 @@ func (c *Controller) readConfigs(o *observed, pods []*corev1.Pod) {
 // how many it does not count yet. A PodDisruptionBudget that does not exist, or that an earlier version of
 // the operator wrote, has no such number.
 func (o *observed) countPods(pods []*corev1.Pod, budget *policyv1.PodDisruptionBudget) {
-	counted := klabels.SelectorFromSet(selector(o.Object))
+	counted := klabels.SelectorFromSet(manifest.Selector(o.Object))
 	for _, p := range pods {
-		o.Revisions[p.Annotations[AnnotationRevision]] = true
+		o.Revisions[p.Annotations[manifest.AnnotationRevision]] = true
 		if counted.Matches(klabels.Set(p.Labels)) {
 			o.Pods++
 		}
@@ -422,9 +424,9 @@ func (c *Controller) tryReplacement(ctx context.Context, o *observed) string {
 	if len(outdated) == 0 {
 		return ""
 	}
-	m, s, current := outdated[0], c.sessions.get(o.Object), revision(o.Object)
+	m, s, current := outdated[0], c.sessions.get(o.Object), manifest.Revision(o.Object)
 	if s.tried != current || o.Now.Sub(s.triedAt) >= tryInterval {
-		_, err := c.kube.CoreV1().Pods(o.Object.Namespace).Create(ctx, pod(o.Object, m.Ordinal),
+		_, err := c.kube.CoreV1().Pods(o.Object.Namespace).Create(ctx, manifest.Pod(o.Object, m.Ordinal),
 			metav1.CreateOptions{FieldManager: glassback.Name, DryRun: []string{metav1.DryRunAll}})
 		switch {
 		case err == nil, apierrors.IsAlreadyExists(err), isQuota(err), isDryRunUnsupported(err):

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/glassback/glassback/pkg/controller/rediscluster/manifest"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -30,7 +32,7 @@ const reachEvery = 3 * time.Second
 
 // reached is the last attempt to reach a node at the address of its Service.
 type reached struct {
-	address address
+	address manifest.Address
 	at      time.Time
 	why     string // why the node was not reached; "" if it was
 }
@@ -42,7 +44,7 @@ func (c *Controller) externalServices(rdc *v1.RedisCluster) ([]*corev1.Service, 
 		return nil, err
 	}
 	ours = slices.DeleteFunc(ours, func(s *corev1.Service) bool {
-		_, external := s.Labels[LabelExternal]
+		_, external := s.Labels[manifest.LabelExternal]
 		return !external || !metav1.IsControlledBy(s, rdc)
 	})
 	slices.SortFunc(ours, func(a, b *corev1.Service) int { return strings.Compare(a.Name, b.Name) })
@@ -52,9 +54,9 @@ func (c *Controller) externalServices(rdc *v1.RedisCluster) ([]*corev1.Service, 
 // accessChanges returns the changes of the Services of spec.access. Those for clients outside of the cluster are deleted by commands, once
 // no node announces their addresses. Until then, a Service of another type stays unchanged.
 func (c *Controller) accessChanges(o *observed) []child.Change {
-	rdc, name := o.Object, clientServiceName(o.Object)
+	rdc, name := o.Object, manifest.ClientServiceName(o.Object)
 	changes := []child.Change{
-		c.services.Reconcile(rdc, name, c.services.Observe(rdc, name), false, child.Exactly(clientService(rdc, o.Closed))),
+		c.services.Reconcile(rdc, name, c.services.Observe(rdc, name), false, child.Exactly(manifest.ClientService(rdc, o.Closed))),
 	}
 	external, unused := rdc.Spec.External(), c.sessions.get(rdc).unusedServices
 	if external == nil {
@@ -66,7 +68,7 @@ func (c *Controller) accessChanges(o *observed) []child.Change {
 			continue
 		}
 		ports := o.servicePorts(m, observed.Object, !unused[m.Name])
-		changes = append(changes, c.services.Reconcile(rdc, m.Name, observed, false, child.Exactly(externalService(rdc, m.Ordinal, ports))))
+		changes = append(changes, c.services.Reconcile(rdc, m.Name, observed, false, child.Exactly(manifest.ExternalService(rdc, m.Ordinal, ports))))
 	}
 	return changes
 }
@@ -76,12 +78,12 @@ func (c *Controller) accessChanges(o *observed) []child.Change {
 func (c *Controller) reachNodes(ctx context.Context, o *observed) {
 	current, now := c.sessions.get(o.Object), map[types.UID]reached{}
 	transport, _ := o.transport()
-	opens := transport == transportBoth && o.wantedTransport() == transportPlain
+	opens := transport == manifest.TransportBoth && o.wantedTransport() == manifest.TransportPlain
 	var mu sync.Mutex
 	var attempts goroutines
 	for _, m := range o.answering() {
 		to := o.externalOf(m)
-		if to == (address{}) || !isExternal(m.Pod) || m.isGivenUp(to) || (m.offers(to) && (to.isName() || !opens)) {
+		if to == (manifest.Address{}) || !manifest.IsExternal(m.Pod) || m.isGivenUp(to) || (m.offers(to) && (to.IsName() || !opens)) {
 			continue
 		}
 		last := current.reachedNodes[m.Pod.UID]
@@ -119,22 +121,22 @@ func (c *Controller) reachNodes(ctx context.Context, o *observed) {
 // certificate. The other ports must accept a connection: the one of the bus, and the one without TLS while the nodes do not use it. The
 // operator sends no password to them. A node with a certificate is asked at a hostname only with TLS, and its certificate must have that
 // name.
-func (c *Controller) reach(ctx context.Context, rdc *v1.RedisCluster, m *member, a address) error {
+func (c *Controller) reach(ctx context.Context, rdc *v1.RedisCluster, m *member, a manifest.Address) error {
 	_, login := c.sessions.connection(rdc, m.Pod)
 	plain := login
 	plain.TLS = redisnode.TLS{}
 	asked, open := map[int]redisnode.Login{a.Port: plain}, []int{a.Bus}
-	if a.isName() {
+	if a.IsName() {
 		login.TLS.Name, login.TLS.Pin, open = a.IP, "", nil
 	}
-	if hasTLS(m.Pod) {
+	if manifest.HasTLS(m.Pod) {
 		asked[a.TLS] = login
-		transport := m.Pod.Annotations[AnnotationTLS]
-		among, alone := transport != transportPlain, transport == transportOnly
+		transport := m.Pod.Annotations[manifest.AnnotationTLS]
+		among, alone := transport != manifest.TransportPlain, transport == manifest.TransportOnly
 		if m.knowsTransport() {
 			among, alone = among || m.View.TLS.Cluster, !m.View.TLS.Plain
 		}
-		if among || a.isName() {
+		if among || a.IsName() {
 			delete(asked, a.Port)
 			if !alone {
 				open = append(open, a.Port)

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/glassback/glassback/pkg/controller/rediscluster/manifest"
+
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -81,7 +83,7 @@ func (c *Controller) observeJobs(ctx context.Context, o *observed) error {
 	o.JobRejectedAt = recording.Wall(o.Now, current.jobRejectedAt)
 	deletionFailed := false // whether a Job that could not be deleted is still there
 	for _, j := range existing {
-		id, ok := backupOf(rdc, j.Name)
+		id, ok := manifest.BackupOf(rdc, j.Name)
 		if !ok || !metav1.IsControlledBy(j, rdc) {
 			continue
 		}
@@ -126,12 +128,12 @@ func (c *Controller) observeJobs(ctx context.Context, o *observed) error {
 // of the spec. It returns false if this is unknown: for a Job of an earlier version of the operator, or while the nodes have several
 // logins.
 func (o *observed) isOutdated(j *batchv1.Job, id string) bool {
-	was := j.Annotations[annotationTemplate]
+	was := j.Annotations[manifest.AnnotationTemplate]
 	if ofRestore := (&job{ID: id}).restores(); ofRestore && o.Object.Spec.RestoreFrom == nil || !ofRestore && o.Object.Spec.Backup == nil {
 		return false // The Job is deleted anyway.
 	}
 	_, same := o.access()
-	return was != "" && o.BackupImage != "" && same && was != o.desiredJob(id).Annotations[annotationTemplate]
+	return was != "" && o.BackupImage != "" && same && was != o.desiredJob(id).Annotations[manifest.AnnotationTemplate]
 }
 
 // endOf returns the condition that says how a Job ended; nil while it runs.
@@ -232,7 +234,7 @@ func (j *job) linger(pods []*corev1.Pod, now time.Time) bool {
 // stateOfJob returns the state of the container of a Job in a Pod; empty if the Pod reports none.
 func stateOfJob(p *corev1.Pod) corev1.ContainerState {
 	for _, s := range p.Status.ContainerStatuses {
-		if s.Name == containerJob {
+		if s.Name == manifest.ContainerJob {
 			return s.State
 		}
 	}
@@ -257,7 +259,7 @@ func (r *jobResult) read(p *corev1.Pod, ended batchv1.JobConditionType) {
 		// A message that is not JSON has no numbers: the exit code counts.
 		_ = json.Unmarshal([]byte(message[strings.LastIndexByte(message, '\n')+1:]), r)
 		r.Message, r.Warning = "", shortened(r.Warning)
-	case end.ExitCode == exitUsage && strings.HasPrefix(message, glassback.Name+": "):
+	case end.ExitCode == manifest.ExitUsage && strings.HasPrefix(message, glassback.Name+": "):
 		r.Message = shortened(fmt.Sprintf("The image %s does not know the command line of the operator: set --backup-image to the image of "+
 			"the operator's version. Its answer is: %s", p.Spec.Containers[0].Image, message))
 	case message != "":

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/glassback/glassback/pkg/controller/rediscluster/manifest"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -102,7 +104,7 @@ func (o *observed) identify() {
 		for _, other := range o.answering() {
 			for _, e := range other.View.Table {
 				// A new Pod is not the node that its Service had before: see LabelExternal.
-				external := isExternal(m.Pod) && serves(m.service, addressOf(&e))
+				external := manifest.IsExternal(m.Pod) && manifest.Serves(m.service, addressOf(&e))
 				if !e.Handshake && (external || (e.IP != "" && e.IP == m.ip())) {
 					m.ID = e.ID
 				}

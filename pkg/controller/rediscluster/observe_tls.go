@@ -10,6 +10,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/glassback/glassback/pkg/controller/rediscluster/manifest"
+
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -46,9 +48,11 @@ func (c *Controller) withCertificate(ctx context.Context, rdc *v1.RedisCluster) 
 		}
 		return nil
 	}
-	secured := first(hasTLS)
-	leaving := first(func(p *corev1.Pod) bool { return hasTLS(p) && p.Annotations[AnnotationTLS] != transportPlain })
-	name := secretOfTLS(cmp.Or(leaving, secured)) // While spec.tls is removed, the nodes still have the certificate.
+	secured := first(manifest.HasTLS)
+	leaving := first(func(p *corev1.Pod) bool {
+		return manifest.HasTLS(p) && p.Annotations[manifest.AnnotationTLS] != manifest.TransportPlain
+	})
+	name := manifest.SecretOfTLS(cmp.Or(leaving, secured)) // While spec.tls is removed, the nodes still have the certificate.
 	if rdc.Spec.TLS != nil {
 		name = rdc.Spec.TLS.SecretRef.Name
 	}
@@ -58,7 +62,7 @@ func (c *Controller) withCertificate(ctx context.Context, rdc *v1.RedisCluster) 
 	case known == nil, rdc.Spec.TLS != nil && known.Problem == nil:
 		return rdc, nil
 	case rdc.Spec.TLS != nil && len(pods) > 0 && secured == nil:
-		return withTLSSpec(rdc, nil), nil
+		return manifest.WithTLSSpec(rdc, nil), nil
 	case rdc.Spec.TLS != nil:
 		return rdc, nil
 	}
@@ -68,8 +72,8 @@ func (c *Controller) withCertificate(ctx context.Context, rdc *v1.RedisCluster) 
 		return rdc, nil
 	}
 	var spec v1.TLS
-	spec.SecretRef.Name, spec.Mode, spec.Port = name, modeLeaving, int32(portFor(leaving, true))
-	return withTLSSpec(rdc, &spec), nil
+	spec.SecretRef.Name, spec.Mode, spec.Port = name, modeLeaving, int32(manifest.PortFor(leaving, true))
+	return manifest.WithTLSSpec(rdc, &spec), nil
 }
 
 // readCertificate returns the certificate in a Secret, which it has read at most secretEvery ago; nil if the name is "". It keeps the last
@@ -99,7 +103,7 @@ func (s *sessions) readCertificate(ctx context.Context, rdc *v1.RedisCluster, na
 func certificateOf(rdc *v1.RedisCluster, name string, secret *corev1.Secret, now time.Time) *certificate {
 	if secret == nil {
 		return &certificate{Problem: &problem{reasonNoCertificate, fmt.Sprintf("Secret %s does not exist: create it, or a Certificate of "+
-			"cert-manager that writes it, with the DNS name %s", name, serverName(rdc))}}
+			"cert-manager that writes it, with the DNS name %s", name, manifest.ServerName(rdc))}}
 	}
 	return parseCertificate(rdc, secret, now)
 }
@@ -124,13 +128,13 @@ func ConnectionTo(rdc *v1.RedisCluster, pod *corev1.Pod, secret *corev1.Secret) 
 }
 
 func connectionTo(rdc *v1.RedisCluster, pod *corev1.Pod, authorities string) (int, redisnode.TLS) {
-	if !hasTLS(pod) {
-		port, _ := ports(rdc) // The port of the Pod differs from the spec's until the Pod is replaced.
-		return cmp.Or(portFor(pod, false), port), redisnode.TLS{}
+	if !manifest.HasTLS(pod) {
+		port, _ := manifest.Ports(rdc) // The port of the Pod differs from the spec's until the Pod is replaced.
+		return cmp.Or(manifest.PortFor(pod, false), port), redisnode.TLS{}
 	}
-	trust := redisnode.TLS{Name: serverName(rdc), Authorities: authorities}
+	trust := redisnode.TLS{Name: manifest.ServerName(rdc), Authorities: authorities}
 	if rdc.Status.TLS != nil {
 		trust.Pin = rdc.Status.TLS.Fingerprint
 	}
-	return portFor(pod, true), trust
+	return manifest.PortFor(pod, true), trust
 }

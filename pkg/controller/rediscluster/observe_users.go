@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/glassback/glassback/pkg/controller/rediscluster/manifest"
+
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,7 +42,7 @@ type secretText struct {
 // readUsers reads the Secrets of the users, of the operator's own user, and of the Pods that do not have it yet. It returns a problem
 // if the operator cannot log in to a node.
 func (s *sessions) readUsers(ctx context.Context, o *observed) (*problem, error) {
-	current, ref := s.get(o.Object), accountRef(o.Object)
+	current, ref := s.get(o.Object), manifest.AccountRef(o.Object)
 	if current.secrets == nil {
 		current.secrets = map[v1.SecretKeyReference]secretText{}
 	}
@@ -92,7 +94,7 @@ func (own secretText) problem(ref v1.SecretKeyReference, inUse bool) *problem {
 			"delete or rename it. The operator then creates its own", ref.Name)}
 	case own.missing && own.text == "" && inUse:
 		return &problem{reasonNoAccount, fmt.Sprintf("Secret %s does not exist, and the nodes still have its password: "+
-			"create it again, with the file %s/%s of a Pod in the key %s", ref.Name, dirAuth, fileAuth, ref.Key)}
+			"create it again, with the file %s/%s of a Pod in the key %s", ref.Name, manifest.DirAuth, manifest.FileAuth, ref.Key)}
 	case own.missing && own.rejection != "":
 		return &problem{reasonNoSecret, fmt.Sprintf("The API server rejects the Secret %s, which new Pods need: %s", ref.Name, own.rejection)}
 	case !own.missing && own.text == "":
@@ -106,7 +108,7 @@ func (o *observed) passwordRefs() map[v1.SecretKeyReference]bool {
 	refs := []*v1.SecretKeyReference{o.openRef()}
 	for _, m := range o.Members {
 		if m.Pod != nil {
-			refs = append(refs, passwordRefOf(m.Pod))
+			refs = append(refs, manifest.PasswordRefOf(m.Pod))
 		}
 	}
 	for _, u := range o.Object.Spec.Users {
@@ -151,8 +153,8 @@ func (s *sessions) readSecretNow(ctx context.Context, rdc *v1.RedisCluster, ref 
 		text := strings.TrimRight(string(secret.Data[ref.Key]), "\n") // As the scripts do.
 		owner := metav1.GetControllerOf(secret)
 		others := (owner != nil && owner.UID != rdc.UID) || (last.accepted && text != last.text)
-		read.foreign = ref == accountRef(rdc) && (others || secret.DeletionTimestamp != nil)
-		if ref != accountRef(rdc) || !others { // Another password must not replace that of the nodes.
+		read.foreign = ref == manifest.AccountRef(rdc) && (others || secret.DeletionTimestamp != nil)
+		if ref != manifest.AccountRef(rdc) || !others { // Another password must not replace that of the nodes.
 			read.text = text
 		}
 	}
@@ -162,14 +164,14 @@ func (s *sessions) readSecretNow(ctx context.Context, rdc *v1.RedisCluster, ref 
 
 // recordAccepted remembers whether at least half of the nodes accept the password of the operator's user.
 func (s *session) recordAccepted(o *observed) {
-	own, known := s.secrets[accountRef(o.Object)]
+	own, known := s.secrets[manifest.AccountRef(o.Object)]
 	if !known {
 		return
 	}
 	accepts, refuses := 0, 0
 	for _, m := range o.Members {
 		switch {
-		case !hasAccount(m.Pod):
+		case !manifest.HasAccount(m.Pod):
 		case m.answers():
 			accepts++
 		case m.Refused:
@@ -177,7 +179,7 @@ func (s *session) recordAccepted(o *observed) {
 		}
 	}
 	own.accepted = accepts >= refuses && (own.accepted || accepts > 0)
-	s.secrets[accountRef(o.Object)] = own
+	s.secrets[manifest.AccountRef(o.Object)] = own
 }
 
 // loginTo returns how the operator logs in to the node of a Pod: with the password that the Pod was created with.
@@ -185,7 +187,7 @@ func (s *session) loginTo(pod *corev1.Pod) redisnode.Login {
 	if s.secrets == nil {
 		return redisnode.Login{Password: s.password}
 	}
-	user, ref := LoginTo(pod)
+	user, ref := manifest.LoginTo(pod)
 	if ref == nil {
 		return redisnode.Login{}
 	}

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/glassback/glassback/pkg/controller/rediscluster/manifest"
+
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -115,7 +117,7 @@ func statusOfInvalid(rdc *v1.RedisCluster, errs field.ErrorList, now time.Time) 
 func statusOf(o *observed, p plan, out outcome) v1.RedisClusterStatus {
 	status := *o.Object.Status.DeepCopy()
 	status.ObservedGeneration = o.Object.Generation
-	status.Selector = metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: selector(o.Object)})
+	status.Selector = metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: manifest.Selector(o.Object)})
 	status.Size = int32(len(o.membersWhere(func(m *member) bool { return m.Pod != nil })))
 	status.Nodes, status.TLS = nodes(o), tlsStatus(o)
 	status.Backup, status.Restore = backupStatus(o, p), restoreStatus(o, p)
@@ -164,11 +166,11 @@ func nodes(o *observed) []v1.Node {
 		n := v1.Node{Pod: m.Name, ID: m.ID, IP: m.ip()}
 		if m.answers() {
 			at, tls := m.announced(), m.View.TLS
-			if to := o.externalOf(m); to.isName() && m.offers(to) {
+			if to := o.externalOf(m); to.IsName() && m.offers(to) {
 				at = to
 			}
-			if at.isName() || m.isElsewhere() {
-				n.Address = net.JoinHostPort(at.IP, strconv.Itoa(at.clientPort(tls != nil && tls.Cluster)))
+			if at.IsName() || m.isElsewhere() {
+				n.Address = net.JoinHostPort(at.IP, strconv.Itoa(at.ClientPort(tls != nil && tls.Cluster)))
 			}
 		}
 		known := o.nodes[m.ID]
@@ -348,8 +350,8 @@ func (o *observed) writeError(m *member) string {
 
 // passwordSource returns the place of the password with which the operator logs in to a member.
 func (o *observed) passwordSource(m *member) string {
-	if hasAccount(m.Pod) {
-		return "Secret " + accountRef(o.Object).Name
+	if manifest.HasAccount(m.Pod) {
+		return "Secret " + manifest.AccountRef(o.Object).Name
 	}
 	return "spec.authSecretRef"
 }

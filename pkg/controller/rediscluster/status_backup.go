@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/glassback/glassback/pkg/controller/rediscluster/manifest"
+
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -46,7 +48,7 @@ func backupStatus(o *observed, p plan) *v1.BackupStatus {
 		}
 	}
 	for _, c := range p.Upkeep {
-		at, ok := timeOfBackup(c.id)
+		at, ok := manifest.TimeOfBackup(c.id)
 		if !ok || c.verb != startBackup {
 			continue
 		}
@@ -93,7 +95,7 @@ func backedUp(o *observed, p plan, status *v1.BackupStatus) (ok bool, reason, me
 	case o.BackupImage == "":
 		return false, reasonNoImage, "No backups are made: " + noImage
 	case status.Running != "" && o.JobRejection != "":
-		return false, reasonJobRejected, fmt.Sprintf("The Job %s: %s", backupName(o.Object, status.Running), o.JobRejection)
+		return false, reasonJobRejected, fmt.Sprintf("The Job %s: %s", manifest.BackupName(o.Object, status.Running), o.JobRejection)
 	case failure != nil && (status.LastSuccessfulTime == nil || failure.Time.After(status.LastSuccessfulTime.Time)):
 		ok, reason, message = false, reasonBackupFailed, fmt.Sprintf("The backup %s failed: %s", failure.ID, failure.Message)
 	case status.Last != nil:

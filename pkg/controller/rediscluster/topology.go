@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/glassback/glassback/pkg/controller/rediscluster/manifest"
+
 	"github.com/glassback/glassback/pkg/redisnode"
 )
 
@@ -82,9 +84,9 @@ func (m *member) self() *redisnode.Entry { return m.entry(m.View.ID) }
 // port returns the port on which the other nodes reach the member at the IP of its Pod: the port for TLS if the cluster bus uses TLS.
 func (m *member) port() int {
 	if tls := m.View.TLS; tls != nil && tls.Known {
-		return m.own().clientPort(tls.Cluster)
+		return m.own().ClientPort(tls.Cluster)
 	}
-	if hasTLS(m.Pod) {
+	if manifest.HasTLS(m.Pod) {
 		return m.self().Port
 	}
 	return m.own().Port
@@ -101,7 +103,7 @@ func (m *member) hasSynced() bool { return !m.View.Stray && (m.View.Keys > 0 || 
 func (m *member) isMeeting(other *member) bool {
 	own, announced := other.own(), other.announced()
 	return slices.ContainsFunc(m.View.Table, func(e redisnode.Entry) bool {
-		return e.Handshake && ((e.IP == own.IP && own.hasPort(e.Port)) || (e.IP == announced.IP && announced.hasPort(e.Port)))
+		return e.Handshake && ((e.IP == own.IP && own.HasPort(e.Port)) || (e.IP == announced.IP && announced.HasPort(e.Port)))
 	})
 }
 

@@ -20,6 +20,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/glassback/glassback/pkg/controller/rediscluster/manifest"
+
 	"github.com/redis/go-redis/v9"
 	corev1 "k8s.io/api/core/v1"
 
@@ -150,14 +152,14 @@ func (w *world) clientTLS(overTLS bool) *tls.Config {
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(w.secret("redis-tls").Data["ca.crt"])
-	return &tls.Config{RootCAs: roots, ServerName: serverName(w.rdc()), MinVersion: tls.VersionTLS12}
+	return &tls.Config{RootCAs: roots, ServerName: manifest.ServerName(w.rdc()), MinVersion: tls.VersionTLS12}
 }
 
 // clusterClient knows the cluster by the Pods that there are now.
 func (w *world) clusterClient() *redis.ClusterClient {
 	var seeds []string
 	for _, p := range w.pods() {
-		seeds = append(seeds, net.JoinHostPort(p.Status.PodIP, strconv.Itoa(portFor(p, w.overTLS))))
+		seeds = append(seeds, net.JoinHostPort(p.Status.PodIP, strconv.Itoa(manifest.PortFor(p, w.overTLS))))
 	}
 	return redis.NewClusterClient(&redis.ClusterOptions{
 		Addrs: seeds, Dialer: w.dialer(w.clientTLS(w.overTLS)), Username: w.as.User, Password: cmp.Or(w.as.Password, w.password),
@@ -168,7 +170,7 @@ func (w *world) clusterClient() *redis.ClusterClient {
 // nodeClient connects to the node of one Pod.
 func (w *world) nodeClient(p *corev1.Pod, login redisnode.Login) *redis.Client {
 	return redis.NewClient(&redis.Options{
-		Addr: net.JoinHostPort(p.Status.PodIP, strconv.Itoa(portFor(p, false))), Username: login.User, Password: login.Password,
+		Addr: net.JoinHostPort(p.Status.PodIP, strconv.Itoa(manifest.PortFor(p, false))), Username: login.User, Password: login.Password,
 		MaxRetries: -1, ReadTimeout: time.Minute,
 	})
 }
@@ -233,7 +235,7 @@ func (w *world) outside() *redis.ClusterClient {
 // portOutside returns the port of a Pod's Service for clients.
 func (w *world) portOutside(p *corev1.Pod, overTLS bool) int {
 	services := w.services()
-	return externalPorts(&services[slices.IndexFunc(services, func(s corev1.Service) bool { return s.Name == p.Name })]).clientPort(overTLS)
+	return manifest.ExternalPorts(&services[slices.IndexFunc(services, func(s corev1.Service) bool { return s.Name == p.Name })]).ClientPort(overTLS)
 }
 
 // writesOutside checks that a client outside of the cluster reads and writes keys of all masters.
@@ -296,7 +298,7 @@ func (w *world) closed() {
 		}
 		for _, n := range w.rdc().Status.Nodes {
 			for _, e := range w.view(n.Pod).Table {
-				if (e.Port != redistest.DefaultPort && e.Port != portFor(w.pod(n.Pod), true)) ||
+				if (e.Port != redistest.DefaultPort && e.Port != manifest.PortFor(w.pod(n.Pod), true)) ||
 					e.BusPort != redistest.DefaultPort+redistest.BusOffset || n.Address != "" {
 					return fmt.Sprintf("%s has the address %q and knows %+v", n.Pod, n.Address, e)
 				}
@@ -336,7 +338,9 @@ func (w *world) busIsSecure(p *corev1.Pod) bool {
 func (w *world) expectTLS(plain, secure, bus bool) {
 	w.t.Helper()
 	for _, p := range w.pods() {
-		address := func(overTLS bool) string { return net.JoinHostPort(p.Status.PodIP, strconv.Itoa(portFor(p, overTLS))) }
+		address := func(overTLS bool) string {
+			return net.JoinHostPort(p.Status.PodIP, strconv.Itoa(manifest.PortFor(p, overTLS)))
+		}
 		if got := answersPing(net.DialTimeout("tcp", address(false), time.Minute)); got != plain {
 			w.t.Errorf("%s answers without TLS: %t, want %t", p.Name, got, plain)
 		}
@@ -449,7 +453,7 @@ func (w *world) unnamed(suffix string) string {
 		}
 	}
 	for _, s := range w.services() {
-		if at := externalPorts(&s); at.Bus != 0 || at.Port != redistest.DefaultPort {
+		if at := manifest.ExternalPorts(&s); at.Bus != 0 || at.Port != redistest.DefaultPort {
 			return fmt.Sprintf("the Service %s has the ports %+v", s.Name, s.Spec.Ports)
 		}
 	}

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/glassback/glassback/pkg/controller/rediscluster/manifest"
+
 	corev1 "k8s.io/api/core/v1"
 	klabels "k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -62,12 +64,12 @@ func (w *world) kubelet() {
 			ip = w.ip()
 		}
 		password, directives := w.password, append(w.directives(p), w.startHostname(p)...)
-		if hasAccount(p) {
+		if manifest.HasAccount(p) {
 			password, directives = "", append(directives, w.makeUsers(p)...)
 		}
 		w.servers[p.UID] = redistest.Start(w.t, redistest.Config{
 			IP: ip, Dir: w.volume(p), Password: password, FileLimit: w.limits[p.Name], Directives: append(directives, w.makeTLS(p)...),
-			TLSPort: portFor(p, true),
+			TLSPort: manifest.PortFor(p, true),
 		})
 		w.bind(p)
 		running := p.DeepCopy()
@@ -132,14 +134,14 @@ func (w *world) configuration(p *corev1.Pod) map[string]string {
 func (w *world) directives(p *corev1.Pod) []string {
 	return slices.DeleteFunc(strings.Split(strings.TrimSpace(w.configuration(p)["redis.conf"]), "\n"), func(line string) bool {
 		return strings.HasPrefix(line, "port ") || strings.HasPrefix(line, "dir ") || strings.HasPrefix(line, "aclfile ") ||
-			strings.Contains(line, dirTLS) || strings.Contains(line, fileTLS)
+			strings.Contains(line, manifest.DirTLS) || strings.Contains(line, manifest.FileTLS)
 	})
 }
 
 // startHostname returns the directive that start.sh adds for a Pod with a hostname.
 func (w *world) startHostname(p *corev1.Pod) []string {
 	for _, env := range p.Spec.Containers[0].Env {
-		if env.Name == envHostname && strings.Contains(w.configuration(p)["start.sh"], directiveHostname) {
+		if env.Name == manifest.EnvHostname && strings.Contains(w.configuration(p)["start.sh"], directiveHostname) {
 			return []string{directiveHostname + " " + env.Value}
 		}
 	}
@@ -153,7 +155,7 @@ func (w *world) usersFile(p *corev1.Pod) string {
 
 // makeUsers does what users.sh does, and returns the directives of it.
 func (w *world) makeUsers(p *corev1.Pod) []string {
-	file, password, lines := w.usersFile(p), w.passwordOf(passwordRefOf(p)), []string{"user default off"}
+	file, password, lines := w.usersFile(p), w.passwordOf(manifest.PasswordRefOf(p)), []string{"user default off"}
 	if text, err := os.ReadFile(file); err == nil {
 		lines = slices.DeleteFunc(strings.Split(strings.TrimSpace(string(text)), "\n"), func(line string) bool {
 			return strings.HasPrefix(line, "user glassback ")
@@ -171,7 +173,7 @@ func (w *world) writeCertificates() {
 		return
 	}
 	for _, p := range w.pods() {
-		if !hasTLS(p) {
+		if !manifest.HasTLS(p) {
 			continue
 		}
 		for key, text := range secret.Data {
@@ -182,16 +184,16 @@ func (w *world) writeCertificates() {
 
 // makeTLS runs tls.sh, and returns the directives of it.
 func (w *world) makeTLS(p *corev1.Pod) []string {
-	if !hasTLS(p) {
+	if !manifest.HasTLS(p) {
 		return nil
 	}
 	dir := w.dir("tls " + string(p.UID))
 	conf := filepath.Join(dir, "tls.conf")
-	for name, text := range map[string]string{"tls.sh": tlsScript, "next.sh": "exit 0\n"} {
+	for name, text := range map[string]string{"tls.sh": manifest.TlsScript, "next.sh": "exit 0\n"} {
 		must.Succeed(w.t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	run := exec.Command("sh", filepath.Join(dir, "tls.sh"), "next.sh")
-	run.Env = append(os.Environ(), "GLASSBACK_TLS="+p.Annotations[AnnotationTLS], "GLASSBACK_TLS_DIR="+dir, "GLASSBACK_TLS_CONF="+conf,
+	run.Env = append(os.Environ(), "GLASSBACK_TLS="+p.Annotations[manifest.AnnotationTLS], "GLASSBACK_TLS_DIR="+dir, "GLASSBACK_TLS_CONF="+conf,
 		"GLASSBACK_CONFIG="+dir)
 	if out, err := run.CombinedOutput(); err != nil {
 		w.t.Fatalf("tls.sh: %v: %s", err, out)
@@ -206,7 +208,7 @@ func (w *world) makeTLS(p *corev1.Pod) []string {
 // services returns the Services for clients outside of the cluster.
 func (w *world) services() []corev1.Service {
 	list := listed(w.t, w.kube, "services", "Service").(*corev1.ServiceList)
-	return slices.DeleteFunc(list.Items, func(s corev1.Service) bool { return s.Labels[LabelExternal] == "" })
+	return slices.DeleteFunc(list.Items, func(s corev1.Service) bool { return s.Labels[manifest.LabelExternal] == "" })
 }
 
 // proxyServices allocates ports for Services, and forwards connections to their Pods. A load balancer gets its IP from the test.
@@ -229,7 +231,7 @@ func (w *world) proxyServices() {
 			if w.proxies[key] == nil && s.Spec.Type == corev1.ServiceTypeNodePort {
 				w.proxies[key] = redistest.NewProxy(w.t, net.JoinHostPort(w.machine, "0"))
 			}
-			if ip := ipOfBalancer(&s); w.proxies[key] == nil && ip != "" {
+			if ip := manifest.IpOfBalancer(&s); w.proxies[key] == nil && ip != "" {
 				w.proxies[key] = redistest.NewProxy(w.t, net.JoinHostPort(ip, strconv.Itoa(int(port.Port))))
 			}
 			forwarder := w.proxies[key]
@@ -241,7 +243,7 @@ func (w *world) proxyServices() {
 			}
 			target := ""
 			if pod != nil && !w.blocked[s.Name+" "+port.Name] {
-				target = net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(portNamed(pod, port.Name)))
+				target = net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(manifest.PortNamed(pod, port.Name)))
 			}
 			forwarder.Set(target)
 		}
@@ -270,7 +272,7 @@ func (w *world) resolve(host string) string {
 		return host
 	}
 	for _, s := range w.services() {
-		if ip := ipOfBalancer(&s); s.Name == label && ip != "" {
+		if ip := manifest.IpOfBalancer(&s); s.Name == label && ip != "" {
 			return ip
 		}
 	}
@@ -281,7 +283,7 @@ func (w *world) resolve(host string) string {
 func (w *world) balance() {
 	w.t.Helper()
 	for _, s := range w.services() {
-		if s.Spec.Type != corev1.ServiceTypeLoadBalancer || ipOfBalancer(&s) != "" {
+		if s.Spec.Type != corev1.ServiceTypeLoadBalancer || manifest.IpOfBalancer(&s) != "" {
 			continue
 		}
 		s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: redistest.FreeIP(w.t)}}

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/glassback/glassback/pkg/controller/rediscluster/manifest"
+
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -471,19 +473,19 @@ func (w *world) check() {
 	rdc := w.rdc()
 	masters, slots := 0, redisnode.Slots(nil)
 	for ordinal := range int(*rdc.Spec.Size) {
-		view := w.view(podName(rdc, ordinal))
+		view := w.view(manifest.PodName(rdc, ordinal))
 		if len(view.Table) != int(*rdc.Spec.Size) {
-			w.t.Errorf("the table of %s has %d nodes: %+v", podName(rdc, ordinal), len(view.Table), view.Table)
+			w.t.Errorf("the table of %s has %d nodes: %+v", manifest.PodName(rdc, ordinal), len(view.Table), view.Table)
 		}
 		for _, e := range view.Table {
 			if e.Migrating != nil || e.Importing != nil {
-				w.t.Errorf("%s has this entry: %+v", podName(rdc, ordinal), e)
+				w.t.Errorf("%s has this entry: %+v", manifest.PodName(rdc, ordinal), e)
 			}
 			if !e.Myself {
 				continue
 			}
 			if both := slots.Intersect(e.Slots); both.Len() > 0 {
-				w.t.Errorf("%s has slots that another node has too: %s", podName(rdc, ordinal), both)
+				w.t.Errorf("%s has slots that another node has too: %s", manifest.PodName(rdc, ordinal), both)
 			}
 			slots = slots.Union(e.Slots)
 		}
@@ -491,7 +493,7 @@ func (w *world) check() {
 			masters++
 		}
 		if !view.StateOK {
-			w.t.Errorf("%s reports cluster_state:fail", podName(rdc, ordinal))
+			w.t.Errorf("%s reports cluster_state:fail", manifest.PodName(rdc, ordinal))
 		}
 	}
 	if slots.Len() != redisnode.SlotCount {
@@ -770,8 +772,8 @@ func (w *world) passwordOf(ref *v1.SecretKeyReference) string {
 
 // login returns how the operator logs in to the node of a Pod.
 func (w *world) login(p *corev1.Pod) redisnode.Login {
-	if hasAccount(p) {
-		return redisnode.Login{User: v1.UserOperator, Password: w.passwordOf(passwordRefOf(p))}
+	if manifest.HasAccount(p) {
+		return redisnode.Login{User: v1.UserOperator, Password: w.passwordOf(manifest.PasswordRefOf(p))}
 	}
 	return redisnode.Login{Password: w.password}
 }

@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/glassback/glassback/pkg/controller/rediscluster/manifest"
+
 	"github.com/redis/go-redis/v9"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -393,7 +395,7 @@ func (w *world) createAgain() {
 	w.forgetPods()
 	core := corev1.SchemeGroupVersion
 	for resource, name := range map[schema.GroupVersionResource]string{
-		core.WithResource("services"): w.name, core.WithResource("configmaps"): configurationName(rdc),
+		core.WithResource("services"): w.name, core.WithResource("configmaps"): manifest.ConfigurationName(rdc),
 		policyv1.SchemeGroupVersion.WithResource("poddisruptionbudgets"): w.name,
 	} {
 		must.Succeed(w.t, w.kube.Tracker().Delete(resource, "default", name))
@@ -795,7 +797,7 @@ func TestUsersAreAddedAndRemoved(t *testing.T) {
 			w.ready("no users")
 			w.as = anyLogin
 			w.expectLogin(anyLogin, true)
-			if slices.ContainsFunc(w.pods(), hasAccount) {
+			if slices.ContainsFunc(w.pods(), manifest.HasAccount) {
 				w.t.Error("a Pod still has the operator's user")
 			}
 		}},
@@ -900,7 +902,7 @@ func TestUsersFromTheBeginning(t *testing.T) {
 			w.as = app
 		},
 		happens: func(w *world) {
-			account := accountRef(w.rdc())
+			account := manifest.AccountRef(w.rdc())
 			password := w.passwordOf(&account)
 			if len(password) < 20 {
 				w.t.Errorf("the operator's password has %d characters", len(password))
@@ -1003,7 +1005,7 @@ func TestTLSComesAndGoes(t *testing.T) {
 		w.writeKeys()
 		w.change(withTLSMode(""))
 		w.ready("no TLS")
-		if slices.ContainsFunc(w.pods(), hasTLS) || w.rdc().Status.TLS != nil {
+		if slices.ContainsFunc(w.pods(), manifest.HasTLS) || w.rdc().Status.TLS != nil {
 			w.t.Errorf("a Pod has still a certificate, or the status: %+v", w.rdc().Status.TLS)
 		}
 	}}.tell(t)
@@ -1035,7 +1037,7 @@ func TestASwitchIsEnded(t *testing.T) {
 				}
 				w.until("the switch", func() bool {
 					return !slices.ContainsFunc(w.pods(), func(p *corev1.Pod) bool {
-						return hasTLS(p) && (p.Annotations[AnnotationTLS] != "" || w.busIsSecure(p))
+						return manifest.HasTLS(p) && (p.Annotations[manifest.AnnotationTLS] != "" || w.busIsSecure(p))
 					})
 				})
 				w.ready("no TLS")
@@ -1115,7 +1117,7 @@ func TestAccessComesAndGoes(t *testing.T) {
 			w.change(withTLSMode(""))
 			w.opened("no TLS")
 			w.until("the Services to have no port for TLS", func() bool {
-				return !slices.ContainsFunc(w.services(), func(s corev1.Service) bool { return externalPorts(&s).TLS != 0 })
+				return !slices.ContainsFunc(w.services(), func(s corev1.Service) bool { return manifest.ExternalPorts(&s).TLS != 0 })
 			})
 			w.change(noAccess)
 			w.closed()
@@ -1128,20 +1130,20 @@ func TestAnUnreachableAddressIsGivenUp(t *testing.T) {
 	of := func(role v1.Role) story {
 		return story{spec: changes{hasty}, happens: func(w *world) {
 			blocked := w.podWith(role)
-			w.blocked[blocked+" "+portBus] = true
+			w.blocked[blocked+" "+manifest.PortBus] = true
 			w.change(external(v1.ExternalNodePort))
 			w.until("the address to be given up", func() bool {
 				c := w.condition(glassback.ConditionDegraded)
-				return c.Reason == reasonUnreachable && strings.Contains(c.Message, blocked) && w.pod(blocked).Annotations[AnnotationUnreachable] != ""
+				return c.Reason == reasonUnreachable && strings.Contains(c.Message, blocked) && w.pod(blocked).Annotations[manifest.AnnotationUnreachable] != ""
 			})
 			w.until("the node to return", func() bool {
 				return slices.ContainsFunc(w.rdc().Status.Nodes, func(n v1.Node) bool { return n.Pod == blocked && n.Address == "" })
 			})
 			w.reach("the nodes to reach each other", w.unreached)
 
-			delete(w.blocked, blocked+" "+portBus)
+			delete(w.blocked, blocked+" "+manifest.PortBus)
 			pod := w.pod(blocked).DeepCopy()
-			delete(pod.Annotations, AnnotationUnreachable)
+			delete(pod.Annotations, manifest.AnnotationUnreachable)
 			update(w.t, w.kube, "pods", pod)
 			w.opened("the access from outside")
 		}}

@@ -1,7 +1,7 @@
 // Copyright The Glassback Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package rediscluster
+package manifest
 
 import (
 	"strconv"
@@ -14,14 +14,14 @@ import (
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 )
 
-// pod returns the Pod of one node.
-func pod(rdc *v1.RedisCluster, ordinal int) *corev1.Pod {
-	name := podName(rdc, ordinal)
+// Pod returns the Pod of one node.
+func Pod(rdc *v1.RedisCluster, ordinal int) *corev1.Pod {
+	name := PodName(rdc, ordinal)
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, Namespace: rdc.Namespace, Labels: labels(rdc),
-			Annotations:     map[string]string{AnnotationRevision: revision(rdc)},
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(rdc, kind)},
+			Annotations:     map[string]string{AnnotationRevision: Revision(rdc)},
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(rdc, Kind)},
 		},
 		Spec: corev1.PodSpec{
 			Hostname: name, Subdomain: rdc.Name,
@@ -42,11 +42,11 @@ func pod(rdc *v1.RedisCluster, ordinal int) *corev1.Pod {
 		p.Annotations[AnnotationUser] = v1.UserOperator
 	}
 	if name := rdc.Spec.HostnameOf(name); name != "" {
-		p.Spec.Containers[0].Env = append(p.Spec.Containers[0].Env, corev1.EnvVar{Name: envHostname, Value: name})
+		p.Spec.Containers[0].Env = append(p.Spec.Containers[0].Env, corev1.EnvVar{Name: EnvHostname, Value: name})
 	}
-	addTLS(p, rdc)
+	AddTLS(p, rdc)
 	addTemplate(p, rdc)
-	if port, _ := ports(rdc); port < 1024 {
+	if port, _ := Ports(rdc); port < 1024 {
 		allowLowPorts(p.Spec.SecurityContext)
 	}
 	return p
@@ -54,13 +54,13 @@ func pod(rdc *v1.RedisCluster, ordinal int) *corev1.Pod {
 
 // container returns the container of a Pod. It runs start.sh instead of the image's entrypoint, and not as root.
 func container(rdc *v1.RedisCluster) corev1.Container {
-	port, bus := ports(rdc)
+	port, bus := Ports(rdc)
 	c := corev1.Container{
-		Name: containerName, Image: rdc.Spec.Image,
+		Name: ContainerName, Image: rdc.Spec.Image,
 		Command: []string{"sh", dirConfig + "/start.sh"},
 		Ports: []corev1.ContainerPort{
-			{Name: portRedis, ContainerPort: int32(port), Protocol: corev1.ProtocolTCP},
-			{Name: portBus, ContainerPort: int32(bus), Protocol: corev1.ProtocolTCP},
+			{Name: PortRedis, ContainerPort: int32(port), Protocol: corev1.ProtocolTCP},
+			{Name: PortBus, ContainerPort: int32(bus), Protocol: corev1.ProtocolTCP},
 		},
 		Env: []corev1.EnvVar{
 			{Name: "POD_IP", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "status.podIP"}}},
@@ -98,8 +98,8 @@ func container(rdc *v1.RedisCluster) corev1.Container {
 	}
 	if passwordRef(rdc) != nil {
 		// The scripts read the password from this file, and require one if this variable is set.
-		c.Env = append(c.Env, corev1.EnvVar{Name: "GLASSBACK_AUTH", Value: dirAuth + "/" + fileAuth})
-		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: volumeAuth, MountPath: dirAuth, ReadOnly: true})
+		c.Env = append(c.Env, corev1.EnvVar{Name: "GLASSBACK_AUTH", Value: DirAuth + "/" + FileAuth})
+		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: VolumeAuth, MountPath: DirAuth, ReadOnly: true})
 	}
 	return c
 }
@@ -116,12 +116,12 @@ func volumes(rdc *v1.RedisCluster, ordinal int) []corev1.Volume {
 	// An emptyDir outlives the container, so that a master that crashes does not come back empty.
 	data := corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}
 	if rdc.Spec.Storage != nil {
-		data = corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claimName(rdc, ordinal)}}
+		data = corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: ClaimName(rdc, ordinal)}}
 	}
 	all := []corev1.Volume{
 		{Name: "data", VolumeSource: data},
 		{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
-			LocalObjectReference: corev1.LocalObjectReference{Name: configurationName(rdc)},
+			LocalObjectReference: corev1.LocalObjectReference{Name: ConfigurationName(rdc)},
 			DefaultMode:          ptr.To[int32](0o555),
 		}}},
 		// Only shells and redis-server write here. redis-server writes its users. An old bash writes the input of redis-server, with the
@@ -131,8 +131,8 @@ func volumes(rdc *v1.RedisCluster, ordinal int) []corev1.Volume {
 		}}},
 	}
 	if ref := passwordRef(rdc); ref != nil {
-		all = append(all, corev1.Volume{Name: volumeAuth, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
-			SecretName: ref.Name, Items: []corev1.KeyToPath{{Key: ref.Key, Path: fileAuth}},
+		all = append(all, corev1.Volume{Name: VolumeAuth, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
+			SecretName: ref.Name, Items: []corev1.KeyToPath{{Key: ref.Key, Path: FileAuth}},
 			DefaultMode: ptr.To[int32](0o440), // The group of the file is fsGroup.
 		}}})
 	}
@@ -154,7 +154,7 @@ func podSecurity(id int64) *corev1.PodSecurityContext {
 func antiAffinity(rdc *v1.RedisCluster) *corev1.Affinity {
 	term := func(weight int32, topology string) corev1.WeightedPodAffinityTerm {
 		return corev1.WeightedPodAffinityTerm{Weight: weight, PodAffinityTerm: corev1.PodAffinityTerm{
-			LabelSelector: &metav1.LabelSelector{MatchLabels: selector(rdc)}, TopologyKey: topology,
+			LabelSelector: &metav1.LabelSelector{MatchLabels: Selector(rdc)}, TopologyKey: topology,
 		}}
 	}
 	return &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{

@@ -1,7 +1,7 @@
 // Copyright The Glassback Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package rediscluster
+package manifest
 
 import (
 	"bytes"
@@ -108,7 +108,7 @@ func newScriptNode(t *testing.T, path string, config map[string]v1.ConfigValue) 
 	}
 	rdc := &v1.RedisCluster{Spec: v1.RedisClusterSpec{Addr: "127.0.0.1:" + strconv.Itoa(n.port), Config: config}}
 	rdc.Default()
-	_, n.bus = ports(rdc)
+	_, n.bus = Ports(rdc)
 	n.configure(rdc, map[string]string{
 		"start.sh": startScript, "live.sh": liveScript, "ready.sh": readyScript, "timeout.sh": timeoutScript, "stop.sh": stopCommand,
 	})
@@ -119,8 +119,8 @@ func newScriptNode(t *testing.T, path string, config map[string]v1.ConfigValue) 
 // configure writes redis.conf, with the node's own files, and scripts.
 func (n *scriptNode) configure(rdc *v1.RedisCluster, scripts map[string]string) {
 	n.t.Helper()
-	own := strings.NewReplacer("dir "+dirData, "dir "+n.file("data"), fileUsers, n.file("users.acl"), dirTLS, n.file("tls"),
-		fileTLS, n.file("tls.conf"))
+	own := strings.NewReplacer("dir "+dirData, "dir "+n.file("data"), fileUsers, n.file("users.acl"), DirTLS, n.file("tls"),
+		FileTLS, n.file("tls.conf"))
 	n.write("config/redis.conf", own.Replace(redisConf(rdc))+"bind "+n.ip+"\n")
 	for name, text := range scripts {
 		n.write("config/"+name, text)
@@ -394,7 +394,7 @@ func TestScriptsUsers(t *testing.T) {
 		n.expect("ready.sh", noState)
 		n.secretIsNowhere("first $password")
 		// Another Pod ends, which has no operator's user, and hands its slots over: see stop.sh.
-		cli(append([]string{"ACL", "SETUSER", "default", "reset", "on", "nopass"}, strings.Fields(almostEverything)...)...)
+		cli(append([]string{"ACL", "SETUSER", "default", "reset", "on", "nopass"}, strings.Fields(AlmostEverything)...)...)
 		if got := cli("ACL", "DRYRUN", "default", "CLUSTER", "FAILOVER"); got != "OK" {
 			t.Errorf("CLUSTER FAILOVER by the open user default: %s", got)
 		}
@@ -404,9 +404,9 @@ func TestScriptsUsers(t *testing.T) {
 		cli("ACL", "SETUSER", "default", "reset")
 		cli("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
 		n.until("ready.sh", "Not ready: the operator has not set the users yet.")
-		cli("ACL", "SETUSER", v1.UserOperator, markRule("mark"))
+		cli("ACL", "SETUSER", v1.UserOperator, MarkRule("mark"))
 		n.until("ready.sh", "")
-		cli(append([]string{"ACL", "SETUSER", v1.UserOperator, "reset", "on", ">first $password"}, strings.Fields(everything)...)...)
+		cli(append([]string{"ACL", "SETUSER", v1.UserOperator, "reset", "on", ">first $password"}, strings.Fields(Everything)...)...)
 		n.until("ready.sh", "Not ready: the operator has not set the users yet.")
 		cli("ACL", "SETUSER", "app", "on", "nopass", "~*", "+@all")
 		cli("ACL", "SAVE")
@@ -439,7 +439,7 @@ func TestScriptsTLS(t *testing.T) {
 		}
 		rdc.Default()
 		n.configure(rdc, map[string]string{
-			"tls.sh": tlsScript, "live.sh": withTLS(rdc, liveScript, probeWithTLS), "ready.sh": withTLS(rdc, readyScript, probeWithTLS),
+			"tls.sh": TlsScript, "live.sh": withTLS(rdc, liveScript, probeWithTLS), "ready.sh": withTLS(rdc, readyScript, probeWithTLS),
 			"stop.sh": withTLS(rdc, stopCommand, "--tls --cacert "+n.file("tls/ca.crt")),
 		})
 		n.tls = "unknown"
@@ -462,9 +462,9 @@ func TestScriptsTLS(t *testing.T) {
 			return strings.ReplaceAll(strings.TrimSpace(string(out)), "\n", " ")
 		}
 		for _, test := range []struct{ transport, want string }{
-			{"plain" + transportPlain, "tls-cluster no tls-replication no port " + strconv.Itoa(n.port)},
-			{transportBoth, "tls-cluster yes tls-replication yes port " + strconv.Itoa(n.port)},
-			{transportOnly, "tls-cluster yes tls-replication yes port 0"},
+			{"plain" + TransportPlain, "tls-cluster no tls-replication no port " + strconv.Itoa(n.port)},
+			{TransportBoth, "tls-cluster yes tls-replication yes port " + strconv.Itoa(n.port)},
+			{TransportOnly, "tls-cluster yes tls-replication yes port 0"},
 		} {
 			n.tls = test.transport
 			n.start()
@@ -615,7 +615,7 @@ func TestScriptsHostname(t *testing.T) {
 			t.Run(sentence, func(t *testing.T) {
 				n := newScriptNode(t, path, nil)
 				if test.hostname != "" {
-					n.env = append(n.env, envHostname+"="+test.hostname)
+					n.env = append(n.env, EnvHostname+"="+test.hostname)
 				}
 				if test.version != "" {
 					n.write("bin/redis-server", "#!/bin/sh\n"+`[ "$1" != --version ] || { echo "Redis server v=`+test.version+
@@ -842,7 +842,7 @@ esac
 `
 	must.Succeed(t, os.WriteFile(filepath.Join(dir, "redis-cli"), []byte(cli), 0o700))
 	must.Succeed(t, os.WriteFile(filepath.Join(dir, "password"), []byte("secret"), 0o600))
-	stop := exec.Command("sh", "-c", pod(rdc, 0).Spec.Containers[0].Lifecycle.PreStop.Exec.Command[2])
+	stop := exec.Command("sh", "-c", Pod(rdc, 0).Spec.Containers[0].Lifecycle.PreStop.Exec.Command[2])
 	stop.Env = []string{
 		"PATH=" + dir + ":" + os.Getenv("PATH"), "POD_IP=10.0.0.1", "PORT=6379", "GLASSBACK_TLS_PORT=6380",
 		"GLASSBACK_AUTH=" + filepath.Join(dir, "password"),

@@ -1,7 +1,7 @@
 // Copyright The Glassback Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package rediscluster
+package manifest
 
 import (
 	"encoding/json"
@@ -25,20 +25,20 @@ import (
 // operatorLabels select the Pods of the operator, as artifacts and the chart label them.
 var operatorLabels = map[string]string{"app.kubernetes.io/name": glassback.Name, "app.kubernetes.io/component": "manager"}
 
-// networkPolicy returns the NetworkPolicy while there are these Pods; nil without spec.networkPolicy. It admits the nodes of the cluster on all ports, and the
+// NetworkPolicy returns the NetworkPolicy while there are these Pods; nil without spec.NetworkPolicy. It admits the nodes of the cluster on all ports, and the
 // operator, the clients and the Pods of Jobs on the ports for clients; with tls, there is one for TLS, too. With access from outside, the
-// operator connects to the port of the bus, too, before a node announces it. Without spec.networkPolicy.from, there is no rule for
+// operator connects to the port of the bus, too, before a node announces it. Without spec.NetworkPolicy.from, there is no rule for
 // clients: a rule without peers would admit everyone.
-func networkPolicy(
+func NetworkPolicy(
 	rdc *v1.RedisCluster, pods []*corev1.Pod, operatorNamespace string,
 ) (*networkingv1ac.NetworkPolicyApplyConfiguration, error) {
 	spec := rdc.Spec.NetworkPolicy
 	if spec == nil {
 		return nil, nil
 	}
-	pods = append([]*corev1.Pod{pod(rdc, 0)}, pods...)
-	operator, all := policyPorts(pods, portRedis, portTLS), policyPorts(pods, portRedis, portTLS, portBus)
-	bus := policyPorts(pods, portBus)
+	pods = append([]*corev1.Pod{Pod(rdc, 0)}, pods...)
+	operator, all := policyPorts(pods, PortRedis, PortTLS), policyPorts(pods, PortRedis, PortTLS, PortBus)
+	bus := policyPorts(pods, PortBus)
 	// While Pods are replaced for another port, that may be the bus of others. It has no password.
 	clients := slices.DeleteFunc(slices.Clone(operator), func(port networkingv1.NetworkPolicyPort) bool {
 		return slices.ContainsFunc(bus, func(other networkingv1.NetworkPolicyPort) bool { return *other.Port == *port.Port })
@@ -48,7 +48,7 @@ func networkPolicy(
 	}
 	rules := []networkingv1.NetworkPolicyIngressRule{
 		{From: []networkingv1.NetworkPolicyPeer{{
-			PodSelector: &metav1.LabelSelector{MatchLabels: selector(rdc)},
+			PodSelector: &metav1.LabelSelector{MatchLabels: Selector(rdc)},
 		}}, Ports: all},
 		{From: []networkingv1.NetworkPolicyPeer{{
 			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: operatorNamespace}},
@@ -73,7 +73,7 @@ func networkPolicy(
 		rules = append(rules, rule)
 	}
 	policy := networkingv1ac.NetworkPolicySpec().
-		WithPodSelector(metav1ac.LabelSelector().WithMatchLabels(selector(rdc))).WithPolicyTypes(networkingv1.PolicyTypeIngress)
+		WithPodSelector(metav1ac.LabelSelector().WithMatchLabels(Selector(rdc))).WithPolicyTypes(networkingv1.PolicyTypeIngress)
 	text, err := json.Marshal(rules)
 	if err == nil {
 		err = json.Unmarshal(text, &policy.Ingress)
@@ -82,7 +82,7 @@ func networkPolicy(
 		return nil, fmt.Errorf("convert spec.networkPolicy: %w", err)
 	}
 	return networkingv1ac.NetworkPolicy(rdc.Name, rdc.Namespace).
-		WithLabels(labels(rdc)).WithOwnerReferences(child.Reference(rdc, kind)).WithSpec(policy), nil
+		WithLabels(labels(rdc)).WithOwnerReferences(child.Reference(rdc, Kind)).WithSpec(policy), nil
 }
 
 // policyPorts returns the numbers of the ports with these names in all Pods, which differ while Pods are replaced for another port. A
@@ -91,7 +91,7 @@ func policyPorts(pods []*corev1.Pod, names ...string) []networkingv1.NetworkPoli
 	numbers := sets.New[int]()
 	for _, p := range pods {
 		for _, name := range names {
-			numbers.Insert(portNamed(p, name))
+			numbers.Insert(PortNamed(p, name))
 		}
 	}
 	var all []networkingv1.NetworkPolicyPort
@@ -101,18 +101,18 @@ func policyPorts(pods []*corev1.Pod, names ...string) []networkingv1.NetworkPoli
 	return all
 }
 
-// defaultNamespace is where artifacts install the operator.
-const defaultNamespace = "glassback-system"
+// DefaultNamespace is where artifacts install the operator.
+const DefaultNamespace = "glassback-system"
 
-// namespaceOfOperator returns the namespace of the operator in a NetworkPolicy, or else the default.
-func namespaceOfOperator(policy *networkingv1.NetworkPolicy) string {
+// NamespaceOfOperator returns the namespace of the operator in a NetworkPolicy, or else the default.
+func NamespaceOfOperator(policy *networkingv1.NetworkPolicy) string {
 	if policy == nil || len(policy.Spec.Ingress) < 2 {
-		return defaultNamespace
+		return DefaultNamespace
 	}
 	for _, peer := range policy.Spec.Ingress[1].From {
 		if peer.NamespaceSelector != nil {
 			return peer.NamespaceSelector.MatchLabels[corev1.LabelMetadataName]
 		}
 	}
-	return defaultNamespace
+	return DefaultNamespace
 }

@@ -1,7 +1,7 @@
 // Copyright The Glassback Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package rediscluster
+package manifest
 
 import (
 	"cmp"
@@ -26,68 +26,68 @@ const LabelExternal = v1.GroupName + "/external"
 // user deletes the annotation, or the address changes.
 const AnnotationUnreachable = v1.GroupName + "/unreachable-address"
 
-// clientService returns the Service with an IP for clients inside of the cluster; nil without one. Its endpoints are the ready Pods.
-func clientService(rdc *v1.RedisCluster, closed bool) *corev1ac.ServiceApplyConfiguration {
+// ClientService returns the Service with an IP for clients inside of the cluster; nil without one. Its endpoints are the ready Pods.
+func ClientService(rdc *v1.RedisCluster, closed bool) *corev1ac.ServiceApplyConfiguration {
 	if rdc.Spec.Access == nil || rdc.Spec.Access.Service == nil {
 		return nil
 	}
-	port, _ := ports(rdc)
-	servicePorts := []*corev1ac.ServicePortApplyConfiguration{servicePort(portRedis, port)}
+	port, _ := Ports(rdc)
+	servicePorts := []*corev1ac.ServicePortApplyConfiguration{servicePort(PortRedis, port)}
 	if tls := rdc.Spec.TLS; tls != nil {
-		servicePorts = append(servicePorts, servicePort(portTLS, int(tls.Port)))
+		servicePorts = append(servicePorts, servicePort(PortTLS, int(tls.Port)))
 	}
-	return corev1ac.Service(clientServiceName(rdc), rdc.Namespace).
-		WithLabels(labels(rdc)).WithAnnotations(rdc.Spec.Access.Service.Annotations).WithOwnerReferences(child.Reference(rdc, kind)).
-		WithSpec(corev1ac.ServiceSpec().WithType(corev1.ServiceTypeClusterIP).WithSelector(selectorForClients(rdc, closed)).
+	return corev1ac.Service(ClientServiceName(rdc), rdc.Namespace).
+		WithLabels(labels(rdc)).WithAnnotations(rdc.Spec.Access.Service.Annotations).WithOwnerReferences(child.Reference(rdc, Kind)).
+		WithSpec(corev1ac.ServiceSpec().WithType(corev1.ServiceTypeClusterIP).WithSelector(SelectorForClients(rdc, closed)).
 			WithPorts(servicePorts...))
 }
 
-func clientServiceName(rdc *v1.RedisCluster) string { return rdc.Name + "-clients" }
+func ClientServiceName(rdc *v1.RedisCluster) string { return rdc.Name + "-clients" }
 
-// externalService returns the Service of one node for clients outside of the cluster network, with these ports. The other nodes use the
+// ExternalService returns the Service of one node for clients outside of the cluster network, with these ports. The other nodes use the
 // Service, too: it has the port of the bus, and serves the Pod even while it is not ready. It leaves out a port for TLS or for the bus
 // with the number 0.
-func externalService(rdc *v1.RedisCluster, ordinal int, at address) *corev1ac.ServiceApplyConfiguration {
-	external, name := rdc.Spec.External(), podName(rdc, ordinal)
-	servicePorts := []*corev1ac.ServicePortApplyConfiguration{servicePort(portRedis, at.Port)}
+func ExternalService(rdc *v1.RedisCluster, ordinal int, at Address) *corev1ac.ServiceApplyConfiguration {
+	external, name := rdc.Spec.External(), PodName(rdc, ordinal)
+	servicePorts := []*corev1ac.ServicePortApplyConfiguration{servicePort(PortRedis, at.Port)}
 	if at.Bus > 0 {
-		servicePorts = append(servicePorts, servicePort(portBus, at.Bus))
+		servicePorts = append(servicePorts, servicePort(PortBus, at.Bus))
 	}
 	if at.TLS > 0 {
-		servicePorts = append(servicePorts, servicePort(portTLS, at.TLS))
+		servicePorts = append(servicePorts, servicePort(PortTLS, at.TLS))
 	}
-	selected, ofService := selector(rdc), labels(rdc)
+	selected, ofService := Selector(rdc), labels(rdc)
 	for _, m := range []map[string]string{selected, ofService} {
 		m[LabelExternal] = strconv.Itoa(ordinal)
 	}
 	return corev1ac.Service(name, rdc.Namespace).
-		WithLabels(ofService).WithAnnotations(external.AnnotationsOf(name)).WithOwnerReferences(child.Reference(rdc, kind)).
+		WithLabels(ofService).WithAnnotations(external.AnnotationsOf(name)).WithOwnerReferences(child.Reference(rdc, Kind)).
 		WithSpec(corev1ac.ServiceSpec().WithType(corev1.ServiceType(external.Type)).WithSelector(selected).
 			WithPublishNotReadyAddresses(true).
 			WithLoadBalancerSourceRanges(external.LoadBalancerSourceRanges...).
 			WithPorts(servicePorts...))
 }
 
-// keptPorts returns the ports of a Service that the other nodes use, too. An existing Service keeps the numbers of its ports: otherwise
+// KeptPorts returns the ports of a Service that the other nodes use, too. An existing Service keeps the numbers of its ports: otherwise
 // Kubernetes would choose other node ports. If another port has the number for TLS, TLS gets the next free number.
-func keptPorts(rdc *v1.RedisCluster, tls int, existing *corev1.Service) address {
-	port, bus := ports(rdc)
+func KeptPorts(rdc *v1.RedisCluster, tls int, existing *corev1.Service) Address {
+	port, bus := Ports(rdc)
 	if existing != nil {
 		numbers := map[string]int{}
 		for _, p := range existing.Spec.Ports {
 			numbers[p.Name] = int(p.Port)
 		}
-		if numbers[portRedis] > 0 && numbers[portBus] > 0 {
-			port, bus = numbers[portRedis], numbers[portBus]
+		if numbers[PortRedis] > 0 && numbers[PortBus] > 0 {
+			port, bus = numbers[PortRedis], numbers[PortBus]
 		}
 		if tls > 0 {
-			tls = cmp.Or(numbers[portTLS], tls)
+			tls = cmp.Or(numbers[PortTLS], tls)
 		}
 		for tls == port || tls == bus { // The existing Service uses this number for another port.
 			tls++
 		}
 	}
-	return address{Port: port, TLS: tls, Bus: bus}
+	return Address{Port: port, TLS: tls, Bus: bus}
 }
 
 // servicePort returns a port of a Service that targets the port with the same name in its Pods.
@@ -116,24 +116,24 @@ func withAddress(rdc *v1.RedisCluster, script string) string {
 	return strings.NewReplacer(afterID, afterID+history, follows, `*master_link_status:up*"$history"*`).Replace(script)
 }
 
-// envHostname has the hostname with which a node starts, for start.sh.
-const envHostname = "GLASSBACK_HOSTNAME"
+// EnvHostname has the hostname with which a node starts, for start.sh.
+const EnvHostname = "GLASSBACK_HOSTNAME"
 
-// address is where clients reach a node, without TLS and with it. The other nodes also use the port of the bus.
-type address struct {
-	IP   string // or a hostname: see isName
+// Address is where clients reach a node, without TLS and with it. The other nodes also use the port of the bus.
+type Address struct {
+	IP   string // or a hostname: see IsName
 	Port int
 	TLS  int // 0 if there is none
 	Bus  int
 }
 
-// isName returns whether the address is a hostname: it is for clients alone.
-func (a address) isName() bool { return a.IP != "" && a.Bus == 0 }
+// IsName returns whether the address is a hostname: it is for clients alone.
+func (a Address) IsName() bool { return a.IP != "" && a.Bus == 0 }
 
 // String returns the address as CLUSTER NODES has it. A hostname has no port of the bus.
-func (a address) String() string {
+func (a Address) String() string {
 	text := a.IP + ":" + strconv.Itoa(a.Port)
-	if !a.isName() {
+	if !a.IsName() {
 		text += "@" + strconv.Itoa(a.Bus)
 	}
 	if a.TLS != 0 {
@@ -145,23 +145,23 @@ func (a address) String() string {
 // tlsPortField is the field with the port for TLS, after an empty host name, as Redis 7.2 has it.
 const tlsPortField = ",,tls-port="
 
-// clientPort returns the port for clients with TLS, or without it.
-func (a address) clientPort(overTLS bool) int {
+// ClientPort returns the port for clients with TLS, or without it.
+func (a Address) ClientPort(overTLS bool) int {
 	if overTLS {
 		return a.TLS
 	}
 	return a.Port
 }
 
-// hasPort returns whether the port of an entry is one of the address. Redis 7.2 shows 0 for a port that a node does not have.
-func (a address) hasPort(port int) bool { return port == a.Port || port == a.TLS || port == 0 }
+// HasPort returns whether the port of an entry is one of the address. Redis 7.2 shows 0 for a port that a node does not have.
+func (a Address) HasPort(port int) bool { return port == a.Port || port == a.TLS || port == 0 }
 
-// addressIn parses the text that address.String returns.
-func addressIn(text string) address {
+// AddressIn parses the text that address.String returns.
+func AddressIn(text string) Address {
 	text, tls, _ := strings.Cut(text, tlsPortField)
 	client, bus, _ := strings.Cut(text, "@")
 	colon := strings.LastIndexByte(client, ':')
-	a := address{IP: client[:max(colon, 0)]}
+	a := Address{IP: client[:max(colon, 0)]}
 	a.Port, _ = strconv.Atoi(client[colon+1:])
 	a.Bus, _ = strconv.Atoi(bus)
 	a.TLS, _ = strconv.Atoi(tls)
@@ -169,52 +169,52 @@ func addressIn(text string) address {
 }
 
 // MarshalJSON and UnmarshalJSON use the text of the address.
-func (a address) MarshalJSON() ([]byte, error) { return json.Marshal(a.String()) }
+func (a Address) MarshalJSON() ([]byte, error) { return json.Marshal(a.String()) }
 
-func (a *address) UnmarshalJSON(data []byte) error {
+func (a *Address) UnmarshalJSON(data []byte) error {
 	var text string
 	err := json.Unmarshal(data, &text)
-	*a = addressIn(text)
+	*a = AddressIn(text)
 	return err
 }
 
-// isExternal returns whether the Pod has the label by which its Service selects it.
-func isExternal(pod *corev1.Pod) bool { return pod != nil && pod.Labels[LabelExternal] != "" }
+// IsExternal returns whether the Pod has the label by which its Service selects it.
+func IsExternal(pod *corev1.Pod) bool { return pod != nil && pod.Labels[LabelExternal] != "" }
 
-// externalPorts returns the ports of a Service for clients outside of the cluster network; 0 while they are not allocated.
-func externalPorts(s *corev1.Service) (a address) {
+// ExternalPorts returns the ports of a Service for clients outside of the cluster network; 0 while they are not allocated.
+func ExternalPorts(s *corev1.Service) (a Address) {
 	for _, p := range s.Spec.Ports {
 		number := p.Port
 		if s.Spec.Type == corev1.ServiceTypeNodePort {
 			number = p.NodePort
 		}
 		switch p.Name {
-		case portRedis:
+		case PortRedis:
 			a.Port = int(number)
-		case portTLS:
+		case PortTLS:
 			a.TLS = int(number)
-		case portBus:
+		case PortBus:
 			a.Bus = int(number)
 		}
 	}
 	return a
 }
 
-// serves returns whether a Service makes its node reachable at an address.
-func serves(s *corev1.Service, a address) bool {
+// Serves returns whether a Service makes its node reachable at an address.
+func Serves(s *corev1.Service, a Address) bool {
 	if s == nil {
 		return false
 	}
-	of := externalPorts(s)
-	ports := of.Port > 0 && of.Bus > 0 && of.hasPort(a.Port) && (a.TLS == 0 || a.TLS == of.TLS) && a.Bus == of.Bus
+	of := ExternalPorts(s)
+	ports := of.Port > 0 && of.Bus > 0 && of.HasPort(a.Port) && (a.TLS == 0 || a.TLS == of.TLS) && a.Bus == of.Bus
 	if s.Spec.Type != corev1.ServiceTypeLoadBalancer {
 		return ports
 	}
-	return ports && a.IP != "" && a.IP == ipOfBalancer(s)
+	return ports && a.IP != "" && a.IP == IpOfBalancer(s)
 }
 
-// ipOfBalancer returns the IP of a load balancer; "" if it has none.
-func ipOfBalancer(s *corev1.Service) string {
+// IpOfBalancer returns the IP of a load balancer; "" if it has none.
+func IpOfBalancer(s *corev1.Service) string {
 	for _, ingress := range s.Status.LoadBalancer.Ingress {
 		if ingress.IP != "" {
 			return ingress.IP
@@ -223,28 +223,28 @@ func ipOfBalancer(s *corev1.Service) string {
 	return ""
 }
 
-// externalAddress returns the address that a Service gives to the node in a Pod; the zero address if the Service differs from the spec, or
+// ExternalAddress returns the address that a Service gives to the node in a Pod; the zero address if the Service differs from the spec, or
 // has no address yet. With a hostname, it is the address that the node tells to clients.
-func externalAddress(rdc *v1.RedisCluster, s *corev1.Service, pod *corev1.Pod) address {
+func ExternalAddress(rdc *v1.RedisCluster, s *corev1.Service, pod *corev1.Pod) Address {
 	external := rdc.Spec.External()
 	if external == nil || s == nil || pod == nil || s.DeletionTimestamp != nil || s.Spec.Type != corev1.ServiceType(external.Type) {
-		return address{}
+		return Address{}
 	}
 	if name := rdc.Spec.HostnameOf(pod.Name); name != "" {
 		if len(s.Status.LoadBalancer.Ingress) == 0 {
-			return address{}
+			return Address{}
 		}
-		return address{IP: name, Port: portFor(pod, false), TLS: portFor(pod, true)}
+		return Address{IP: name, Port: PortFor(pod, false), TLS: PortFor(pod, true)}
 	}
-	a := externalPorts(s)
-	a.IP = ipOfBalancer(s)
+	a := ExternalPorts(s)
+	a.IP = IpOfBalancer(s)
 	if external.Type == v1.ExternalNodePort {
 		a.IP = cmp.Or(external.IPOf(pod.Spec.NodeName), pod.Status.HostIP)
 	}
-	if a.IP == "" || a.Port == 0 || a.Bus == 0 || (hasTLS(pod) && a.TLS == 0) {
-		return address{}
+	if a.IP == "" || a.Port == 0 || a.Bus == 0 || (HasTLS(pod) && a.TLS == 0) {
+		return Address{}
 	}
-	if !hasTLS(pod) {
+	if !HasTLS(pod) {
 		a.TLS = 0
 	}
 	return a

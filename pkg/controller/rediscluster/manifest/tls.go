@@ -1,7 +1,7 @@
 // Copyright The Glassback Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package rediscluster
+package manifest
 
 import (
 	_ "embed" // The script.
@@ -20,66 +20,66 @@ const AnnotationTLS = v1.GroupName + "/tls"
 
 // The transports, as AnnotationTLS has them. A Pod without certificates has none.
 const (
-	transportPlain = ""     // TLS for clients alone: the nodes use none among themselves
-	transportBoth  = "both" // TLS among the nodes; clients can use it
-	transportOnly  = "only" // TLS among the nodes; clients must use it
+	TransportPlain = ""     // TLS for clients alone: the nodes use none among themselves
+	TransportBoth  = "both" // TLS among the nodes; clients can use it
+	TransportOnly  = "only" // TLS among the nodes; clients must use it
 )
 
 const (
-	portTLS = "tls"
-	// volumeTLS is the volume with the certificate of a Pod. Renewed certificates arrive there.
-	volumeTLS = "glassback-tls"
-	dirTLS    = "/etc/glassback-tls"
-	// fileTLS is written by tls.sh, and included by redis.conf.
-	fileTLS = "/tmp/tls.conf"
+	PortTLS = "tls"
+	// VolumeTLS is the volume with the certificate of a Pod. Renewed certificates arrive there.
+	VolumeTLS = "glassback-tls"
+	DirTLS    = "/etc/glassback-tls"
+	// FileTLS is written by tls.sh, and included by redis.conf.
+	FileTLS = "/tmp/tls.conf"
 )
 
 //go:embed scripts/tls.sh
-var tlsScript string
+var TlsScript string
 
-// hasTLS returns whether the node of a Pod has a certificate.
-func hasTLS(pod *corev1.Pod) bool { return secretOfTLS(pod) != "" }
+// HasTLS returns whether the node of a Pod has a certificate.
+func HasTLS(pod *corev1.Pod) bool { return SecretOfTLS(pod) != "" }
 
-// secretOfTLS returns the name of the Secret with the certificate of a Pod; "" if the Pod has none.
-func secretOfTLS(pod *corev1.Pod) string {
-	if pod == nil || portFor(pod, true) == 0 { // A volume of a podTemplate may have the name, too.
+// SecretOfTLS returns the name of the Secret with the certificate of a Pod; "" if the Pod has none.
+func SecretOfTLS(pod *corev1.Pod) string {
+	if pod == nil || PortFor(pod, true) == 0 { // A volume of a podTemplate may have the name, too.
 		return ""
 	}
 	for _, volume := range pod.Spec.Volumes {
-		if volume.Name == volumeTLS && volume.Secret != nil {
+		if volume.Name == VolumeTLS && volume.Secret != nil {
 			return volume.Secret.SecretName
 		}
 	}
 	return ""
 }
 
-// serverName is the DNS name that the certificate of a RedisCluster must have: that of its Service. The IPs of Pods change.
-func serverName(rdc *v1.RedisCluster) string { return rdc.Name + "." + rdc.Namespace + ".svc" }
+// ServerName is the DNS name that the certificate of a RedisCluster must have: that of its Service. The IPs of Pods change.
+func ServerName(rdc *v1.RedisCluster) string { return rdc.Name + "." + rdc.Namespace + ".svc" }
 
 // tlsDirectives are the lines of redis.conf for TLS. cluster-port is set, since Redis would otherwise derive it from tls-port. Clients
 // need no certificate; nodes verify each other's certificates.
 func tlsDirectives(rdc *v1.RedisCluster) []string {
-	_, bus := ports(rdc)
+	_, bus := Ports(rdc)
 	return []string{
 		"tls-port " + strconv.Itoa(int(rdc.Spec.TLS.Port)),
-		"tls-cert-file " + dirTLS + "/" + corev1.TLSCertKey,
-		"tls-key-file " + dirTLS + "/" + corev1.TLSPrivateKeyKey,
-		"tls-ca-cert-file " + dirTLS + "/" + v1.CertificateAuthorityKey,
+		"tls-cert-file " + DirTLS + "/" + corev1.TLSCertKey,
+		"tls-key-file " + DirTLS + "/" + corev1.TLSPrivateKeyKey,
+		"tls-ca-cert-file " + DirTLS + "/" + v1.CertificateAuthorityKey,
 		"tls-auth-clients no",
 		"cluster-port " + strconv.Itoa(bus),
-		"include " + fileTLS,
+		"include " + FileTLS,
 	}
 }
 
-// addTLS adds the certificate, the port and the scripts of TLS to a Pod.
-func addTLS(p *corev1.Pod, rdc *v1.RedisCluster) {
+// AddTLS adds the certificate, the port and the scripts of TLS to a Pod.
+func AddTLS(p *corev1.Pod, rdc *v1.RedisCluster) {
 	if rdc.Spec.TLS == nil {
 		return
 	}
 	port, c := rdc.Spec.TLS.Port, &p.Spec.Containers[0]
-	mountSecret(&p.Spec, volumeTLS, dirTLS, rdc.Spec.TLS.SecretRef.Name,
+	mountSecret(&p.Spec, VolumeTLS, DirTLS, rdc.Spec.TLS.SecretRef.Name,
 		corev1.TLSCertKey, corev1.TLSPrivateKeyKey, v1.CertificateAuthorityKey)
-	c.Ports = append(c.Ports, corev1.ContainerPort{Name: portTLS, ContainerPort: port, Protocol: corev1.ProtocolTCP})
+	c.Ports = append(c.Ports, corev1.ContainerPort{Name: PortTLS, ContainerPort: port, Protocol: corev1.ProtocolTCP})
 	c.Env = append(c.Env,
 		corev1.EnvVar{Name: "GLASSBACK_TLS", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{
 			APIVersion: "v1", FieldPath: "metadata.annotations['" + AnnotationTLS + "']",
@@ -92,7 +92,7 @@ func addTLS(p *corev1.Pod, rdc *v1.RedisCluster) {
 }
 
 // stopWithTLS are the parameters of redis-cli in stop.sh.
-const stopWithTLS = "--tls --cacert " + dirTLS + "/" + v1.CertificateAuthorityKey
+const stopWithTLS = "--tls --cacert " + DirTLS + "/" + v1.CertificateAuthorityKey
 
 // probeWithTLS are the parameters of redis-cli in probes. They accept any certificate: a probe asks the node in its own container, and no
 // container should be restarted because a certificate has expired.
@@ -113,20 +113,20 @@ func withTLS(rdc *v1.RedisCluster, script, parameters string) string {
 	return script[:i] + choose + callOfCLI.ReplaceAllString(script[i:], `$0 $$tls`)
 }
 
-// portFor returns the port for clients of the node in a Pod: with TLS or without.
-func portFor(pod *corev1.Pod, overTLS bool) int {
-	name := portRedis
+// PortFor returns the port for clients of the node in a Pod: with TLS or without.
+func PortFor(pod *corev1.Pod, overTLS bool) int {
+	name := PortRedis
 	if overTLS {
-		name = portTLS
+		name = PortTLS
 	}
-	return portNamed(pod, name)
+	return PortNamed(pod, name)
 }
 
-// portNamed returns a port of the container redis; 0 if there is none of that name.
-func portNamed(pod *corev1.Pod, name string) int {
+// PortNamed returns a port of the container redis; 0 if there is none of that name.
+func PortNamed(pod *corev1.Pod, name string) int {
 	for _, c := range pod.Spec.Containers {
 		for _, p := range c.Ports {
-			if c.Name == containerName && p.Name == name {
+			if c.Name == ContainerName && p.Name == name {
 				return int(p.ContainerPort)
 			}
 		}
@@ -134,8 +134,8 @@ func portNamed(pod *corev1.Pod, name string) int {
 	return 0
 }
 
-// withTLSSpec returns a copy of the RedisCluster with another spec.tls.
-func withTLSSpec(rdc *v1.RedisCluster, spec *v1.TLS) *v1.RedisCluster {
+// WithTLSSpec returns a copy of the RedisCluster with another spec.tls.
+func WithTLSSpec(rdc *v1.RedisCluster, spec *v1.TLS) *v1.RedisCluster {
 	other := rdc.DeepCopy()
 	other.Spec.TLS = spec
 	return other

@@ -1,7 +1,7 @@
 // Copyright The Glassback Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package rediscluster
+package manifest
 
 import (
 	"regexp"
@@ -46,25 +46,25 @@ func readyOf(rdc *v1.RedisCluster) string {
 	return asOperator(rdc, readyScript+readyUsers)
 }
 
-// accountRef returns the Secret with the password of the operator's user.
-func accountRef(rdc *v1.RedisCluster) v1.SecretKeyReference {
+// AccountRef returns the Secret with the password of the operator's user.
+func AccountRef(rdc *v1.RedisCluster) v1.SecretKeyReference {
 	return v1.SecretKeyReference{Name: rdc.Name + "-glassback", Key: corev1.BasicAuthPasswordKey}
 }
 
 // passwordRef returns the Secret with the password that the scripts send; nil without one.
 func passwordRef(rdc *v1.RedisCluster) *v1.SecretKeyReference {
 	if len(rdc.Spec.Users) > 0 {
-		return ptr.To(accountRef(rdc))
+		return ptr.To(AccountRef(rdc))
 	}
 	return rdc.Spec.AuthSecretRef
 }
 
-// account returns the Secret with the password of the operator's user. It is immutable: the nodes depend on it.
-func account(rdc *v1.RedisCluster, password string) *corev1.Secret {
+// Account returns the Secret with the password of the operator's user. It is immutable: the nodes depend on it.
+func Account(rdc *v1.RedisCluster, password string) *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: accountRef(rdc).Name, Namespace: rdc.Namespace, Labels: labels(rdc),
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(rdc, kind)},
+			Name: AccountRef(rdc).Name, Namespace: rdc.Namespace, Labels: labels(rdc),
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(rdc, Kind)},
 		},
 		Immutable: ptr.To(true),
 		Type:      corev1.SecretTypeBasicAuth,
@@ -74,15 +74,15 @@ func account(rdc *v1.RedisCluster, password string) *corev1.Secret {
 	}
 }
 
-// hasAccount returns whether the node of a Pod starts with the operator's user.
-func hasAccount(pod *corev1.Pod) bool {
+// HasAccount returns whether the node of a Pod starts with the operator's user.
+func HasAccount(pod *corev1.Pod) bool {
 	return pod != nil && pod.Annotations[AnnotationUser] != ""
 }
 
-// passwordRefOf returns the Secret whose password the scripts of a Pod send; nil without one.
-func passwordRefOf(pod *corev1.Pod) *v1.SecretKeyReference {
+// PasswordRefOf returns the Secret whose password the scripts of a Pod send; nil without one.
+func PasswordRefOf(pod *corev1.Pod) *v1.SecretKeyReference {
 	for _, volume := range pod.Spec.Volumes {
-		if volume.Name == volumeAuth && volume.Secret != nil && len(volume.Secret.Items) == 1 {
+		if volume.Name == VolumeAuth && volume.Secret != nil && len(volume.Secret.Items) == 1 {
 			return &v1.SecretKeyReference{Name: volume.Secret.SecretName, Key: volume.Secret.Items[0].Key}
 		}
 	}
@@ -92,19 +92,19 @@ func passwordRefOf(pod *corev1.Pod) *v1.SecretKeyReference {
 // LoginTo returns how the operator logs in to the node of a Pod: the user ("" for the default one), and the Secret with the password (nil
 // if there is none).
 func LoginTo(pod *corev1.Pod) (string, *v1.SecretKeyReference) {
-	if hasAccount(pod) {
-		return v1.UserOperator, passwordRefOf(pod)
+	if HasAccount(pod) {
+		return v1.UserOperator, PasswordRefOf(pod)
 	}
-	return "", passwordRefOf(pod)
+	return "", PasswordRefOf(pod)
 }
 
-// everything are the rules of a user that may do all. almostEverything are those of the user default while it is open. The user default
+// everything are the rules of a user that may do all. AlmostEverything are those of the user default while it is open. The user default
 // may then replicate, and make a replica take over from a Pod that ends (stop.sh). It may not read the operator's password (masterauth),
 // change users, or make the node log in elsewhere.
 const (
-	everything       = "~* &* +@all"
-	almostEverything = "~* &* +@all -@admin +psync +replconf +cluster|failover"
+	Everything       = "~* &* +@all"
+	AlmostEverything = "~* &* +@all -@admin +psync +replconf +cluster|failover"
 )
 
-// markRule is a selector that allows nothing.
-func markRule(mark string) string { return "(~users:" + mark + ")" }
+// MarkRule is a selector that allows nothing.
+func MarkRule(mark string) string { return "(~users:" + mark + ")" }

@@ -1,7 +1,7 @@
 // Copyright The Glassback Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package rediscluster
+package manifest
 
 import (
 	"cmp"
@@ -24,14 +24,14 @@ import (
 )
 
 const (
-	containerJob = "backup"
-	// userJob is the ID of the user nonroot of the operator's image, and of its group.
-	userJob = 65532
+	ContainerJob = "backup"
+	// UserJob is the ID of the user nonroot of the operator's image, and of its group.
+	UserJob = 65532
 
-	// annotationTemplate is the annotation of a Job with a hash of its Pod's spec, without the addresses of the nodes.
-	annotationTemplate = v1.GroupName + "/template-hash"
+	// AnnotationTemplate is the annotation of a Job with a hash of its Pod's spec, without the addresses of the nodes.
+	AnnotationTemplate = v1.GroupName + "/template-hash"
 
-	suffixBackup  = "-backup-"
+	SuffixBackup  = "-backup-"
 	suffixRestore = "-restore"
 	suffixChoice  = suffixRestore + "-" + v1.LatestBackup
 	// layoutID is the time layout of the ID of a backup, in UTC.
@@ -41,40 +41,40 @@ const (
 	dirCredentials = "/etc/glassback-s3"
 	dirAuthority   = "/etc/glassback-ca"
 
-	// jobRetries is how often a Job retries: a try fails if slots move meanwhile. A Job does not retry after exitRefused: S3 refused the
+	// JobRetries is how often a Job retries: a try fails if slots move meanwhile. A Job does not retry after ExitRefused: S3 refused the
 	// access, and would refuse it again.
-	jobRetries  = 2
-	exitRefused = 3
-	// exitUsage is the exit code of a wrong command line, and also of Go for a panic.
-	exitUsage = 2
+	JobRetries  = 2
+	ExitRefused = 3
+	// ExitUsage is the exit code of a wrong command line, and also of Go for a panic.
+	ExitUsage = 2
 	// backupDeadline and restoreDeadline limit the total time of a Job: all of its retries, and the time until its Pods start.
 	backupDeadline  = 6 * time.Hour
 	restoreDeadline = 24 * time.Hour
-	// maxAddresses limits the addresses of Pods that a Job gets, besides the name of the Service. One that answers is enough.
-	maxAddresses = 3
+	// MaxAddresses limits the addresses of Pods that a Job gets, besides the name of the Service. One that answers is enough.
+	MaxAddresses = 3
 )
 
-// backupID returns the ID of the backup that is scheduled for this time.
-func backupID(at time.Time) string { return at.UTC().Format(layoutID) }
+// BackupID returns the ID of the backup that is scheduled for this time.
+func BackupID(at time.Time) string { return at.UTC().Format(layoutID) }
 
-// timeOfBackup returns the scheduled time that is in the ID of a backup. It returns false if id is not the ID of a backup.
-func timeOfBackup(id string) (time.Time, bool) {
+// TimeOfBackup returns the scheduled time that is in the ID of a backup. It returns false if id is not the ID of a backup.
+func TimeOfBackup(id string) (time.Time, bool) {
 	at, err := time.Parse(layoutID, id)
 	return at, err == nil
 }
 
-// backupName, restoreName and choiceName return the names of the Jobs. Kubernetes puts the name of a Job into a label of its Pods. If a
+// BackupName, RestoreName and ChoiceName return the names of the Jobs. Kubernetes puts the name of a Job into a label of its Pods. If a
 // name would be too long for a label, a hash replaces the end of the cluster's name.
-func backupName(rdc *v1.RedisCluster, id string) string {
-	return jobName(rdc.Name, suffixBackup+strings.ToLower(id))
+func BackupName(rdc *v1.RedisCluster, id string) string {
+	return JobName(rdc.Name, SuffixBackup+strings.ToLower(id))
 }
 
-func restoreName(rdc *v1.RedisCluster) string { return jobName(rdc.Name, suffixRestore) }
+func RestoreName(rdc *v1.RedisCluster) string { return JobName(rdc.Name, suffixRestore) }
 
-// choiceName returns the name of the Job that chooses the newest backup.
-func choiceName(rdc *v1.RedisCluster) string { return jobName(rdc.Name, suffixChoice) }
+// ChoiceName returns the name of the Job that chooses the newest backup.
+func ChoiceName(rdc *v1.RedisCluster) string { return JobName(rdc.Name, suffixChoice) }
 
-func jobName(cluster, suffix string) string {
+func JobName(cluster, suffix string) string {
 	if len(cluster)+len(suffix) <= validation.LabelValueMaxLength {
 		return cluster + suffix
 	}
@@ -83,46 +83,46 @@ func jobName(cluster, suffix string) string {
 	return cluster[:validation.LabelValueMaxLength-len(suffix)-len(hash)-1] + "-" + hash + suffix
 }
 
-// backupOf returns the ID of the backup that the Job with this name makes. It returns "" for the Job that restores, LatestBackup for the
+// BackupOf returns the ID of the backup that the Job with this name makes. It returns "" for the Job that restores, LatestBackup for the
 // Job that chooses the newest backup, and false for any other name.
-func backupOf(rdc *v1.RedisCluster, name string) (string, bool) {
+func BackupOf(rdc *v1.RedisCluster, name string) (string, bool) {
 	switch name {
-	case restoreName(rdc):
+	case RestoreName(rdc):
 		return "", true
-	case choiceName(rdc):
+	case ChoiceName(rdc):
 		return v1.LatestBackup, true
 	}
 	id := strings.ToUpper(name[strings.LastIndexByte(name, '-')+1:])
-	_, ok := timeOfBackup(id)
-	return id, ok && name == backupName(rdc, id)
+	_, ok := TimeOfBackup(id)
+	return id, ok && name == BackupName(rdc, id)
 }
 
-// access is how a Job reaches the nodes.
-type access struct {
-	addresses []string
-	user      string                 // "" for the default one
-	password  *v1.SecretKeyReference // nil without one
-	authority string                 // the Secret with the CA; "" without TLS
+// Access is how a Job reaches the nodes.
+type Access struct {
+	Addresses []string
+	User      string                 // "" for the default one
+	Password  *v1.SecretKeyReference // nil without one
+	Authority string                 // the Secret with the CA; "" without TLS
 }
 
-// backupJob returns the Job that makes a backup.
-func backupJob(rdc *v1.RedisCluster, id, image string, a access) *batchv1.Job {
+// BackupJob returns the Job that makes a backup.
+func BackupJob(rdc *v1.RedisCluster, id, image string, a Access) *batchv1.Job {
 	spec := rdc.Spec.Backup
 	args := []string{
 		"backup", "--cluster=" + rdc.Namespace + "/" + rdc.Name, "--id=" + id, "--retention=" + strconv.Itoa(int(*spec.Retention)),
 		"--owner=" + string(rdc.UID), // If two clusters have one name and one store, neither deletes the backups of the other.
 	}
-	return newJob(rdc, backupName(rdc, id), image, args, a, &spec.BackupStore, &spec.BackupJob, backupDeadline)
+	return newJob(rdc, BackupName(rdc, id), image, args, a, &spec.BackupStore, &spec.BackupJob, backupDeadline)
 }
 
-// restoreJob returns the Job that restores the backup with this ID. For LatestBackup, it returns the Job that only chooses a backup: the
+// RestoreJob returns the Job that restores the backup with this ID. For LatestBackup, it returns the Job that only chooses a backup: the
 // newest one.
-func restoreJob(rdc *v1.RedisCluster, id, image string, a access) *batchv1.Job {
-	spec, name := rdc.Spec.RestoreFrom, restoreName(rdc)
+func RestoreJob(rdc *v1.RedisCluster, id, image string, a Access) *batchv1.Job {
+	spec, name := rdc.Spec.RestoreFrom, RestoreName(rdc)
 	from := cmp.Or(spec.Namespace, rdc.Namespace) + "/" + cmp.Or(spec.Name, rdc.Name)
 	args := []string{"restore", "--cluster=" + from, "--id=" + id}
 	if id == v1.LatestBackup {
-		name, args = choiceName(rdc), append(args, "--choose")
+		name, args = ChoiceName(rdc), append(args, "--choose")
 	}
 	job := newJob(rdc, name, image, args, a, &spec.BackupStore, &spec.BackupJob, restoreDeadline)
 	if claim := spec.PersistentVolumeClaim; claim != nil {
@@ -133,7 +133,7 @@ func restoreJob(rdc *v1.RedisCluster, id, image string, a access) *batchv1.Job {
 
 // newJob returns a Job that runs the operator's program with args, and with flags for the nodes and the store. Its Pods do not have
 // LabelRedisCluster, so that no selector takes them for Redis nodes, and they have no token of a ServiceAccount.
-func newJob(rdc *v1.RedisCluster, name, image string, args []string, a access, store *v1.BackupStore,
+func newJob(rdc *v1.RedisCluster, name, image string, args []string, a Access, store *v1.BackupStore,
 	settings *v1.BackupJob, deadline time.Duration,
 ) *batchv1.Job {
 	labelled := func(own string) map[string]string {
@@ -141,7 +141,7 @@ func newJob(rdc *v1.RedisCluster, name, image string, args []string, a access, s
 	}
 	pod := corev1.PodSpec{
 		Containers: []corev1.Container{{
-			Name: containerJob, Image: image, ImagePullPolicy: cmp.Or(settings.ImagePullPolicy, corev1.PullIfNotPresent), Args: args,
+			Name: ContainerJob, Image: image, ImagePullPolicy: cmp.Or(settings.ImagePullPolicy, corev1.PullIfNotPresent), Args: args,
 			TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 			SecurityContext: &corev1.SecurityContext{
 				AllowPrivilegeEscalation: ptr.To(false),
@@ -152,7 +152,7 @@ func newJob(rdc *v1.RedisCluster, name, image string, args []string, a access, s
 		RestartPolicy:                corev1.RestartPolicyNever,
 		AutomountServiceAccountToken: ptr.To(false),
 		EnableServiceLinks:           ptr.To(false),
-		SecurityContext:              podSecurity(userJob),
+		SecurityContext:              podSecurity(UserJob),
 	}
 	if settings.Resources != nil {
 		pod.Containers[0].Resources = *settings.Resources.DeepCopy()
@@ -170,21 +170,21 @@ func newJob(rdc *v1.RedisCluster, name, image string, args []string, a access, s
 	}
 	addStore(&pod, store)
 	hashed := pod.DeepCopy() // The hash does not cover the addresses: they change without a change of the spec.
-	addAccess(hashed, rdc, access{user: a.user, password: a.password, authority: a.authority})
+	addAccess(hashed, rdc, Access{User: a.User, Password: a.Password, Authority: a.Authority})
 	addAccess(&pod, rdc, a)
 	return &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, Namespace: rdc.Namespace, Labels: labelled(v1.LabelRedisCluster),
-			Annotations:     map[string]string{annotationTemplate: hashOf(hashed)},
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(rdc, kind)},
+			Annotations:     map[string]string{AnnotationTemplate: hashOf(hashed)},
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(rdc, Kind)},
 		},
 		Spec: batchv1.JobSpec{
-			BackoffLimit:         ptr.To[int32](jobRetries),
+			BackoffLimit:         ptr.To[int32](JobRetries),
 			PodReplacementPolicy: ptr.To(batchv1.Failed), // No two Pods write at the same time.
 			PodFailurePolicy: &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{{
 				Action: batchv1.PodFailurePolicyActionFailJob,
 				OnExitCodes: &batchv1.PodFailurePolicyOnExitCodesRequirement{
-					ContainerName: ptr.To(containerJob), Operator: batchv1.PodFailurePolicyOnExitCodesOpIn, Values: []int32{exitRefused},
+					ContainerName: ptr.To(ContainerJob), Operator: batchv1.PodFailurePolicyOnExitCodesOpIn, Values: []int32{ExitRefused},
 				},
 			}}},
 			ActiveDeadlineSeconds: ptr.To(int64(deadline / time.Second)),
@@ -229,21 +229,21 @@ func addStore(pod *corev1.PodSpec, store *v1.BackupStore) {
 }
 
 // addAccess adds the addresses of the nodes to a Pod, and the files by which it logs in.
-func addAccess(pod *corev1.PodSpec, rdc *v1.RedisCluster, a access) {
+func addAccess(pod *corev1.PodSpec, rdc *v1.RedisCluster, a Access) {
 	args := &pod.Containers[0].Args
-	for _, address := range a.addresses {
+	for _, address := range a.Addresses {
 		*args = append(*args, "--address="+address)
 	}
-	if a.user != "" {
-		*args = append(*args, "--user="+a.user)
+	if a.User != "" {
+		*args = append(*args, "--user="+a.User)
 	}
-	if a.password != nil {
-		mountSecret(pod, volumeAuth, dirAuth, a.password.Name, a.password.Key)
-		*args = append(*args, "--password-file="+dirAuth+"/"+a.password.Key)
+	if a.Password != nil {
+		mountSecret(pod, VolumeAuth, DirAuth, a.Password.Name, a.Password.Key)
+		*args = append(*args, "--password-file="+DirAuth+"/"+a.Password.Key)
 	}
-	if a.authority != "" {
-		mountSecret(pod, volumeTLS, dirAuthority, a.authority, v1.CertificateAuthorityKey)
-		*args = append(*args, "--tls-ca="+dirAuthority+"/"+v1.CertificateAuthorityKey, "--tls-server-name="+serverName(rdc))
+	if a.Authority != "" {
+		mountSecret(pod, VolumeTLS, dirAuthority, a.Authority, v1.CertificateAuthorityKey)
+		*args = append(*args, "--tls-ca="+dirAuthority+"/"+v1.CertificateAuthorityKey, "--tls-server-name="+ServerName(rdc))
 	}
 }
 

@@ -1,7 +1,7 @@
 // Copyright The Glassback Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package rediscluster
+package manifest
 
 import (
 	"crypto/sha256"
@@ -31,7 +31,7 @@ import (
 // The functions below build the children of a valid RedisCluster with its defaults. They are pure: the same
 // spec builds the same children.
 
-var kind = v1.SchemeGroupVersion.WithKind("RedisCluster")
+var Kind = v1.SchemeGroupVersion.WithKind("RedisCluster")
 
 // AnnotationRevision on a Pod holds the revision that the Pod was created from.
 const AnnotationRevision = v1.GroupName + "/revision"
@@ -42,9 +42,9 @@ const AnnotationRevision = v1.GroupName + "/revision"
 const podRevision = 1
 
 const (
-	containerName = "redis"
-	portRedis     = "redis"
-	portBus       = "bus"
+	ContainerName = "redis"
+	PortRedis     = "redis"
+	PortBus       = "bus"
 
 	// busOffset is the distance from Redis' port to its port for the cluster bus.
 	busOffset = 10000
@@ -54,14 +54,14 @@ const (
 
 	dirData   = "/data"
 	dirConfig = "/etc/glassback"
-	dirAuth   = "/etc/glassback-auth"
-	fileAuth  = "password"
+	DirAuth   = "/etc/glassback-auth"
+	FileAuth  = "password"
 	// fileUsers is in a volume that outlives the container, but not the Pod: a new Pod begins with the operator's user alone.
 	fileUsers = "/tmp/users.acl"
 	// envUser has the name of the operator's user, for the scripts.
 	envUser = "GLASSBACK_USER"
-	// volumeAuth is the volume with the password of a Pod.
-	volumeAuth = "auth"
+	// VolumeAuth is the volume with the password of a Pod.
+	VolumeAuth = "auth"
 )
 
 var (
@@ -84,26 +84,26 @@ var stopCommand = strings.Join(slices.DeleteFunc(strings.SplitAfter(stopScript, 
 	return strings.HasPrefix(strings.TrimSpace(line), "#") || line == "\n"
 }), "")
 
-func podName(rdc *v1.RedisCluster, ordinal int) string { return rdc.Name + "-" + strconv.Itoa(ordinal) }
+func PodName(rdc *v1.RedisCluster, ordinal int) string { return rdc.Name + "-" + strconv.Itoa(ordinal) }
 
-func claimName(rdc *v1.RedisCluster, ordinal int) string { return "data-" + podName(rdc, ordinal) }
+func ClaimName(rdc *v1.RedisCluster, ordinal int) string { return "data-" + PodName(rdc, ordinal) }
 
-func configurationName(rdc *v1.RedisCluster) string { return rdc.Name + "-" + revision(rdc) }
+func ConfigurationName(rdc *v1.RedisCluster) string { return rdc.Name + "-" + Revision(rdc) }
 
-// ports returns the ports on which every node listens: for clients, and for the cluster bus.
-func ports(rdc *v1.RedisCluster) (port, bus int) {
+// Ports returns the ports on which every node listens: for clients, and for the cluster bus.
+func Ports(rdc *v1.RedisCluster) (port, bus int) {
 	port, bus, _ = rdc.Spec.Ports() // Its addr is valid.
 	return port, bus
 }
 
-// revision returns a hash of everything that a Pod is created from. A Pod with another revision has to be replaced.
+// Revision returns a hash of everything that a Pod is created from. A Pod with another revision has to be replaced.
 //
 // Its inputs are the spec and podRevision, and not the Pod that is built from them: otherwise every upgrade of the
 // operator that changes a script would restart every cluster. It leaves out what does not change a Pod: sizes, and
 // the IP in addr, which is only published.
-func revision(rdc *v1.RedisCluster) string {
+func Revision(rdc *v1.RedisCluster) string {
 	s := &rdc.Spec
-	port, _ := ports(rdc)
+	port, _ := Ports(rdc)
 	var inputs strings.Builder
 	add := func(name string, values ...any) {
 		fmt.Fprintf(&inputs, "%s", name)
@@ -150,40 +150,40 @@ func revision(rdc *v1.RedisCluster) string {
 	return hex.EncodeToString(sum[:])[:10]
 }
 
-// service returns the Service that gives each Pod the DNS name <pod>.<name>. Clients find a first node by it, and learn
+// Service returns the Service that gives each Pod the DNS name <pod>.<name>. Clients find a first node by it, and learn
 // the IPs of the others from that node.
-func service(rdc *v1.RedisCluster, closed bool) *corev1ac.ServiceApplyConfiguration {
-	port, bus := ports(rdc)
-	servicePorts := []*corev1ac.ServicePortApplyConfiguration{servicePort(portRedis, port), servicePort(portBus, bus)}
+func Service(rdc *v1.RedisCluster, closed bool) *corev1ac.ServiceApplyConfiguration {
+	port, bus := Ports(rdc)
+	servicePorts := []*corev1ac.ServicePortApplyConfiguration{servicePort(PortRedis, port), servicePort(PortBus, bus)}
 	if tls := rdc.Spec.TLS; tls != nil {
-		servicePorts = append(servicePorts, servicePort(portTLS, int(tls.Port)))
+		servicePorts = append(servicePorts, servicePort(PortTLS, int(tls.Port)))
 	}
 	return corev1ac.Service(rdc.Name, rdc.Namespace).
-		WithLabels(labels(rdc)).WithOwnerReferences(child.Reference(rdc, kind)).
-		WithSpec(corev1ac.ServiceSpec().WithClusterIP(corev1.ClusterIPNone).WithSelector(selectorForClients(rdc, closed)).
+		WithLabels(labels(rdc)).WithOwnerReferences(child.Reference(rdc, Kind)).
+		WithSpec(corev1ac.ServiceSpec().WithClusterIP(corev1.ClusterIPNone).WithSelector(SelectorForClients(rdc, closed)).
 			// A Redis Cluster tracks its nodes itself. No node is ready before the cluster is formed, or after a shard is lost.
 			WithPublishNotReadyAddresses(true).
 			WithPorts(servicePorts...))
 }
 
-// budget returns the PodDisruptionBudget. It allows one eviction at a time, while all Pods are ready: two evictions could
+// Budget returns the PodDisruptionBudget. It allows one eviction at a time, while all Pods are ready: two evictions could
 // hit a master and its replica. pods is the number of Pods that exist or will be created.
 //
 // It sets minAvailable, and not maxUnavailable: with the latter, Kubernetes expects spec.size Pods, and so allows more
 // evictions while Pods are added or removed. unhealthyPodEvictionPolicy keeps its default: a Pod that is not ready
 // can be evicted if all others are ready. AlwaysAllow would let a drain evict all Pods of a machine while they load
 // their data, or while no Pod is ready because one shard is lost.
-func budget(rdc *v1.RedisCluster, pods int) *policyv1ac.PodDisruptionBudgetApplyConfiguration {
+func Budget(rdc *v1.RedisCluster, pods int) *policyv1ac.PodDisruptionBudgetApplyConfiguration {
 	return policyv1ac.PodDisruptionBudget(rdc.Name, rdc.Namespace).
-		WithLabels(labels(rdc)).WithOwnerReferences(child.Reference(rdc, kind)).
+		WithLabels(labels(rdc)).WithOwnerReferences(child.Reference(rdc, Kind)).
 		WithSpec(policyv1ac.PodDisruptionBudgetSpec().WithMinAvailable(intstr.FromInt32(int32(max(0, pods-1)))).
-			WithSelector(metav1ac.LabelSelector().WithMatchLabels(selector(rdc))))
+			WithSelector(metav1ac.LabelSelector().WithMatchLabels(Selector(rdc))))
 }
 
-// configuration returns the ConfigMap with redis.conf and the scripts. Every revision has its own, so that a container that restarts has
+// Configuration returns the ConfigMap with redis.conf and the scripts. Every revision has its own, so that a container that restarts has
 // the configuration that its Pod was created with. The ConfigMap is immutable. The operator creates it, and never changes an existing one:
 // another version of the operator may have created that with other scripts.
-func configuration(rdc *v1.RedisCluster) *corev1ac.ConfigMapApplyConfiguration {
+func Configuration(rdc *v1.RedisCluster) *corev1ac.ConfigMapApplyConfiguration {
 	data := map[string]string{
 		"redis.conf": redisConf(rdc),
 		"start.sh":   startScript, "live.sh": withTLS(rdc, liveScript, probeWithTLS),
@@ -194,19 +194,19 @@ func configuration(rdc *v1.RedisCluster) *corev1ac.ConfigMapApplyConfiguration {
 		data[keyConfig] = string(config)
 	}
 	if rdc.Spec.TLS != nil {
-		data["tls.sh"] = tlsScript
+		data["tls.sh"] = TlsScript
 	}
 	if len(rdc.Spec.Users) > 0 {
 		data["users.sh"] = usersScript
 	}
-	return corev1ac.ConfigMap(configurationName(rdc), rdc.Namespace).
-		WithLabels(labels(rdc)).WithOwnerReferences(child.Reference(rdc, kind)).
+	return corev1ac.ConfigMap(ConfigurationName(rdc), rdc.Namespace).
+		WithLabels(labels(rdc)).WithOwnerReferences(child.Reference(rdc, Kind)).
 		WithImmutable(true).
 		WithData(data)
 }
 
-// preferences are the first lines of redis.conf.
-var preferences = []string{
+// Preferences are the first lines of redis.conf.
+var Preferences = []string{
 	// A machine that goes down loses one second of writes at most. A failover to a replica that lags loses more,
 	// so an fsync for every write would cost a lot and gain little.
 	"appendfsync everysec",
@@ -231,8 +231,8 @@ var takesWords = map[string]bool{
 // If a directive occurs twice, the later one counts: spec.config overrides what stands before it. It cannot override
 // what stands after it, even if it passed validation by mistake.
 func redisConf(rdc *v1.RedisCluster) string {
-	port, bus := ports(rdc)
-	lines := slices.Clone(preferences)
+	port, bus := Ports(rdc)
+	lines := slices.Clone(Preferences)
 	for _, key := range slices.Sorted(maps.Keys(rdc.Spec.Config)) {
 		value := string(rdc.Spec.Config[key])
 		if !takesWords[key] || strings.TrimSpace(value) == "" {
@@ -270,8 +270,8 @@ func redisConf(rdc *v1.RedisCluster) string {
 // keyConfig is the key of a ConfigMap with spec.config as it was, in JSON, if it has any.
 const keyConfig = "config.json"
 
-// configIn returns the spec.config that a ConfigMap was made of. It returns false if it is not known.
-func configIn(data map[string]string) (map[string]v1.ConfigValue, bool) {
+// ConfigIn returns the spec.config that a ConfigMap was made of. It returns false if it is not known.
+func ConfigIn(data map[string]string) (map[string]v1.ConfigValue, bool) {
 	text, ok := data[keyConfig]
 	if !ok {
 		return parseRedisConf(data["redis.conf"])
@@ -286,11 +286,11 @@ func configIn(data map[string]string) (map[string]v1.ConfigValue, bool) {
 func parseRedisConf(text string) (map[string]v1.ConfigValue, bool) {
 	lines := strings.Split(text, "\n")
 	end := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, "port ") }) // No spec.config has a port.
-	if end < len(preferences) || !slices.Equal(lines[:len(preferences)], preferences) {
+	if end < len(Preferences) || !slices.Equal(lines[:len(Preferences)], Preferences) {
 		return nil, false
 	}
 	config := map[string]v1.ConfigValue{}
-	for _, line := range lines[len(preferences):end] {
+	for _, line := range lines[len(Preferences):end] {
 		key, value, ok := strings.Cut(line, " ")
 		if !ok {
 			return nil, false
@@ -300,15 +300,15 @@ func parseRedisConf(text string) (map[string]v1.ConfigValue, bool) {
 	return config, true
 }
 
-// claim returns the PersistentVolumeClaim for a node's data; nil without storage. It has no owner, so that it outlives
+// Claim returns the PersistentVolumeClaim for a node's data; nil without storage. It has no owner, so that it outlives
 // the RedisCluster: after a deletion by mistake, a new RedisCluster with the same name finds the data again.
-func claim(rdc *v1.RedisCluster, ordinal int) *corev1.PersistentVolumeClaim {
+func Claim(rdc *v1.RedisCluster, ordinal int) *corev1.PersistentVolumeClaim {
 	storage := rdc.Spec.Storage.DeepCopy()
 	if storage == nil {
 		return nil
 	}
 	return &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Name: claimName(rdc, ordinal), Namespace: rdc.Namespace, Labels: labels(rdc)},
+		ObjectMeta: metav1.ObjectMeta{Name: ClaimName(rdc, ordinal), Namespace: rdc.Namespace, Labels: labels(rdc)},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			StorageClassName: storage.StorageClassName,
@@ -317,38 +317,38 @@ func claim(rdc *v1.RedisCluster, ordinal int) *corev1.PersistentVolumeClaim {
 	}
 }
 
-// selector returns the labels that select the Pods.
-func selector(rdc *v1.RedisCluster) map[string]string {
+// Selector returns the labels that select the Pods.
+func Selector(rdc *v1.RedisCluster) map[string]string {
 	return map[string]string{v1.LabelApp: v1.AppRedis, v1.LabelRedisCluster: rdc.Name}
 }
 
 // labelRestored is a label that no Pod has.
 const labelRestored = v1.GroupName + "/restored"
 
-// selectorForClients returns the selector of the Services for clients. It selects no Pod if the cluster is closed.
-func selectorForClients(rdc *v1.RedisCluster, closed bool) map[string]string {
-	selected := selector(rdc)
+// SelectorForClients returns the selector of the Services for clients. It selects no Pod if the cluster is closed.
+func SelectorForClients(rdc *v1.RedisCluster, closed bool) map[string]string {
+	selected := Selector(rdc)
 	if closed {
 		selected[labelRestored] = "true"
 	}
 	return selected
 }
 
-// isClosed returns whether no Service selects a Pod, from the start until a restore is complete: a client would read what is not all there
+// IsClosed returns whether no Service selects a Pod, from the start until a restore is complete: a client would read what is not all there
 // yet, and what it deletes would come back with the next try. A cluster is closed when its first Service is made, and never later: clients
 // may use it by then, for example if a restore is refused, or was begun by an earlier version of the operator.
-func isClosed(rdc *v1.RedisCluster, service *corev1.Service) bool {
-	return toBeRestored(rdc) && (rdc.Status.Restore != nil || rdc.Status.SlotsAssigned == 0) &&
+func IsClosed(rdc *v1.RedisCluster, service *corev1.Service) bool {
+	return ToBeRestored(rdc) && (rdc.Status.Restore != nil || rdc.Status.SlotsAssigned == 0) &&
 		(service == nil || service.Spec.Selector[labelRestored] != "")
 }
 
-// toBeRestored returns whether the keys of spec.restoreFrom are not all in the cluster yet.
-func toBeRestored(rdc *v1.RedisCluster) bool {
+// ToBeRestored returns whether the keys of spec.restoreFrom are not all in the cluster yet.
+func ToBeRestored(rdc *v1.RedisCluster) bool {
 	return rdc.Spec.RestoreFrom != nil && (rdc.Status.Restore == nil || rdc.Status.Restore.CompletedAt == nil)
 }
 
 func labels(rdc *v1.RedisCluster) map[string]string {
-	all := selector(rdc)
+	all := Selector(rdc)
 	all["app.kubernetes.io/name"] = "redis"
 	all["app.kubernetes.io/instance"] = rdc.Name
 	all["app.kubernetes.io/managed-by"] = glassback.Name

@@ -1,7 +1,7 @@
 // Copyright The Glassback Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package rediscluster
+package manifest
 
 import (
 	"os"
@@ -50,14 +50,14 @@ func TestDesiredPorts(t *testing.T) {
 		"[fd00::1]:65535": {65535, 55535},
 	} {
 		rdc := &v1.RedisCluster{Spec: v1.RedisClusterSpec{Addr: addr}}
-		if port, bus := ports(rdc); port != want[0] || bus != want[1] {
+		if port, bus := Ports(rdc); port != want[0] || bus != want[1] {
 			t.Errorf("%s: ports %d and %d, want %v", addr, port, bus, want)
 		}
 	}
 }
 
 func TestDesiredRevision(t *testing.T) {
-	before := revision(loadCluster(t, "full"))
+	before := Revision(loadCluster(t, "full"))
 	if !regexp.MustCompile(`^[0-9a-f]{10}$`).MatchString(before) {
 		t.Errorf("revision is %q, want 10 hex digits", before)
 	}
@@ -72,7 +72,7 @@ func TestDesiredRevision(t *testing.T) {
 		"the key that it would be": func(r *v1.RedisCluster) { r.Spec.AuthSecretRef.Key = v1.DefaultAuthKey },
 	} {
 		rdc := loadCluster(t, "full")
-		if change(rdc); revision(rdc) != before {
+		if change(rdc); Revision(rdc) != before {
 			t.Errorf("%s replaces Pods", sentence)
 		}
 	}
@@ -100,7 +100,7 @@ func TestDesiredRevision(t *testing.T) {
 		},
 	} {
 		rdc := loadCluster(t, "full")
-		if change(rdc); revision(rdc) == before {
+		if change(rdc); Revision(rdc) == before {
 			t.Errorf("%s replaces no Pod", sentence)
 		}
 	}
@@ -110,8 +110,8 @@ func TestDesiredRevision(t *testing.T) {
 		"an empty config":      func(r *v1.RedisCluster) { r.Spec.Config = map[string]v1.ConfigValue{} },
 	} {
 		rdc := loadCluster(t, "sample")
-		before := revision(rdc)
-		if change(rdc); revision(rdc) != before {
+		before := Revision(rdc)
+		if change(rdc); Revision(rdc) != before {
 			t.Errorf("%s is not none", sentence)
 		}
 	}
@@ -125,7 +125,7 @@ func setLimit(rdc *v1.RedisCluster, name corev1.ResourceName, quantity string) {
 // every cluster. If that is wanted, podRevision was raised, and this changes with it.
 func TestDesiredRevisionsStay(t *testing.T) {
 	for name, want := range map[string]string{"sample": "9a7671aaa6", "full": "d565c0747c", "template": "6a345b1a3a"} {
-		if got := revision(loadCluster(t, name)); got != want {
+		if got := Revision(loadCluster(t, name)); got != want {
 			t.Errorf("the revision of %s is %s, and was %s", name, got, want)
 		}
 	}
@@ -135,9 +135,9 @@ func TestDesiredRevisionsStay(t *testing.T) {
 func TestDesiredLeavesTheRedisClusterAlone(t *testing.T) {
 	for _, name := range []string{"sample", "full", "template"} {
 		rdc := loadCluster(t, name)
-		before, p, again := rdc.DeepCopy(), pod(rdc, 0), pod(rdc, 0)
+		before, p, again := rdc.DeepCopy(), Pod(rdc, 0), Pod(rdc, 0)
 		for _, values := range []map[string]string{
-			p.Labels, p.Annotations, service(rdc, false).Labels, budget(rdc, 6).Labels, configuration(rdc).Labels, selector(rdc),
+			p.Labels, p.Annotations, Service(rdc, false).Labels, Budget(rdc, 6).Labels, Configuration(rdc).Labels, Selector(rdc),
 		} {
 			values["changed"] = "yes"
 		}
@@ -146,10 +146,10 @@ func TestDesiredLeavesTheRedisClusterAlone(t *testing.T) {
 		}
 		clear(p.Spec.Containers[0].Resources.Limits)
 		clear(p.Spec.Containers[0].Resources.Requests)
-		if c := claim(rdc, 0); c != nil {
+		if c := Claim(rdc, 0); c != nil {
 			*c.Spec.StorageClassName = "changed"
 		}
-		if !equality.Semantic.DeepEqual(rdc, before) || !equality.Semantic.DeepEqual(pod(rdc, 0), again) {
+		if !equality.Semantic.DeepEqual(rdc, before) || !equality.Semantic.DeepEqual(Pod(rdc, 0), again) {
 			t.Errorf("%s was written to, or a second Pod differs from the first", name)
 		}
 	}
@@ -159,7 +159,7 @@ func TestDesiredNamesAreNames(t *testing.T) {
 	rdc := loadCluster(t, "full")
 	rdc.Name = strings.Repeat("a", 52)
 	problems := validation.IsValidLabelValue(rdc.Name)
-	for _, name := range []string{podName(rdc, 999), claim(rdc, 999).Name, *configuration(rdc).Name} {
+	for _, name := range []string{PodName(rdc, 999), Claim(rdc, 999).Name, *Configuration(rdc).Name} {
 		problems = append(problems, validation.IsDNS1123Label(name)...)
 	}
 	if len(problems) > 0 {
@@ -194,7 +194,7 @@ func TestDesiredLowPortsCanBeListenedOn(t *testing.T) {
 	rdc.Spec.PodTemplate = &v1.PodTemplate{SecurityContext: &corev1.PodSecurityContext{}}
 	for addr, want := range map[string]int{"127.0.0.1:1023": 1, "127.0.0.1:1024": 0} {
 		rdc.Spec.Addr = addr
-		if got := len(pod(rdc, 0).Spec.SecurityContext.Sysctls); got != want {
+		if got := len(Pod(rdc, 0).Spec.SecurityContext.Sysctls); got != want {
 			t.Errorf("%s: %d sysctls, want %d", addr, got, want)
 		}
 	}
@@ -204,15 +204,15 @@ func TestDesiredPodTemplate(t *testing.T) {
 	rdc := loadCluster(t, "template")
 	plain := rdc.DeepCopy()
 	plain.Spec.PodTemplate = nil
-	want := pod(plain, 0)
+	want := Pod(plain, 0)
 	want.Labels["team"] = "shop"
-	want.Annotations = map[string]string{"prometheus.io/scrape": "true", AnnotationRevision: revision(rdc)}
+	want.Annotations = map[string]string{"prometheus.io/scrape": "true", AnnotationRevision: Revision(rdc)}
 	template := rdc.Spec.PodTemplate
 	spec := &want.Spec
 	spec.NodeSelector, spec.Tolerations, spec.PriorityClassName = template.NodeSelector, template.Tolerations, "high"
 	spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
 		MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule,
-		LabelSelector: &metav1.LabelSelector{MatchLabels: selector(rdc)},
+		LabelSelector: &metav1.LabelSelector{MatchLabels: Selector(rdc)},
 	}}
 	spec.ImagePullSecrets, spec.ServiceAccountName = template.ImagePullSecrets, "redis"
 	spec.SecurityContext = &corev1.PodSecurityContext{}
@@ -221,8 +221,8 @@ func TestDesiredPodTemplate(t *testing.T) {
 	spec.Containers = append(spec.Containers, template.Containers[0])
 	spec.InitContainers = template.InitContainers
 	spec.Volumes = append(spec.Volumes, template.Volumes[0])
-	spec.Volumes[1].ConfigMap.Name = configurationName(rdc)
-	if got := pod(rdc, 0); !equality.Semantic.DeepEqual(got, want) {
+	spec.Volumes[1].ConfigMap.Name = ConfigurationName(rdc)
+	if got := Pod(rdc, 0); !equality.Semantic.DeepEqual(got, want) {
 		t.Error(diff.Diff(want, got))
 	}
 
@@ -230,7 +230,7 @@ func TestDesiredPodTemplate(t *testing.T) {
 		RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: corev1.LabelHostname}},
 	}
 	template.Affinity = &corev1.Affinity{PodAntiAffinity: own}
-	if got := pod(rdc, 0).Spec.Affinity; !equality.Semantic.DeepEqual(got, &corev1.Affinity{PodAntiAffinity: own}) {
+	if got := Pod(rdc, 0).Spec.Affinity; !equality.Semantic.DeepEqual(got, &corev1.Affinity{PodAntiAffinity: own}) {
 		t.Errorf("podAntiAffinity does not replace that of the operator: %+v", got)
 	}
 }
@@ -240,9 +240,9 @@ func TestAVolumeOfTheTemplateIsNoTLS(t *testing.T) {
 	rdc := loadCluster(t, "full")
 	rdc.Spec.TLS = nil
 	rdc.Spec.PodTemplate = &v1.PodTemplate{Volumes: []corev1.Volume{{
-		Name: volumeTLS, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "mine"}},
+		Name: VolumeTLS, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "mine"}},
 	}}}
-	if p := pod(rdc, 0); hasTLS(p) {
-		t.Errorf("the Pod has TLS, by the Secret %q", secretOfTLS(p))
+	if p := Pod(rdc, 0); HasTLS(p) {
+		t.Errorf("the Pod has TLS, by the Secret %q", SecretOfTLS(p))
 	}
 }

@@ -1,7 +1,7 @@
 // Copyright The Glassback Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package rediscluster
+package manifest
 
 import (
 	"slices"
@@ -30,7 +30,7 @@ func addTemplate(p *corev1.Pod, rdc *v1.RedisCluster) {
 	spec.TopologySpreadConstraints = template.TopologySpreadConstraints
 	for i := range spec.TopologySpreadConstraints {
 		if constraint := &spec.TopologySpreadConstraints[i]; constraint.LabelSelector == nil {
-			constraint.LabelSelector = &metav1.LabelSelector{MatchLabels: selector(rdc)}
+			constraint.LabelSelector = &metav1.LabelSelector{MatchLabels: Selector(rdc)}
 		}
 	}
 	spec.PriorityClassName = template.PriorityClassName
