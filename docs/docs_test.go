@@ -361,15 +361,16 @@ func TestImportsPointDownTheTable(t *testing.T) {
 		}
 		rows = append(rows, paths)
 	}
-	rowOf := func(pkg string) (int, string) {
+	rowOf := func(pkg string) (int, string) { // that with the longest path
+		row, longest := -1, ""
 		for i, paths := range rows {
 			for _, path := range paths {
-				if pkg == path || strings.HasPrefix(pkg, path+"/") {
-					return i, path
+				if (pkg == path || strings.HasPrefix(pkg, path+"/")) && len(path) > len(longest) {
+					row, longest = i, path
 				}
 			}
 		}
-		return -1, ""
+		return row, longest
 	}
 	err := filepath.WalkDir("../pkg", func(file string, _ fs.DirEntry, err error) error {
 		pkg := strings.TrimPrefix(filepath.ToSlash(filepath.Dir(file)), "../")

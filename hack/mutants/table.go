@@ -117,7 +117,7 @@ var table = []Mutant{
 	},
 	{
 		"The revision of a Pod has another form",
-		"controller/rediscluster revision", "controller/golden TestRedisClusterExamples",
+		"controller/rediscluster/manifest Revision", "controller/golden TestRedisClusterExamples",
 		"EncodeToString(sum[:])[:10]", "EncodeToString(sum[:])[:9]",
 	},
 
@@ -253,7 +253,7 @@ var table = []Mutant{
 	},
 	{
 		"The preStop hook does not hold back writes",
-		"controller/rediscluster/scripts/stop.sh", "controller/rediscluster TestStopHoldsBackWrites",
+		"controller/rediscluster/manifest/scripts/stop.sh", "controller/rediscluster/manifest TestStopHoldsBackWrites",
 		`ask -h "$POD_IP" -p "$PORT" CLIENT PAUSE 60000 WRITE >/dev/null`, "",
 	},
 
@@ -267,7 +267,7 @@ var table = []Mutant{
 	// RedisCluster: At most one Pod can be evicted at a time, while all are ready
 	{
 		"The budget allows two evictions",
-		"controller/rediscluster budget", "controller/rediscluster TestTheBudgetIsRaisedBeforePodsAreMade",
+		"controller/rediscluster/manifest Budget", "controller/rediscluster TestTheBudgetIsRaisedBeforePodsAreMade",
 		"0, pods-1)))).", "0, pods-2)))).",
 	},
 	{

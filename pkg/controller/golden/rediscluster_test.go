@@ -72,7 +72,7 @@ func (l pausingLister) RedisClusters(namespace string) listers.RedisClusterNames
 
 func TestRedisClusterExamples(t *testing.T) {
 	f, r := &file{name: "rediscluster-examples"}, new(*redis)
-	for _, path := range append(exampleFiles(t, "rediscluster"), "../rediscluster/testdata/full.yaml") {
+	for _, path := range append(exampleFiles(t, "rediscluster"), "../rediscluster/manifest/testdata/full.yaml") {
 		scenario(t, f, title(path), newRedisCluster(r), func(w *world) {
 			objects := w.read(path)
 			if auth := objects[0].(*v1.RedisCluster).Spec.AuthSecretRef; auth != nil {

@@ -176,7 +176,7 @@ func TestANodeIsReachedOnEachPort(t *testing.T) {
 		"another node with TLS":               {[]alter{among}, 32003, 0, "32003 with TLS", "another node answers there"},
 		"TLS that a node does not tell":       {[]alter{among, untold}, 0, 0, "32003 with TLS", ""},
 		"TLS alone that a node does not tell": {[]alter{alone, untold}, 0, 30003, "32003 with TLS", ""},
-		"another node without TLS":            {[]alter{openingTLS(manifest.TransportPlain, false)}, 30003, 0, "30003", "another node answers there"},
+		"another node without TLS":            {[]alter{openingTLS("", false)}, 30003, 0, "30003", "another node answers there"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := with(six(), test.alters...)
@@ -329,7 +329,7 @@ func TestServicesOfAccess(t *testing.T) {
 	}
 }
 
-// manifest.AddTLS adds the Secret of spec.tls, with a certificate for a name.
+// addTLS adds the Secret of spec.tls, with a certificate for a name.
 func (s *stage) addTLS(name string) {
 	s.t.Helper()
 	data := redistest.NewAuthority(s.t).Issue(s.t, func(c *x509.Certificate) { c.DNSNames = []string{name} })

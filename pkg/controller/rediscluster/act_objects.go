@@ -50,7 +50,7 @@ type applied struct {
 }
 
 func newApplied(config Config, written *loop.Written) applied {
-	owners := child.NewOwners(manifest.Kind.Kind, v1.LabelRedisCluster, written, config.Clock)
+	owners := child.NewOwners(kind.Kind, v1.LabelRedisCluster, written, config.Clock)
 	return applied{
 		owners: owners,
 		services: child.New(owners, "Service", "services", config.Services.Informer().GetStore(),
@@ -81,7 +81,8 @@ func (c *Controller) changes(o *observed) ([]child.Change, error) {
 	name := manifest.ConfigurationName(rdc)
 	observedPolicy := c.policies.Observe(rdc, rdc.Name)
 	observedConfiguration := c.configurations.WithOwned(rdc, c.configurations.Observe(rdc, name))
-	policy, err := manifest.NetworkPolicy(rdc, o.existingPods(), cmp.Or(c.operatorNamespace, manifest.NamespaceOfOperator(observedPolicy.Object)))
+	operator := cmp.Or(c.operatorNamespace, manifest.NamespaceOfOperator(observedPolicy.Object))
+	policy, err := manifest.NetworkPolicy(rdc, o.existingPods(), operator)
 	if err != nil {
 		return nil, err
 	}

@@ -349,7 +349,7 @@ func blocked(p *corev1.Pod) {
 func sidecarsCrashing(p *corev1.Pod) {
 	p.Status.Phase = corev1.PodPending
 	p.Status.InitContainerStatuses = []corev1.ContainerStatus{crash("sidecar")}
-	p.Status.ContainerStatuses = []corev1.ContainerStatus{crash("exporter"), {Name: manifest.ContainerName, Ready: true, State: corev1.ContainerState{
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{crash("exporter"), {Name: "redis", Ready: true, State: corev1.ContainerState{
 		Running: &corev1.ContainerStateRunning{},
 	}}}
 }

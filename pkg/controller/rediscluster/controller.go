@@ -37,6 +37,8 @@ import (
 // Name is the controller's name, for --controllers, logs and traces.
 const Name = "rediscluster"
 
+var kind = manifest.Kind
+
 // The loop retries a failed sync after minRetry, and then after twice the last delay, at most maxRetry.
 const (
 	minRetry = 20 * time.Millisecond
@@ -95,9 +97,9 @@ func New(config Config) (*Controller, error) {
 		return nil, err
 	}
 	c.loop = loop.New(loop.Config{
-		Name: Name, Kind: manifest.Kind.Kind, Sync: c.Sync, MinRetry: minRetry, MaxRetry: maxRetry, Clock: config.Clock, Observers: config.Observers,
+		Name: Name, Kind: kind.Kind, Sync: c.Sync, MinRetry: minRetry, MaxRetry: maxRetry, Clock: config.Clock, Observers: config.Observers,
 	})
-	if err := c.loop.Watch(config.RedisClusters.Informer(), manifest.Kind.Kind, loop.Self); err != nil {
+	if err := c.loop.Watch(config.RedisClusters.Informer(), kind.Kind, loop.Self); err != nil {
 		return nil, err
 	}
 	for _, owned := range []struct {
@@ -111,7 +113,7 @@ func New(config Config) (*Controller, error) {
 		{"NetworkPolicy", config.Policies.Informer()},
 		{"Job", config.Jobs.Informer()},
 	} {
-		if err := c.loop.Watch(owned.informer, owned.kind, loop.ControllerOf(manifest.Kind.Group, manifest.Kind.Kind)); err != nil {
+		if err := c.loop.Watch(owned.informer, owned.kind, loop.ControllerOf(kind.Group, kind.Kind)); err != nil {
 			return nil, err
 		}
 	}
@@ -122,13 +124,13 @@ func New(config Config) (*Controller, error) {
 }
 
 func newController(config Config) *Controller {
-	written := loop.NewWritten(Name, manifest.Kind.Kind, config.Clock, config.Observers)
+	written := loop.NewWritten(Name, kind.Kind, config.Clock, config.Observers)
 	c := &Controller{
 		applied:  newApplied(config, written),
 		kube:     config.Kube,
 		clusters: config.RedisClusters.Lister(),
 		status: report.NewWriter(report.Config[*v1.RedisCluster, v1.RedisClusterStatus]{
-			Kind: manifest.Kind.Kind, Resource: groupResource.Resource, Store: config.RedisClusters.Informer().GetStore(),
+			Kind: kind.Kind, Resource: groupResource.Resource, Store: config.RedisClusters.Informer().GetStore(),
 			Written: written, Recorder: config.Recorder, Clock: config.Clock,
 			Fields: func(rdc *v1.RedisCluster) (*v1.RedisClusterStatus, []metav1.Condition) {
 				return &rdc.Status, rdc.Status.Conditions

@@ -470,7 +470,8 @@ func TestSync(t *testing.T) {
 		"a Service of another owner has the name: a condition reports it, and it is left alone": {
 			given: func(s *stage) {
 				s.destroy("services", "demo")
-				s.add(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "demo", Namespace: "default", UID: "theirs", Labels: manifest.Selector(s.rdc())}})
+				labels := manifest.Selector(s.rdc())
+				s.add(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "demo", Namespace: "default", UID: "theirs", Labels: labels}})
 				s.catchUp()
 			},
 			writes: []string{statusWrite}, after: poll, reason: reasonConflict, message: "Service demo exists already and has no controller",

@@ -320,7 +320,8 @@ func (o *observed) addressProblem(m *member) *problem {
 		return nil
 	case m.isGivenUp(to):
 		return &problem{reasonUnreachable, fmt.Sprintf("The other nodes did not reach %s at %s, so it announces the IP of its Pod, and no "+
-			"other node changes its address. Correct the network, and then: kubectl annotate pod %s %s-", m.Name, to, m.Name, manifest.AnnotationUnreachable)}
+			"other node changes its address. Correct the network, and then: kubectl annotate pod %s %s-",
+			m.Name, to, m.Name, manifest.AnnotationUnreachable)}
 	case m.AddressMissedFor.Duration > silentTooLong && m.isAnnouncing(to):
 		return &problem{reasonUnreachable, fmt.Sprintf("The operator has not reached %s at %s also without TLS for more than %s, so the nodes "+
 			"keep TLS: %s", m.Name, to, silentTooLong, m.WhyUnreached)}

@@ -34,7 +34,7 @@ func nodePortsOf(ordinal int) manifest.Address {
 func serviceOf(rdc *v1.RedisCluster, ordinal int) *corev1.Service {
 	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{
 		Name: manifest.PodName(rdc, ordinal), Labels: map[string]string{manifest.LabelExternal: strconv.Itoa(ordinal)},
-		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(rdc, manifest.Kind)},
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(rdc, kind)},
 	}}
 	at := nodePortsOf(ordinal)
 	s.Spec.Type = corev1.ServiceTypeNodePort
@@ -118,7 +118,8 @@ func openingTLS(annotation string, bus bool) alter {
 		opening(o)
 		secured(annotation, bus, all...)(o)
 		for i, m := range o.Members {
-			m.service.Spec.Ports = append(m.service.Spec.Ports, corev1.ServicePort{Name: manifest.PortTLS, Port: 6380, NodePort: int32(securePortOf(i))})
+			m.service.Spec.Ports = append(m.service.Spec.Ports,
+				corev1.ServicePort{Name: manifest.PortTLS, Port: 6380, NodePort: int32(securePortOf(i))})
 		}
 	}
 }
@@ -199,7 +200,9 @@ func (s scene) harmOfAddress(c command) string {
 	if c.verb == deleteService {
 		for _, m := range s.Members {
 			if m.answers() && slices.ContainsFunc(m.View.Table, func(e redisnode.Entry) bool {
-				return slices.ContainsFunc(s.Services, func(of *corev1.Service) bool { return of.Name == c.names[0] && manifest.Serves(of, addressOf(&e)) })
+				return slices.ContainsFunc(s.Services, func(of *corev1.Service) bool {
+					return of.Name == c.names[0] && manifest.Serves(of, addressOf(&e))
+				})
 			}) {
 				return "is announced, as " + m.Name + " knows"
 			}
@@ -309,12 +312,14 @@ func TestDecideAccess(t *testing.T) {
 		{"TLS alone is left by way of both ports", with(six(), closing(manifest.TransportOnly), announced),
 			sends(every("record TLS of demo-%d both", all...)...)},
 		{"if the operator ends meanwhile, the next one goes the same way",
-			with(six(), closing(manifest.TransportOnly), announced, podIs(func(p *corev1.Pod) { p.Annotations[manifest.AnnotationTLS] = manifest.TransportBoth }, 0)),
+			with(six(), closing(manifest.TransportOnly), announced,
+				podIs(func(p *corev1.Pod) { p.Annotations[manifest.AnnotationTLS] = manifest.TransportBoth }, 0)),
 			sends(every("record TLS of demo-%d both", all[1:]...)...)},
 		{"the ports are opened, and the switch is not taken back",
 			with(six(), closing(manifest.TransportBoth), announced, tlsIs(func(s *redisnode.TLSState) { s.Plain = false }, all...)), switched},
 		{"a port without TLS is not reached",
-			with(six(), closing(manifest.TransportBoth), announced, reachedSecurely, func(o *observed) { o.Members[4].ReachedAt = manifest.Address{} }),
+			with(six(), closing(manifest.TransportBoth), announced, reachedSecurely,
+				func(o *observed) { o.Members[4].ReachedAt = manifest.Address{} }),
 			waits("to reach demo-4 at " + secureAt(4).String() + " also without TLS")},
 		{"all ports without TLS are reached", with(six(), closing(manifest.TransportBoth), announced, reachedSecurely),
 			sends(every("record TLS of demo-%d ", all...)...)},
@@ -372,7 +377,7 @@ func TestExternalAddress(t *testing.T) {
 		"a Service of another type":     {&balanced, serviceOf(rdc, 0), manifest.Address{}},
 		"a load balancer without an IP": {&balanced, balancer(), manifest.Address{}},
 		"a load balancer with a name":   {&balanced, balancer(corev1.LoadBalancerIngress{Hostname: "a.example.com"}), manifest.Address{}},
-		"a load balancer":               {&balanced, balancer(corev1.LoadBalancerIngress{IP: "192.0.2.9"}),
+		"a load balancer": {&balanced, balancer(corev1.LoadBalancerIngress{IP: "192.0.2.9"}),
 			manifest.Address{IP: "192.0.2.9", Port: 6379, Bus: 16379}},
 	} {
 		rdc.Spec.Access = &v1.Access{External: test.spec}

@@ -487,7 +487,9 @@ func TestNamesOfJobs(t *testing.T) {
 	x := strings.Repeat("x", 52)
 	for _, name := range []string{"a", "x-backup-20260109t130000z", x[:39], x[:40], x} {
 		rdc := &v1.RedisCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		for want, job := range map[string]string{dueID: manifest.BackupName(rdc, dueID), "": manifest.RestoreName(rdc), v1.LatestBackup: manifest.ChoiceName(rdc)} {
+		for want, job := range map[string]string{
+			dueID: manifest.BackupName(rdc, dueID), "": manifest.RestoreName(rdc), v1.LatestBackup: manifest.ChoiceName(rdc),
+		} {
 			if id, ok := manifest.BackupOf(rdc, job); id != want || !ok || len(job) > 63 {
 				t.Errorf("%s has the backup %q, and is known: %t", job, id, ok)
 			}
@@ -633,7 +635,8 @@ func checkJob(t *testing.T, name string, o *observed, j *batchv1.Job) {
 		t.Errorf("%s: the labels are %v, and %v of its Pods", name, j.Labels, ofPods)
 	}
 	security := spec.SecurityContext
-	if *spec.AutomountServiceAccountToken || spec.ServiceAccountName != "" || !*security.RunAsNonRoot || *security.RunAsUser != manifest.UserJob ||
+	if *spec.AutomountServiceAccountToken || spec.ServiceAccountName != "" || !*security.RunAsNonRoot ||
+		*security.RunAsUser != manifest.UserJob ||
 		*security.FSGroup != manifest.UserJob || !*c.SecurityContext.ReadOnlyRootFilesystem || *c.SecurityContext.AllowPrivilegeEscalation ||
 		!slices.Equal(c.SecurityContext.Capabilities.Drop, []corev1.Capability{"ALL"}) || security.SeccompProfile == nil {
 		t.Errorf("%s: the security contexts are %+v and %+v", name, security, c.SecurityContext)

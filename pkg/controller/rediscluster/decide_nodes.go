@@ -130,7 +130,8 @@ func (o *observed) movedNodes(groups [][]*member) []command {
 					continue // All nodes are about to forget the one that leaves.
 				}
 				sameIP := e != nil && !e.NoAddr && e.IP == b.announced().IP
-				if !sameIP || (!b.isAt(e, b.announced()) && (manifest.IsExternal(b.Pod) || !manifest.HasTLS(a.Pod))) { // With TLS, a node has two ports.
+				// With TLS, a node has two ports.
+				if !sameIP || (!b.isAt(e, b.announced()) && (manifest.IsExternal(b.Pod) || !manifest.HasTLS(a.Pod))) {
 					commands = append(commands, command{verb: meet, on: a, peer: b})
 				}
 			}

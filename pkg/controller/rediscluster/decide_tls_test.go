@@ -46,7 +46,8 @@ func secured(annotation string, bus bool, ordinals ...int) alter {
 				m.Pod.Annotations[manifest.AnnotationTLS] = annotation
 			}
 			if m.View != nil {
-				m.View.TLS = &redisnode.TLSState{Certificate: "new", Known: true, Cluster: bus, Replication: bus, Plain: annotation != manifest.TransportOnly}
+				plain := annotation != manifest.TransportOnly
+				m.View.TLS = &redisnode.TLSState{Certificate: "new", Known: true, Cluster: bus, Replication: bus, Plain: plain}
 			}
 		}
 	}
@@ -203,6 +204,7 @@ func TestTheTransportOfANewPod(t *testing.T) {
 
 func TestParseCertificate(t *testing.T) {
 	ca, without := redistest.NewAuthority(t), []byte(nil)
+	other := redistest.NewAuthority(t).Issue(t)
 	rdc := &v1.RedisCluster{ObjectMeta: metav1.ObjectMeta{Name: "tls", Namespace: "default"}, Spec: v1.RedisClusterSpec{TLS: &v1.TLS{}}}
 	replaced := func(key string, text []byte) map[string][]byte {
 		data := ca.Issue(t)
@@ -229,7 +231,7 @@ func TestParseCertificate(t *testing.T) {
 		"no CA, as of a public issuer":           {replaced("ca.crt", without), "it has no ca.crt"},
 		"the key of another one":                 {replaced("tls.key", ca.Issue(t)["tls.key"]), "are no pair"},
 		"no PEM":                                 {replaced("ca.crt", []byte("x")), "ca.crt has no certificate"},
-		"another CA":                             {replaced("ca.crt", redistest.NewAuthority(t).Issue(t)["ca.crt"]), "not signed by a CA of ca.crt"},
+		"another CA":                             {replaced("ca.crt", other["ca.crt"]), "not signed by a CA of ca.crt"},
 		"a certificate for servers alone":        {issued([]x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}), "client auth"},
 		"a certificate for clients alone":        {issued([]x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}), "server auth"},
 		"a wildcard, which does not have a name": {issued(nil, "*.tls.default.svc"), "DNS name tls.default.svc"},

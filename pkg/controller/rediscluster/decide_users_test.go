@@ -285,9 +285,13 @@ func TestTheUserDefault(t *testing.T) {
 		o           *observed
 		rules, hash string
 	}{
-		"all Pods have it":            {with(six(), people(defaultOff, userApp)), "off", ""},
-		"a Pod without a password":    {with(six(), people(defaultOff, userApp), withoutAccount("", 3)), manifest.AlmostEverything + " nopass", ""},
-		"a Pod with a password":       {with(six(), people(defaultOff, userApp), withoutAccount("redis", 3)), manifest.AlmostEverything, "redis-password"},
+		"all Pods have it": {with(six(), people(defaultOff, userApp)), "off", ""},
+		"a Pod without a password": {
+			with(six(), people(defaultOff, userApp), withoutAccount("", 3)), manifest.AlmostEverything + " nopass", "",
+		},
+		"a Pod with a password": {
+			with(six(), people(defaultOff, userApp), withoutAccount("redis", 3)), manifest.AlmostEverything, "redis-password",
+		},
 		"no users any more":           {with(six(), people(defaultOff, userApp), gone), manifest.AlmostEverything + " nopass", ""},
 		"a password instead of users": {with(six(), people(defaultOff, userApp), gone, locked), manifest.AlmostEverything, "redis-password"},
 		"the same, with a Pod that has one": {

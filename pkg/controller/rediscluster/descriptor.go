@@ -6,8 +6,6 @@ package rediscluster
 import (
 	"context"
 
-	"github.com/glassback/glassback/pkg/controller/rediscluster/manifest"
-
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
@@ -21,7 +19,7 @@ import (
 // Descriptor describes this controller and its kind.
 var Descriptor = &descriptor.Descriptor{
 	Name:             Name,
-	GroupVersionKind: manifest.Kind,
+	GroupVersionKind: kind,
 	New: func(e descriptor.Environment) (descriptor.Controller, error) {
 		own := descriptor.Own(e.Informers, &v1.RedisCluster{}, groupResource, e.Glassback.RedisV1().RedisClusters)
 		dial := Dial(e.Redis...)

@@ -137,7 +137,7 @@ policyTypes: [Ingress]
 	}
 }
 
-// policyFor is the NetworkPolicy of a cluster with spec.manifest.NetworkPolicy, as the API server has it.
+// policyFor is the NetworkPolicy of a cluster with spec.networkPolicy, as the API server has it.
 func policyFor(t *testing.T, change alter) *networkingv1.NetworkPolicy {
 	t.Helper()
 	o := six()

@@ -68,7 +68,8 @@ func (c *Controller) accessChanges(o *observed) []child.Change {
 			continue
 		}
 		ports := o.servicePorts(m, observed.Object, !unused[m.Name])
-		changes = append(changes, c.services.Reconcile(rdc, m.Name, observed, false, child.Exactly(manifest.ExternalService(rdc, m.Ordinal, ports))))
+		desired := child.Exactly(manifest.ExternalService(rdc, m.Ordinal, ports))
+		changes = append(changes, c.services.Reconcile(rdc, m.Name, observed, false, desired))
 	}
 	return changes
 }

@@ -4,13 +4,12 @@
 package rediscluster
 
 import (
-	"github.com/glassback/glassback/pkg/controller/rediscluster/manifest"
 	"github.com/glassback/glassback/pkg/recording"
 )
 
 // Decisions lets glassback replay decide again. It merges the views of the members again. It does not compute again which Pods are
 // outdated, and which directives and users are to be set: they depend on texts that are not recorded.
-var Decisions = recording.NewKind(manifest.Kind.Kind, plan{}, restore, decide)
+var Decisions = recording.NewKind(kind.Kind, plan{}, restore, decide)
 
 // Record implements recording.Observed.
 func (o *observed) Record() any {

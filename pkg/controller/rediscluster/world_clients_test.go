@@ -235,7 +235,8 @@ func (w *world) outside() *redis.ClusterClient {
 // portOutside returns the port of a Pod's Service for clients.
 func (w *world) portOutside(p *corev1.Pod, overTLS bool) int {
 	services := w.services()
-	return manifest.ExternalPorts(&services[slices.IndexFunc(services, func(s corev1.Service) bool { return s.Name == p.Name })]).ClientPort(overTLS)
+	of := slices.IndexFunc(services, func(s corev1.Service) bool { return s.Name == p.Name })
+	return manifest.ExternalPorts(&services[of]).ClientPort(overTLS)
 }
 
 // writesOutside checks that a client outside of the cluster reads and writes keys of all masters.

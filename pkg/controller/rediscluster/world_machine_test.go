@@ -193,7 +193,8 @@ func (w *world) makeTLS(p *corev1.Pod) []string {
 		must.Succeed(w.t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	run := exec.Command("sh", filepath.Join(dir, "tls.sh"), "next.sh")
-	run.Env = append(os.Environ(), "GLASSBACK_TLS="+p.Annotations[manifest.AnnotationTLS], "GLASSBACK_TLS_DIR="+dir, "GLASSBACK_TLS_CONF="+conf,
+	run.Env = append(os.Environ(), "GLASSBACK_TLS="+p.Annotations[manifest.AnnotationTLS], "GLASSBACK_TLS_DIR="+dir,
+		"GLASSBACK_TLS_CONF="+conf,
 		"GLASSBACK_CONFIG="+dir)
 	if out, err := run.CombinedOutput(); err != nil {
 		w.t.Fatalf("tls.sh: %v: %s", err, out)
@@ -231,7 +232,7 @@ func (w *world) proxyServices() {
 			if w.proxies[key] == nil && s.Spec.Type == corev1.ServiceTypeNodePort {
 				w.proxies[key] = redistest.NewProxy(w.t, net.JoinHostPort(w.machine, "0"))
 			}
-			if ip := manifest.IpOfBalancer(&s); w.proxies[key] == nil && ip != "" {
+			if ip := manifest.IPOfBalancer(&s); w.proxies[key] == nil && ip != "" {
 				w.proxies[key] = redistest.NewProxy(w.t, net.JoinHostPort(ip, strconv.Itoa(int(port.Port))))
 			}
 			forwarder := w.proxies[key]
@@ -272,7 +273,7 @@ func (w *world) resolve(host string) string {
 		return host
 	}
 	for _, s := range w.services() {
-		if ip := manifest.IpOfBalancer(&s); s.Name == label && ip != "" {
+		if ip := manifest.IPOfBalancer(&s); s.Name == label && ip != "" {
 			return ip
 		}
 	}
@@ -283,7 +284,7 @@ func (w *world) resolve(host string) string {
 func (w *world) balance() {
 	w.t.Helper()
 	for _, s := range w.services() {
-		if s.Spec.Type != corev1.ServiceTypeLoadBalancer || manifest.IpOfBalancer(&s) != "" {
+		if s.Spec.Type != corev1.ServiceTypeLoadBalancer || manifest.IPOfBalancer(&s) != "" {
 			continue
 		}
 		s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: redistest.FreeIP(w.t)}}

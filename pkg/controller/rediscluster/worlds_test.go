@@ -1134,7 +1134,8 @@ func TestAnUnreachableAddressIsGivenUp(t *testing.T) {
 			w.change(external(v1.ExternalNodePort))
 			w.until("the address to be given up", func() bool {
 				c := w.condition(glassback.ConditionDegraded)
-				return c.Reason == reasonUnreachable && strings.Contains(c.Message, blocked) && w.pod(blocked).Annotations[manifest.AnnotationUnreachable] != ""
+				return c.Reason == reasonUnreachable && strings.Contains(c.Message, blocked) &&
+					w.pod(blocked).Annotations[manifest.AnnotationUnreachable] != ""
 			})
 			w.until("the node to return", func() bool {
 				return slices.ContainsFunc(w.rdc().Status.Nodes, func(n v1.Node) bool { return n.Pod == blocked && n.Address == "" })

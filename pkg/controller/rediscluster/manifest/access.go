@@ -42,6 +42,7 @@ func ClientService(rdc *v1.RedisCluster, closed bool) *corev1ac.ServiceApplyConf
 			WithPorts(servicePorts...))
 }
 
+// ClientServiceName returns the name of the Service of ClientService.
 func ClientServiceName(rdc *v1.RedisCluster) string { return rdc.Name + "-clients" }
 
 // ExternalService returns the Service of one node for clients outside of the cluster network, with these ports. The other nodes use the
@@ -156,7 +157,7 @@ func (a Address) ClientPort(overTLS bool) int {
 // HasPort returns whether the port of an entry is one of the address. Redis 7.2 shows 0 for a port that a node does not have.
 func (a Address) HasPort(port int) bool { return port == a.Port || port == a.TLS || port == 0 }
 
-// AddressIn parses the text that address.String returns.
+// AddressIn parses the text that String returns.
 func AddressIn(text string) Address {
 	text, tls, _ := strings.Cut(text, tlsPortField)
 	client, bus, _ := strings.Cut(text, "@")
@@ -210,11 +211,11 @@ func Serves(s *corev1.Service, a Address) bool {
 	if s.Spec.Type != corev1.ServiceTypeLoadBalancer {
 		return ports
 	}
-	return ports && a.IP != "" && a.IP == IpOfBalancer(s)
+	return ports && a.IP != "" && a.IP == IPOfBalancer(s)
 }
 
-// IpOfBalancer returns the IP of a load balancer; "" if it has none.
-func IpOfBalancer(s *corev1.Service) string {
+// IPOfBalancer returns the IP of a load balancer; "" if it has none.
+func IPOfBalancer(s *corev1.Service) string {
 	for _, ingress := range s.Status.LoadBalancer.Ingress {
 		if ingress.IP != "" {
 			return ingress.IP
@@ -237,7 +238,7 @@ func ExternalAddress(rdc *v1.RedisCluster, s *corev1.Service, pod *corev1.Pod) A
 		return Address{IP: name, Port: PortFor(pod, false), TLS: PortFor(pod, true)}
 	}
 	a := ExternalPorts(s)
-	a.IP = IpOfBalancer(s)
+	a.IP = IPOfBalancer(s)
 	if external.Type == v1.ExternalNodePort {
 		a.IP = cmp.Or(external.IPOf(pod.Spec.NodeName), pod.Status.HostIP)
 	}

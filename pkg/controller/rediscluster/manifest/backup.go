@@ -24,6 +24,7 @@ import (
 )
 
 const (
+	// ContainerJob is the container of the Pod of a Job.
 	ContainerJob = "backup"
 	// UserJob is the ID of the user nonroot of the operator's image, and of its group.
 	UserJob = 65532
@@ -31,6 +32,7 @@ const (
 	// AnnotationTemplate is the annotation of a Job with a hash of its Pod's spec, without the addresses of the nodes.
 	AnnotationTemplate = v1.GroupName + "/template-hash"
 
+	// SuffixBackup is in the name of a Job between that of the RedisCluster and the ID of the backup.
 	SuffixBackup  = "-backup-"
 	suffixRestore = "-restore"
 	suffixChoice  = suffixRestore + "-" + v1.LatestBackup

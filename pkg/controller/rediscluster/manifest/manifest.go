@@ -1,6 +1,11 @@
 // Copyright The Glassback Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+// Package manifest builds the objects of a RedisCluster: Pods with their scripts and redis.conf, claims, Services, the ConfigMap of a
+// revision, the PodDisruptionBudget, the NetworkPolicy, and Jobs. It also reads from these objects what it has put there.
+//
+// Its functions are pure: the same valid spec, with its defaults, builds the same objects. What Pods are created from is in their revision,
+// so a change of this package must not change the objects of an existing RedisCluster: see podRevision.
 package manifest
 
 import (
@@ -28,9 +33,7 @@ import (
 	"github.com/glassback/glassback/pkg/redisnode"
 )
 
-// The functions below build the children of a valid RedisCluster with its defaults. They are pure: the same
-// spec builds the same children.
-
+// Kind is the kind of the owner of all objects.
 var Kind = v1.SchemeGroupVersion.WithKind("RedisCluster")
 
 // AnnotationRevision on a Pod holds the revision that the Pod was created from.
@@ -42,9 +45,11 @@ const AnnotationRevision = v1.GroupName + "/revision"
 const podRevision = 1
 
 const (
+	// ContainerName is the container of a Pod with the redis-server.
 	ContainerName = "redis"
-	PortRedis     = "redis"
-	PortBus       = "bus"
+	// PortRedis and PortBus are the names of ports of Pods and Services: for clients without TLS, and for the cluster bus.
+	PortRedis = "redis"
+	PortBus   = "bus"
 
 	// busOffset is the distance from Redis' port to its port for the cluster bus.
 	busOffset = 10000
@@ -54,8 +59,9 @@ const (
 
 	dirData   = "/data"
 	dirConfig = "/etc/glassback"
-	DirAuth   = "/etc/glassback-auth"
-	FileAuth  = "password"
+	// DirAuth is where VolumeAuth is mounted. FileAuth is the file in it with the password.
+	DirAuth  = "/etc/glassback-auth"
+	FileAuth = "password"
 	// fileUsers is in a volume that outlives the container, but not the Pod: a new Pod begins with the operator's user alone.
 	fileUsers = "/tmp/users.acl"
 	// envUser has the name of the operator's user, for the scripts.
@@ -84,10 +90,13 @@ var stopCommand = strings.Join(slices.DeleteFunc(strings.SplitAfter(stopScript, 
 	return strings.HasPrefix(strings.TrimSpace(line), "#") || line == "\n"
 }), "")
 
+// PodName returns the name of the Pod with this ordinal.
 func PodName(rdc *v1.RedisCluster, ordinal int) string { return rdc.Name + "-" + strconv.Itoa(ordinal) }
 
+// ClaimName returns the name of the claim of the Pod with this ordinal.
 func ClaimName(rdc *v1.RedisCluster, ordinal int) string { return "data-" + PodName(rdc, ordinal) }
 
+// ConfigurationName returns the name of the ConfigMap of the revision of a RedisCluster.
 func ConfigurationName(rdc *v1.RedisCluster) string { return rdc.Name + "-" + Revision(rdc) }
 
 // Ports returns the ports on which every node listens: for clients, and for the cluster bus.

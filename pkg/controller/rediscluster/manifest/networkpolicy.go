@@ -25,10 +25,10 @@ import (
 // operatorLabels select the Pods of the operator, as artifacts and the chart label them.
 var operatorLabels = map[string]string{"app.kubernetes.io/name": glassback.Name, "app.kubernetes.io/component": "manager"}
 
-// NetworkPolicy returns the NetworkPolicy while there are these Pods; nil without spec.NetworkPolicy. It admits the nodes of the cluster on all ports, and the
-// operator, the clients and the Pods of Jobs on the ports for clients; with tls, there is one for TLS, too. With access from outside, the
-// operator connects to the port of the bus, too, before a node announces it. Without spec.NetworkPolicy.from, there is no rule for
-// clients: a rule without peers would admit everyone.
+// NetworkPolicy returns the NetworkPolicy while there are these Pods; nil without spec.networkPolicy. It admits the nodes of the cluster on
+// all ports, and the operator, the clients and the Pods of Jobs on the ports for clients; with tls, there is one for TLS, too. With access
+// from outside, the operator connects to the port of the bus, too, before a node announces it. Without spec.networkPolicy.from, there is
+// no rule for clients: a rule without peers would admit everyone.
 func NetworkPolicy(
 	rdc *v1.RedisCluster, pods []*corev1.Pod, operatorNamespace string,
 ) (*networkingv1ac.NetworkPolicyApplyConfiguration, error) {
