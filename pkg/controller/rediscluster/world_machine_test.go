@@ -189,7 +189,7 @@ func (w *world) makeTLS(p *corev1.Pod) []string {
 	}
 	dir := w.dir("tls " + string(p.UID))
 	conf := filepath.Join(dir, "tls.conf")
-	for name, text := range map[string]string{"tls.sh": manifest.TlsScript, "next.sh": "exit 0\n"} {
+	for name, text := range map[string]string{"tls.sh": manifest.TLSScript, "next.sh": "exit 0\n"} {
 		must.Succeed(w.t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	run := exec.Command("sh", filepath.Join(dir, "tls.sh"), "next.sh")

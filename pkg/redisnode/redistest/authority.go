@@ -49,7 +49,7 @@ func signed(t testing.TB, template, parent *x509.Certificate, by *ecdsa.PrivateK
 	return key, der
 }
 
-// Issue returns the data of a Secret, as cert-manager writes it, with a new certificate for the names that the tests use, after the changes.
+// Issue returns the data of a Secret, as cert-manager writes it, with a new certificate for names of tests, after the changes.
 func (a Authority) Issue(t testing.TB, change ...func(*x509.Certificate)) map[string][]byte {
 	t.Helper()
 	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))

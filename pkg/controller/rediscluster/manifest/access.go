@@ -169,9 +169,10 @@ func AddressIn(text string) Address {
 	return a
 }
 
-// MarshalJSON and UnmarshalJSON use the text of the address.
+// MarshalJSON returns the text of the address.
 func (a Address) MarshalJSON() ([]byte, error) { return json.Marshal(a.String()) }
 
+// UnmarshalJSON reads what MarshalJSON writes.
 func (a *Address) UnmarshalJSON(data []byte) error {
 	var text string
 	err := json.Unmarshal(data, &text)

@@ -43,9 +43,9 @@ const (
 	dirCredentials = "/etc/glassback-s3"
 	dirAuthority   = "/etc/glassback-ca"
 
-	// JobRetries is how often a Job retries: a try fails if slots move meanwhile. A Job does not retry after ExitRefused: S3 refused the
-	// access, and would refuse it again.
-	JobRetries  = 2
+	// JobRetries is how often a Job retries: a try fails if slots move meanwhile.
+	JobRetries = 2
+	// ExitRefused is the exit code after which a Job does not retry: S3 refused the access, and would refuse it again.
 	ExitRefused = 3
 	// ExitUsage is the exit code of a wrong command line, and also of Go for a panic.
 	ExitUsage = 2
@@ -65,17 +65,19 @@ func TimeOfBackup(id string) (time.Time, bool) {
 	return at, err == nil
 }
 
-// BackupName, RestoreName and ChoiceName return the names of the Jobs. Kubernetes puts the name of a Job into a label of its Pods. If a
+// BackupName returns the name of the Job with this ID. Kubernetes puts the name of a Job into a label of its Pods. If a
 // name would be too long for a label, a hash replaces the end of the cluster's name.
 func BackupName(rdc *v1.RedisCluster, id string) string {
 	return JobName(rdc.Name, SuffixBackup+strings.ToLower(id))
 }
 
+// RestoreName returns the name of the Job that restores a backup.
 func RestoreName(rdc *v1.RedisCluster) string { return JobName(rdc.Name, suffixRestore) }
 
 // ChoiceName returns the name of the Job that chooses the newest backup.
 func ChoiceName(rdc *v1.RedisCluster) string { return JobName(rdc.Name, suffixChoice) }
 
+// JobName returns the name of a Job with this suffix.
 func JobName(cluster, suffix string) string {
 	if len(cluster)+len(suffix) <= validation.LabelValueMaxLength {
 		return cluster + suffix

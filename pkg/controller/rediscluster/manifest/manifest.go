@@ -47,9 +47,10 @@ const podRevision = 1
 const (
 	// ContainerName is the container of a Pod with the redis-server.
 	ContainerName = "redis"
-	// PortRedis and PortBus are the names of ports of Pods and Services: for clients without TLS, and for the cluster bus.
+	// PortRedis is the name of the port of Pods and Services for clients without TLS.
 	PortRedis = "redis"
-	PortBus   = "bus"
+	// PortBus is that of the port for the cluster bus.
+	PortBus = "bus"
 
 	// busOffset is the distance from Redis' port to its port for the cluster bus.
 	busOffset = 10000
@@ -203,7 +204,7 @@ func Configuration(rdc *v1.RedisCluster) *corev1ac.ConfigMapApplyConfiguration {
 		data[keyConfig] = string(config)
 	}
 	if rdc.Spec.TLS != nil {
-		data["tls.sh"] = TlsScript
+		data["tls.sh"] = TLSScript
 	}
 	if len(rdc.Spec.Users) > 0 {
 		data["users.sh"] = usersScript

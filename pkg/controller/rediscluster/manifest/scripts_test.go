@@ -439,7 +439,7 @@ func TestScriptsTLS(t *testing.T) {
 		}
 		rdc.Default()
 		n.configure(rdc, map[string]string{
-			"tls.sh": TlsScript, "live.sh": withTLS(rdc, liveScript, probeWithTLS), "ready.sh": withTLS(rdc, readyScript, probeWithTLS),
+			"tls.sh": TLSScript, "live.sh": withTLS(rdc, liveScript, probeWithTLS), "ready.sh": withTLS(rdc, readyScript, probeWithTLS),
 			"stop.sh": withTLS(rdc, stopCommand, "--tls --cacert "+n.file("tls/ca.crt")),
 		})
 		n.tls = "unknown"

@@ -26,6 +26,7 @@ const (
 )
 
 const (
+	// PortTLS is the name of the port of Pods and Services for clients with TLS.
 	PortTLS = "tls"
 	// VolumeTLS is the volume with the certificate of a Pod. Renewed certificates arrive there.
 	VolumeTLS = "glassback-tls"
@@ -34,8 +35,10 @@ const (
 	FileTLS = "/tmp/tls.conf"
 )
 
+// TLSScript is tls.sh.
+//
 //go:embed scripts/tls.sh
-var TlsScript string
+var TLSScript string
 
 // HasTLS returns whether the node of a Pod has a certificate.
 func HasTLS(pod *corev1.Pod) bool { return SecretOfTLS(pod) != "" }
