@@ -278,7 +278,7 @@ race: bin/tools/gotest ## Run the short unit tests with the race detector
 
 .PHONY: redis-all
 redis-all: redis shells bin/tools/gotest ## Run all tests with redis-servers
-	@$(GOTEST) -timeout 90m -p 1 -parallel 2 $(TEST_FLAGS) ./pkg/controller/rediscluster ./pkg/backup/... ./pkg/redisnode/...
+	@$(GOTEST) -timeout 90m -p 1 -parallel 2 $(TEST_FLAGS) ./pkg/controller/rediscluster/... ./pkg/backup/... ./pkg/redisnode/...
 
 .PHONY: unit-full
 unit-full: shells bin/tools/gotest ## Run the tests that need no cluster with all seeds, and those of hack/tools
