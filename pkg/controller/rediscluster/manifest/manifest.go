@@ -60,8 +60,9 @@ const (
 
 	dirData   = "/data"
 	dirConfig = "/etc/glassback"
-	// DirAuth is where VolumeAuth is mounted. FileAuth is the file in it with the password.
-	DirAuth  = "/etc/glassback-auth"
+	// DirAuth is where VolumeAuth is mounted.
+	DirAuth = "/etc/glassback-auth"
+	// FileAuth is the file in DirAuth with the password.
 	FileAuth = "password"
 	// fileUsers is in a volume that outlives the container, but not the Pod: a new Pod begins with the operator's user alone.
 	fileUsers = "/tmp/users.acl"

@@ -30,7 +30,8 @@ const (
 	PortTLS = "tls"
 	// VolumeTLS is the volume with the certificate of a Pod. Renewed certificates arrive there.
 	VolumeTLS = "glassback-tls"
-	DirTLS    = "/etc/glassback-tls"
+	// DirTLS is where VolumeTLS is mounted.
+	DirTLS = "/etc/glassback-tls"
 	// FileTLS is written by tls.sh, and included by redis.conf.
 	FileTLS = "/tmp/tls.conf"
 )
