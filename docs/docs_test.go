@@ -372,6 +372,14 @@ func TestImportsPointDownTheTable(t *testing.T) {
 		}
 		return row, longest
 	}
+	controllerOf := func(pkg string) string { // "" for another package
+		rest, is := strings.CutPrefix(pkg, "pkg/controller/")
+		if !is {
+			return ""
+		}
+		name, _, _ := strings.Cut(rest, "/")
+		return name
+	}
 	err := filepath.WalkDir("../pkg", func(file string, _ fs.DirEntry, err error) error {
 		pkg := strings.TrimPrefix(filepath.ToSlash(filepath.Dir(file)), "../")
 		if err != nil || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") || strings.HasPrefix(pkg, "pkg/generated") {
@@ -391,6 +399,9 @@ func TestImportsPointDownTheTable(t *testing.T) {
 			if to, of := rowOf(imported); own && strings.HasPrefix(imported, "pkg/") &&
 				(to < row || to == row && (of != part || part == "pkg/controller")) {
 				t.Errorf("%s imports %s, which is not below it in the table", file, imported)
+			}
+			if mine, its := controllerOf(pkg), controllerOf(imported); own && mine != "" && its != "" && mine != its {
+				t.Errorf("%s imports %s, which belongs to another controller", file, imported)
 			}
 		}
 		return nil
