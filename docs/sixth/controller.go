@@ -6,11 +6,9 @@ package sixth
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	informers "k8s.io/client-go/informers/core/v1"
@@ -20,7 +18,6 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 
-	"github.com/glassback/glassback/pkg/apis/glassback"
 	"github.com/glassback/glassback/pkg/child"
 	"github.com/glassback/glassback/pkg/loop"
 )
@@ -123,19 +120,12 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	return out.Wait, actErr
 }
 
-// fetch returns the Service from the cache: do not change it. It returns nil if the Service is gone, is being deleted, or is paused.
+// fetch returns a copy of the Service; nil if there is nothing to do (see loop.Fetch).
 func (c *Controller) fetch(key cache.ObjectName) (*corev1.Service, error) {
-	service, err := c.services.Services(key.Namespace).Get(key.Name)
-	if apierrors.IsNotFound(err) {
+	service, err := loop.Fetch(c.services.Services(key.Namespace), key.Name, "")
+	if service == nil {
 		c.owners.Forget(key)
 		c.events.forget(key)
-		return nil, nil
 	}
-	if err != nil {
-		return nil, fmt.Errorf("get Service %s: %w", key, err)
-	}
-	if service.DeletionTimestamp != nil || service.Annotations[glassback.AnnotationPaused] == "true" {
-		return nil, nil
-	}
-	return service, nil
+	return service, err
 }

@@ -145,10 +145,6 @@ func TestTransforms(t *testing.T) {
 			trimChild, &corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "v"}},
 			&corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "v"}},
 		},
-		"a tombstone passes, to be looked into by who handles it": {
-			trimChild, cache.DeletedFinalStateUnknown{Key: "a", Obj: configMap(own)},
-			cache.DeletedFinalStateUnknown{Key: "a", Obj: configMap(own)},
-		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			got, err := test.transform(test.object)

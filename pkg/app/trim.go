@@ -40,7 +40,7 @@ const (
 func trimChild(obj any) (any, error) {
 	object, ok := obj.(metav1.Object)
 	if !ok {
-		return obj, nil // A tombstone.
+		return obj, nil // client-go passes no tombstones.
 	}
 	controller := metav1.GetControllerOfNoCopy(object)
 	claim, isClaim := obj.(*corev1.PersistentVolumeClaim) // It has no controller, so that it outlives its RedisCluster.

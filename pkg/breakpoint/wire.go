@@ -101,7 +101,8 @@ func (w *Wire) Drop() {
 	}
 }
 
-// Expire breaks the open WATCH, and makes the next one fail with 410 Gone: the reflector reads everything again.
+// Expire breaks the open WATCH, and makes the next one fail with 410 Gone: the reflector reads everything again. A real API server
+// answers such a WATCH with 200, and sends the 410 in an event.
 func (w *Wire) Expire() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -34,7 +34,7 @@ func (n *notification) object() any {
 }
 
 // isResync reports whether n is an update to the same resourceVersion. Such an update comes from a Sync, or
-// from a Replace after a lost watch. Only handlers that want resyncs get it.
+// from a Replace after a lost watch. Only listeners that are resyncing get it: in an informer without periodic resyncs, all of them.
 func (n *notification) isResync() bool {
 	if n.old == nil || n.new == nil {
 		return false
@@ -89,7 +89,7 @@ type listener struct {
 	// Guarded by dispatcher.mu.
 	resyncPeriod time.Duration // zero: never
 	nextResync   time.Time
-	resyncing    bool // gets resyncs; true until shouldResync is first called
+	resyncing    bool // gets resyncs; true until shouldResync is first called, which is never in an informer without periodic resyncs
 }
 
 // add appends note to the backlog. The caller holds dispatcher.mu.

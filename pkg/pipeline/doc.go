@@ -29,7 +29,7 @@
 //	               handler         handler         handler     OnAdd, OnUpdate, OnDelete
 //
 // informer.go has the type, New, Run and the other methods. handlers.go adds and removes handlers. realfifo.go has the code for RealFIFO
-// only. health.go records the outcome of the Reflector's requests. trace.go and writers.go report each stage. A controller's handler only
+// only. health.go records the outcome of the Reflector's requests, and ends a WATCH that has lost its bookmark. trace.go and writers.go report each stage. A controller's handler only
 // puts a key into a workqueue; package loop has the rest of the path.
 //
 // # Goroutines
@@ -54,6 +54,14 @@
 //
 // resourceVersions order the states of one object. A WATCH can resume from any resourceVersion without a gap. If the API server no longer
 // has that resourceVersion (410 Gone), or after another error, the reflector relists, and Replace finds the difference.
+//
+// After a relist, a handler gets for an object that meanwhile
+//
+//	did not change             an update from a state to itself, if there are no periodic resyncs (see dispatcher)
+//	changed, also many times   one update
+//	was created                an addition
+//	was deleted                a deletion, with a tombstone
+//	was deleted and created    one update, to an object with another UID
 //
 // A resync does not read from the API server. It sends the objects of the index again, as updates from a
 // state to itself, to the handlers that want resyncs.

@@ -57,7 +57,7 @@ func (i *Informer) AddEventHandlerWithOptions(
 
 	l := newListener(handler, logger, i.nameWithHandler(handler))
 	l.resyncPeriod = resyncPeriod(logger, requested, i.resyncCheckPeriod)
-	i.handlers.addListener(l, i.indexer)
+	i.dispatcher.addListener(l, i.indexer)
 	return l, nil
 }
 
@@ -79,7 +79,7 @@ func (i *Informer) RemoveEventHandler(handle cache.ResourceEventHandlerRegistrat
 	if !ok {
 		return fmt.Errorf("invalid key type %T", handle)
 	}
-	i.handlers.removeListener(l)
+	i.dispatcher.removeListener(l)
 	return nil
 }
 

@@ -159,6 +159,28 @@ func TestALostBookmarkOfABusyResource(t *testing.T) {
 	})
 }
 
+// TestAStreamThatBreaksEndsNoFailure: the cache is stale until all objects have come. The reflector repeats the stream for ever.
+func TestAStreamThatBreaksEndsNoFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := newFakeAPI("a/1")
+		client := api.newClient(true)
+		informer := New(Config{ListerWatcher: client, Object: &corev1.ConfigMap{}})
+		run(t, informer)
+		synctest.Wait()
+		client.loses = true
+		api.expireWatches()
+		for range 3 {
+			time.Sleep(30 * time.Second)
+			api.closeWatches()
+		}
+		expectHealth(t, "without a bookmark", informer, true, true, 90*time.Second, errBroken)
+		client.loses = false
+		api.closeWatches()
+		time.Sleep(time.Second)
+		expectHealth(t, "with one", informer, true, true, 0, nil)
+	})
+}
+
 // TestAStreamThatIsSlowGoesOn has more than bookmarkPatience pass until the bookmark, but not between two objects.
 func TestAStreamThatIsSlowGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -200,13 +222,13 @@ func TestHealthOfAListThatCannotBeStored(t *testing.T) {
 	})
 }
 
-func TestSourceSeesTheEndOfItsWatch(t *testing.T) {
+func TestRequestsSeeTheEndOfTheirWatch(t *testing.T) {
 	fake := watch.NewFake()
-	if w := new(source).opened(fake, klog.Logger{}, false); w.ResultChan() != fake.ResultChan() {
-		t.Error("the source replaces the channel of events")
+	if w := new(requests).opened(fake, klog.Logger{}, false); w.ResultChan() != fake.ResultChan() {
+		t.Error("requests replace the channel of events")
 	}
-	var s source
-	observed := cache.ToListerWatcherWithContext(s.observe(newFakeAPI().newClient(true)))
+	var r requests
+	observed := cache.ToListerWatcherWithContext(r.observe(newFakeAPI().newClient(true)))
 	if _, err := observed.ListWithContext(t.Context(), metav1.ListOptions{}); err != nil {
 		t.Error(err)
 	}
@@ -214,10 +236,10 @@ func TestSourceSeesTheEndOfItsWatch(t *testing.T) {
 	must.Succeed(t, err)
 	second, err := observed.WatchWithContext(t.Context(), metav1.ListOptions{})
 	must.Succeed(t, err)
-	if first.Stop(); !s.health().Watching {
+	if first.Stop(); !r.health().Watching {
 		t.Error("the end of an earlier watch counts as the end of the present one")
 	}
-	if second.Stop(); s.health().Watching {
+	if second.Stop(); r.health().Watching {
 		t.Error("a stopped watch counts as open")
 	}
 }

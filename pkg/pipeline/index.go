@@ -54,15 +54,15 @@ func (i *Informer) pop(ctx context.Context, queue cache.Queue) {
 // applyDeltas applies the result of one Pop: all deltas of one object since it was last popped
 // (DeltaFIFO), or a single delta (RealFIFO). initial says that popped belongs to the first Replace.
 //
-// applyDeltas holds the handlers' lock throughout. So a new handler misses no delta: the index already has the
+// applyDeltas holds the dispatcher's lock throughout. So a new handler misses no delta: the index already has the
 // delta, or a later notification carries it.
 func (i *Informer) applyDeltas(popped any, initial bool) error {
 	deltas, ok := popped.(cache.Deltas)
 	if !ok {
 		return fmt.Errorf("popped a %T, not cache.Deltas", popped)
 	}
-	i.handlers.mu.Lock()
-	defer i.handlers.mu.Unlock()
+	i.dispatcher.mu.Lock()
+	defer i.dispatcher.mu.Unlock()
 	defer i.countApplied(deltas)
 	for _, delta := range deltas { // from oldest to newest
 		if err := i.apply(delta, initial); err != nil {
@@ -112,8 +112,8 @@ func (i *Informer) notify(verb cache.DeltaType, note *notification) {
 	if note.new != nil {
 		i.mutations.AddObject(note.new)
 	}
-	i.tracer.apply(verb, note, i.handlers.wants)
-	i.handlers.distribute(note)
+	i.tracer.apply(verb, note, i.dispatcher.wants)
+	i.dispatcher.distribute(note)
 }
 
 // countApplied counts the objects of deltas that no longer wait, even if applying one failed. It counts only

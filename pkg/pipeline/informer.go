@@ -42,7 +42,7 @@ type Config struct {
 	Queue Queue
 	// Indexers are the indexers of the index; AddIndexers adds more.
 	Indexers cache.Indexers
-	// ResyncPeriod is for handlers that specify none. With zero, no handler gets resyncs.
+	// ResyncPeriod is for handlers that specify none. With zero, there are no periodic resyncs.
 	ResyncPeriod time.Duration
 	// Transform trims each object before anything else reads it. It must be idempotent: an object of a streamed initial list passes twice,
 	// when it arrives and when the list is complete. client-go's own informers do the same.
@@ -60,16 +60,16 @@ type Config struct {
 // Informer keeps an index of the objects of one resource, and notifies handlers of changes. It is a
 // cache.SharedIndexInformer with the behaviour of client-go's own. The package comment explains it.
 //
-// Locks, in the order in which they are taken: mu, the queue's own, handlers.mu, a backlog's own;
-// source's comes last. No lock is held while a handler is called.
+// Locks, in the order in which they are taken: mu, the queue's own, dispatcher.mu, a backlog's own;
+// that of requests comes last. No lock is held while a handler is called.
 type Informer struct {
-	cfg       Config
-	name      string
-	source    source
-	indexer   cache.Indexer
-	handlers  dispatcher
-	mutations cache.MutationDetector // a no-op unless KUBE_CACHE_MUTATION_DETECTOR is set
-	tracer    tracer
+	cfg        Config
+	name       string
+	requests   requests
+	indexer    cache.Indexer
+	dispatcher dispatcher
+	mutations  cache.MutationDetector // a no-op unless KUBE_CACHE_MUTATION_DETECTOR is set
+	tracer     tracer
 
 	synced  chan struct{} // closed once the index holds the first list
 	arrived atomic.Int64  // objects that the reflector has read; reflectorStore counts them
@@ -140,7 +140,7 @@ func (i *Informer) RunWithContext(ctx context.Context) {
 
 	// The handlers stop last: nothing sends them notifications any more.
 	i.stop()
-	i.handlers.stop()
+	i.dispatcher.stop()
 }
 
 // start fixes the settings, and connects the parts.
@@ -158,7 +158,7 @@ func (i *Informer) start(logger klog.Logger) (cache.Queue, error) {
 		store = i.wrapQueue(store)
 	}
 	i.reflector = i.newReflector(logger, store)
-	i.handlers.start()
+	i.dispatcher.start()
 	return queue, nil
 }
 
@@ -171,7 +171,7 @@ func (i *Informer) awaitSync(ctx context.Context, queue cache.Queue) {
 		// its lock during both, so HasSynced returns only after the object is applied.
 		queue.HasSynced()
 		close(i.synced)
-		i.handlers.indexSynced()
+		i.dispatcher.indexSynced()
 	}
 }
 
@@ -312,11 +312,11 @@ type HandlerStats struct {
 
 // Stats returns the present counts. It waits while deltas are applied, and is cheap.
 func (i *Informer) Stats() Stats {
-	i.handlers.mu.Lock()
-	defer i.handlers.mu.Unlock()
-	stats := Stats{Applied: i.applied.Load(), Arrived: i.arrived.Load(), Handlers: make([]HandlerStats, len(i.handlers.listeners))}
+	i.dispatcher.mu.Lock()
+	defer i.dispatcher.mu.Unlock()
+	stats := Stats{Applied: i.applied.Load(), Arrived: i.arrived.Load(), Handlers: make([]HandlerStats, len(i.dispatcher.listeners))}
 	stats.Queued = max(int(stats.Arrived-stats.Applied), 0)
-	for n, l := range i.handlers.listeners {
+	for n, l := range i.dispatcher.listeners {
 		stats.Handlers[n] = HandlerStats{Handler: l.name(), Pending: int(l.backlog.pending.Load()), Synced: l.HasSynced()}
 	}
 	return stats

@@ -122,7 +122,8 @@ func TestResyncsGoToThoseWhoAsked(t *testing.T) {
 	})
 }
 
-// TestRelistIsAResyncForWhatHasNotChanged: after a relist, unchanged objects count as resyncs. Only handlers with a resync period get them.
+// TestRelistIsAResyncForWhatHasNotChanged: after a relist, unchanged objects count as resyncs. In an informer
+// that has checked which resyncs are due, only handlers with a resync period get them.
 func TestRelistIsAResyncForWhatHasNotChanged(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
 		api := newFakeAPI("a/1", "a/2") // versions 2, 3

@@ -88,8 +88,8 @@ func (i *Informer) replaceAll(all cache.ReplacedAllInfo, initial bool) error {
 // applyBatch applies deltas that a RealFIFO pops together; each is of another object. It does the same as apply for each, but with one
 // write to the index: readers that hold the index's lock delay a burst once and not once per object.
 func (i *Informer) applyBatch(deltas []cache.Delta, initial bool) error {
-	i.handlers.mu.Lock()
-	defer i.handlers.mu.Unlock()
+	i.dispatcher.mu.Lock()
+	defer i.dispatcher.mu.Unlock()
 	defer i.countApplied(deltas)
 	writes := make([]cache.Transaction, len(deltas))
 	notes := make([]notification, len(deltas))

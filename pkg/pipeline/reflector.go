@@ -21,30 +21,36 @@ var defaultBackoff = wait.Backoff{Duration: 800 * time.Millisecond, Factor: 2, J
 
 const backoffReset = 2 * time.Minute
 
-// newReflector returns the Reflector between the API server and the queue. It reads through i.source,
+// newReflector returns the Reflector between the API server and the queue. It reads through i.requests,
 // and writes into a reflectorStore.
 //
 // The caller holds i.mu.
 func (i *Informer) newReflector(logger klog.Logger, queue cache.ReflectorStore) *cache.Reflector {
-	store := &reflectorStore{queue: queue, arrived: &i.arrived, tracer: &i.tracer, source: &i.source}
-	reflector := cache.NewReflectorWithOptions(i.source.observe(i.cfg.ListerWatcher), i.cfg.Object, store, cache.ReflectorOptions{
+	store := &reflectorStore{queue: queue, arrived: &i.arrived, tracer: &i.tracer, requests: &i.requests}
+	reflector := cache.NewReflectorWithOptions(i.requests.observe(i.cfg.ListerWatcher), i.cfg.Object, store, cache.ReflectorOptions{
 		Logger:       &logger,
 		Name:         i.name,
 		ResyncPeriod: i.resyncCheckPeriod,
 		Backoff:      ptr.To(i.backoff()),
 	})
-	reflector.ShouldResync = i.handlers.shouldResync
+	reflector.ShouldResync = i.dispatcher.shouldResync
 	return reflector
 }
 
 func (i *Informer) backoff() wait.Backoff { return ptr.Deref(i.cfg.Backoff, defaultBackoff) }
 
 // reflect lists and watches until ctx ends. ListAndWatch opens a WATCH that begins with all existing
-// objects. If the server does not support that, it sends a LIST, and a WATCH from its resourceVersion.
-// It passes these objects to the store with Replace, and then each event with Add, Update or Delete.
-// When a WATCH ends normally, ListAndWatch opens another one from the last resourceVersion. It returns
-// an error if a request fails. It returns nil if an open WATCH sends an error, such as an expired
-// resourceVersion. In both cases, reflect calls it again.
+// objects. If that fails, as on a server that does not support it, it sends a LIST, and a WATCH from its
+// resourceVersion. It passes these objects to the store with Replace, and then each event with Add, Update
+// or Delete. When a WATCH ends normally, ListAndWatch opens another one from the last resourceVersion.
+// When it returns, reflect calls it again after a delay, and that is a relist:
+//
+//	410 Gone                                   ListAndWatch
+//	an event of an open WATCH                  returns nil, as after most errors of an open WATCH
+//	the answer to a WATCH                      returns the error
+//	the answer to a request for all objects    repeats the request at once, for the newest state
+//
+// It handles a refused connection and 429 itself, with delays of its own.
 //
 // reflect repeats the code of Reflector.Run, because only client-go can set a Reflector's error handler.
 func (i *Informer) reflect(ctx context.Context) {
@@ -53,10 +59,10 @@ func (i *Informer) reflect(ctx context.Context) {
 	_ = delay.Until(ctx, true, true, func(ctx context.Context) (bool, error) {
 		switch err := i.reflector.ListAndWatchWithContext(ctx); {
 		case err != nil:
-			i.source.ended(err)
+			i.requests.ended(err)
 			i.watchErrorHandler(ctx, i.reflector, err)
-		case ctx.Err() == nil: // The reflector has logged the error of the open WATCH.
-			i.source.ended(errBroken)
+		case ctx.Err() == nil: // Only the reflector knows the error of the open WATCH.
+			i.requests.ended(errBroken)
 		}
 		return false, nil
 	})
@@ -70,10 +76,10 @@ func (i *Informer) reflect(ctx context.Context) {
 //
 // reflectorStore traces an object before it queues it: the goroutine that pops the object may report the next stage at once.
 type reflectorStore struct {
-	queue   cache.ReflectorStore
-	arrived *atomic.Int64 // Informer.arrived
-	tracer  *tracer
-	source  *source
+	queue    cache.ReflectorStore
+	arrived  *atomic.Int64 // Informer.arrived
+	tracer   *tracer
+	requests *requests
 }
 
 var (
@@ -102,7 +108,7 @@ func (s *reflectorStore) Replace(objs []any, resourceVersion string) error {
 	for _, obj := range objs {
 		s.arrive(cache.Replaced, obj)
 	}
-	s.source.listed()
+	s.requests.listed()
 	return s.undoCount(len(objs), s.queue.Replace(objs, resourceVersion))
 }
 
@@ -131,14 +137,15 @@ func (s *reflectorStore) undoCount(n int, err error) error {
 // The Reflector checks whether its store has the next two methods. They do nothing if the queue does not
 // have them.
 
-// Transformer lets the reflector trim the objects of a streamed initial list while it collects them. It also tells that they come.
+// Transformer lets the reflector trim the objects of a streamed initial list while it collects them. The function also tells requests
+// that the list goes on.
 func (s *reflectorStore) Transformer() cache.TransformFunc {
 	var trim cache.TransformFunc
 	if q, ok := s.queue.(cache.TransformingStore); ok {
 		trim = q.Transformer()
 	}
 	return func(obj any) (any, error) {
-		s.source.hear()
+		s.requests.hear()
 		if trim == nil {
 			return obj, nil
 		}

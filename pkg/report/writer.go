@@ -142,7 +142,7 @@ func (w *Writer[T, S]) Preview(object T, status S, plan *Plan) error {
 	return err
 }
 
-// Forget drops what is known of the last write. Call it when the object no longer exists.
+// Forget drops what is known of the last write. Call it when there is nothing to do for the object.
 func (w *Writer[T, S]) Forget(key cache.ObjectName) {
 	w.times.Delete(key)
 	w.pruned.Delete(key)

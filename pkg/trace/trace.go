@@ -16,7 +16,7 @@ type Stage uint8
 const (
 	// Wire: the reflector read the object from the response to a LIST or WATCH.
 	Wire Stage = iota + 1
-	// Queue: a delta for the object was put into the delta queue.
+	// Queue: a delta for the object is about to be put into the delta queue.
 	Queue
 	// Index: the delta was popped and applied to the index.
 	Index
@@ -86,7 +86,8 @@ type Event struct {
 	For Object
 	// ResourceVersion is the resourceVersion of Object; "" if the stage does not know it.
 	ResourceVersion string
-	// Verb is a delta type (Added, Updated, Deleted, Replaced, Sync), or a write ("create jobs.batch").
+	// Verb is a delta type (Added, Updated, Deleted, Replaced, Sync), or a write ("create jobs.batch"). From Enqueue on, Sync is an
+	// update from a state to itself, by a relist or a resync.
 	Verb string
 	// Changes are the fields that differ from the object that the index held before (Index). The slice is shared: do not change it.
 	Changes []Change
@@ -208,7 +209,7 @@ type Cause struct {
 	Time time.Time
 	// Object is the object whose change is the cause: the synced object, or one that it owns or reads.
 	Object
-	// Verb is Added, Updated, Deleted, Sync (a periodic resync), After, Retry or Start.
+	// Verb is Added, Updated, Deleted, Sync (unchanged in a relist or a resync), After, Retry or Start.
 	Verb string
 	// ResourceVersion is the resourceVersion of Object after the change.
 	ResourceVersion string

@@ -6,11 +6,9 @@ package apiexamplea
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	kubeinformers "k8s.io/client-go/informers/core/v1"
@@ -19,7 +17,6 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 
-	"github.com/glassback/glassback/pkg/apis/glassback"
 	v1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
 	"github.com/glassback/glassback/pkg/child"
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
@@ -126,22 +123,12 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	return loop.Soonest(wait, out.Wait), errors.Join(actErr, reportErr)
 }
 
-// fetch returns a copy of the ApiExampleA with its defaults. It returns nil if the object is gone, is being deleted, or
-// is paused.
+// fetch returns a copy of the ApiExampleA with its defaults; nil if there is nothing to do (see loop.Fetch).
 func (c *Controller) fetch(key cache.ObjectName) (*v1.ApiExampleA, error) {
-	cached, err := c.examples.ApiExampleAs(key.Namespace).Get(key.Name)
-	if apierrors.IsNotFound(err) {
+	example, err := loop.Fetch(c.examples.ApiExampleAs(key.Namespace), key.Name, "")
+	if example == nil {
 		c.owners.Forget(key)
 		c.status.Forget(key)
-		return nil, nil
 	}
-	if err != nil {
-		return nil, fmt.Errorf("get ApiExampleA %s: %w", key, err)
-	}
-	if cached.DeletionTimestamp != nil || cached.Annotations[glassback.AnnotationPaused] == "true" {
-		return nil, nil
-	}
-	example := cached.DeepCopy()
-	example.Default()
-	return example, nil
+	return example, err
 }

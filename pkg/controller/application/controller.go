@@ -6,11 +6,9 @@ package application
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	appsinformers "k8s.io/client-go/informers/apps/v1"
 	autoscalinginformers "k8s.io/client-go/informers/autoscaling/v2"
@@ -23,7 +21,6 @@ import (
 	"k8s.io/utils/clock"
 
 	v1 "github.com/glassback/glassback/pkg/apis/app/v1"
-	"github.com/glassback/glassback/pkg/apis/glassback"
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
 	informers "github.com/glassback/glassback/pkg/generated/informers/externalversions/app/v1"
 	listers "github.com/glassback/glassback/pkg/generated/listers/app/v1"
@@ -141,22 +138,13 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	return loop.Soonest(wait, out.wait), errors.Join(actErr, reportErr)
 }
 
-// fetch returns a copy of the Application with its defaults. It returns nil if the object is gone, is being deleted, or is paused.
+// fetch returns a copy of the Application with its defaults; nil if there is nothing to do (see loop.Fetch).
 func (c *Controller) fetch(key cache.ObjectName) (*v1.Application, error) {
-	cached, err := c.apps.Applications(key.Namespace).Get(key.Name)
-	if apierrors.IsNotFound(err) {
+	app, err := loop.Fetch(c.apps.Applications(key.Namespace), key.Name, "")
+	if app == nil {
 		c.owners.Forget(key)
 		c.confirmed.Delete(key)
 		c.status.Forget(key)
-		return nil, nil
 	}
-	if err != nil {
-		return nil, fmt.Errorf("get Application %s: %w", key, err)
-	}
-	if cached.DeletionTimestamp != nil || cached.Annotations[glassback.AnnotationPaused] == "true" {
-		return nil, nil
-	}
-	app := cached.DeepCopy()
-	app.Default()
-	return app, nil
+	return app, err
 }

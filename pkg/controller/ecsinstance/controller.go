@@ -5,12 +5,9 @@ package ecsinstance
 
 import (
 	"context"
-	"fmt"
-	"slices"
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/cache"
@@ -19,7 +16,6 @@ import (
 	"k8s.io/utils/clock"
 
 	v1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
-	"github.com/glassback/glassback/pkg/apis/glassback"
 	"github.com/glassback/glassback/pkg/cloud/aliyun"
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
 	informers "github.com/glassback/glassback/pkg/generated/informers/externalversions/alibabacloud/v1alpha1"
@@ -159,21 +155,13 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	return loop.Soonest(wait, loop.Soonest(p.after(out).Wait.Duration, out.o.untilTagsSettle())), err
 }
 
-// fetch returns a copy of the ECSInstance with its defaults. It returns nil if the object is gone,
-// paused, or no longer has the operator's finalizer while it is being deleted.
+// fetch returns a copy of the ECSInstance with its defaults; nil if there is nothing to do (see loop.Fetch).
 func (c *Controller) fetch(key cache.ObjectName) (*v1alpha1.ECSInstance, error) {
-	cached, err := c.instances.ECSInstances(key.Namespace).Get(key.Name)
-	if err != nil && !apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("get ECSInstance %s: %w", key, err)
-	}
-	if err != nil || cached.Annotations[glassback.AnnotationPaused] == "true" ||
-		(cached.DeletionTimestamp != nil && !slices.Contains(cached.Finalizers, v1alpha1.Finalizer)) {
+	ecs, err := loop.Fetch(c.instances.ECSInstances(key.Namespace), key.Name, v1alpha1.Finalizer)
+	if ecs == nil {
 		c.forget(key)
-		return nil, nil //nolint:nilerr,nilnil // As documented.
 	}
-	ecs := cached.DeepCopy()
-	ecs.Default()
-	return ecs, nil
+	return ecs, err
 }
 
 // forget drops the session of an ECSInstance, and stops polling its Secrets and its instance.

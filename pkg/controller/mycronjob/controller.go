@@ -10,7 +10,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubeinformers "k8s.io/client-go/informers/batch/v1"
@@ -138,22 +137,13 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	return loop.Soonest(wait, p.wait), errors.Join(actErr, reportErr)
 }
 
-// fetch returns a copy of the MyCronJob with its defaults. It returns nil if the object is gone, is being deleted, or is paused.
+// fetch returns a copy of the MyCronJob with its defaults; nil if there is nothing to do (see loop.Fetch).
 func (c *Controller) fetch(key cache.ObjectName) (*v1.MyCronJob, error) {
-	cached, err := c.myCronJobs.MyCronJobs(key.Namespace).Get(key.Name)
-	if apierrors.IsNotFound(err) {
+	mcj, err := loop.Fetch(c.myCronJobs.MyCronJobs(key.Namespace), key.Name, "")
+	if mcj == nil {
 		c.status.Forget(key)
-		return nil, nil
 	}
-	if err != nil {
-		return nil, fmt.Errorf("get MyCronJob %s: %w", key, err)
-	}
-	if cached.DeletionTimestamp != nil || cached.Annotations[glassback.AnnotationPaused] == "true" {
-		return nil, nil
-	}
-	mcj := cached.DeepCopy()
-	mcj.Default()
-	return mcj, nil
+	return mcj, err
 }
 
 // reportMissed is called after each write of a status. If the new status counts more missed slots, it calls missed and may send an event.

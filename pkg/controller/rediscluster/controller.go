@@ -6,12 +6,10 @@ package rediscluster
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/glassback/glassback/pkg/controller/rediscluster/manifest"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	batchinformers "k8s.io/client-go/informers/batch/v1"
 	coreinformers "k8s.io/client-go/informers/core/v1"
@@ -23,7 +21,6 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
-	"github.com/glassback/glassback/pkg/apis/glassback"
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
 	informers "github.com/glassback/glassback/pkg/generated/informers/externalversions/redis/v1"
@@ -214,25 +211,14 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	return loop.Soonest(loop.Soonest(wait, done.wait), children.wait), errors.Join(applyErr, actErr)
 }
 
-// fetch returns a copy of the RedisCluster with its defaults. It returns nil if there is nothing to do:
-// the object is gone, being deleted, or paused.
+// fetch returns a copy of the RedisCluster with its defaults; nil if there is nothing to do (see loop.Fetch).
 func (c *Controller) fetch(key cache.ObjectName) (*v1.RedisCluster, error) {
-	cached, err := c.clusters.RedisClusters(key.Namespace).Get(key.Name)
-	if apierrors.IsNotFound(err) {
+	rdc, err := loop.Fetch(c.clusters.RedisClusters(key.Namespace), key.Name, "")
+	if rdc == nil {
 		c.owners.Forget(key)
 		c.status.Forget(key)
 		c.sessions.forget(key)
 		c.observeNodes(key, nil)
-		return nil, nil
 	}
-	if err != nil {
-		return nil, fmt.Errorf("get RedisCluster %s: %w", key, err)
-	}
-	if cached.DeletionTimestamp != nil || cached.Annotations[glassback.AnnotationPaused] == "true" {
-		c.observeNodes(key, nil)
-		return nil, nil
-	}
-	rdc := cached.DeepCopy()
-	rdc.Default()
-	return rdc, nil
+	return rdc, err
 }

@@ -196,7 +196,7 @@ type problem struct {
 // write never starts from such a Pod. The tests of this package use it, too: they fail if it drops what the controller needs.
 func TrimPod(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
-	if !ok { // A tombstone.
+	if !ok { // client-go passes no tombstones.
 		return obj, nil
 	}
 	containers := make([]corev1.Container, len(pod.Spec.Containers))

@@ -1,0 +1,40 @@
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package loop
+
+import (
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/glassback/glassback/pkg/apis/glassback"
+)
+
+// Fetch returns a copy of the object with a name, with its defaults. It returns nil if the controller leaves the object alone: the object
+// is gone or paused, or it is being deleted without the controller's finalizer. finalizer is "" if the controller has none. lister is that
+// of the namespace.
+func Fetch[T interface {
+	metav1.Object
+	DeepCopy() T
+}](lister interface{ Get(name string) (T, error) }, name, finalizer string) (T, error) {
+	var none T
+	cached, err := lister.Get(name)
+	switch {
+	case apierrors.IsNotFound(err):
+		return none, nil
+	case err != nil:
+		return none, fmt.Errorf("read the cache: %w", err)
+	case cached.GetAnnotations()[glassback.AnnotationPaused] == "true":
+		return none, nil
+	case cached.GetDeletionTimestamp() != nil && !slices.Contains(cached.GetFinalizers(), finalizer):
+		return none, nil
+	}
+	object := cached.DeepCopy() // All readers of the cache share the cached object.
+	if custom, ok := any(object).(interface{ Default() }); ok {
+		custom.Default()
+	}
+	return object, nil
+}
