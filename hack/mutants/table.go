@@ -26,7 +26,7 @@ var table = []Mutant{
 	{
 		"No key is urgent when it enters the queue",
 		"loop order.Push", "loop TestChangesDoNotWaitBehindARestart",
-		"o.urgent(key))", "false)",
+		"o.urgent(key)", "false",
 	},
 
 	// all controllers: No sync by a cache that does not show the controller's own writes
@@ -66,8 +66,8 @@ var table = []Mutant{
 	// all controllers: A child that is not as desired is found
 	{
 		"A child that the operator does not remember is as desired without a comparison",
-		"child Kind.update", "child TestAChildIsExtractedOnlyToChangeIt",
-		"&& isExactly(object, configuration)", "",
+		"child Kind.update", "child TestWhatMakesAChildDiffer",
+		"checked || isExactly(object, configuration)", "checked || last == nil",
 	},
 
 	// all controllers: An operator that does not lead holds no keys
@@ -207,12 +207,12 @@ var table = []Mutant{
 	{
 		"Lost slots are assigned although no user has accepted the loss",
 		"controller/rediscluster reportLoss", "controller/rediscluster TestDecideIsSafe",
-		"accepted(o.rdc)", `token != ""`,
+		"accepted(o.Object)", `token != ""`,
 	},
 	{
 		"Slots are lost although a member that does not answer may have them",
 		"controller/rediscluster reportLoss", "controller/rediscluster TestDecideLosses",
-		`for _, m := range o.members { if !m.answers() { return wait(check, "Waiting for %s: the slots %s have no master", m.name, lost) } }`,
+		`for _, m := range o.Members { if !m.answers() { return wait(check, "Waiting for %s: the slots %s have no master", m.Name, lost) } }`,
 		"",
 	},
 
@@ -225,7 +225,7 @@ var table = []Mutant{
 	{
 		"A node is introduced although its Pod was replaced",
 		"controller/rediscluster executor.verify", "controller/rediscluster TestSyncIntroducesNoReplacedPod",
-		"UID != m.pod.UID || live.", "",
+		"UID != m.Pod.UID || live.", "",
 	},
 
 	// RedisCluster: No Pod is deleted that something depends on
@@ -242,7 +242,7 @@ var table = []Mutant{
 	{
 		"A master is replaced that has the only copy of its slots",
 		"controller/rediscluster rollPods", "controller/rediscluster TestDecideKeepsTheOnlyCopy",
-		"&& o.rdc.Spec.Storage == nil:", "&& o.rdc == nil:",
+		"&& o.Object.Spec.Storage == nil:", "&& o.Object == nil:",
 	},
 
 	// RedisCluster: A master that hands over accepts no write until it has become a replica
@@ -287,7 +287,7 @@ var table = []Mutant{
 	{
 		"Pods are replaced while a node does not have the operator's user",
 		"controller/rediscluster waitForUsers", "controller/rediscluster TestDecideUsers",
-		"pending) > 0 {", "pending) > len(o.members) {",
+		"pending) > 0 {", "pending) > len(o.Members) {",
 	},
 	{
 		"A node closes the user default while another one still needs it",
@@ -299,7 +299,7 @@ var table = []Mutant{
 	{
 		"A Pod is created before the Secret exists",
 		"controller/rediscluster observed.whyNoPods", "controller/rediscluster TestDecideAccount",
-		"accountMissing", "accountMissing && !o.formed",
+		"o.AccountMissing", "o.AccountMissing && !o.Formed",
 	},
 	{
 		"The password is in the error of a creation that failed, because the answer of a webhook quotes the Secret",
@@ -339,8 +339,8 @@ var table = []Mutant{
 	},
 	{
 		"The second try of a restore chooses the latest backup again",
-		"controller/rediscluster observed.newJob", "controller/rediscluster TestSyncRestoresABackup",
-		"restoredBackup()", "rdc.Spec.RestoreFrom.Backup",
+		"controller/rediscluster observed.desiredJob", "controller/rediscluster TestSyncRestoresABackup",
+		"o.restoredBackup()", "o.Object.Spec.RestoreFrom.Backup",
 	},
 	{
 		"A backup begins while slots move",
@@ -352,7 +352,7 @@ var table = []Mutant{
 	{
 		"A node announces an address at which it was not reached",
 		"controller/rediscluster observed.addressChanges", "controller/rediscluster TestDecideAccess",
-		"reachedAt != to:", "reachedAt == to && to == address{}:",
+		"ReachedAt != to:", "ReachedAt == to && to == manifest.Address{}:",
 	},
 	{
 		"A Service is deleted while nodes announce its address",
@@ -362,7 +362,7 @@ var table = []Mutant{
 	{
 		"A node announces an address at which another node answers",
 		"controller/rediscluster Controller.reach", "controller/rediscluster TestANodeAnnouncesWhereItWasReached",
-		"view.ID != m.id:", `view.ID == "":`,
+		"view.ID != m.ID:", `view.ID == "":`,
 	},
 	{
 		"A Service of the same name that was created meanwhile is deleted",
@@ -374,7 +374,7 @@ var table = []Mutant{
 	{
 		"The operator gives the slots to a replica that is connected to another node",
 		"controller/rediscluster member.hasSynced", "controller/rediscluster TestAStrayReplicaDoesNotTakeOver",
-		"!m.view.Stray && (m.view.Keys > 0 || m.view.Offset > 1)", "m.view.Keys > 0 || m.view.Offset > 1",
+		"!m.View.Stray && (m.View.Keys > 0 || m.View.Offset > 1)", "m.View.Keys > 0 || m.View.Offset > 1",
 	},
 
 	// RedisCluster: Slots are given out once
