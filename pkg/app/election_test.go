@@ -340,7 +340,7 @@ func TestSpansDoNotDelayTheReleaseOfTheLease(t *testing.T) {
 		})
 		must.Succeed(t, err)
 		op := &operator{
-			leadership: first.leadership, selfCheck: &selfCheck{}, probes: newProbes(), observers: &observers{tracer: tracer},
+			leadership: first.leadership, selfCheck: &selfCheck{}, probes: newProbes(), observers: &observers{spans: tracer},
 		}
 		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
 		defer cancel()

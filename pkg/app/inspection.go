@@ -83,7 +83,7 @@ func (p *page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // serveInspection makes the page, and serves it if it has an address. On loopback, the page serves every client. On another address, it
 // uses HTTPS, and serves its API only to users that may get the paths below /inspect/. --record records the overview of the page.
 func (s *servers) serveInspection(o *options.Options, kube kubernetes.Interface, op *operator) error {
-	if s.inspect == nil && op.observers.recorder == nil {
+	if s.inspect == nil && op.observers.records == nil {
 		return nil
 	}
 	guard := func(h http.Handler) http.Handler { return metrics.Protect(h, kube) }
@@ -95,7 +95,7 @@ func (s *servers) serveInspection(o *options.Options, kube kubernetes.Interface,
 	if err != nil {
 		return err
 	}
-	op.observers.recorder.SetOverview(shown.Overview)
+	op.observers.records.SetOverview(shown.Overview)
 	switch {
 	case s.inspect == nil:
 	case secure:

@@ -22,36 +22,36 @@ import (
 
 // observers observe the parts of the operator, which get them when they are made. The page adds itself to the Loops that it shows.
 type observers struct {
-	metrics  *metrics.Metrics
-	tracer   *spans.Tracer       // nil without --otlp-endpoint
-	recorder *recording.Recorder // nil without --record
-	stages   *trace.Recorder     // nil if nothing reads the stages
+	metrics *metrics.Metrics
+	spans   *spans.Tracer       // nil without --otlp-endpoint
+	records *recording.Recorder // nil without --record
+	stages  *trace.Recorder     // nil if nothing reads the stages
 }
 
 // newObservers starts the observers. Stop them with stop.
 func newObservers(ctx context.Context, o *options.Options) (*observers, error) {
 	all := &observers{metrics: metrics.New(version.Version(), version.Commit(), o.MetricsObjects)}
 	var err error
-	all.tracer, err = spans.Start(ctx, spans.Config{Endpoint: o.OTLPEndpoint, Version: version.Version(), Instance: instance()})
+	all.spans, err = spans.Start(ctx, spans.Config{Endpoint: o.OTLPEndpoint, Version: version.Version(), Instance: instance()})
 	if err != nil {
 		return nil, err
 	}
-	all.recorder, err = recording.Start(ctx, recording.Config{
+	all.records, err = recording.Start(ctx, recording.Config{
 		Dir: o.Record, Version: version.Version(), Commit: version.Commit(), Instance: instance(), Kinds: kinds.Decisions(),
 		Count: all.metrics.Recorded,
 	})
 	if err != nil {
-		all.tracer.Stop()
+		all.spans.Stop()
 		return nil, err
 	}
-	all.stages = newStages(klog.FromContext(ctx).V(6).Enabled(), o, all.recorder)
+	all.stages = newStages(klog.FromContext(ctx).V(6).Enabled(), o, all.records)
 	return all, nil
 }
 
 // stop sends the last spans, and writes the last records.
 func (o *observers) stop() {
-	o.tracer.Stop()
-	o.recorder.Stop()
+	o.spans.Stop()
+	o.records.Stop()
 }
 
 // newStages returns the recorder that every stage reports to; nil if there is no page and no --record, and the log shows no stages.
@@ -75,27 +75,27 @@ func (o *observers) ofLoop(name string) []loop.Observer {
 	if o.stages != nil {
 		all = append(all, loop.Traced(o.stages))
 	}
-	if o.tracer != nil {
-		all = append(all, o.tracer)
+	if o.spans != nil {
+		all = append(all, o.spans)
 	}
-	if o.recorder != nil {
-		all = append(all, o.recorder)
+	if o.records != nil {
+		all = append(all, o.records)
 	}
 	return all
 }
 
 // ofRedis returns what observes requests to Redis.
 func (o *observers) ofRedis() []redisnode.Observer {
-	if o.tracer == nil {
+	if o.spans == nil {
 		return []redisnode.Observer{o.metrics.Redis}
 	}
-	return []redisnode.Observer{o.metrics.Redis, o.tracer.Redis}
+	return []redisnode.Observer{o.metrics.Redis, o.spans.Redis}
 }
 
 // ofCloud returns what observes requests to Alibaba Cloud.
 func (o *observers) ofCloud() []aliyun.Observer {
-	if o.tracer == nil {
+	if o.spans == nil {
 		return []aliyun.Observer{o.metrics.Cloud}
 	}
-	return []aliyun.Observer{o.metrics.Cloud, o.tracer.Cloud}
+	return []aliyun.Observer{o.metrics.Cloud, o.spans.Cloud}
 }

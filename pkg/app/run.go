@@ -84,7 +84,7 @@ func run(ctx context.Context, o *options.Options) error {
 		return err
 	}
 	defer observers.stop()
-	config.Wrap(observers.tracer.Transport)
+	config.Wrap(observers.spans.Transport)
 	c, err := clients.New(config.Config)
 	if err != nil {
 		return err

@@ -74,6 +74,22 @@ func (d *dispatcher) wants(note *notification) bool {
 	return slices.ContainsFunc(d.listeners, func(l *listener) bool { return !resync || l.resyncing })
 }
 
+// shouldResync selects the listeners whose resync is due: they get resyncs until the next call. It returns true if there are any; then
+// the Reflector makes the queue emit a resync. The Reflector calls shouldResync every resyncCheckPeriod.
+func (d *dispatcher) shouldResync() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now, due := time.Now(), false
+	for _, l := range d.listeners {
+		l.resyncing = l.resyncPeriod != 0 && !now.Before(l.nextResync)
+		if l.resyncing {
+			due = true
+			l.nextResync = now.Add(l.resyncPeriod)
+		}
+	}
+	return due
+}
+
 // listener delivers notifications to one handler, one after the other, from its own goroutine. Its backlog has no bound: a slow
 // handler costs memory, but delays neither the index nor other handlers.
 //
@@ -90,6 +106,18 @@ type listener struct {
 	resyncPeriod time.Duration // zero: never
 	nextResync   time.Time
 	resyncing    bool // gets resyncs; true until shouldResync is first called, which is never in an informer without periodic resyncs
+}
+
+// newListener returns a listener that delivers nothing yet. name is the name of its HasSyncedChecker.
+func newListener(handler cache.ResourceEventHandler, logger klog.Logger, name string) *listener {
+	return &listener{
+		handler:   handler,
+		logger:    logger,
+		progress:  synctrack.NewSingleFileTracker(name),
+		finished:  make(chan struct{}),
+		backlog:   newBacklog(),
+		resyncing: true,
+	}
 }
 
 // add appends note to the backlog. The caller holds dispatcher.mu.

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/tools/cache/synctrack"
 	"k8s.io/klog/v2"
 )
 
@@ -99,18 +98,6 @@ func resyncPeriod(logger klog.Logger, requested, check time.Duration) time.Durat
 	return requested
 }
 
-// newListener returns a listener that delivers nothing yet. name is the name of its HasSyncedChecker.
-func newListener(handler cache.ResourceEventHandler, logger klog.Logger, name string) *listener {
-	return &listener{
-		handler:   handler,
-		logger:    logger,
-		progress:  synctrack.NewSingleFileTracker(name),
-		finished:  make(chan struct{}),
-		backlog:   newBacklog(),
-		resyncing: true,
-	}
-}
-
 func (l *listener) name() string {
 	if named, ok := l.handler.(fmt.Stringer); ok {
 		return named.String()
@@ -192,22 +179,6 @@ func (d *dispatcher) indexSynced() {
 	for _, l := range d.listeners {
 		l.progress.UpstreamHasSynced()
 	}
-}
-
-// shouldResync selects the listeners whose resync is due: they get resyncs until the next call. It returns true if there are any; then
-// the Reflector makes the queue emit a resync. The Reflector calls shouldResync every resyncCheckPeriod.
-func (d *dispatcher) shouldResync() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	now, due := time.Now(), false
-	for _, l := range d.listeners {
-		l.resyncing = l.resyncPeriod != 0 && !now.Before(l.nextResync)
-		if l.resyncing {
-			due = true
-			l.nextResync = now.Add(l.resyncPeriod)
-		}
-	}
-	return due
 }
 
 // panicDepth returns the call depth from its caller, a deferred function that recovers from a panic, to the

@@ -81,7 +81,7 @@ func (c *Controller) changes(o *observed, p plan) []child.Change {
 	}
 }
 
-// carryOut calls do with each change, and returns the combined outcome.
+// carryOut calls do with each change, and returns the combined outcome: of what was written, or of what would be.
 func carryOut(changes []child.Change, do func(child.Change) (child.Outcome, error)) (outcome, error) {
 	var out outcome
 	var errs []error

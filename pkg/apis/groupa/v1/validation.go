@@ -15,7 +15,7 @@ const maxWordsLength = 100
 
 var controlCharacters = regexp.MustCompile(`[[:cntrl:]]`)
 
-// Validate returns the errors of a, or nil: words that are no words. The argument is the object that a
+// Validate returns the errors of a, or nil: words that are too long, or have control characters. The argument is the object that a
 // replaces: it is not used, because no field is immutable.
 func (a *ApiExampleA) Validate(_ *ApiExampleA) field.ErrorList {
 	var errs field.ErrorList
