@@ -11,6 +11,6 @@ import (
 
 // act creates, updates or deletes the ConfigMap, if it differs from the plan.
 func (c *Controller) act(ctx context.Context, o *observed, p plan) (child.Outcome, error) {
-	change := c.configMaps.Reconcile(o.service, configMapName(o.service), o.configMap, false, child.Exactly(p.configMap))
+	change := c.configMaps.Reconcile(o.service, configMapName(o.service), o.configMap, false, p.configMap)
 	return change.Do(ctx)
 }

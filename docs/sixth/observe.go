@@ -7,7 +7,6 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
-	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	"github.com/glassback/glassback/pkg/child"
 )
@@ -15,7 +14,7 @@ import (
 // observed is the state that one sync decides on. It belongs to the caches: do not change it.
 type observed struct {
 	service   *corev1.Service
-	configMap child.Observed[*corev1.ConfigMap, *corev1ac.ConfigMapApplyConfiguration]
+	configMap child.Observed[*corev1.ConfigMap]
 }
 
 // observe reads the ConfigMap of a Service from the cache.

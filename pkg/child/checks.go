@@ -33,7 +33,6 @@ type check struct {
 	kind, name string
 	object     any      // as the cache holds it; nothing changes it
 	desired    checksum // of the desired configuration
-	owned      any      // the fields that this operator owns; nil if WithOwned has not read them
 }
 
 // checksum identifies a configuration by its JSON. The zero checksum belongs to none.
@@ -120,15 +119,11 @@ func (k *Kind[T, A]) lastCheck(owner metav1.Object, object T) *check {
 	return &next
 }
 
-// remember records that the observed child is as desired. desired is the checksum of the desired configuration.
-func (k *Kind[T, A]) remember(owner metav1.Object, observed Observed[T, A], desired checksum) {
-	next := check{kind: k.Name, name: observed.Object.GetName(), object: observed.Object, desired: desired}
+// remember records that object is as desired. desired is the checksum of the desired configuration.
+func (k *Kind[T, A]) remember(owner metav1.Object, object T, desired checksum) {
+	next := check{kind: k.Name, name: object.GetName(), object: object, desired: desired}
 	if next.desired == (checksum{}) {
 		return
-	}
-	var none A
-	if observed.Owned != none {
-		next.owned = observed.Owned
 	}
 	// Also drop the checks of children that are gone, since the names of children can change.
 	k.owners.checks.replace(cache.MetaObjectToName(owner), func(c *check) bool {

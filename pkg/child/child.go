@@ -55,6 +55,9 @@ type Kind[T Object, A Configuration[A]] struct {
 	cache    cache.Store
 	client   func(namespace string) Client[T, A]
 	extract  func(object T, fieldManager string) (A, error)
+
+	// Adapt adapts the desired fields to a child that the cache did not show, before they are applied to it; nil if they do not depend on it.
+	Adapt func(owner metav1.Object, desired A, live T)
 }
 
 // New returns a Kind of children. resource is for traces, such as deployments.apps. The objects in the cache need
@@ -69,20 +72,16 @@ func New[T Object, A Configuration[A], C Client[T, A]](owners *Owners, name, res
 }
 
 // Observed is one child as the cache shows it. Its objects belong to the cache: do not change them.
-type Observed[T Object, A Configuration[A]] struct {
+type Observed[T Object] struct {
 	// Object is nil if the owner controls no object of that name.
 	Object T
 	// Other is an object of that name that the owner does not control.
 	Other T
-	// Owned are the fields of Object that this operator owns, with their current values. Only WithOwned sets them. Do not change them.
-	Owned A
-	// Unreadable says why WithOwned cannot read Owned; "" if it can.
-	Unreadable string
 }
 
 // Observe reads the child of owner that has the given name from the cache.
-func (k *Kind[T, A]) Observe(owner metav1.Object, name string) Observed[T, A] {
-	var observed Observed[T, A]
+func (k *Kind[T, A]) Observe(owner metav1.Object, name string) Observed[T] {
+	var observed Observed[T]
 	cached, exists, err := k.cache.GetByKey(cache.NewObjectName(owner.GetNamespace(), name).String())
 	object, ok := cached.(T)
 	switch {
@@ -95,56 +94,27 @@ func (k *Kind[T, A]) Observe(owner metav1.Object, name string) Observed[T, A] {
 	return observed
 }
 
-// WithOwned sets Owned of the observed child of owner, for a Desired that reads these fields. It extracts the fields only if the
-// content of the child has changed: see checks.
-func (k *Kind[T, A]) WithOwned(owner metav1.Object, observed Observed[T, A]) Observed[T, A] {
-	var none T
-	if observed.Object == none {
-		return observed
-	}
-	if last := k.lastCheck(owner, observed.Object); last != nil && last.owned != nil {
-		observed.Owned = last.owned.(A)
-		return observed
-	}
-	var err error
-	if observed.Owned, err = k.extractOwned(observed.Object); err != nil {
-		observed.Unreadable = err.Error()
-	}
-	return observed
-}
-
-// Desired returns the desired fields of a child. owned is Observed.Owned; nil if the child does not exist, or if WithOwned
-// was not called. A Desired must not change owned, but its caller may change the result. A nil Desired says that the child must not exist.
-type Desired[A any] func(owned A) (A, error)
-
-// Exactly returns the Desired of a child that does not depend on its current fields; nil if configuration is nil.
-func Exactly[A comparable](configuration A) Desired[A] {
-	var none A
-	if configuration == none {
-		return nil
-	}
-	return func(A) (A, error) { return configuration, nil }
-}
-
-// Reconcile returns the change from the observed child of owner to the desired one. It writes nothing. listed says that the status of owner
-// lists this child: if the cache does not have it, the child may have lost the label by which the cache selects.
-func (k *Kind[T, A]) Reconcile(owner metav1.Object, name string, observed Observed[T, A], listed bool, desired Desired[A]) Change {
-	var none T
+// Reconcile returns the change from the observed child of owner to the desired fields, which are nil for a child that must not exist. It
+// writes nothing. listed says that the status of owner lists this child: if the cache does not have it, the child may have lost the label
+// by which the cache selects.
+func (k *Kind[T, A]) Reconcile(owner metav1.Object, name string, observed Observed[T], listed bool, desired A) Change {
+	var (
+		none    T
+		nothing A
+	)
 	change := Change{Kind: k.Name, Name: name}
 	object := observed.Object
-	if desired == nil || object == none {
+	if desired == nothing || object == none {
 		k.forget(owner, name)
 	}
 	switch {
-	case desired == nil && object != none && object.GetDeletionTimestamp() == nil:
+	case desired == nothing && object != none && object.GetDeletionTimestamp() == nil:
 		change.Verb = Delete
 		change.do = func(ctx context.Context) (Outcome, error) { return k.delete(ctx, owner, object) }
-	case desired == nil && object == none && listed:
+	case desired == nothing && object == none && listed:
 		change.Verb = Delete
 		change.do = func(ctx context.Context) (Outcome, error) { return k.deleteHidden(ctx, owner, name) }
-	case desired == nil:
-	case observed.Unreadable != "":
-		change.do = func(context.Context) (Outcome, error) { return k.unreadable(name, observed.Unreadable), nil }
+	case desired == nothing:
 	case observed.Other != none:
 		change.do = func(context.Context) (Outcome, error) {
 			return Outcome{}, k.owners.taken(owner, k.Name, observed.Other)
@@ -152,61 +122,45 @@ func (k *Kind[T, A]) Reconcile(owner metav1.Object, name string, observed Observ
 	case object == none:
 		change.Verb = Create
 		change.do = func(ctx context.Context) (Outcome, error) { return k.create(ctx, owner, name, desired) }
-		change.fields = func() (owned, configuration, live any, err error) {
-			configuration, err = desired(observed.Owned)
-			return nil, configuration, nil, err
-		}
+		change.fields = func() (owned, configuration, live any, err error) { return nil, desired, nil, nil }
 	case object.GetDeletionTimestamp() != nil:
 		terminating := Problem{k.Name + "Terminating",
 			fmt.Sprintf("%s %s is being deleted; the operator creates it again when it is gone", k.Name, name)}
 		change.do = func(context.Context) (Outcome, error) { return Outcome{Problem: &terminating}, nil }
 	default:
-		return k.update(owner, change, observed, desired)
+		return k.update(owner, change, object, desired)
 	}
 	return change
 }
 
-// update returns change without a verb if the observed child is as desired. Otherwise it returns change with an apply of the desired
-// configuration.
-func (k *Kind[T, A]) update(owner metav1.Object, change Change, observed Observed[T, A], desired Desired[A]) Change {
-	object, last := observed.Object, k.lastCheck(owner, observed.Object)
-	configuration, err := desired(observed.Owned)
-	if err != nil {
-		change.Verb = Update
-		change.do = func(context.Context) (Outcome, error) { return Outcome{}, err }
-		change.fields = func() (owned, desired, live any, _ error) { return nil, nil, nil, err }
+// update returns change without a verb if object is as desired. Otherwise it returns change with an apply of the desired fields.
+func (k *Kind[T, A]) update(owner metav1.Object, change Change, object T, desired A) Change {
+	last, sum := k.lastCheck(owner, object), checksumOf(desired)
+	if last != nil && sum == last.desired {
 		return change
 	}
-	sum := checksumOf(configuration)
-	if checked := last != nil && sum == last.desired; checked || isExactly(object, configuration) {
-		if !checked || last.owned == nil {
-			k.remember(owner, observed, sum)
-		}
+	if isExactly(object, desired) {
+		k.remember(owner, object, sum)
 		return change
 	}
 	change.Verb = Update
-	change.do = func(ctx context.Context) (Outcome, error) { return k.apply(ctx, owner, object, configuration) }
-	change.fields = func() (owned, desired, live any, err error) {
+	change.do = func(ctx context.Context) (Outcome, error) { return k.apply(ctx, owner, object, desired, sum) }
+	change.fields = func() (owned, configuration, live any, err error) {
 		owned, err = k.extractOwned(object)
-		return owned, configuration, object, err
+		return owned, desired, object, err
 	}
 	return change
 }
 
 // create creates the child, by an apply that fails if an object has its name. If the owner controls that object, create applies the desired
-// configuration to it.
-func (k *Kind[T, A]) create(ctx context.Context, owner metav1.Object, name string, desired Desired[A]) (Outcome, error) {
+// fields to it.
+func (k *Kind[T, A]) create(ctx context.Context, owner metav1.Object, name string, desired A) (Outcome, error) {
 	if contested := k.owners.contested(owner, k.Name, name); contested.Wait > 0 {
 		return contested, nil
 	}
-	var none A
-	configuration, err := desired(none)
-	if err != nil {
-		return Outcome{}, err
-	}
 	client := k.client(owner.GetNamespace())
-	sum := checksumOf(configuration) // before WithResourceVersion changes the configuration
-	created, err := client.Apply(ctx, configuration.WithResourceVersion(neverVersion), applyOptions)
+	sum := checksumOf(desired) // before WithResourceVersion changes it
+	created, err := client.Apply(ctx, desired.WithResourceVersion(neverVersion), applyOptions)
 	if err == nil {
 		k.owners.repairs.applied(owner, nameOf(k.Name, name), sum, nil)
 		k.wrote(ctx, owner, "create", created)
@@ -224,9 +178,13 @@ func (k *Kind[T, A]) create(ctx context.Context, owner metav1.Object, name strin
 	case !metav1.IsControlledBy(live, owner):
 		return Outcome{}, k.owners.taken(owner, k.Name, live)
 	}
-	out, restoreErr := k.restore(ctx, owner, live, desired)
-	if restoreErr != nil || out != (Outcome{}) {
-		return out, restoreErr
+	// The cache does not have the child: it was created just before a restart, or another client removed the label by which the cache selects.
+	if k.Adapt != nil {
+		k.Adapt(owner, desired, live)
+	}
+	out, applyErr := k.apply(ctx, owner, live, desired, sum)
+	if applyErr != nil || out != (Outcome{}) {
+		return out, applyErr
 	}
 	if _, labelled := live.GetLabels()[k.owners.label]; labelled {
 		return Outcome{}, err // The object is as desired, but the cache is stale: its watch event leads to the next sync.
@@ -235,34 +193,14 @@ func (k *Kind[T, A]) create(ctx context.Context, owner metav1.Object, name strin
 		k.Name, name, k.owners.label, glassback.Name)}}, nil
 }
 
-// restore applies the desired configuration to a child that the cache does not have: the child was created just before a
-// restart, or another client removed the label by which the cache selects.
-func (k *Kind[T, A]) restore(ctx context.Context, owner metav1.Object, live T, desired Desired[A]) (Outcome, error) {
-	owned, err := k.extractOwned(live)
-	if err != nil {
-		return k.unreadable(live.GetName(), err.Error()), nil
-	}
-	configuration, err := desired(owned)
-	if err != nil {
-		return Outcome{}, err
-	}
-	return k.apply(ctx, owner, live, configuration)
-}
-
-func (k *Kind[T, A]) unreadable(name, reason string) Outcome {
-	return Outcome{Problem: &Problem{k.Name + "Unreadable", fmt.Sprintf(
-		"%s cannot read which fields of %s %s it owns, and leaves it as it is: %s", glassback.Name, k.Name, name, reason)}}
-}
-
-// apply applies configuration to object, unless object was changed meanwhile. The UID makes sure that the object exists:
-// without it, an apply would create a deleted object again.
-func (k *Kind[T, A]) apply(ctx context.Context, owner metav1.Object, object T, configuration A) (Outcome, error) {
+// apply applies the desired fields, which have the checksum sum, to object, unless object was changed meanwhile. The UID makes sure that the
+// object exists: without it, an apply would create a deleted object again.
+func (k *Kind[T, A]) apply(ctx context.Context, owner metav1.Object, object T, desired A, sum checksum) (Outcome, error) {
 	if contested := k.owners.contested(owner, k.Name, object.GetName()); contested.Wait > 0 {
 		return contested, nil
 	}
-	sum := checksumOf(configuration) // before WithUID and WithResourceVersion change the configuration
-	configuration = configuration.WithUID(object.GetUID()).WithResourceVersion(object.GetResourceVersion())
-	applied, err := k.client(owner.GetNamespace()).Apply(ctx, configuration, applyOptions)
+	versioned := desired.WithUID(object.GetUID()).WithResourceVersion(object.GetResourceVersion())
+	applied, err := k.client(owner.GetNamespace()).Apply(ctx, versioned, applyOptions)
 	if err != nil {
 		return Outcome{}, fmt.Errorf("apply %s %s: %w", k.Name, object.GetName(), err)
 	}

@@ -26,7 +26,6 @@ import (
 
 	"github.com/glassback/glassback/pkg/fakeapi"
 	"github.com/glassback/glassback/pkg/loop"
-	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/trace"
 )
 
@@ -49,28 +48,17 @@ func troubled(reason, message string) Outcome {
 	return Outcome{Problem: &Problem{reason, message}, Wait: Recheck}
 }
 
-// keeping wants a at 1, and n to be as it is, at first 1.
-func keeping(owned *configuration) (*configuration, error) {
-	if owned == nil {
-		return greeting("a", "1", "n", "1"), nil
-	}
-	if n, is := owned.Data["n"]; is {
-		return greeting("a", "1", "n", n), nil
-	}
-	return greeting("a", "1"), nil
-}
-
 func TestReconcile(t *testing.T) {
 	other := &metav1.OwnerReference{Kind: "Greeter", Name: "other", UID: "other", Controller: ptr.To(true)}
 	// ours is a server that has what was wanted before.
 	ours := func(s *server) { apply(s, greeting("a", "1")) }
 	type data = map[string]string
 	for sentence, test := range map[string]struct {
-		given  []func(*server)         // what the cache shows too
-		since  []func(*server)         // what it does not show
-		listed bool                    // whether there was one once
-		wanted *configuration          // nil: none
-		want   Desired[*configuration] // instead of wanted
+		given  []func(*server) // what the cache shows too
+		since  []func(*server) // what it does not show
+		listed bool            // whether there was one once
+		wanted *configuration  // nil: none
+		adapt  func(owner metav1.Object, desired *configuration, live *corev1.ConfigMap)
 		verb   Verb
 		// requests are what Do makes, out and err what it returns.
 		requests []string
@@ -123,30 +111,11 @@ func TestReconcile(t *testing.T) {
 			since: []func(*server){put(foreign(other))}, listed: true, verb: Delete, requests: []string{getRequest}, out: Outcome{Gone: true},
 			left: data{"a": "theirs"},
 		},
-		"wanted by what is there: nothing": {given: []func(*server){kept}, want: keeping, left: data{"a": "1", "n": "7"}},
-		"wanted by what is there, and hidden from the cache: kept": {
-			since: []func(*server){kept, unlabelled}, want: keeping,
+		"hidden from the cache, and what is wanted depends on it: adapted": {
+			since: []func(*server){kept, unlabelled}, wanted: greeting("a", "1"), adapt: keepN,
 			verb: Create, requests: []string{createRequest, getRequest, repairRequest}, out: Outcome{Wrote: true}, left: data{"a": "1", "n": "7"},
 		},
-		"wanted by what is there, hidden, and another client owns the field: left to them": {
-			since:    []func(*server){kept, unlabelled, edited(func(c *corev1.ConfigMap) { c.Data["n"] = "9" })},
-			want:     keeping,
-			verb:     Create,
-			requests: []string{createRequest, getRequest, "apply sample-greeting uid " + uid + " version 103 as glassback, force true"},
-			out:      Outcome{Wrote: true}, left: data{"a": "1", "n": "9"},
-		},
-		"what is wanted cannot be told, and there is one: an error": {
-			given: []func(*server){ours}, want: lost, verb: Update, err: "no idea", left: data{"a": "1"},
-		},
-		"what is wanted cannot be told of one that is hidden: an error, and nothing is applied": {
-			since: []func(*server){ours}, verb: Create, requests: []string{createRequest, getRequest}, err: "no idea", left: data{"a": "1"},
-			want: func(owned *configuration) (*configuration, error) {
-				if owned != nil {
-					return nil, errors.New("no idea")
-				}
-				return greeting("a", "1"), nil
-			},
-		},
+
 		"the cache shows another owner's: a Problem, and no request": {
 			given: []func(*server){put(foreign(other))}, wanted: greeting("a", "1"),
 			out:  inTheWay("ConfigMap sample-greeting exists already and is controlled by Greeter other: rename or delete one of the two"),
@@ -208,9 +177,9 @@ func TestReconcile(t *testing.T) {
 			verb: Delete, requests: []string{deleteRequest}, out: Outcome{Wrote: true},
 		},
 	} {
-		reconcile := func(t *testing.T, withOwned bool) {
+		t.Run(sentence, func(t *testing.T) {
 			f := newFixture()
-			f.withOwned = withOwned
+			f.Adapt = test.adapt
 			for _, change := range test.given {
 				change(f.server)
 			}
@@ -218,13 +187,7 @@ func TestReconcile(t *testing.T) {
 			for _, change := range test.since {
 				change(f.server)
 			}
-			want := func() Desired[*configuration] {
-				if test.want != nil {
-					return test.want
-				}
-				return exactly(test.wanted)
-			}
-			verb, out, err := f.reconcile(t, test.listed, want())
+			verb, out, err := f.reconcile(t, test.listed, copied(test.wanted))
 			if verb != test.verb {
 				t.Errorf("verb %q, want %q", verb, test.verb)
 			}
@@ -242,25 +205,27 @@ func TestReconcile(t *testing.T) {
 				return
 			}
 			f.shown.CatchUp()
-			if verb, _, _ := f.reconcile(t, false, want()); verb != Nothing && test.left["a"] != "theirs" {
+			again := copied(test.wanted)
+			if test.adapt != nil {
+				test.adapt(nil, again, object(f.server))
+			}
+			if verb, _, _ := f.reconcile(t, false, again); verb != Nothing && test.left["a"] != "theirs" {
 				t.Errorf("there is still something to %s once it is done", verb)
 			}
-		}
-		if test.want == nil {
-			t.Run(sentence, func(t *testing.T) { reconcile(t, false) })
-		}
-		t.Run(sentence+", with the owned fields", func(t *testing.T) { reconcile(t, true) })
+		})
 	}
 }
 
-// kept is ours, with the n that keeping keeps.
+// keepN is the Adapt of a Kind.
+func keepN(_ metav1.Object, desired *configuration, live *corev1.ConfigMap) {
+	desired.WithData(map[string]string{"n": live.Data["n"]})
+}
+
+// kept is ours, with the n that keepN keeps.
 func kept(s *server) { apply(s, greeting("a", "1", "n", "7")) }
 
 // unlabelled is what hides an object from the cache.
 func unlabelled(s *server) { edit(s, func(c *corev1.ConfigMap) { c.Labels = nil }) }
-
-// lost is a Desired that fails.
-func lost(*configuration) (*configuration, error) { return nil, errors.New("no idea") }
 
 // garble makes what this operator owns of the object unreadable.
 func garble(s *server) {
@@ -327,7 +292,7 @@ func TestErrorsBecomeProblems(t *testing.T) {
 		t.Run(sentence, func(t *testing.T) {
 			f := newFixture()
 			f.server.Before = func(fakeapi.Request) error { return test.err }
-			_, out, err := f.reconcile(t, false, exactly(greeting("a", "1")))
+			_, out, err := f.reconcile(t, false, copied(greeting("a", "1")))
 			want := Outcome{Problem: test.want}
 			if test.want != nil {
 				want.Wait = Recheck
@@ -369,43 +334,12 @@ func TestErrorsSayWhatFailed(t *testing.T) {
 				f.shown.CatchUp()
 			}
 			f.server.Before = failing(test.fails, refused)
-			_, out, err := f.reconcile(t, test.listed, exactly(test.wanted))
+			_, out, err := f.reconcile(t, test.listed, copied(test.wanted))
 			expect(t, out, err, Outcome{}, test.err)
 			if wait := f.written.Wait(cache.MetaObjectToName(owner)); wait != 0 {
 				t.Errorf("what failed is waited for, %s", wait)
 			}
 		})
-	}
-}
-
-// TestUnreadable is about managedFields that name no fields, and a Desired that depends on them: nothing is applied.
-func TestUnreadable(t *testing.T) {
-	const unclear = "glassback cannot read which fields of ConfigMap sample-greeting it owns, and leaves it as it is: "
-	f := newFixture()
-	kept(f.server)
-	garble(f.server)
-	f.shown.CatchUp()
-	if seen := f.WithOwned(owner, f.Observe(owner, name)); seen.Unreadable == "" || seen.Object == nil || seen.Owned != nil {
-		t.Errorf("seen is %+v, want the object and why its fields are not known", seen)
-	}
-	f.withOwned = true
-	verb, out, err := f.reconcile(t, true, keeping)
-	if problem := ptr.Deref(out.Problem, Problem{}); problem.Reason != "ConfigMapUnreadable" ||
-		!strings.HasPrefix(problem.Message, unclear) || problem.Message == unclear {
-		t.Errorf("problem %+v, want ConfigMapUnreadable: %s", problem, unclear)
-	}
-	if out.Problem = nil; verb != Nothing || out != (Outcome{Wait: Recheck}) || err != nil || len(f.requests()) > 0 {
-		t.Errorf("%q, outcome %+v, error %v, requests %q; want nothing, and to look again in %s", verb, out, err, f.requests(), Recheck)
-	}
-
-	// One that is hidden too.
-	must.Succeed(t, f.cache.Replace(nil, ""))
-	if _, out, err := f.reconcile(t, true, exactly(greeting("a", "2"))); err != nil ||
-		ptr.Deref(out.Problem, Problem{}).Reason != "ConfigMapUnreadable" || out.Wrote {
-		t.Errorf("outcome %+v, error %v; want ConfigMapUnreadable, and nothing written", out, err)
-	}
-	if want := []string{createRequest, getRequest}; !slices.Equal(f.requests(), want) {
-		t.Errorf("requests %q, want %q", f.requests(), want)
 	}
 }
 
@@ -419,7 +353,7 @@ func TestWritesAreWaitedFor(t *testing.T) {
 		{greeting("a", "2"), "apply configmaps"},
 		{nil, "delete configmaps"},
 	} {
-		if _, out, err := f.reconcile(t, false, exactly(step.wanted)); err != nil || !out.Wrote {
+		if _, out, err := f.reconcile(t, false, copied(step.wanted)); err != nil || !out.Wrote {
 			t.Fatalf("%s: wrote %t, error %v", step.trace, out.Wrote, err)
 		}
 		events := f.trace.Events()
@@ -503,13 +437,12 @@ func failing(prefix string, err error) func(fakeapi.Request) error {
 type fixture struct {
 	*Kind[*corev1.ConfigMap, *configuration]
 
-	server    *server
-	shown     *fakeapi.Cache
-	withOwned bool // whether observe reads the fields that the operator owns
-	owner     *metav1.ObjectMeta
-	written   *loop.Written
-	clock     *clocktesting.FakePassiveClock
-	trace     *trace.Recorder
+	server  *server
+	shown   *fakeapi.Cache
+	owner   *metav1.ObjectMeta
+	written *loop.Written
+	clock   *clocktesting.FakePassiveClock
+	trace   *trace.Recorder
 }
 
 func newFixture() *fixture {
@@ -532,8 +465,8 @@ func (f *fixture) requests() []string {
 	return all
 }
 
-// exactly is the Desired of a copy, which Reconcile may change. There is none of nil.
-func exactly(wanted *configuration) Desired[*configuration] {
+// copied returns a copy of what is wanted, which a Change may change.
+func copied(wanted *configuration) *configuration {
 	if wanted == nil {
 		return nil
 	}
@@ -545,22 +478,13 @@ func exactly(wanted *configuration) Desired[*configuration] {
 	if err := json.Unmarshal(data, same); err != nil {
 		panic(err)
 	}
-	return Exactly(same)
-}
-
-// observe returns the child as the cache shows it.
-func (f *fixture) observe() Observed[*corev1.ConfigMap, *configuration] {
-	observed := f.Observe(f.owner, name)
-	if f.withOwned {
-		return f.WithOwned(f.owner, observed)
-	}
-	return observed
+	return same
 }
 
 // reconcile carries out the change that Reconcile returns.
-func (f *fixture) reconcile(t *testing.T, listed bool, want Desired[*configuration]) (Verb, Outcome, error) {
+func (f *fixture) reconcile(t *testing.T, listed bool, want *configuration) (Verb, Outcome, error) {
 	t.Helper()
-	change := f.Reconcile(f.owner, name, f.observe(), listed, want)
+	change := f.Reconcile(f.owner, name, f.Observe(f.owner, name), listed, want)
 	if change.Kind != "ConfigMap" || change.Name != name {
 		t.Errorf("the change is about %s %s, want ConfigMap %s", change.Kind, change.Name, name)
 	}

@@ -14,7 +14,6 @@
 //	yes      yes, as desired     does nothing
 //	yes      yes, but differs    applies to exactly the version that the cache shows
 //	yes      being deleted       reports a Problem, until it is gone
-//	yes      not readable        reports a Problem, if what is desired depends on its fields
 //	yes      of another owner    reports a Problem
 //
 // An object is as desired if the fields that this operator owns, by the object's managedFields, are the desired fields, with the desired

@@ -6,6 +6,7 @@ package child
 import (
 	"bytes"
 	"hash/maphash"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -30,6 +31,17 @@ func OwnFields(all []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
 		}
 	}
 	return own
+}
+
+// Owns reports whether this operator owns a field of object, such as spec, replicas. It is true for managedFields that cannot be read.
+func Owns(object metav1.Object, path ...any) bool {
+	return slices.ContainsFunc(OwnFields(object.GetManagedFields()), func(entry metav1.ManagedFieldsEntry) bool {
+		if entry.FieldsV1 == nil {
+			return false
+		}
+		set, err := share(entry.FieldsV1).set()
+		return err != nil || set.Has(fieldpath.MakePathOrDie(path...))
+	})
 }
 
 // sharedFields are the fields of an entry of managedFields, as the API server sent them and as a set. Nothing changes them.

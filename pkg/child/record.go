@@ -12,12 +12,10 @@ type State struct {
 	Deleting        bool      `json:"deleting,omitempty"`
 	// Other says that the owner does not control the object: see Observed.Other.
 	Other bool `json:"other,omitempty"`
-	// Unreadable is Observed.Unreadable.
-	Unreadable string `json:"unreadable,omitempty"`
 }
 
 // State returns the State of o. It returns nil if the cache has no object of that name.
-func (o *Observed[T, A]) State() *State {
+func (o *Observed[T]) State() *State {
 	var none T
 	object := o.Object
 	if object == none {
@@ -26,5 +24,5 @@ func (o *Observed[T, A]) State() *State {
 	if object == none {
 		return nil
 	}
-	return &State{object.GetUID(), object.GetResourceVersion(), object.GetDeletionTimestamp() != nil, o.Other != none, o.Unreadable}
+	return &State{object.GetUID(), object.GetResourceVersion(), object.GetDeletionTimestamp() != nil, o.Other != none}
 }

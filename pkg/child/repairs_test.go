@@ -42,7 +42,7 @@ func (f *fixture) fight(t *testing.T, over time.Duration, undo func(*server)) []
 	var wrote []time.Duration
 	for start := f.clock.Now(); f.clock.Since(start) <= over; {
 		f.catchUp()
-		switch _, out, err := f.reconcile(t, false, exactly(greeting("a", "1"))); {
+		switch _, out, err := f.reconcile(t, false, copied(greeting("a", "1"))); {
 		case err != nil:
 			t.Fatal(err)
 		case out.Wrote:
@@ -91,7 +91,7 @@ func TestAnOwnerThatWantsSomethingElseIsNoFight(t *testing.T) {
 	f := newFixture()
 	desire := func(n int) Outcome {
 		f.catchUp()
-		_, out, err := f.reconcile(t, false, exactly(greeting("a", strconv.Itoa(n))))
+		_, out, err := f.reconcile(t, false, copied(greeting("a", strconv.Itoa(n))))
 		must.Succeed(t, err)
 		return out
 	}
@@ -160,7 +160,7 @@ func (f *fixture) repair(t *testing.T) {
 	t.Helper()
 	for range 2 {
 		f.catchUp()
-		_, out, err := f.reconcile(t, false, exactly(greeting("a", "1")))
+		_, out, err := f.reconcile(t, false, copied(greeting("a", "1")))
 		must.Succeed(t, err)
 		if out.Wrote {
 			return
@@ -198,7 +198,7 @@ func TestNothingIsCountedThatWroteNothing(t *testing.T) {
 	f := newFixture()
 	kept(f.server)
 	for range 10 * freeRepairs { // The cache never shows it.
-		if _, out, err := f.reconcile(t, false, keeping); !apierrors.IsConflict(err) || out != (Outcome{}) {
+		if _, out, err := f.reconcile(t, false, greeting("a", "1", "n", "7")); !apierrors.IsConflict(err) || out != (Outcome{}) {
 			t.Fatalf("outcome %+v, error %v; want a conflict, however often", out, err)
 		}
 	}

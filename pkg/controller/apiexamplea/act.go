@@ -19,7 +19,7 @@ func (c *Controller) act(ctx context.Context, o *observed, p plan) (outcome, err
 	if p.invalid != nil {
 		return outcome{}, nil
 	}
-	change := c.configMaps.Reconcile(o.example, o.example.ConfigMapName(), o.configMap, false, child.Exactly(p.configMap))
+	change := c.configMaps.Reconcile(o.example, o.example.ConfigMapName(), o.configMap, false, p.configMap)
 	out, err := change.Do(ctx)
 	if out.Wrote {
 		klog.FromContext(ctx).Info("Greeted", "greeting", o.example.Greeting())

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	v1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
 	"github.com/glassback/glassback/pkg/child"
@@ -18,7 +17,7 @@ import (
 type observed struct {
 	example *v1.ApiExampleA
 	// configMap belongs to the cache: do not change it.
-	configMap child.Observed[*corev1.ConfigMap, *corev1ac.ConfigMapApplyConfiguration]
+	configMap child.Observed[*corev1.ConfigMap]
 	now       time.Time
 }
 

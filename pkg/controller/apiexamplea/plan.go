@@ -8,7 +8,6 @@ import (
 
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/glassback/glassback/pkg/child"
 	"github.com/glassback/glassback/pkg/report"
 )
 
@@ -28,7 +27,7 @@ func (c *Controller) Plan(ctx context.Context, key cache.ObjectName, _ bool) (*r
 	if p.invalid != nil {
 		plan.Note = p.invalid.Message
 	} else {
-		change := c.configMaps.Reconcile(example, example.ConfigMapName(), o.configMap, false, child.Exactly(p.configMap))
+		change := c.configMaps.Reconcile(example, example.ConfigMapName(), o.configMap, false, p.configMap)
 		out, err = change.Preview(ctx, plan)
 	}
 	if err != nil || out.Wrote {

@@ -65,7 +65,7 @@ func (c *Controller) confirm(ctx context.Context, o *observed, changes []child.C
 
 // changes returns the change of each child; nil if the spec is invalid.
 func (c *Controller) changes(o *observed, p plan) []child.Change {
-	if p.invalid != nil {
+	if p.Invalid != nil {
 		return nil
 	}
 	app := o.app
@@ -73,11 +73,11 @@ func (c *Controller) changes(o *observed, p plan) []child.Change {
 		return slices.ContainsFunc(app.Status.Resources, func(r v1.ResourceReference) bool { return r.Kind == kind })
 	}
 	return []child.Change{
-		c.services.Reconcile(app, app.Name, o.service, listed("Service"), p.service),
-		c.deployments.Reconcile(app, app.Name, o.deployment, listed("Deployment"), p.deployment),
-		c.ingresses.Reconcile(app, app.Name, o.ingress, listed("Ingress"), p.ingress),
-		c.autoscalers.Reconcile(app, app.Name, o.autoscaler, listed("HorizontalPodAutoscaler"), p.autoscaler),
-		c.budgets.Reconcile(app, app.Name, o.budget, listed("PodDisruptionBudget"), p.budget),
+		c.services.Reconcile(app, app.Name, o.service, listed("Service"), p.Service),
+		c.deployments.Reconcile(app, app.Name, o.deployment, listed("Deployment"), p.Deployment),
+		c.ingresses.Reconcile(app, app.Name, o.ingress, listed("Ingress"), p.Ingress),
+		c.autoscalers.Reconcile(app, app.Name, o.autoscaler, listed("HorizontalPodAutoscaler"), p.Autoscaler),
+		c.budgets.Reconcile(app, app.Name, o.budget, listed("PodDisruptionBudget"), p.Budget),
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	autoscalingv2ac "k8s.io/client-go/applyconfigurations/autoscaling/v2"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
@@ -35,7 +36,7 @@ type children struct {
 
 func newChildren(c Config, written *loop.Written) children {
 	owners := child.NewOwners(kind.Kind, v1.LabelApplication, written, c.Clock)
-	return children{
+	all := children{
 		owners: owners,
 		deployments: child.New(owners, "Deployment", "deployments.apps", c.Deployments.Informer().GetStore(),
 			c.Kube.AppsV1().Deployments, appsv1ac.ExtractDeployment),
@@ -47,5 +48,14 @@ func newChildren(c Config, written *loop.Written) children {
 			c.Kube.AutoscalingV2().HorizontalPodAutoscalers, autoscalingv2ac.ExtractHorizontalPodAutoscaler),
 		budgets: child.New(owners, "PodDisruptionBudget", "poddisruptionbudgets.policy", c.Budgets.Informer().GetStore(),
 			c.Kube.PolicyV1().PodDisruptionBudgets, policyv1ac.ExtractPodDisruptionBudget),
+	}
+	all.deployments.Adapt = keepScale
+	return all
+}
+
+// keepScale makes desired keep the number of replicas of a Deployment that an autoscaler may have scaled.
+func keepScale(owner metav1.Object, desired *appsv1ac.DeploymentApplyConfiguration, live *appsv1.Deployment) {
+	if app := owner.(*v1.Application); app.Spec.Autoscaling != nil {
+		desired.Spec.Replicas = replicas(app, live, nil)
 	}
 }

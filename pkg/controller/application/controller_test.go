@@ -424,12 +424,11 @@ func specRows() map[string]syncRow {
 		"a Deployment with a variable that is twice: it gets the new image": {
 			given: []func(*server){twice, edited(func(a *v1.Application) { a.Spec.Image = "nginx:1.30" })}, want: wrote("apply deployments"),
 		},
-		"a Deployment whose fields cannot be read, with an autoscaler: reported, and left as it is": {
+		"a Deployment with a variable that is twice, and an autoscaler: the same": {
 			app:   []func(*v1.Application){full},
-			given: []func(*server){twice, edited(func(a *v1.Application) { a.Spec.Image = "nginx:1.30" })},
-			want: troubled("DeploymentUnreadable",
-				"glassback cannot read which fields of Deployment sample it owns, and leaves it as it is: "),
+			given: []func(*server){twice, edited(func(a *v1.Application) { a.Spec.Image = "nginx:1.30" })}, want: wrote("apply deployments"),
 		},
+
 		"the rollout is complete: reported once": {
 			fresh: true, given: []func(*server){syncedOnce, (*server).rollOut},
 			want: syncWant{
@@ -618,6 +617,5 @@ func TestPlan(t *testing.T) {
 
 func TestRecord(t *testing.T) {
 	recordtest.Covers(t, observed{}, recordedObserved{}, "app", "deployment", "service", "ingress", "autoscaler", "budget")
-	recordtest.Covers(t, plan{}, recordedPlan{})
 	recordtest.Plain(t, nil, observed{})
 }

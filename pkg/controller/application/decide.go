@@ -13,31 +13,32 @@ import (
 	"github.com/glassback/glassback/pkg/child"
 )
 
-// plan is the decision of one sync: the desired state of each child; nil for a child that must not exist.
+// plan is the decision of one sync, also in a record: the desired fields of each child; nil for a child that must not exist.
 type plan struct {
-	// invalid says why the spec is invalid; nil if the spec is valid. If it is invalid, all children stay as they are.
-	invalid *child.Problem
+	// Invalid says why the spec is invalid; nil if the spec is valid. If it is invalid, all children stay as they are.
+	Invalid *child.Problem `json:"invalid,omitempty"`
 
-	service    child.Desired[*corev1ac.ServiceApplyConfiguration]
-	deployment child.Desired[*appsv1ac.DeploymentApplyConfiguration]
-	ingress    child.Desired[*networkingv1ac.IngressApplyConfiguration]
-	autoscaler child.Desired[*autoscalingv2ac.HorizontalPodAutoscalerApplyConfiguration]
-	budget     child.Desired[*policyv1ac.PodDisruptionBudgetApplyConfiguration]
+	Service    *corev1ac.ServiceApplyConfiguration                        `json:"service,omitempty"`
+	Deployment *appsv1ac.DeploymentApplyConfiguration                     `json:"deployment,omitempty"`
+	Ingress    *networkingv1ac.IngressApplyConfiguration                  `json:"ingress,omitempty"`
+	Autoscaler *autoscalingv2ac.HorizontalPodAutoscalerApplyConfiguration `json:"autoscaler,omitempty"`
+	Budget     *policyv1ac.PodDisruptionBudgetApplyConfiguration          `json:"budget,omitempty"`
 }
+
+// Record implements recording.Plan.
+func (p plan) Record(*observed) any { return p }
 
 // decide returns the plan for the observed state.
 func decide(o *observed) plan {
 	app := o.app
 	if errs := app.Validate(nil); len(errs) > 0 {
-		return plan{invalid: &child.Problem{Reason: reasonInvalidSpec, Message: errs.ToAggregate().Error()}}
+		return plan{Invalid: &child.Problem{Reason: reasonInvalidSpec, Message: errs.ToAggregate().Error()}}
 	}
 	return plan{
-		service: child.Exactly(service(app)),
-		deployment: func(owned *appsv1ac.DeploymentApplyConfiguration) (*appsv1ac.DeploymentApplyConfiguration, error) {
-			return deployment(app, owned, o.autoscaler.Object)
-		},
-		ingress:    child.Exactly(ingress(app)),
-		autoscaler: child.Exactly(autoscaler(app)),
-		budget:     child.Exactly(budget(app)),
+		Service:    service(app),
+		Deployment: deployment(app, o.deployment.Object, o.autoscaler.Object),
+		Ingress:    ingress(app),
+		Autoscaler: autoscaler(app),
+		Budget:     budget(app),
 	}
 }

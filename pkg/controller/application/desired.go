@@ -5,8 +5,8 @@ package application
 
 import (
 	"encoding/json"
-	"fmt"
 
+	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -27,24 +27,19 @@ import (
 // The builders below return the fields of each child that the operator owns: only what the spec requests, so that other
 // clients can set all other fields. They return nil for a child that the spec does not request.
 
-// deployment returns the Deployment that runs the image. owned holds the fields that this operator owns now; it is nil without
-// a Deployment. hpa is the existing autoscaler, or nil.
-func deployment(app *v1.Application, owned *appsv1ac.DeploymentApplyConfiguration,
-	hpa *autoscalingv2.HorizontalPodAutoscaler) (*appsv1ac.DeploymentApplyConfiguration, error) {
-	container, err := container(&app.Spec)
-	if err != nil {
-		return nil, err
-	}
-	pod := corev1ac.PodSpec().WithContainers(container)
+// deployment returns the Deployment that runs the image. existing is the Deployment, and hpa the autoscaler; nil if there is none.
+func deployment(app *v1.Application, existing *appsv1.Deployment, hpa *autoscalingv2.HorizontalPodAutoscaler,
+) *appsv1ac.DeploymentApplyConfiguration {
+	pod := corev1ac.PodSpec().WithContainers(container(&app.Spec))
 	for _, secret := range app.Spec.ImagePullSecrets {
 		pod.WithImagePullSecrets(corev1ac.LocalObjectReference().WithName(secret.Name))
 	}
 	spec := appsv1ac.DeploymentSpec().
 		WithSelector(metav1ac.LabelSelector().WithMatchLabels(selector(app))).
 		WithTemplate(corev1ac.PodTemplateSpec().WithLabels(labels(app)).WithSpec(pod))
-	spec.Replicas = replicas(app, owned, hpa)
+	spec.Replicas = replicas(app, existing, hpa)
 	return appsv1ac.Deployment(app.Name, app.Namespace).
-		WithLabels(labels(app)).WithOwnerReferences(child.Reference(app, kind)).WithSpec(spec), nil
+		WithLabels(labels(app)).WithOwnerReferences(child.Reference(app, kind)).WithSpec(spec)
 }
 
 // replicas returns the number of Pods to apply, or nil if another client owns the field.
@@ -53,20 +48,20 @@ func deployment(app *v1.Application, owned *appsv1ac.DeploymentApplyConfiguratio
 // have no owner, and the API server would default it to 1. When the autoscaler changes the number, it becomes the owner of the field, and
 // the operator no longer applies it. If the cache does not show that change yet, the apply fails with a conflict, because it carries the
 // resourceVersion in the cache. All of this also holds for an autoscaler that the spec no longer requests, until it is gone.
-func replicas(app *v1.Application, owned *appsv1ac.DeploymentApplyConfiguration, hpa *autoscalingv2.HorizontalPodAutoscaler) *int32 {
+func replicas(app *v1.Application, existing *appsv1.Deployment, hpa *autoscalingv2.HorizontalPodAutoscaler) *int32 {
 	autoscaling, n := app.Spec.Autoscaling, *app.Spec.Replicas
 	switch {
 	case autoscaling == nil && hpa == nil:
 		return &n
-	case owned == nil && hpa != nil:
+	case existing == nil && hpa != nil:
 		if wanted := hpa.Status.DesiredReplicas; wanted > 0 {
 			n = wanted // The Deployment was deleted.
 		}
-	case owned == nil:
-	case owned.Spec == nil || owned.Spec.Replicas == nil:
+	case existing == nil:
+	case !ownsReplicas(existing):
 		return nil
 	default:
-		n = *owned.Spec.Replicas
+		n = ptr.Deref(existing.Spec.Replicas, n)
 	}
 	if autoscaling == nil {
 		return &n
@@ -74,34 +69,32 @@ func replicas(app *v1.Application, owned *appsv1ac.DeploymentApplyConfiguration,
 	return within(autoscaling, n)
 }
 
+func ownsReplicas(d *appsv1.Deployment) bool { return child.Owns(d, "spec", "replicas") }
+
 // within returns the number closest to n within the limits of the autoscaler. The number is never 0: an autoscaler does not
 // scale a Deployment with 0 replicas.
 func within(a *v1.Autoscaling, n int32) *int32 {
 	return ptr.To(max(*a.MinReplicas, min(n, a.MaxReplicas)))
 }
 
-func container(spec *v1.ApplicationSpec) (*corev1ac.ContainerApplyConfiguration, error) {
+func container(spec *v1.ApplicationSpec) *corev1ac.ContainerApplyConfiguration {
 	c := corev1ac.Container().WithName("app").WithImage(spec.Image).
 		WithPorts(corev1ac.ContainerPort().WithName(v1.PortName).WithContainerPort(*spec.Port).WithProtocol(corev1.ProtocolTCP)).
 		WithCommand(spec.Command...).WithArgs(spec.Args...)
 	probes := ptr.Deref(spec.Probes, v1.Probes{})
 	for _, field := range []struct {
-		name     string
 		given    bool
 		from, to any
 	}{
-		{"env", len(spec.Env) > 0, spec.Env, &c.Env},
-		{"envFrom", len(spec.EnvFrom) > 0, spec.EnvFrom, &c.EnvFrom},
-		{"resources", spec.Resources != nil, spec.Resources, &c.Resources},
-		{"a probe", probes.Liveness != nil, probes.Liveness, &c.LivenessProbe},
-		{"a probe", probes.Readiness != nil, probes.Readiness, &c.ReadinessProbe},
-		{"a probe", probes.Startup != nil, probes.Startup, &c.StartupProbe},
+		{len(spec.Env) > 0, spec.Env, &c.Env},
+		{len(spec.EnvFrom) > 0, spec.EnvFrom, &c.EnvFrom},
+		{spec.Resources != nil, spec.Resources, &c.Resources},
+		{probes.Liveness != nil, probes.Liveness, &c.LivenessProbe},
+		{probes.Readiness != nil, probes.Readiness, &c.ReadinessProbe},
+		{probes.Startup != nil, probes.Startup, &c.StartupProbe},
 	} {
-		if !field.given {
-			continue
-		}
-		if err := convert(field.from, field.to); err != nil {
-			return nil, fmt.Errorf("convert %s: %w", field.name, err)
+		if field.given {
+			convert(field.from, field.to)
 		}
 	}
 	for i := range c.Env {
@@ -114,16 +107,18 @@ func container(spec *v1.ApplicationSpec) (*corev1ac.ContainerApplyConfiguration,
 			e.ValueFrom.FieldRef.WithAPIVersion("v1")
 		}
 	}
-	return c, nil
+	return c
 }
 
-// convert converts a value of the API to its apply configuration: both have the same JSON.
-func convert(from, to any) error {
+// convert converts a value of the API to its apply configuration. Both have the same JSON, so there is no error.
+func convert(from, to any) {
 	data, err := json.Marshal(from)
-	if err != nil {
-		return err
+	if err == nil {
+		err = json.Unmarshal(data, to)
 	}
-	return json.Unmarshal(data, to)
+	if err != nil {
+		panic(err)
+	}
 }
 
 // service returns the Service of the Pods.

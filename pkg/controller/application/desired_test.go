@@ -35,10 +35,8 @@ import (
 // desired is what there should be, by resource: apply configurations.
 func desired(t testing.TB, app *v1.Application) map[string]any {
 	t.Helper()
-	deployment, err := deployment(app, nil, nil)
-	must.Succeed(t, err)
 	all := map[string]any{
-		"deployments": deployment, "services": service(app), "ingresses": ingress(app),
+		"deployments": deployment(app, nil, nil), "services": service(app), "ingresses": ingress(app),
 		"horizontalpodautoscalers": autoscaler(app), "poddisruptionbudgets": budget(app),
 	}
 	for resource, configuration := range all {
@@ -271,14 +269,11 @@ func TestReplicas(t *testing.T) {
 			if test.hpa != none {
 				hpa = &autoscalingv2.HorizontalPodAutoscaler{Status: autoscalingv2.HorizontalPodAutoscalerStatus{DesiredReplicas: test.hpa}}
 			}
-			var owned *appsv1ac.DeploymentApplyConfiguration
-			if test.owned != none {
-				owned = appsv1ac.Deployment("sample", "default").WithSpec(appsv1ac.DeploymentSpec())
-			}
+			r := recordedObserved{Object: app, Owned: test.owned != none}
 			if test.owned >= 0 {
-				owned.Spec.WithReplicas(test.owned)
+				r.OwnedReplicas = &test.owned
 			}
-			if got := ptr.Deref(replicas(app, owned, hpa), others); got != test.want {
+			if got := ptr.Deref(replicas(app, restore(&r).deployment.Object, hpa), others); got != test.want {
 				t.Errorf("replicas %d, want %d", got, test.want)
 			}
 		})

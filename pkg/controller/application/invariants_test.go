@@ -25,7 +25,6 @@ import (
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	"github.com/glassback/glassback/pkg/child"
 	"github.com/glassback/glassback/pkg/fakeapi"
-	"github.com/glassback/glassback/pkg/must"
 )
 
 // TestInvariants runs two operators on one Application through random histories: their caches lag, each by itself; they crash after any
@@ -402,8 +401,7 @@ func (h *history) wasListed(resource string, uid types.UID) bool {
 
 // deployment is what is wanted of the Deployment: the number of replicas is as the spec says, or within the autoscaler's bounds.
 func (h *history) deployment(child *appsv1.Deployment, owned any) any {
-	configuration, err := deployment(h.server.app(), nil, nil)
-	must.Succeed(h, err)
+	configuration := deployment(h.server.app(), nil, nil)
 	replicas := owned.(*appsv1ac.DeploymentApplyConfiguration).Spec.Replicas
 	if a := h.server.app().Spec.Autoscaling; a != nil {
 		configuration.Spec.Replicas = replicas

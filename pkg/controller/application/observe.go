@@ -12,11 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
-	autoscalingv2ac "k8s.io/client-go/applyconfigurations/autoscaling/v2"
-	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
-	networkingv1ac "k8s.io/client-go/applyconfigurations/networking/v1"
-	policyv1ac "k8s.io/client-go/applyconfigurations/policy/v1"
 
 	v1 "github.com/glassback/glassback/pkg/apis/app/v1"
 	"github.com/glassback/glassback/pkg/child"
@@ -25,17 +20,17 @@ import (
 // observed is the state that one sync decides on. The children belong to the caches: do not change them.
 type observed struct {
 	app        *v1.Application
-	deployment child.Observed[*appsv1.Deployment, *appsv1ac.DeploymentApplyConfiguration]
-	service    child.Observed[*corev1.Service, *corev1ac.ServiceApplyConfiguration]
-	ingress    child.Observed[*networkingv1.Ingress, *networkingv1ac.IngressApplyConfiguration]
-	autoscaler child.Observed[*autoscalingv2.HorizontalPodAutoscaler, *autoscalingv2ac.HorizontalPodAutoscalerApplyConfiguration]
-	budget     child.Observed[*policyv1.PodDisruptionBudget, *policyv1ac.PodDisruptionBudgetApplyConfiguration]
+	deployment child.Observed[*appsv1.Deployment]
+	service    child.Observed[*corev1.Service]
+	ingress    child.Observed[*networkingv1.Ingress]
+	autoscaler child.Observed[*autoscalingv2.HorizontalPodAutoscaler]
+	budget     child.Observed[*policyv1.PodDisruptionBudget]
 	now        time.Time
 }
 
 // observe reads the children of an Application from the caches.
 func (c *Controller) observe(_ context.Context, app *v1.Application) (*observed, error) {
-	o := &observed{
+	return &observed{
 		app:        app,
 		deployment: c.deployments.Observe(app, app.Name),
 		service:    c.services.Observe(app, app.Name),
@@ -43,9 +38,5 @@ func (c *Controller) observe(_ context.Context, app *v1.Application) (*observed,
 		autoscaler: c.autoscalers.Observe(app, app.Name),
 		budget:     c.budgets.Observe(app, app.Name),
 		now:        c.clock.Now(),
-	}
-	if app.Spec.Autoscaling != nil || o.autoscaler.Object != nil { // Otherwise only the spec sets the number of replicas.
-		o.deployment = c.deployments.WithOwned(app, o.deployment)
-	}
-	return o, nil
+	}, nil
 }

@@ -24,8 +24,8 @@ func (c *Controller) Plan(ctx context.Context, key cache.ObjectName, _ bool) (*r
 		return nil, err
 	}
 	p, plan := decide(o), &report.Plan{}
-	if p.invalid != nil {
-		plan.Note = p.invalid.Message
+	if p.Invalid != nil {
+		plan.Note = p.Invalid.Message
 	}
 	out, err := carryOut(c.changes(o, p), func(change child.Change) (child.Outcome, error) { return change.Preview(ctx, plan) })
 	if err != nil || out.wrote {

@@ -34,8 +34,8 @@ const (
 func statusOf(o *observed, p plan, out outcome) v1.ApplicationStatus {
 	app, problems := o.app, out.problems
 	status := *app.Status.DeepCopy()
-	if p.invalid != nil {
-		problems = []child.Problem{*p.invalid}
+	if p.Invalid != nil {
+		problems = []child.Problem{*p.Invalid}
 	} else {
 		status.URL = url(app)
 	}
@@ -70,7 +70,7 @@ func statusOf(o *observed, p plan, out outcome) v1.ApplicationStatus {
 	switch {
 	case len(conflicts) > 0:
 		c.Set(v1.ConditionConflict, true, child.ReasonConflict, join(conflicts))
-	case p.invalid == nil || meta.FindStatusCondition(status.Conditions, v1.ConditionConflict) == nil:
+	case p.Invalid == nil || meta.FindStatusCondition(status.Conditions, v1.ConditionConflict) == nil:
 		c.Set(v1.ConditionConflict, false, reasonNoConflict, "No object of another owner is in the way")
 	}
 	return status

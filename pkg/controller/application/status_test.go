@@ -199,7 +199,7 @@ func TestStatusOfProblems(t *testing.T) {
 			conflict: "True Conflict: Service sample is taken",
 		},
 		"an invalid spec: what runs is left as it is": {
-			plan: plan{invalid: &child.Problem{Reason: reasonInvalidSpec, Message: "no image"}}, is: "InvalidSpec: no image", conflict: noConflict,
+			plan: plan{Invalid: &child.Problem{Reason: reasonInvalidSpec, Message: "no image"}}, is: "InvalidSpec: no image", conflict: noConflict,
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {

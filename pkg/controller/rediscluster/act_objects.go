@@ -80,17 +80,19 @@ func (c *Controller) changes(o *observed) ([]child.Change, error) {
 	rdc := o.Object
 	name := manifest.ConfigurationName(rdc)
 	observedPolicy := c.policies.Observe(rdc, rdc.Name)
-	observedConfiguration := c.configurations.WithOwned(rdc, c.configurations.Observe(rdc, name))
 	operator := cmp.Or(c.operatorNamespace, manifest.NamespaceOfOperator(observedPolicy.Object))
 	policy, err := manifest.NetworkPolicy(rdc, o.existingPods(), operator)
 	if err != nil {
 		return nil, err
 	}
 	changes := []child.Change{
-		c.services.Reconcile(rdc, rdc.Name, c.services.Observe(rdc, rdc.Name), false, child.Exactly(manifest.Service(rdc, o.Closed))),
-		c.budgets.Reconcile(rdc, rdc.Name, c.budgets.Observe(rdc, rdc.Name), false, child.Exactly(manifest.Budget(rdc, o.Pods))),
-		c.policies.Reconcile(rdc, rdc.Name, observedPolicy, false, child.Exactly(policy)),
-		c.configurations.Reconcile(rdc, name, observedConfiguration, false, createOnly(manifest.Configuration(rdc))),
+		c.services.Reconcile(rdc, rdc.Name, c.services.Observe(rdc, rdc.Name), false, manifest.Service(rdc, o.Closed)),
+		c.budgets.Reconcile(rdc, rdc.Name, c.budgets.Observe(rdc, rdc.Name), false, manifest.Budget(rdc, o.Pods)),
+		c.policies.Reconcile(rdc, rdc.Name, observedPolicy, false, policy),
+	}
+	// It is immutable: one that exists stays, also if an earlier operator has made it in another way.
+	if found := c.configurations.Observe(rdc, name); found.Object == nil || found.Object.DeletionTimestamp != nil {
+		changes = append(changes, c.configurations.Reconcile(rdc, name, found, false, manifest.Configuration(rdc)))
 	}
 	changes = append(changes, c.accessChanges(o)...)
 	existing, err := objectsOf[*corev1.ConfigMap](c.configMapCache, rdc)
@@ -120,16 +122,6 @@ func carryOut(changes []child.Change, do func(child.Change) (child.Outcome, erro
 		errs = append(errs, err)
 	}
 	return out, errors.Join(errs...)
-}
-
-// createOnly is the child.Desired of an immutable object: it is created, and never changed.
-func createOnly(desired *corev1ac.ConfigMapApplyConfiguration) child.Desired[*corev1ac.ConfigMapApplyConfiguration] {
-	return func(owned *corev1ac.ConfigMapApplyConfiguration) (*corev1ac.ConfigMapApplyConfiguration, error) {
-		if owned != nil {
-			return owned, nil
-		}
-		return desired, nil
-	}
 }
 
 // The commands for claims and Pods.

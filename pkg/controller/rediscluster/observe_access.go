@@ -56,7 +56,7 @@ func (c *Controller) externalServices(rdc *v1.RedisCluster) ([]*corev1.Service, 
 func (c *Controller) accessChanges(o *observed) []child.Change {
 	rdc, name := o.Object, manifest.ClientServiceName(o.Object)
 	changes := []child.Change{
-		c.services.Reconcile(rdc, name, c.services.Observe(rdc, name), false, child.Exactly(manifest.ClientService(rdc, o.Closed))),
+		c.services.Reconcile(rdc, name, c.services.Observe(rdc, name), false, manifest.ClientService(rdc, o.Closed)),
 	}
 	external, unused := rdc.Spec.External(), c.sessions.get(rdc).unusedServices
 	if external == nil {
@@ -68,7 +68,7 @@ func (c *Controller) accessChanges(o *observed) []child.Change {
 			continue
 		}
 		ports := o.servicePorts(m, observed.Object, !unused[m.Name])
-		desired := child.Exactly(manifest.ExternalService(rdc, m.Ordinal, ports))
+		desired := manifest.ExternalService(rdc, m.Ordinal, ports)
 		changes = append(changes, c.services.Reconcile(rdc, m.Name, observed, false, desired))
 	}
 	return changes
