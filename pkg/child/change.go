@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/glassback/glassback/pkg/fields"
+	"github.com/glassback/glassback/pkg/loop"
 	"github.com/glassback/glassback/pkg/report"
 )
 
@@ -59,6 +60,17 @@ type Outcome struct {
 
 // Problem says why a child is not as desired, with the reason and the message of a condition.
 type Problem struct{ Reason, Message string }
+
+// Outcomes is the result of several Changes.
+type Outcomes struct {
+	// Wrote says that an object was changed.
+	Wrote bool
+	// Gone has the kinds of which the owner has no child.
+	Gone     []string
+	Problems []Problem
+	// Wait is the shortest Wait of the Changes.
+	Wait time.Duration
+}
 
 // ReasonConflict is the reason of a Problem: an object that the owner does not control has the name of the child.
 const ReasonConflict = "Conflict"
@@ -110,4 +122,32 @@ func (c Change) Preview(ctx context.Context, plan *report.Plan) (Outcome, error)
 	}
 	plan.Writes = append(plan.Writes, write)
 	return Outcome{Wrote: true}, nil
+}
+
+// DoAll carries the changes out. An error of one does not stop the others.
+func DoAll(ctx context.Context, changes []Change) (Outcomes, error) {
+	return all(changes, func(c Change) (Outcome, error) { return c.Do(ctx) })
+}
+
+// PreviewAll adds the writes of DoAll to a plan, and returns their outcome.
+func PreviewAll(ctx context.Context, changes []Change, plan *report.Plan) (Outcomes, error) {
+	return all(changes, func(c Change) (Outcome, error) { return c.Preview(ctx, plan) })
+}
+
+func all(changes []Change, do func(Change) (Outcome, error)) (Outcomes, error) {
+	var out Outcomes
+	var errs []error
+	for _, change := range changes {
+		done, err := do(change)
+		out.Wrote = out.Wrote || done.Wrote
+		out.Wait = loop.Soonest(out.Wait, done.Wait)
+		if done.Gone {
+			out.Gone = append(out.Gone, change.Kind)
+		}
+		if done.Problem != nil {
+			out.Problems = append(out.Problems, *done.Problem)
+		}
+		errs = append(errs, err)
+	}
+	return out, errors.Join(errs...)
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,24 +16,15 @@ import (
 
 	v1 "github.com/glassback/glassback/pkg/apis/app/v1"
 	"github.com/glassback/glassback/pkg/child"
-	"github.com/glassback/glassback/pkg/loop"
 )
 
-// outcome is the result of act.
-type outcome struct {
-	wrote    bool
-	gone     []string // kinds: the Application has no child of these
-	problems []child.Problem
-	wait     time.Duration // until the next attempt; 0 for none
-}
-
 // act writes the children that differ from their desired state. An error at one child does not stop the others.
-func (c *Controller) act(ctx context.Context, o *observed, p plan) (outcome, error) {
+func (c *Controller) act(ctx context.Context, o *observed, p plan) (child.Outcomes, error) {
 	changes := c.changes(o, p)
 	if err := c.confirm(ctx, o, changes); err != nil {
-		return outcome{}, err
+		return child.Outcomes{}, err
 	}
-	return carryOut(changes, func(change child.Change) (child.Outcome, error) { return change.Do(ctx) })
+	return child.DoAll(ctx, changes)
 }
 
 // confirm returns a conflict if the cache is behind. It reads the live Application before this process first writes a child of it: while
@@ -79,23 +69,4 @@ func (c *Controller) changes(o *observed, p plan) []child.Change {
 		c.autoscalers.Reconcile(app, app.Name, o.autoscaler, listed("HorizontalPodAutoscaler"), p.Autoscaler),
 		c.budgets.Reconcile(app, app.Name, o.budget, listed("PodDisruptionBudget"), p.Budget),
 	}
-}
-
-// carryOut calls do with each change, and returns the combined outcome: of what was written, or of what would be.
-func carryOut(changes []child.Change, do func(child.Change) (child.Outcome, error)) (outcome, error) {
-	var out outcome
-	var errs []error
-	for _, change := range changes {
-		done, err := do(change)
-		out.wrote = out.wrote || done.Wrote
-		out.wait = loop.Soonest(out.wait, done.Wait)
-		if done.Gone {
-			out.gone = append(out.gone, change.Kind)
-		}
-		if done.Problem != nil {
-			out.problems = append(out.problems, *done.Problem)
-		}
-		errs = append(errs, err)
-	}
-	return out, errors.Join(errs...)
 }

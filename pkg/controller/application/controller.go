@@ -130,12 +130,12 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	p := decide(o)
 	recording.Decided(ctx, o, p)
 	out, actErr := c.act(ctx, o, p)
-	if out.wrote || (actErr != nil && len(out.problems) == 0) {
+	if out.Wrote || (actErr != nil && len(out.Problems) == 0) {
 		// A later sync reports. The watch event of the write leads to it, or the retry after the error.
 		return c.written.Wait(key), actErr
 	}
 	wait, reportErr := c.status.Report(ctx, app, statusOf(o, p, out))
-	return loop.Soonest(wait, out.wait), errors.Join(actErr, reportErr)
+	return loop.Soonest(wait, out.Wait), errors.Join(actErr, reportErr)
 }
 
 // fetch returns a copy of the Application with its defaults; nil if there is nothing to do (see loop.Fetch).

@@ -27,8 +27,8 @@ func (c *Controller) Plan(ctx context.Context, key cache.ObjectName, _ bool) (*r
 	if p.Invalid != nil {
 		plan.Note = p.Invalid.Message
 	}
-	out, err := carryOut(c.changes(o, p), func(change child.Change) (child.Outcome, error) { return change.Preview(ctx, plan) })
-	if err != nil || out.wrote {
+	out, err := child.PreviewAll(ctx, c.changes(o, p), plan)
+	if err != nil || out.Wrote {
 		return plan, err // The next sync reports.
 	}
 	return plan, c.status.Preview(app, statusOf(o, p, out), plan)

@@ -31,8 +31,8 @@ const (
 )
 
 // statusOf returns the status after a sync that wrote no child.
-func statusOf(o *observed, p plan, out outcome) v1.ApplicationStatus {
-	app, problems := o.app, out.problems
+func statusOf(o *observed, p plan, out child.Outcomes) v1.ApplicationStatus {
+	app, problems := o.app, out.Problems
 	status := *app.Status.DeepCopy()
 	if p.Invalid != nil {
 		problems = []child.Problem{*p.Invalid}
@@ -42,7 +42,7 @@ func statusOf(o *observed, p plan, out outcome) v1.ApplicationStatus {
 	changed := status.ObservedGeneration != app.Generation || len(problems) > 0
 	status.ObservedGeneration = app.Generation
 	status.Selector = metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: selector(app)})
-	status.Resources = resources(o, out.gone)
+	status.Resources = resources(o, out.Gone)
 	d := o.deployment.Object
 	if d != nil && d.Status.ObservedGeneration > 0 && d.Status.ObservedGeneration < d.Generation && !changed {
 		// The Deployment was repaired, scaled or only annotated. Keep the conditions until its controller reports the effect.

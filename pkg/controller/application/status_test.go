@@ -56,7 +56,7 @@ func changed(d *appsv1.Deployment, change func(*appsv1.Deployment)) *appsv1.Depl
 }
 
 // statusAt returns the status of an Application with this Deployment.
-func statusAt(now time.Time, app *v1.Application, d *appsv1.Deployment, p plan, out outcome) v1.ApplicationStatus {
+func statusAt(now time.Time, app *v1.Application, d *appsv1.Deployment, p plan, out child.Outcomes) v1.ApplicationStatus {
 	o := &observed{app: app, now: now}
 	o.deployment.Object = d
 	return statusOf(o, p, out)
@@ -156,7 +156,7 @@ func TestStatusOfARollout(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			app := application(func(a *v1.Application) { a.Generation, a.Status = 4, test.was })
-			status := statusAt(t0, app, test.of, plan{}, outcome{})
+			status := statusAt(t0, app, test.of, plan{}, child.Outcomes{})
 			if test.degraded == "" {
 				test.degraded = fine
 			}
@@ -207,7 +207,7 @@ func TestStatusOfProblems(t *testing.T) {
 				"False NewReplicaSetAvailable: because":   deploymentOf(3, 3, 2, rolledOut...),
 				"False ProgressDeadlineExceeded: because": deploymentOf(4, 2, 2, enough, stuck), // A problem counts more.
 			} {
-				status := statusAt(t0, application(), of, test.plan, outcome{problems: test.problems})
+				status := statusAt(t0, application(), of, test.plan, child.Outcomes{Problems: test.problems})
 				expectConditions(t, status, map[string]string{
 					glassback.ConditionReady: "False " + test.is, glassback.ConditionDegraded: "True " + test.is,
 					glassback.ConditionProgressing: progressing, v1.ConditionConflict: test.conflict,
@@ -228,13 +228,13 @@ func TestStatusKeepsWhatItDoesNotSet(t *testing.T) {
 		}}
 	})
 	was := app.DeepCopy()
-	status := statusAt(t0, app, deploymentOf(3, 3, 3, rolledOut...), plan{}, outcome{})
+	status := statusAt(t0, app, deploymentOf(3, 3, 3, rolledOut...), plan{}, child.Outcomes{})
 	if meta.FindStatusCondition(status.Conditions, "Theirs") == nil || !equality.Semantic.DeepEqual(app, was) {
 		t.Errorf("conditions %+v, want another owner's among them, and the former status as it was", status.Conditions)
 	}
 	// Once more, later: nothing changes, not even a time.
 	app.Status = status
-	again := statusAt(t0.Add(time.Hour), app, deploymentOf(3, 3, 3, rolledOut...), plan{}, outcome{})
+	again := statusAt(t0.Add(time.Hour), app, deploymentOf(3, 3, 3, rolledOut...), plan{}, child.Outcomes{})
 	if !equality.Semantic.DeepEqual(again, status) {
 		t.Errorf("the same state gives another status later: %+v, before %+v", again, status)
 	}
@@ -260,7 +260,7 @@ func TestURL(t *testing.T) {
 		"not at all": {onlyDeployment, ""},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			if got := statusAt(t0, application(test.change), nil, plan{}, outcome{}).URL; got != test.want {
+			if got := statusAt(t0, application(test.change), nil, plan{}, child.Outcomes{}).URL; got != test.want {
 				t.Errorf("URL %q, want %q", got, test.want)
 			}
 		})
@@ -310,7 +310,7 @@ func TestResources(t *testing.T) {
 			if test.shown != nil {
 				test.shown(seen)
 			}
-			if got := statusOf(seen, plan{}, outcome{gone: test.gone}).Resources; !slices.Equal(got, test.want) {
+			if got := statusOf(seen, plan{}, child.Outcomes{Gone: test.gone}).Resources; !slices.Equal(got, test.want) {
 				t.Errorf("resources %+v, want %+v", got, test.want)
 			}
 		})
@@ -324,7 +324,7 @@ func TestStatusWhileTheDeploymentIsUnobserved(t *testing.T) {
 	for sentence, test := range map[string]struct {
 		was   []child.Problem // what was told
 		edit  func(app *v1.Application, d *appsv1.Deployment)
-		out   outcome
+		out   child.Outcomes
 		ready string
 		keeps bool
 	}{
@@ -342,11 +342,11 @@ func TestStatusWhileTheDeploymentIsUnobserved(t *testing.T) {
 			edit:  func(app *v1.Application, _ *appsv1.Deployment) { app.Generation++ },
 			ready: "False RolloutInProgress: The Deployment's controller has not seen its latest version yet",
 		},
-		"a problem": {out: outcome{problems: []child.Problem{rejected}}, ready: "False IngressRejected: the host is wrong"},
+		"a problem": {out: child.Outcomes{Problems: []child.Problem{rejected}}, ready: "False IngressRejected: the host is wrong"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			app := application()
-			app.Status = statusAt(t0, app, deploymentOf(3, 3, 3, rolledOut...), plan{}, outcome{problems: test.was})
+			app.Status = statusAt(t0, app, deploymentOf(3, 3, 3, rolledOut...), plan{}, child.Outcomes{Problems: test.was})
 			now := changed(deploymentOf(3, 3, 1, rolledOut...), func(d *appsv1.Deployment) { d.Generation++ })
 			if test.edit != nil {
 				test.edit(app, now)

@@ -18,13 +18,6 @@ import (
 	"github.com/glassback/glassback/pkg/redisnode"
 )
 
-// outcome is the result of writes.
-type outcome struct {
-	wrote    bool      // whether the caches do not show a write yet
-	problems []problem // for the status
-	wait     time.Duration
-}
-
 // executor carries out the commands of one plan.
 type executor struct {
 	*Controller
@@ -37,7 +30,7 @@ type executor struct {
 // act carries out the plan and returns when to sync again. First it runs the upkeep, even if some of it fails. Each of the
 // other commands may depend on those before it, so act stops at the first error. It also stops, without an error, at an
 // eviction that the PodDisruptionBudget does not allow yet. It replaces a Pod only if the new Pod can mount the operator's password.
-func (c *Controller) act(ctx context.Context, o *observed, p plan) (outcome, error) {
+func (c *Controller) act(ctx context.Context, o *observed, p plan) (time.Duration, error) {
 	e := executor{Controller: c, o: o, session: c.sessions.get(o.Object), step: p.Step, verified: map[*member]bool{}}
 	err := errors.Join(e.endLongTimeout(ctx), e.runUpkeep(ctx, p.Upkeep))
 	wait, evictionRefused, commands := p.Wait.Duration, "", p.Commands
@@ -58,7 +51,7 @@ func (c *Controller) act(ctx context.Context, o *observed, p plan) (outcome, err
 		}
 	}
 	e.session.recordResult(p, evictionRefused, err, c.clock.Now())
-	return outcome{wait: wait}, err
+	return wait, err
 }
 
 // runUpkeep runs all commands. After a command for a member has failed, it skips the other commands for that member: a Pod

@@ -67,12 +67,12 @@ func newApplied(config Config, written *loop.Written) applied {
 }
 
 // applyChildren applies the children. It tries each of them, even if another one fails.
-func (c *Controller) applyChildren(ctx context.Context, o *observed) (outcome, error) {
+func (c *Controller) applyChildren(ctx context.Context, o *observed) (child.Outcomes, error) {
 	changes, err := c.changes(o)
 	if err != nil {
-		return outcome{}, err
+		return child.Outcomes{}, err
 	}
-	return carryOut(changes, func(change child.Change) (child.Outcome, error) { return change.Do(ctx) })
+	return child.DoAll(ctx, changes)
 }
 
 // changes returns the changes of the children to their desired fields, and the deletions of ConfigMaps whose revision no Pod has.
@@ -106,22 +106,6 @@ func (c *Controller) changes(o *observed) ([]child.Change, error) {
 		}
 	}
 	return changes, nil
-}
-
-// carryOut calls do with each change, and returns the outcome of all.
-func carryOut(changes []child.Change, do func(child.Change) (child.Outcome, error)) (outcome, error) {
-	var out outcome
-	var errs []error
-	for _, change := range changes {
-		done, err := do(change)
-		out.wrote = out.wrote || done.Wrote
-		out.wait = loop.Soonest(out.wait, done.Wait)
-		if done.Problem != nil {
-			out.problems = append(out.problems, problem(*done.Problem))
-		}
-		errs = append(errs, err)
-	}
-	return out, errors.Join(errs...)
 }
 
 // The commands for claims and Pods.

@@ -190,7 +190,7 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 		return 0, err
 	}
 	children, applyErr := c.applyChildren(ctx, o)
-	if children.wrote {
+	if children.Wrote {
 		return c.written.Wait(key), applyErr // A watch event will start the next sync.
 	}
 	if err := c.observe(ctx, o); err != nil {
@@ -207,8 +207,8 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	if err != nil {
 		return 0, errors.Join(applyErr, err)
 	}
-	done, actErr := c.act(ctx, o, p)
-	return loop.Soonest(loop.Soonest(wait, done.wait), children.wait), errors.Join(applyErr, actErr)
+	again, actErr := c.act(ctx, o, p)
+	return loop.Soonest(loop.Soonest(wait, again), children.Wait), errors.Join(applyErr, actErr)
 }
 
 // fetch returns a copy of the RedisCluster with its defaults; nil if there is nothing to do (see loop.Fetch).

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/glassback/glassback/pkg/child"
 	"github.com/glassback/glassback/pkg/controller/rediscluster/manifest"
 
 	corev1 "k8s.io/api/core/v1"
@@ -714,7 +715,7 @@ func TestPortsOfServicesWithHostnames(t *testing.T) {
 func TestStatusWithHostnames(t *testing.T) {
 	o := with(six(), withBalancers, names("hostname", 0, 1, 2), names("ip", 3, 4, 5), ruled(fixed(directiveHostname)))
 	o.Members[4].WhyUnreached, o.Members[4].AddressMissedFor = "no such host", duration(time.Minute)
-	for i, n := range statusOf(o, decide(o), outcome{}).Nodes {
+	for i, n := range statusOf(o, decide(o), child.Outcomes{}).Nodes {
 		want := ""
 		if i < 3 {
 			want = nameOf(i) + ":6379"

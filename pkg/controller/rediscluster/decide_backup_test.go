@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/glassback/glassback/pkg/child"
 	"github.com/glassback/glassback/pkg/controller/rediscluster/manifest"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -523,7 +524,7 @@ func TestTheMetricsOfBackups(t *testing.T) {
 		"without an image":   {with(six(), due, withoutImage), BackupMetrics{Since: since, Failed: true, Interval: time.Hour}},
 	} {
 		rdc := test.seen.Object.DeepCopy()
-		rdc.Status = statusOf(test.seen, decide(test.seen), outcome{})
+		rdc.Status = statusOf(test.seen, decide(test.seen), child.Outcomes{})
 		if got := BackupMetricsOf(rdc, test.seen.Now); !reflect.DeepEqual(got, test.want) {
 			t.Errorf("%s: got %+v, want %+v", sentence, got, test.want)
 		}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/dump"
 
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/child"
 	"github.com/glassback/glassback/pkg/fakeapi"
 	"github.com/glassback/glassback/pkg/recording/recordtest"
 	"github.com/glassback/glassback/pkg/redisnode"
@@ -944,7 +945,7 @@ func TestDecideChangesNothing(t *testing.T) {
 		s := sceneOf(rand.New(rand.NewSource(int64(i))))
 		before := dump.ForHash(s.observed)
 		p := decide(s.observed)
-		statusOf(s.observed, p, outcome{})
+		statusOf(s.observed, p, child.Outcomes{})
 		if dump.ForHash(s.observed) != before {
 			t.Errorf("seed %d, %q: the policy %s or the status changed what was observed", i, s.history, p.Policy)
 		}

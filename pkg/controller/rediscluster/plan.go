@@ -49,7 +49,7 @@ func (c *Controller) Plan(ctx context.Context, key cache.ObjectName, offline boo
 	if err != nil {
 		return nil, err
 	}
-	children, err := carryOut(changes, func(change child.Change) (child.Outcome, error) { return change.Preview(ctx, plan) })
+	children, err := child.PreviewAll(ctx, changes, plan)
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/glassback/glassback/pkg/child"
 	"github.com/glassback/glassback/pkg/controller/rediscluster/manifest"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -114,7 +115,7 @@ func statusOfInvalid(rdc *v1.RedisCluster, errs field.ErrorList, now time.Time) 
 }
 
 // statusOf returns the status of the observed cluster. p is the operator's next plan. out is the result of applying the children.
-func statusOf(o *observed, p plan, out outcome) v1.RedisClusterStatus {
+func statusOf(o *observed, p plan, out child.Outcomes) v1.RedisClusterStatus {
 	status := *o.Object.Status.DeepCopy()
 	status.ObservedGeneration = o.Object.Generation
 	status.Selector = metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: manifest.Selector(o.Object)})
@@ -126,7 +127,11 @@ func statusOf(o *observed, p plan, out outcome) v1.RedisClusterStatus {
 		status.Shards = shards(o)
 		status.SlotsAssigned = int32(ownedSlots(o))
 	}
-	problems := arranged(slices.Concat(p.Problems, out.problems, memberProblems(o)))
+	problems := slices.Clone(p.Problems)
+	for _, ofChild := range out.Problems {
+		problems = append(problems, problem(ofChild))
+	}
+	problems = arranged(append(problems, memberProblems(o)...))
 	status.Operation = operation(o, p)
 	setConditions(o, p, problems, &status)
 	status.Endpoint = ""

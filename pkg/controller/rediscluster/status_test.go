@@ -21,6 +21,7 @@ import (
 
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/child"
 	"github.com/glassback/glassback/pkg/redisnode"
 	"github.com/glassback/glassback/pkg/report"
 )
@@ -50,8 +51,8 @@ func verdict(status v1.RedisClusterStatus) string {
 }
 
 // statusFor is the status after a sync that saw this.
-func statusFor(o *observed, problems ...problem) v1.RedisClusterStatus {
-	return statusOf(o, decide(o), outcome{problems: problems})
+func statusFor(o *observed, problems ...child.Problem) v1.RedisClusterStatus {
+	return statusOf(o, decide(o), child.Outcomes{Problems: problems})
 }
 
 func TestStatus(t *testing.T) {
@@ -70,7 +71,7 @@ func TestStatus(t *testing.T) {
 			o.Failure, o.FailingFor = &problem{reasonFailing, "meet demo-1 demo-0: it fails"}, duration(lasts)
 		}
 	}
-	service := problem{reasonConflict, "Service demo exists already and has no controller"}
+	service := child.Problem{Reason: reasonConflict, Message: "Service demo exists already and has no controller"}
 	full := viewed(func(v *redisnode.View) { v.WriteError = "aof_last_write_status is err" }, 1)
 	unsaved := viewed(func(v *redisnode.View) { v.SaveError = "rdb_last_bgsave_status is err" }, 1)
 	down := viewed(func(v *redisnode.View) { v.StateOK = false }, 2)
@@ -86,7 +87,7 @@ func TestStatus(t *testing.T) {
 		seen     *observed
 		want     string // of the conditions
 		message  string // of Ready; a part
-		also     []problem
+		also     []child.Problem
 	}{
 		{"settled", with(six()), ready, "Pods: 6, masters: 3, slots: 16384", nil},
 		{"forming: Pods are made", with(six(), unformed, clearStatus, noPod(all...)), forming, "Waiting for demo-0", nil},
@@ -122,7 +123,7 @@ func TestStatus(t *testing.T) {
 		{"a command fails for long", with(six(), commandFails(failingTooLong+1)),
 			"-CommandFailing -Formed +CommandFailing" + usable, "it fails", nil},
 		{"the Service has another owner", with(six()),
-			"-Conflict -Formed +Conflict" + usable, "Service demo exists already", []problem{service, service}},
+			"-Conflict -Formed +Conflict" + usable, "Service demo exists already", []child.Problem{service, service}},
 		{"another revision", with(six(), allOld), "-Rolling +Rolling -AsExpected" + usable, "6 Pods are not up to date", nil},
 		{"fewer Pods", with(sixAnd(replica(0)), sized(6)), "-ScalingIn +ScalingIn -AsExpected" + usable, "Removing demo-6", nil},
 		{"more Pods", with(sixAnd(newcomer())),
