@@ -81,7 +81,7 @@ type View struct {
 	Table []Entry
 	// TLS is nil for a connection without TLS.
 	TLS *TLSState `json:",omitempty"`
-	// Stats are numbers for metrics. No decision depends on them.
+	// Stats are numbers for metrics. A restore reads those of evicted keys.
 	Stats Stats
 }
 

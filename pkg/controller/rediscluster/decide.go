@@ -16,7 +16,7 @@ import (
 )
 
 // policies decide what to do, in this order: the first one that returns a plan decides. So a policy runs
-// only when all policies before it are satisfied, and can rely on that.
+// only when all policies before it are satisfied, and can rely on that. The upkeep may still have something to do: see decide.
 //
 // No policy remembers anything: an interrupted operation continues from what is observed.
 var policies = []policy{
@@ -60,9 +60,9 @@ type policy struct {
 	decide func(*observed) *plan
 }
 
-// decide returns what to do next. One policy decides on the commands. In addition, the upkeep runs in any case: it creates the Secret of
-// the operator's user, missing Pods and the Job of a backup, sets directives and users, makes nodes load renewed certificates, grows
-// volumes, and deletes Services and Jobs that are not needed.
+// decide returns what to do next. One policy decides on the commands, and its step replaces that of the upkeep. The upkeep runs in any
+// case: it creates the Secret of the operator's user, missing Pods and the Job of a backup, sets directives and users, makes nodes load
+// renewed certificates, grows volumes, and deletes Services and Jobs that are not needed.
 func decide(o *observed) plan {
 	p := plan{Wait: duration(poll)}
 	account, upkeep, directives, users := accountCommands(o), missingPods(o), directiveCommands(o), userCommands(o)
@@ -125,7 +125,7 @@ const (
 type plan struct {
 	Policy          string          `json:"policy"`                    // the name of the policy that decided; "" if all are satisfied
 	KeepStatus      bool            `json:"keepStatus,omitempty"`      // whether to report nothing and do nothing
-	Step            string          `json:"step,omitempty"`            // for status.operation; "" if the cluster matches the spec
+	Step            string          `json:"step,omitempty"`            // for status.operation, which makes Ready False; "" if the cluster matches the spec
 	EvictionRefused string          `json:"evictionRefused,omitempty"` // why the eviction among the commands was refused the last time
 	Upkeep          []command       `json:"upkeep,omitempty"`          // commands that do not depend on each other
 	Retries         int             `json:"retries,omitempty"`         // how many of them the API server has refused before

@@ -825,7 +825,7 @@ func TestDecideIsSafe(t *testing.T) {
 		moveSlots, closeSlots, openSlots, copyFunctions,
 	} {
 		if did[v.text] == 0 {
-			t.Errorf("no state has led to %q: this test says nothing about it", v.text)
+			t.Errorf("no state has led to %q: this test says nothing about it (a new happening changes what each seed does)", v.text)
 		}
 	}
 	t.Logf("%v", did)

@@ -25,7 +25,8 @@ import (
 	"github.com/glassback/glassback/pkg/redisnode"
 )
 
-// Node is the connection to one redis-server: see redisnode.Node.
+// Node is the connection to one redis-server: see redisnode.Node. fakeNode and countingNode, for tests, have its methods, too: one that is
+// missing there is found only when it is called.
 type Node interface {
 	View(ctx context.Context) (*redisnode.View, error)
 	Meet(ctx context.Context, ip string, port, busPort int) error
@@ -263,7 +264,8 @@ func (s *session) closeOthers(pods map[types.UID]bool) {
 	}
 }
 
-// The facts that a session remembers. For some, the name of a Pod or a user, or the ID of a node, follows.
+// The facts that a session remembers while each sync observes them: see endFacts. What must outlive a sync that does not, such as one
+// while a node is silent, needs a map of its own. After some, the name of a Pod or a user, or the ID of a node, follows.
 const (
 	factSilent          = "silent "
 	factPromoted        = "promoted "

@@ -104,8 +104,8 @@ func Covers(t testing.TB, value, recorded any, except ...string) {
 	}
 }
 
-// Plain fails unless the types of these values hold plain values alone, so that they can be written to a file: no function, no channel and
-// no interface. It also fails if they hold a value of the type of one of secrets.
+// Plain fails unless the types of these values hold plain values alone, so that they can be written to a file: no function, no channel, no
+// interface and no fraction. It also fails if they hold a value of the type of one of secrets.
 func Plain(t testing.TB, secrets []any, values ...any) {
 	t.Helper()
 	seen := map[reflect.Type]bool{}
@@ -119,6 +119,8 @@ func Plain(t testing.TB, secrets []any, values ...any) {
 			t.Errorf("%s is the secret %s", path, is)
 		}
 		switch is.Kind() {
+		case reflect.Float32, reflect.Float64: // See fields.Encode.
+			t.Errorf("%s is recorded as null: use an integer", path)
 		case reflect.Func, reflect.Chan, reflect.Interface, reflect.UnsafePointer:
 			t.Errorf("%s is the %s %s", path, is.Kind(), is)
 		case reflect.Map:
