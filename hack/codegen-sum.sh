@@ -7,5 +7,5 @@ set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 files=$(find pkg/apis pkg/generated artifacts/crd hack/tools/go.mod hack/tools/go.sum hack/tools/trimcrd hack/update-codegen.sh \
-	hack/boilerplate.go.txt go.mod -type f ! -name '*_test.go' | LC_ALL=C sort)
+	hack/boilerplate.go.txt go.mod -type f ! -name '*_test.go' ! -name revisions.txt | LC_ALL=C sort)
 { echo "$files" && git hash-object --stdin-paths <<<"$files"; } | git hash-object --stdin

@@ -67,10 +67,10 @@ func TestADefinitionThatChangesGetsANewRevision(t *testing.T) {
 		var was int
 		if _, err := fmt.Sscanf(strings.TrimPrefix(got, name), "%d", &was); err == nil && revision <= was {
 			want = fmt.Sprintf("%s %d %s", name, was+1, sum)
-			t.Errorf("the CRD changed: raise %s in pkg/apis/… and update revisions.txt: %s", crd.AnnotationRevision, want)
+			t.Errorf("the CRD changed: raise %s in pkg/apis/… and update artifacts/crd/revisions.txt: %s", crd.AnnotationRevision, want)
 			continue
 		}
-		t.Errorf("update revisions.txt: %s", want)
+		t.Errorf("update artifacts/crd/revisions.txt: %s", want)
 	}
 	for name := range recorded {
 		t.Errorf("revisions.txt has a line for %s, which is not there", name)

@@ -102,8 +102,8 @@ show_packages() {
 	announce
 	left=
 	seconds=$(($(date +%s) - compiling))
-	# Later packages import more, and take longer: half of the packages take a third of the time.
-	[ "$seconds" -lt 30 ] ||
+	# Later packages import more, and take longer: half of the packages take a third of the time. The first ones say little.
+	[ "$n" -lt $((total / 4)) ] ||
 		left=", about $(awk "BEGIN { printf \"%.0f\", $seconds * (($total / $n) ^ 1.5 - 1) / 60 + 0.5 }") min left"
 	progress "devcluster: compiled $n of at most $total packages$left"
 }

@@ -122,7 +122,7 @@ const (
 	goldenFile   = "testdata/examples.yaml"
 	goldenHeader = `# The children of the examples, as a real API server stores them.
 # It was written at commit 0908c11. See pkg/controller/golden/doc.go, before you accept a change.
-# go test ./e2e -run Examples -update writes it: see the target integration of the Makefile.
+# go test ./e2e -run Examples -update writes it, after make build devcluster ecssim.
 `
 )
 

@@ -120,27 +120,49 @@ func load(t *testing.T, name string) *v1.Application {
 	return app
 }
 
-func TestTheFullestSpecHasEveryField(t *testing.T) {
+// TestEveryFieldIsUsed: full.yaml sets each field of the spec, and another value of it changes a child.
+func TestEveryFieldIsUsed(t *testing.T) {
+	app := load(t, "full")
+	before := text(t, desired(t, app))
 	var walk func(path string, v reflect.Value)
 	walk = func(path string, v reflect.Value) {
 		if v.IsZero() {
 			if path != "spec.PDB.MaxUnavailable" { // It and minAvailable exclude each other.
-				t.Errorf("%s is not set", path)
+				t.Errorf("%s is not set: add it to full.yaml", path)
 			}
 			return
 		}
+		field := v
 		if v.Kind() == reflect.Pointer {
 			v = v.Elem()
 		}
-		if v.Type().PkgPath() != reflect.TypeFor[v1.Application]().PkgPath() ||
-			v.Kind() != reflect.Struct || v.Type() == reflect.TypeFor[v1.Probe]() {
-			return // A Probe has the fields of the core API's.
+		if v.Kind() == reflect.Struct && v.Type() != reflect.TypeFor[v1.Probe]() && // A Probe has the fields of the core API's.
+			v.Type().PkgPath() == reflect.TypeFor[v1.Application]().PkgPath() {
+			for i := range v.NumField() {
+				walk(path+"."+v.Type().Field(i).Name, v.Field(i))
+			}
+			return
 		}
-		for i := range v.NumField() {
-			walk(path+"."+v.Type().Field(i).Name, v.Field(i))
+		was := reflect.New(v.Type()).Elem()
+		was.Set(v)
+		switch v.Kind() {
+		case reflect.Bool:
+			v.SetBool(!v.Bool())
+		case reflect.Int32, reflect.Int64:
+			v.SetInt(v.Int() + 1)
+		case reflect.String:
+			v.SetString(v.String() + "x")
+		default:
+			pointer := field.Interface()
+			field.SetZero()
+			defer field.Set(reflect.ValueOf(pointer))
 		}
+		if text(t, desired(t, app)) == before {
+			t.Errorf("%s changes no child", path)
+		}
+		v.Set(was)
 	}
-	walk("spec", reflect.ValueOf(load(t, "full").Spec))
+	walk("spec", reflect.ValueOf(&app.Spec).Elem())
 }
 
 // TestOnceAndNoMore lets each change be acted on and seen, and then wants the children as they are desired, and nothing to be left to do:

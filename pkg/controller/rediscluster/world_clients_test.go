@@ -62,7 +62,14 @@ func (w *world) writeKeys() {
 		wr.done.Go(func() { wr.run(ctx, stream) })
 	}
 	w.t.Cleanup(wr.end)
-	w.until("clients to write each key", func() bool { return wr.total.Load() >= writerKeys })
+	w.until("clients to write each key", func() bool {
+		for last := range writerStreams { // The last key of a stream has its number: see run.
+			if wr.acknowledged[last].Load() == 0 {
+				return false
+			}
+		}
+		return true
+	})
 	w.writer = wr
 }
 

@@ -301,7 +301,10 @@ func TestHeals(t *testing.T) {
 		},
 		// Only data that the process has not passed to the kernel could be lost: an acknowledged write is not.
 		"the process of a master, which starts again before it is missed": {happens: func(w *world) {
-			w.servers[w.pod(w.podWith(v1.RoleMaster)).UID].Kill()
+			master := w.podWith(v1.RoleMaster)
+			w.servers[w.pod(master).UID].Kill()
+			// The operator may never see it: the cluster is Ready meanwhile.
+			w.until("the node to be back", func() bool { return w.view(master).StateOK })
 			w.ready("the node to be back")
 		}},
 		"the space on the disk of a master": {
