@@ -304,7 +304,12 @@ func TestHeals(t *testing.T) {
 			master := w.podWith(v1.RoleMaster)
 			w.servers[w.pod(master).UID].Kill()
 			// The operator may never see it: the cluster is Ready meanwhile.
-			w.until("the node to be back", func() bool { return w.view(master).StateOK })
+			w.until("the node to be back", func() bool {
+				node := w.node(master)
+				defer node.Close()
+				view, err := node.View(w.t.Context())
+				return err == nil && view.StateOK
+			})
 			w.ready("the node to be back")
 		}},
 		"the space on the disk of a master": {
