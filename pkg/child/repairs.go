@@ -81,13 +81,17 @@ func (r *repairs) wait(owner metav1.Object, child string) time.Duration {
 // applied counts an apply to the child. desired is the checksum of the fields that the operator owns now. found returns that of the fields
 // that it owned before the apply. It is called only if the last apply was for the same generation; it is nil if the child did not exist.
 func (r *repairs) applied(owner metav1.Object, child string, desired checksum, found func() checksum) {
+	key := cache.MetaObjectToName(owner)
+	r.mu.Lock()
+	last, _ := r.of(key, child)
+	r.mu.Unlock() // found takes long.
+	unchanged := last.sameGeneration(owner) && found != nil && last.desired != (checksum{}) && found() == last.desired
+
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	key := cache.MetaObjectToName(owner)
 	// Drop the repairs for earlier generations.
 	r.byKey[key] = slices.DeleteFunc(r.byKey[key], func(entry repair) bool { return !entry.sameGeneration(owner) })
 	last, i := r.of(key, child)
-	unchanged := last.sameGeneration(owner) && found != nil && last.desired != (checksum{}) && found() == last.desired
 	if !last.sameGeneration(owner) || r.clock.Since(last.last) > max(calm, 2*last.delay()) {
 		last = repair{owner: owner.GetUID(), generation: owner.GetGeneration()}
 	}

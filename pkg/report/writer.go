@@ -74,6 +74,9 @@ func NewWriter[T Object, S any, C Client[T]](config Config[T, S], client func(na
 // Report writes status as Write does. If only minor fields differ, it may delay the write: then it writes nothing,
 // and returns how long to wait before the next try. If the object no longer exists, it does nothing.
 func (w *Writer[T, S]) Report(ctx context.Context, object T, status S) (time.Duration, error) {
+	if w.isWritten(object, status) {
+		return 0, nil
+	}
 	if wait := w.delay(object, status); wait > 0 {
 		return wait, nil
 	}
@@ -148,7 +151,7 @@ func (w *Writer[T, S]) Forget(key cache.ObjectName) {
 	w.pruned.Delete(key)
 }
 
-// delay returns how long the write of status must wait; 0 if it is due, or if nothing changed.
+// delay returns how long the write of status must wait; 0 if it is due.
 func (w *Writer[T, S]) delay(object T, status S) time.Duration {
 	wrote, ok := w.times.Load(cache.MetaObjectToName(object))
 	if !ok {
@@ -156,8 +159,7 @@ func (w *Writer[T, S]) delay(object T, status S) time.Duration {
 	}
 	wait := w.MinorEvery - w.Clock.Since(wrote.(time.Time))
 	before, _ := w.Fields(object)
-	if wait <= 0 || w.isWritten(object, status) ||
-		!equality.Semantic.DeepEqual(w.WithoutMinor(*before), w.WithoutMinor(status)) {
+	if wait <= 0 || !equality.Semantic.DeepEqual(w.WithoutMinor(*before), w.WithoutMinor(status)) {
 		return 0
 	}
 	return wait
