@@ -122,8 +122,8 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 
 // fetch returns a copy of the Service; nil if there is nothing to do (see loop.Fetch).
 func (c *Controller) fetch(key cache.ObjectName) (*corev1.Service, error) {
-	service, err := loop.Fetch(c.services.Services(key.Namespace), key.Name, "")
-	if service == nil {
+	service, gone, err := loop.Fetch(c.services.Services(key.Namespace), key.Name, "")
+	if gone {
 		c.owners.Forget(key)
 		c.events.forget(key)
 	}

@@ -11,9 +11,10 @@ import (
 	"github.com/glassback/glassback/pkg/child"
 )
 
-// observed is the state that one sync decides on. It belongs to the caches: do not change it.
+// observed is the state that one sync decides on.
 type observed struct {
-	service   *corev1.Service
+	service *corev1.Service
+	// configMap belongs to the cache: do not change it.
 	configMap child.Observed[*corev1.ConfigMap]
 }
 

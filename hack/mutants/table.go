@@ -67,7 +67,7 @@ var table = []Mutant{
 	{
 		"A child that the operator does not remember is as desired without a comparison",
 		"child Kind.update", "child TestWhatMakesAChildDiffer",
-		"checked || isExactly(object, configuration)", "checked || last == nil",
+		"isExactly(object, desired)", "last == nil || isExactly(object, desired)",
 	},
 
 	// all controllers: An operator that does not lead holds no keys
@@ -145,9 +145,8 @@ var table = []Mutant{
 	// Application: Each child has the fields that the spec gives it
 	{
 		"The Deployment is not applied",
-		"controller/application decide", "controller/application TestInvariants",
-		"return deployment(",
-		`if o.deployment.Object != nil { return appsv1ac.ExtractDeployment(o.deployment.Object, "glassback") }; return deployment(`,
+		"controller/application Controller.changes", "controller/application TestInvariants",
+		`c.deployments.Reconcile(app, app.Name, o.deployment, listed("Deployment"), p.Deployment),`, "",
 	},
 	{
 		"A new leader that would create a child does not read the Application",

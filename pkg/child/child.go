@@ -181,6 +181,7 @@ func (k *Kind[T, A]) create(ctx context.Context, owner metav1.Object, name strin
 	// The cache does not have the child: it was created just before a restart, or another client removed the label by which the cache selects.
 	if k.Adapt != nil {
 		k.Adapt(owner, desired, live)
+		sum = checksum{} // desired also has a resourceVersion now, so this apply is compared with no later one.
 	}
 	out, applyErr := k.apply(ctx, owner, live, desired, sum)
 	if applyErr != nil || out != (Outcome{}) {

@@ -32,7 +32,7 @@ func NewOwners(kind, label string, written *loop.Written, clock clock.PassiveClo
 	}
 }
 
-// Forget drops the repairs and checks of an owner. Call it when there is nothing to do for the owner.
+// Forget drops the repairs and checks of an owner. Call it when the owner no longer exists.
 func (o *Owners) Forget(key cache.ObjectName) {
 	o.repairs.forget(key)
 	o.checks.forget(key)

@@ -125,8 +125,8 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 
 // fetch returns a copy of the ApiExampleA with its defaults; nil if there is nothing to do (see loop.Fetch).
 func (c *Controller) fetch(key cache.ObjectName) (*v1.ApiExampleA, error) {
-	example, err := loop.Fetch(c.examples.ApiExampleAs(key.Namespace), key.Name, "")
-	if example == nil {
+	example, gone, err := loop.Fetch(c.examples.ApiExampleAs(key.Namespace), key.Name, "")
+	if gone {
 		c.owners.Forget(key)
 		c.status.Forget(key)
 	}

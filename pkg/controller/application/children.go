@@ -49,13 +49,9 @@ func newChildren(c Config, written *loop.Written) children {
 		budgets: child.New(owners, "PodDisruptionBudget", "poddisruptionbudgets.policy", c.Budgets.Informer().GetStore(),
 			c.Kube.PolicyV1().PodDisruptionBudgets, policyv1ac.ExtractPodDisruptionBudget),
 	}
-	all.deployments.Adapt = keepScale
-	return all
-}
-
-// keepScale makes desired keep the number of replicas of a Deployment that an autoscaler may have scaled.
-func keepScale(owner metav1.Object, desired *appsv1ac.DeploymentApplyConfiguration, live *appsv1.Deployment) {
-	if app := owner.(*v1.Application); app.Spec.Autoscaling != nil {
-		desired.Spec.Replicas = replicas(app, live, nil)
+	all.deployments.Adapt = func(owner metav1.Object, desired *appsv1ac.DeploymentApplyConfiguration, live *appsv1.Deployment) {
+		app := owner.(*v1.Application)
+		desired.Spec.Replicas = replicas(app, live, all.autoscalers.Observe(app, app.Name).Object)
 	}
+	return all
 }

@@ -140,8 +140,8 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 
 // fetch returns a copy of the Application with its defaults; nil if there is nothing to do (see loop.Fetch).
 func (c *Controller) fetch(key cache.ObjectName) (*v1.Application, error) {
-	app, err := loop.Fetch(c.apps.Applications(key.Namespace), key.Name, "")
-	if app == nil {
+	app, gone, err := loop.Fetch(c.apps.Applications(key.Namespace), key.Name, "")
+	if gone {
 		c.owners.Forget(key)
 		c.confirmed.Delete(key)
 		c.status.Forget(key)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -618,4 +619,24 @@ func TestPlan(t *testing.T) {
 func TestRecord(t *testing.T) {
 	recordtest.Covers(t, observed{}, recordedObserved{}, "app", "deployment", "service", "ingress", "autoscaler", "budget")
 	recordtest.Plain(t, nil, observed{})
+}
+
+// TestAHiddenDeploymentKeepsItsScale: the autoscaler has just scaled, its status is behind, and the spec no longer asks for it.
+func TestAHiddenDeploymentKeepsItsScale(t *testing.T) {
+	s := newServer(application(full)).settle(t)
+	for _, change := range []func(*server){
+		scaled(4), scaled(5), unlabel("deployments"), edited(func(a *v1.Application) { a.Spec.Autoscaling = nil }),
+	} {
+		change(s)
+	}
+	alter(s, "horizontalpodautoscalers", "kube-controller-manager", func(h *autoscalingv2.HorizontalPodAutoscaler) {
+		h.Status.DesiredReplicas = 4
+	})
+	o := s.connect()
+	o.catchUp()
+	_, _, err := o.sync(t)
+	must.Succeed(t, err)
+	if s.child("deployments").GetLabels()[v1.LabelApplication] == "" || replicasOf(s) != 5 {
+		t.Errorf("the Deployment has the labels %v and %d replicas, want its own and 5", s.child("deployments").GetLabels(), replicasOf(s))
+	}
 }

@@ -157,7 +157,7 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 
 // fetch returns a copy of the ECSInstance with its defaults; nil if there is nothing to do (see loop.Fetch).
 func (c *Controller) fetch(key cache.ObjectName) (*v1alpha1.ECSInstance, error) {
-	ecs, err := loop.Fetch(c.instances.ECSInstances(key.Namespace), key.Name, v1alpha1.Finalizer)
+	ecs, _, err := loop.Fetch(c.instances.ECSInstances(key.Namespace), key.Name, v1alpha1.Finalizer)
 	if ecs == nil {
 		c.forget(key)
 	}

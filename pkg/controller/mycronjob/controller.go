@@ -139,8 +139,8 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 
 // fetch returns a copy of the MyCronJob with its defaults; nil if there is nothing to do (see loop.Fetch).
 func (c *Controller) fetch(key cache.ObjectName) (*v1.MyCronJob, error) {
-	mcj, err := loop.Fetch(c.myCronJobs.MyCronJobs(key.Namespace), key.Name, "")
-	if mcj == nil {
+	mcj, gone, err := loop.Fetch(c.myCronJobs.MyCronJobs(key.Namespace), key.Name, "")
+	if gone {
 		c.status.Forget(key)
 	}
 	return mcj, err

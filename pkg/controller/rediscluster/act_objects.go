@@ -51,7 +51,7 @@ type applied struct {
 
 func newApplied(config Config, written *loop.Written) applied {
 	owners := child.NewOwners(kind.Kind, v1.LabelRedisCluster, written, config.Clock)
-	return applied{
+	all := applied{
 		owners: owners,
 		services: child.New(owners, "Service", "services", config.Services.Informer().GetStore(),
 			config.Kube.CoreV1().Services, corev1ac.ExtractService),
@@ -64,6 +64,11 @@ func newApplied(config Config, written *loop.Written) applied {
 		configMapCache: config.ConfigMaps.Informer().GetIndexer(), serviceCache: config.Services.Informer().GetIndexer(),
 		operatorNamespace: config.OperatorNamespace,
 	}
+	// The ConfigMap is immutable, and an earlier operator may have made it in another way.
+	all.configurations.Adapt = func(_ metav1.Object, desired *corev1ac.ConfigMapApplyConfiguration, live *corev1.ConfigMap) {
+		desired.Data = live.Data
+	}
+	return all
 }
 
 // applyChildren applies the children. It tries each of them, even if another one fails.
@@ -90,7 +95,7 @@ func (c *Controller) changes(o *observed) ([]child.Change, error) {
 		c.budgets.Reconcile(rdc, rdc.Name, c.budgets.Observe(rdc, rdc.Name), false, manifest.Budget(rdc, o.Pods)),
 		c.policies.Reconcile(rdc, rdc.Name, observedPolicy, false, policy),
 	}
-	// It is immutable: one that exists stays, also if an earlier operator has made it in another way.
+	// It is immutable: one that exists stays.
 	if found := c.configurations.Observe(rdc, name); found.Object == nil || found.Object.DeletionTimestamp != nil {
 		changes = append(changes, c.configurations.Reconcile(rdc, name, found, false, manifest.Configuration(rdc)))
 	}

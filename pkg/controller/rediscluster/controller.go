@@ -213,11 +213,13 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 
 // fetch returns a copy of the RedisCluster with its defaults; nil if there is nothing to do (see loop.Fetch).
 func (c *Controller) fetch(key cache.ObjectName) (*v1.RedisCluster, error) {
-	rdc, err := loop.Fetch(c.clusters.RedisClusters(key.Namespace), key.Name, "")
-	if rdc == nil {
+	rdc, gone, err := loop.Fetch(c.clusters.RedisClusters(key.Namespace), key.Name, "")
+	if gone {
 		c.owners.Forget(key)
 		c.status.Forget(key)
 		c.sessions.forget(key)
+	}
+	if rdc == nil {
 		c.observeNodes(key, nil)
 	}
 	return rdc, err

@@ -170,7 +170,7 @@ func (s *sessions) get(rdc *v1.RedisCluster) *session {
 	return s.byKey[key]
 }
 
-// forget closes and drops the session of a RedisCluster that is gone, or for which there is nothing to do.
+// forget closes and drops the session of a RedisCluster that is gone.
 func (s *sessions) forget(key cache.ObjectName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
