@@ -80,7 +80,7 @@ func (w *Writer[T, S]) Report(ctx context.Context, object T, status S) (time.Dur
 	if wait := w.delay(object, status); wait > 0 {
 		return wait, nil
 	}
-	_, err := w.write(ctx, object, status)
+	_, err := w.Write(ctx, object, status)
 	if apierrors.IsNotFound(err) {
 		return 0, nil
 	}
@@ -94,10 +94,6 @@ func (w *Writer[T, S]) Write(ctx context.Context, object T, status S) (T, error)
 	if w.isWritten(object, status) {
 		return object, nil
 	}
-	return w.write(ctx, object, status)
-}
-
-func (w *Writer[T, S]) write(ctx context.Context, object T, status S) (T, error) {
 	changed := object.DeepCopyObject().(T)
 	after, _ := w.Fields(changed)
 	*after = status
