@@ -71,6 +71,9 @@ var reserveMemory = sync.OnceFunc(func() {
 	}
 })
 
+// run builds the parts in the order in which they need each other, runs the operator, and stops the parts in reverse order. The observers
+// wrap the transport of all clients, so they come first. The probes answer before start, which may wait long for the API server and for
+// its definitions. The page shows what the operator has, so it comes last.
 func run(ctx context.Context, o *options.Options) error {
 	logger := klog.FromContext(ctx)
 	logger.Info("Starting", "version", version.Version(), "commit", version.Commit(), "controllers", o.Controllers)
