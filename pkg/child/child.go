@@ -194,8 +194,8 @@ func (k *Kind[T, A]) create(ctx context.Context, owner metav1.Object, name strin
 		k.Name, name, k.owners.label, glassback.Name)}}, nil
 }
 
-// apply applies the desired fields, which have the checksum sum, to object, unless object was changed meanwhile. The UID makes sure that the
-// object exists: without it, an apply would create a deleted object again.
+// apply applies the desired fields, which have the checksum sum, to object, unless object was changed meanwhile. The UID makes sure that
+// the object exists: without it, an apply would create a deleted object again.
 func (k *Kind[T, A]) apply(ctx context.Context, owner metav1.Object, object T, desired A, sum checksum) (Outcome, error) {
 	if contested := k.owners.contested(owner, k.Name, object.GetName()); contested.Wait > 0 {
 		return contested, nil

@@ -29,8 +29,8 @@
 //	               handler         handler         handler     OnAdd, OnUpdate, OnDelete
 //
 // informer.go has the type, New, Run and the other methods. handlers.go adds and removes handlers. realfifo.go has the code for RealFIFO
-// only. health.go records the outcome of the Reflector's requests, and ends a WATCH that has lost its bookmark. trace.go and writers.go report each stage. A controller's handler only
-// puts a key into a workqueue; package loop has the rest of the path.
+// only. health.go records the outcome of the Reflector's requests, and ends a WATCH that has lost its bookmark. trace.go and writers.go
+// report each stage. A controller's handler only puts a key into a workqueue; package loop has the rest of the path.
 //
 // # Goroutines
 //
