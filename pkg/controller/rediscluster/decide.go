@@ -125,7 +125,7 @@ const (
 type plan struct {
 	Policy          string          `json:"policy"`                    // the name of the policy that decided; "" if all are satisfied
 	KeepStatus      bool            `json:"keepStatus,omitempty"`      // whether to report nothing and do nothing
-	Step            string          `json:"step,omitempty"`            // for status.operation: Ready is False; "" if the cluster is as its spec
+	Step            string          `json:"step,omitempty"`            // for status.operation, with which Ready is False; "" if settled
 	EvictionRefused string          `json:"evictionRefused,omitempty"` // why the eviction among the commands was refused the last time
 	Upkeep          []command       `json:"upkeep,omitempty"`          // commands that do not depend on each other
 	Retries         int             `json:"retries,omitempty"`         // how many of them the API server has refused before
