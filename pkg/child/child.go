@@ -136,10 +136,10 @@ func (k *Kind[T, A]) Reconcile(owner metav1.Object, name string, observed Observ
 // update returns change without a verb if object is as desired. Otherwise it returns change with an apply of the desired fields.
 func (k *Kind[T, A]) update(owner metav1.Object, change Change, object T, desired A) Change {
 	last, sum := k.lastCheck(owner, object), checksumOf(desired)
-	if last != nil && sum == last.desired {
+	switch {
+	case last != nil && sum == last.desired:
 		return change
-	}
-	if isExactly(object, desired) {
+	case last == nil && isExactly(object, desired): // With a check, object is as was desired then, and so not as is desired now.
 		k.remember(owner, object, sum)
 		return change
 	}
@@ -206,6 +206,7 @@ func (k *Kind[T, A]) apply(ctx context.Context, owner metav1.Object, object T, d
 		return Outcome{}, fmt.Errorf("apply %s %s: %w", k.Name, object.GetName(), err)
 	}
 	if applied.GetResourceVersion() == object.GetResourceVersion() {
+		k.forget(owner, object.GetName()) // The desired fields have another checksum, and are the same.
 		return Outcome{}, nil
 	}
 	k.owners.repairs.applied(owner, nameOf(k.Name, object.GetName()), sum, func() checksum {
