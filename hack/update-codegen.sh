@@ -36,7 +36,9 @@ kube::codegen::gen_client \
 "$GOBIN/trimcrd" artifacts/crd/batch.wzj.kubebuilder.io_mycronjobs.yaml spec.jobTemplate
 "$GOBIN/trimcrd" artifacts/crd/app.aiops.org_applications.yaml \
 	spec.env.valueFrom spec.envFrom spec.resources spec.imagePullSecrets \
-	spec.probes.liveness spec.probes.readiness spec.probes.startup
+	spec.probes.liveness spec.probes.readiness spec.probes.startup spec.securityContext spec.volumeMounts \
+	spec.podTemplate.affinity spec.podTemplate.tolerations spec.podTemplate.topologySpreadConstraints spec.podTemplate.imagePullSecrets \
+	spec.podTemplate.securityContext spec.podTemplate.containers spec.podTemplate.initContainers spec.podTemplate.volumes
 "$GOBIN/trimcrd" artifacts/crd/bytewang123-redis.wzj.kubebuilder.io_redisclusters.yaml spec.resources spec.backup.resources spec.restoreFrom.resources \
 	spec.podTemplate.affinity spec.podTemplate.tolerations spec.podTemplate.topologySpreadConstraints spec.podTemplate.imagePullSecrets \
 	spec.podTemplate.securityContext spec.podTemplate.containers spec.podTemplate.initContainers spec.podTemplate.volumes spec.podTemplate.env \

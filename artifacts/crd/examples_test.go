@@ -60,6 +60,7 @@ func parse(t *testing.T, manifest []byte) map[string]any {
 
 // warnings holds the expected warnings of the examples that have some.
 var warnings = map[string][]string{
+	"application.yaml": {"spec.ingress.host: all Applications without one share example.foo.com"},
 	"ecsinstance.yaml": {
 		"spec.vSwitchID: without a vSwitch, the operator requests the classic network, which ECS rejects for most accounts",
 	},

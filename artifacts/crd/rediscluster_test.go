@@ -203,7 +203,7 @@ func TestTheSchemaReservesTheVolumeOfCertificates(t *testing.T) {
 	}
 }
 
-// TestFieldsOfRedisClustersThatDependOnOthers is about TLS, backups, access from outside and lists of podTemplate.
+// TestFieldsOfRedisClustersThatDependOnOthers is about TLS, backups and access from outside.
 func TestFieldsOfRedisClustersThatDependOnOthers(t *testing.T) {
 	tls := func(addr string, port int64, config ...string) map[string]any {
 		directives := map[string]any{}
@@ -285,30 +285,6 @@ func TestFieldsOfRedisClustersThatDependOnOthers(t *testing.T) {
 		"a user twice": {
 			redisCluster(map[string]any{"users": slices.Repeat([]any{map[string]any{"name": "default", "rules": "off"}}, 2)}), false,
 		},
-	}
-	// A podTemplate sets nothing of the operator, and nothing that the operator may set later.
-	for field, names := range map[string][]string{
-		"labels":      {"app", "bytewang123-redis.wzj.kubebuilder.io/rediscluster"},
-		"annotations": {"bytewang123-redis.wzj.kubebuilder.io/later"},
-		"containers":  {"redis"}, "initContainers": {"redis"}, "volumes": {"data", "glassback-tls"}, "env": {"POD_IP", "GLASSBACK_LATER"},
-		"imagePullSecrets": {""},
-	} {
-		for _, name := range names {
-			value := any([]any{map[string]any{"name": name}})
-			if field == "labels" || field == "annotations" {
-				value = map[string]any{name: "1"}
-			}
-			tests[field+" of the operator, "+name] = row{redisCluster(map[string]any{"podTemplate": map[string]any{field: value}}), false}
-		}
-	}
-	for field, most := range map[string]int{"containers": 16, "initContainers": 16, "volumes": 32, "env": 100, "imagePullSecrets": 16} {
-		for _, n := range []int{most, most + 1} {
-			var list []any
-			for i := range n {
-				list = append(list, map[string]any{"name": fmt.Sprint("n", i)})
-			}
-			tests[fmt.Sprintf("%d of %s", n, field)] = row{redisCluster(map[string]any{"podTemplate": map[string]any{field: list}}), n <= most}
-		}
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

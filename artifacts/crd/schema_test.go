@@ -4,6 +4,7 @@
 package crd_test
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -149,6 +150,52 @@ func TestTheSchemaRejectsNumbersThatClientsCannotParse(t *testing.T) {
 				try(port, accepted, application(map[string]any{"probes": map[string]any{name: probe}}))
 			}
 			try(port, accepted, inContainer("livenessProbe", probe))
+		}
+	}
+}
+
+// TestPodTemplates: a podTemplate sets nothing of the operator, nothing that the operator may set later, and has no endless lists.
+func TestPodTemplates(t *testing.T) {
+	for kind, test := range map[string]struct {
+		with     func(map[string]any) map[string]any
+		most     map[string]int
+		reserved map[string][]string
+	}{
+		"Application": {application, map[string]int{"containers": 16, "initContainers": 16, "volumes": 32, "imagePullSecrets": 16}, map[string][]string{
+			"labels":      {"app.kubernetes.io/name", "app.aiops.org/application"},
+			"annotations": {"app.aiops.org/later"},
+			"containers":  {"app"}, "initContainers": {"app"}, "imagePullSecrets": {""},
+		}},
+		"RedisCluster": {redisCluster, map[string]int{"containers": 16, "initContainers": 16, "volumes": 32, "env": 100}, map[string][]string{
+			"labels":      {"app", "bytewang123-redis.wzj.kubebuilder.io/rediscluster"},
+			"annotations": {"bytewang123-redis.wzj.kubebuilder.io/later"},
+			"containers":  {"redis"}, "initContainers": {"redis"}, "volumes": {"data", "glassback-tls"}, "env": {"POD_IP", "GLASSBACK_LATER"},
+			"imagePullSecrets": {""},
+		}},
+	} {
+		try := func(field string, value any, want bool) {
+			t.Helper()
+			if got := servers(t)[kind].accepts(t, test.with(map[string]any{"podTemplate": map[string]any{field: value}}), nil); got != want {
+				t.Errorf("%s with %s %v: accepted: %t, want %t", kind, field, value, got, want)
+			}
+		}
+		for field, names := range test.reserved {
+			for _, name := range names {
+				if field == "labels" || field == "annotations" {
+					try(field, map[string]any{name: "1"}, false)
+				} else {
+					try(field, []any{map[string]any{"name": name}}, false)
+				}
+			}
+		}
+		for field, most := range test.most {
+			for _, n := range []int{most, most + 1} {
+				var list []any
+				for i := range n {
+					list = append(list, map[string]any{"name": fmt.Sprint("n", i)})
+				}
+				try(field, list, n <= most)
+			}
 		}
 	}
 }

@@ -11,6 +11,8 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/discovery"
 
 	"github.com/glassback/glassback/artifacts/crd"
 	"github.com/glassback/glassback/pkg/crds"
@@ -25,7 +27,40 @@ func (c *checker) crdChecks() []Check {
 			Run: func(ctx context.Context) Result { return c.checkCRD(ctx, want) },
 		})
 	}
-	return checks
+	return append(checks, Check{ID: "crds/names", Title: "their names are no other resource's", Run: c.checkNames})
+}
+
+// checkNames looks for other resources that have a name of one of the CRDs. kubectl then takes that of the group which the API server lists
+// first.
+func (c *checker) checkNames(ctx context.Context) Result {
+	served := discovery.ToServerResourcesInterfaceWithContext(c.clients.Apiextensions.Discovery())
+	_, lists, err := served.ServerGroupsAndResourcesWithContext(ctx)
+	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) { // A group whose API server does not answer has no names now.
+		return unanswered(err)
+	}
+	var clashes, safe []string
+	for _, ours := range crds.All() {
+		names := sets.New(ours.Spec.Names.ShortNames...).Insert(ours.Spec.Names.Singular, ours.Spec.Names.Plural)
+		found := sets.New[string]()
+		for _, list := range lists {
+			group, _, _ := strings.Cut(list.GroupVersion, "/")
+			if group == ours.Spec.Group {
+				continue
+			}
+			for _, other := range list.APIResources {
+				if shared := names.Intersection(sets.New(other.ShortNames...).Insert(other.SingularName, other.Name)); len(shared) > 0 {
+					found.Insert(fmt.Sprintf("%s: %s.%s", strings.Join(sets.List(shared), ", "), other.Name, group))
+				}
+			}
+		}
+		if len(found) > 0 {
+			clashes, safe = append(clashes, sets.List(found)...), append(safe, "kubectl get "+ours.Name)
+		}
+	}
+	if len(clashes) > 0 {
+		return warn("others have them too: "+strings.Join(clashes, "; "), "add the group: "+strings.Join(safe, ", "))
+	}
+	return pass("")
 }
 
 func (c *checker) checkCRD(ctx context.Context, want *apiextensionsv1.CustomResourceDefinition) Result {

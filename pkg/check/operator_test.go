@@ -226,6 +226,42 @@ func TestCRDsOfAnAccountThatMayNotGetThem(t *testing.T) {
 	}
 }
 
+// Argo CD has Applications too: kubectl takes app for one of the two.
+func TestNamesOfOtherResources(t *testing.T) {
+	for name, test := range map[string]struct {
+		served []*metav1.APIResourceList
+		want   Result
+	}{
+		"ours alone, and those of Kubernetes": {
+			served: []*metav1.APIResourceList{
+				{GroupVersion: "v1", APIResources: []metav1.APIResource{{Name: "pods", SingularName: "pod", ShortNames: []string{"po"}}}},
+				{GroupVersion: "app.aiops.org/v1", APIResources: []metav1.APIResource{{Name: "applications", ShortNames: []string{"app"}}}},
+			},
+			want: pass(""),
+		},
+		"Argo CD's, in two versions": {
+			served: []*metav1.APIResourceList{
+				{GroupVersion: "argoproj.io/v1alpha1", APIResources: []metav1.APIResource{
+					{Name: "applications", SingularName: "application", ShortNames: []string{"app", "apps"}}, {Name: "applications/status"},
+				}},
+				{GroupVersion: "argoproj.io/v1", APIResources: []metav1.APIResource{
+					{Name: "applications", SingularName: "application", ShortNames: []string{"app", "apps"}},
+				}},
+			},
+			want: warn("others have them too: app, application, applications: applications.argoproj.io",
+				"add the group: kubectl get applications.app.aiops.org"),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := checkOf(t, nil, nil)
+			c.clients.Apiextensions.(*apiextensionsfake.Clientset).Resources = test.served
+			if got := c.checkNames(t.Context()); got != test.want {
+				t.Errorf("got %+v, want %+v", got, test.want)
+			}
+		})
+	}
+}
+
 func TestTheBackupsOfRedis(t *testing.T) {
 	for name, test := range map[string]struct {
 		conditions []metav1.Condition

@@ -19,12 +19,17 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apiresource "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/applyconfigurations"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	smdschema "sigs.k8s.io/structured-merge-diff/v6/schema"
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 
 	"github.com/glassback/glassback/pkg/apis/glassback"
@@ -256,6 +261,42 @@ func TestSameFields(t *testing.T) {
 				t.Errorf("sameFields returns %t, want %t", got, test.want)
 			}
 		})
+	}
+}
+
+// TestAtomicFields: the schema of our children has no other maps and structs that are atomic, but for items of lists.
+func TestAtomicFields(t *testing.T) {
+	found := sets.New[string]()
+	converter := applyconfigurations.NewTypeConverter(scheme.Scheme)
+	for kind, group := range map[string]string{
+		"Deployment": "apps/v1", "Service": "v1", "Ingress": "networking.k8s.io/v1", "NetworkPolicy": "networking.k8s.io/v1",
+		"HorizontalPodAutoscaler": "autoscaling/v2", "PodDisruptionBudget": "policy/v1", "ConfigMap": "v1",
+	} {
+		object, err := scheme.Scheme.New(schema.FromAPIVersionAndKind(group, kind))
+		must.Succeed(t, err)
+		object.GetObjectKind().SetGroupVersionKind(schema.FromAPIVersionAndKind(group, kind))
+		typed, err := converter.ObjectToTyped(object)
+		must.Succeed(t, err)
+		var walk func(name string, ref smdschema.TypeRef, depth int)
+		walk = func(name string, ref smdschema.TypeRef, depth int) {
+			atom, _ := typed.Schema().Resolve(ref)
+			switch {
+			case depth == 0: // A schema may contain itself.
+			case atom.Map != nil && atom.Map.ElementRelationship == smdschema.Atomic:
+				found.Insert(name)
+			case atom.Map != nil:
+				for _, field := range atom.Map.Fields {
+					walk(field.Name, field.Type, depth-1)
+				}
+			case atom.List != nil && atom.List.ElementRelationship != smdschema.Atomic:
+				walk("", atom.List.ElementType, depth-1)
+			}
+		}
+		walk("", typed.TypeRef(), 20)
+	}
+	found.Delete("")
+	if missing, more := found.Difference(atomicFields), atomicFields.Difference(found); len(missing)+len(more) > 0 {
+		t.Errorf("atomicFields lacks %q, and has %q too much", sets.List(missing), sets.List(more))
 	}
 }
 

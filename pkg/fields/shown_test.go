@@ -102,7 +102,10 @@ func fillValue(v reflect.Value, depth int, text func() string) {
 		v.SetMapIndex(key, element)
 	case reflect.Struct:
 		for i := range v.NumField() {
-			if v.Type().Field(i).IsExported() {
+			switch field := v.Type().Field(i); {
+			case field.Anonymous: // Its fields are those of v.
+				fillValue(v.Field(i), depth, text)
+			case field.IsExported():
 				fillValue(v.Field(i), depth-1, text)
 			}
 		}

@@ -190,7 +190,10 @@ var replaced = map[string][]string{
 	"ApiExampleA": nil,
 	"Application": {
 		"/spec", "/spec/autoscaling/minReplicas", "/spec/env/N/valueFrom/fileKeyRef/optional", "/spec/ingress", "/spec/ingress/className",
-		"/spec/ingress/enabled", "/spec/ingress/host", "/spec/ingress/path", "/spec/port", "/spec/probes/liveness/grpc/service",
+		"/spec/ingress/enabled", "/spec/ingress/host", "/spec/ingress/path", "/spec/podTemplate/automountServiceAccountToken",
+		"/spec/podTemplate/containers/N/ports/N", "/spec/podTemplate/containers/N/ports/N/protocol",
+		"/spec/podTemplate/initContainers/N/ports/N", "/spec/podTemplate/initContainers/N/ports/N/protocol",
+		"/spec/port", "/spec/probes/liveness/grpc/service",
 		"/spec/probes/readiness/grpc/service", "/spec/probes/startup/grpc/service", "/spec/replicas", "/spec/service", "/spec/service/enabled",
 		"/spec/service/type"},
 	"ECSInstance": {

@@ -61,7 +61,7 @@ func Ingress(app *v1.Application, i *networkingv1.Ingress) {
 	setMeta(app, i)
 	spec := &app.Spec.Ingress
 	setAnnotations(i, spec.Annotations)
-	i.Spec.IngressClassName = &spec.ClassName
+	i.Spec.IngressClassName = spec.ClassName
 	i.Spec.Rules = []networkingv1.IngressRule{{Host: spec.Host, IngressRuleValue: networkingv1.IngressRuleValue{
 		HTTP: &networkingv1.HTTPIngressRuleValue{Paths: []networkingv1.HTTPIngressPath{{
 			Path: spec.Path, PathType: ptr.To(networkingv1.PathTypePrefix),

@@ -49,7 +49,7 @@ var kinds = []*kind{
 	},
 	{
 		GroupVersionKind: ecsv1alpha1.SchemeGroupVersion.WithKind("ECSInstance"),
-		command:          `kubectl patch ecs ecsinstance-sample --type merge -p '{"spec":{"powerState":"Stopped"}}'`,
+		command:          `kubectl patch ecsinstances.alibabacloud ecsinstance-sample --type merge -p '{"spec":{"powerState":"Stopped"}}'`,
 		effect:           "the operator stops the instance",
 	},
 }

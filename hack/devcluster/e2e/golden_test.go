@@ -59,9 +59,15 @@ var policyRows = map[string]map[string][]string{
 		"only Secrets": {
 			`env: [{name: A, valueFrom: {secretKeyRef: {name: x, key: k}}}]`, `env: [{name: A, valueFrom: {configMapKeyRef: {name: x, key: k}}}]`,
 			`envFrom: [{secretRef: {name: x}}]`, `envFrom: [{configMapRef: {name: x}}]`, `imagePullSecrets: [{name: x}]`,
-			`ingress: {host: a.b, tls: {secretName: x}}`,
+			`ingress: {host: a.b, tls: {secretName: x}}`, `podTemplate: {imagePullSecrets: [{name: x}]}`,
 		},
 		"probes must not":   {`probes: {liveness: {httpGet: {port: 80, host: a.b}}}`, `probes: {startup: {tcpSocket: {port: 80, host: a.b}}}`},
+		"security contexts": {`securityContext: {privileged: true}`, `podTemplate: {securityContext: {runAsUser: 1}}`},
+		"spec.podTemplate": {
+			`podTemplate: {serviceAccountName: x}`, `podTemplate: {automountServiceAccountToken: true}`,
+			`podTemplate: {volumes: [{name: v, emptyDir: {}}]}`, `podTemplate: {containers: [{name: c, image: i}]}`,
+			`podTemplate: {initContainers: [{name: c, image: i}]}`,
+		},
 		"spec.service.type": {`service: {type: NodePort}`, `service: {type: LoadBalancer}`},
 	},
 	"rediscluster": {

@@ -262,11 +262,13 @@ const (
 
 // TestNodeRedisBackup makes a backup of a cluster with users into a volume, and forms a cluster of more masters, with TLS, from it. The
 // operator is killed before it creates each of the two Jobs. The new cluster has every key, those that expire with their time, and the
-// functions. Then it makes a backup into a bucket of S3, at first with a wrong access key, which the status hides.
+// functions. Then it makes a backup into a bucket of S3, at first with a wrong access key, which the status hides. The namespace enforces
+// the Pod Security Standard "restricted".
 func TestNodeRedisBackup(t *testing.T) {
 	heavy.parallel(t)
 	n := onNode(t)
 	n.load(t, imageBackup)
+	n.mustKubectl(t, "label", "namespace", n.ns, enforceRestricted)
 	args := []string{onlyRedis, "--backup-image=" + imageBackup}
 	o := n.operate(t, args...)
 	_, err := n.kube.CoreV1().PersistentVolumeClaims(n.ns).Create(t.Context(), &corev1.PersistentVolumeClaim{

@@ -22,8 +22,9 @@ import (
 )
 
 // TestSmoke is the test on a cluster that "make test" runs; all others are in "make test-all". With a simulated node and a simulated ECS,
-// the seeds' samples become Ready, and the webhooks answer with the seed's words. The leader is killed, another operator takes over, and
-// one starts again with the webhooks of the killed one. No slot of the MyCronJob runs twice, and none is lost.
+// the seeds' samples become Ready, and the webhooks answer with the seed's words. A namespace that enforces the Pod Security Standard
+// "restricted" admits the Pods of a RedisCluster, and of an Application with the security context for it. The leader is killed, another
+// operator takes over, and one starts again with the webhooks of the killed one. No slot of the MyCronJob runs twice, and none is lost.
 func TestSmoke(t *testing.T) {
 	w := start(t, cluster.Config{})
 	ecs := simulate(t, w, w.Kubeconfig())
@@ -44,12 +45,14 @@ func TestSmoke(t *testing.T) {
 	leader.waitFor("Started controller")
 	w.called(t, ns)
 	testAddr(t, w, ns)
-	w.redisObjects(t, ns)
+	restricted := w.namespace(t)
+	w.mustKubectl(t, "label", "namespace", restricted, enforceRestricted)
+	w.redisObjects(t, restricted)
+	w.example(t, restricted, "application-restricted.yaml")
 
 	audit := w.audit(t, ns)
 	for _, file := range []string{"apiexamplea.yaml", "application.yaml", "mycronjob.yaml", "ecsinstance.yaml"} {
-		w.mustKubectl(t, "apply", "--namespace", ns, "-f", examplesDir+file)
-		w.mustKubectl(t, "wait", "--namespace", ns, "--for=condition=Ready", "--timeout=5m", "-f", examplesDir+file)
+		w.example(t, ns, file)
 	}
 	const cron = "mycronjob-sample"
 	w.runs(t, audit, []string{cron})
@@ -78,6 +81,16 @@ func TestSmoke(t *testing.T) {
 	if instances, err := ecs.instances(t.Context()); err != nil || len(instances) != 1 {
 		t.Errorf("ECS has the instances %v, want one: %v", instances, err)
 	}
+}
+
+// enforceRestricted is the label of a namespace that enforces the Pod Security Standard "restricted".
+const enforceRestricted = "pod-security.kubernetes.io/enforce=restricted"
+
+// example applies an example, and waits until it is Ready.
+func (w *world) example(t *testing.T, ns, file string) {
+	t.Helper()
+	w.mustKubectl(t, "apply", "--namespace", ns, "-f", examplesDir+file)
+	w.mustKubectl(t, "wait", "--namespace", ns, "--for=condition=Ready", "--timeout=5m", "-f", examplesDir+file)
 }
 
 // testAddr applies RedisClusters with kubectl, which prints what the seed's webhook says.

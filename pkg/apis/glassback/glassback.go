@@ -1,7 +1,7 @@
 // Copyright The Glassback Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package glassback has the names that all resources of Glassback share, and rules of fields that several of them have.
+// Package glassback has the names that all resources of Glassback share, and the types and rules of fields that several of them have.
 package glassback
 
 // Name is the name of the operator: as the field manager of its writes, and as the

@@ -5,11 +5,13 @@ package application
 
 import (
 	"encoding/json"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	autoscalingv2ac "k8s.io/client-go/applyconfigurations/autoscaling/v2"
@@ -30,16 +32,77 @@ import (
 // deployment returns the Deployment that runs the image. existing is the Deployment, and hpa the autoscaler; nil if there is none.
 func deployment(app *v1.Application, existing *appsv1.Deployment, hpa *autoscalingv2.HorizontalPodAutoscaler,
 ) *appsv1ac.DeploymentApplyConfiguration {
-	pod := corev1ac.PodSpec().WithContainers(container(&app.Spec))
-	for _, secret := range app.Spec.ImagePullSecrets {
-		pod.WithImagePullSecrets(corev1ac.LocalObjectReference().WithName(secret.Name))
-	}
 	spec := appsv1ac.DeploymentSpec().
-		WithSelector(metav1ac.LabelSelector().WithMatchLabels(selector(app))).
-		WithTemplate(corev1ac.PodTemplateSpec().WithLabels(labels(app)).WithSpec(pod))
+		WithSelector(metav1ac.LabelSelector().WithMatchLabels(selector(app))).WithTemplate(template(app))
 	spec.Replicas = replicas(app, existing, hpa)
 	return appsv1ac.Deployment(app.Name, app.Namespace).
 		WithLabels(labels(app)).WithOwnerReferences(child.Reference(app, kind)).WithSpec(spec)
+}
+
+// template returns the template of the Pods. Without spec.podTemplate it has no field that only spec.podTemplate needs: a field that
+// is new in the operator must not replace the Pods of Applications that exist.
+func template(app *v1.Application) *corev1ac.PodTemplateSpecApplyConfiguration {
+	pod := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels(app)}}
+	if t := app.Spec.PodTemplate; t != nil {
+		t.AddTo(&pod.ObjectMeta, &pod.Spec, selector(app))
+		pod.Spec.AutomountServiceAccountToken = t.AutomountServiceAccountToken
+		// The API server sets each of these two fields to the other one. So the name goes only with both.
+		pod.Spec.DeprecatedServiceAccount = pod.Spec.ServiceAccountName
+	}
+	for _, secret := range app.Spec.ImagePullSecrets {
+		if !slices.Contains(pod.Spec.ImagePullSecrets, secret) {
+			pod.Spec.ImagePullSecrets = append(pod.Spec.ImagePullSecrets, secret)
+		}
+	}
+	template := corev1ac.PodTemplateSpec()
+	convert(pod, template)
+	template.Spec.Containers = slices.Insert(template.Spec.Containers, 0, *container(&app.Spec))
+	setDefaults(template.Spec)
+	return template
+}
+
+// setDefaults sets what the API server defaults below fields that are atomic: the operator owns these as a whole, so it must apply those
+// values too. An empty variable gets its value: only what is applied is owned, and corrected when another client changes it.
+func setDefaults(pod *corev1ac.PodSpecApplyConfiguration) {
+	field := func(ref *corev1ac.ObjectFieldSelectorApplyConfiguration) {
+		if ref != nil && ref.APIVersion == nil {
+			ref.WithAPIVersion("v1")
+		}
+	}
+	for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
+		for i := range c.Env {
+			switch e := &c.Env[i]; {
+			case e.ValueFrom != nil:
+				field(e.ValueFrom.FieldRef)
+			case e.Value == nil:
+				e.WithValue("")
+			}
+		}
+	}
+	files := func(items []corev1ac.DownwardAPIVolumeFileApplyConfiguration) {
+		for _, item := range items {
+			field(item.FieldRef)
+		}
+	}
+	for _, v := range pod.Volumes {
+		if v.DownwardAPI != nil {
+			files(v.DownwardAPI.Items)
+		}
+		if v.Projected == nil {
+			continue
+		}
+		for _, source := range v.Projected.Sources {
+			if source.DownwardAPI != nil {
+				files(source.DownwardAPI.Items)
+			}
+			if token := source.ServiceAccountToken; token != nil && token.ExpirationSeconds == nil {
+				token.WithExpirationSeconds(60 * 60)
+			}
+			if certificate := source.PodCertificate; certificate != nil && certificate.MaxExpirationSeconds == nil {
+				certificate.WithMaxExpirationSeconds(24 * 60 * 60)
+			}
+		}
+	}
 }
 
 // replicas returns the number of Pods to apply, or nil if another client owns the field.
@@ -89,22 +152,14 @@ func container(spec *v1.ApplicationSpec) *corev1ac.ContainerApplyConfiguration {
 		{len(spec.Env) > 0, spec.Env, &c.Env},
 		{len(spec.EnvFrom) > 0, spec.EnvFrom, &c.EnvFrom},
 		{spec.Resources != nil, spec.Resources, &c.Resources},
+		{spec.SecurityContext != nil, spec.SecurityContext, &c.SecurityContext},
+		{len(spec.VolumeMounts) > 0, spec.VolumeMounts, &c.VolumeMounts},
 		{probes.Liveness != nil, probes.Liveness, &c.LivenessProbe},
 		{probes.Readiness != nil, probes.Readiness, &c.ReadinessProbe},
 		{probes.Startup != nil, probes.Startup, &c.StartupProbe},
 	} {
 		if field.given {
 			convert(field.from, field.to)
-		}
-	}
-	for i := range c.Env {
-		switch e := &c.Env[i]; {
-		case e.ValueFrom == nil && e.Value == nil:
-			// An empty value is a value: only what is applied is owned, and corrected when another client changes it.
-			e.WithValue("")
-		case e.ValueFrom != nil && e.ValueFrom.FieldRef != nil && e.ValueFrom.FieldRef.APIVersion == nil:
-			// A fieldRef is atomic, so the operator also owns the apiVersion that the API server defaults. It must apply that value.
-			e.ValueFrom.FieldRef.WithAPIVersion("v1")
 		}
 	}
 	return c
@@ -142,9 +197,12 @@ func ingress(app *v1.Application) *networkingv1ac.IngressApplyConfiguration {
 	}
 	backend := networkingv1ac.IngressBackend().WithService(networkingv1ac.IngressServiceBackend().
 		WithName(app.Name).WithPort(networkingv1ac.ServiceBackendPort().WithNumber(app.Spec.ServicePort())))
-	spec := networkingv1ac.IngressSpec().WithIngressClassName(i.ClassName).
+	spec := networkingv1ac.IngressSpec().
 		WithRules(networkingv1ac.IngressRule().WithHost(i.Host).WithHTTP(networkingv1ac.HTTPIngressRuleValue().WithPaths(
 			networkingv1ac.HTTPIngressPath().WithPath(i.Path).WithPathType(networkingv1.PathTypePrefix).WithBackend(backend))))
+	if *i.ClassName != "" {
+		spec.WithIngressClassName(*i.ClassName)
+	}
 	if i.TLS != nil {
 		spec.WithTLS(networkingv1ac.IngressTLS().WithHosts(i.Host).WithSecretName(i.TLS.SecretName))
 	}

@@ -4,6 +4,7 @@
 package application
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -57,13 +58,14 @@ func extract(t testing.TB, child object) any {
 		var d *appsv1ac.DeploymentApplyConfiguration
 		d, err = appsv1ac.ExtractDeployment(child, glassback.Name)
 		must.Succeed(t, err)
-		for i := range d.Spec.Template.Spec.Containers[0].Env {
-			e := &d.Spec.Template.Spec.Containers[0].Env[i]
-			has := func(live corev1.EnvVar) bool {
-				return live.Name == *e.Name && live.Value == "" && live.ValueFrom == nil
-			}
-			if slices.ContainsFunc(child.Spec.Template.Spec.Containers[0].Env, has) {
-				e.WithValue("")
+		for n, c := range d.Spec.Template.Spec.Containers {
+			for i := range c.Env {
+				has := func(live corev1.EnvVar) bool {
+					return live.Name == *c.Env[i].Name && live.Value == "" && live.ValueFrom == nil
+				}
+				if slices.ContainsFunc(child.Spec.Template.Spec.Containers[n].Env, has) {
+					c.Env[i].WithValue("")
+				}
 			}
 		}
 		owned = d
@@ -246,6 +248,27 @@ func TestOnceAndNoMore(t *testing.T) {
 			}
 			s.expectChildren(t)
 		})
+	}
+}
+
+// TestTheServiceAccountGoes with the field of the spec, although the API server keeps a second field with its name.
+func TestTheServiceAccountGoes(t *testing.T) {
+	s := newServer(application(func(a *v1.Application) {
+		a.Spec.PodTemplate = &v1.PodTemplate{PodTemplate: glassback.PodTemplate{ServiceAccountName: ptr.To("shop")}}
+	}))
+	s.Admit = func(_, now fakeapi.Object) {
+		if d, ok := now.(*appsv1.Deployment); ok { // As SetDefaults and conversions in k8s.io/kubernetes/pkg/apis/core/v1 do.
+			pod := &d.Spec.Template.Spec
+			pod.ServiceAccountName = cmp.Or(pod.ServiceAccountName, pod.DeprecatedServiceAccount)
+			pod.DeprecatedServiceAccount = pod.ServiceAccountName
+		}
+	}
+	for _, want := range []string{"shop", ""} {
+		s.settle(t)
+		if got := s.child("deployments").(*appsv1.Deployment).Spec.Template.Spec.ServiceAccountName; got != want {
+			t.Errorf("the ServiceAccount is %q, want %q", got, want)
+		}
+		s.edit(func(a *v1.Application) { a.Spec.PodTemplate = nil })
 	}
 }
 

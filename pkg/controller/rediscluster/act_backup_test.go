@@ -27,6 +27,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
 
+	"github.com/glassback/glassback/pkg/apis/glassback"
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 	"github.com/glassback/glassback/pkg/must"
 )
@@ -306,7 +307,7 @@ func TestSyncReplacesAJobThatDoesNotStart(t *testing.T) {
 	}{
 		"another claim": {otherClaim, func(*stage) {}, []string{"delete jobs " + name, "create jobs " + name}},
 		"another Secret for the image": {func(rdc *v1.RedisCluster) {
-			rdc.Spec.PodTemplate = &v1.PodTemplate{ImagePullSecrets: []corev1.LocalObjectReference{{Name: "registry"}}}
+			rdc.Spec.PodTemplate = &v1.PodTemplate{PodTemplate: glassback.PodTemplate{ImagePullSecrets: []corev1.LocalObjectReference{{Name: "registry"}}}}
 		}, func(*stage) {}, []string{"delete jobs " + name, "create jobs " + name}},
 		"another Secret of the password": {func(*v1.RedisCluster) {}, func(s *stage) {
 			s.editPods(mountsPassword("auth", 6))

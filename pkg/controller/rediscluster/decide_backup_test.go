@@ -25,6 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	"github.com/glassback/glassback/pkg/apis/glassback"
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 	"github.com/glassback/glassback/pkg/fakeapi"
 	"github.com/glassback/glassback/pkg/recording/recordtest"
@@ -678,11 +679,11 @@ func checkJob(t *testing.T, name string, o *observed, j *batchv1.Job) {
 // A Job takes from podTemplate what its Pods need to run where the nodes run.
 func TestTheJobsOfAPodTemplate(t *testing.T) {
 	rdc := defaulted(six().Object, backedUpHourly, func(rdc *v1.RedisCluster) {
-		rdc.Spec.PodTemplate = &v1.PodTemplate{
+		rdc.Spec.PodTemplate = &v1.PodTemplate{PodTemplate: glassback.PodTemplate{
 			NodeSelector: map[string]string{"disk": "fast"}, Tolerations: []corev1.Toleration{{Key: "redis"}},
 			ImagePullSecrets: []corev1.LocalObjectReference{{Name: "registry"}}, SecurityContext: &corev1.PodSecurityContext{},
-			ServiceAccountName: "powerful", Labels: map[string]string{"team": "shop"},
-		}
+			ServiceAccountName: ptr.To("powerful"), Labels: map[string]string{"team": "shop"},
+		}}
 		rdc.Spec.Backup.Resources = &corev1.ResourceRequirements{Limits: corev1.ResourceList{"memory": resource.MustParse("1Gi")}}
 		rdc.Spec.Backup.Retention = ptr.To[int32](3)
 		rdc.Spec.Backup.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "operators"}, {Name: "registry"}}

@@ -65,6 +65,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &appv1.IngressApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("IngressTLS"):
 		return &appv1.IngressTLSApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("PodTemplate"):
+		return &appv1.PodTemplateApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Probe"):
 		return &appv1.ProbeApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Probes"):

@@ -18,7 +18,7 @@ import (
 // valid returns an Application that is valid, after mutate has been at its spec.
 func valid(mutate func(s *ApplicationSpec)) *Application {
 	a := &Application{ObjectMeta: metav1.ObjectMeta{Name: "sample"}}
-	a.Spec.Image = "nginx"
+	a.Spec.Image, a.Spec.Ingress.Host = "nginx", "shop.example.com"
 	a.Default()
 	mutate(&a.Spec)
 	return a
@@ -29,14 +29,14 @@ func TestDefault(t *testing.T) {
 		Replicas: ptr.To[int32](1),
 		Port:     ptr.To[int32](8080),
 		Service:  Service{Enabled: ptr.To(true), Type: corev1.ServiceTypeClusterIP},
-		Ingress:  Ingress{Enabled: ptr.To(true), ClassName: "nginx", Host: "example.foo.com", Path: "/"},
+		Ingress:  Ingress{Enabled: ptr.To(true), ClassName: ptr.To("nginx"), Host: "example.foo.com", Path: "/"},
 	}
 	set := ApplicationSpec{
 		Image:       "nginx",
 		Replicas:    ptr.To[int32](0),
 		Port:        ptr.To[int32](80),
 		Service:     Service{Enabled: ptr.To(false), Type: corev1.ServiceTypeNodePort, Port: ptr.To[int32](81)},
-		Ingress:     Ingress{Enabled: ptr.To(false), ClassName: "traefik", Host: "*.example.com", Path: "/shop"},
+		Ingress:     Ingress{Enabled: ptr.To(false), ClassName: ptr.To(""), Host: "*.example.com", Path: "/shop"},
 		Autoscaling: &Autoscaling{MinReplicas: ptr.To[int32](2), MaxReplicas: 3},
 	}
 	with := func(mutate func(s *ApplicationSpec)) ApplicationSpec {
@@ -76,6 +76,7 @@ func TestDefault(t *testing.T) {
 func TestWarnings(t *testing.T) {
 	const (
 		image    = "spec.image: without a tag, or with latest, two Pods may run different images"
+		host     = "spec.ingress.host: all Applications without one share example.foo.com"
 		replicas = "spec.replicas: only a new Deployment starts with it, then the autoscaler sets the number of Pods"
 		noCPU    = "spec.resources.requests: without cpu the autoscaler cannot compute its utilization, unless a LimitRange sets it"
 		noMemory = "spec.resources.requests: without memory the autoscaler cannot compute its utilization, unless a LimitRange sets it"
@@ -110,7 +111,11 @@ func TestWarnings(t *testing.T) {
 		object *Application
 		want   []string
 	}{
-		"one Pod of any image gets none":                    {of(1, "nginx"), nil},
+		"one Pod of any image gets none":       {of(1, "nginx"), nil},
+		"the host that all Applications share": {valid(func(s *ApplicationSpec) { s.Ingress.Host = DefaultIngressHost }), []string{host}},
+		"the host of no Ingress": {valid(func(s *ApplicationSpec) {
+			s.Ingress = Ingress{Enabled: ptr.To(false), Host: DefaultIngressHost}
+		}), nil},
 		"two Pods of the latest":                            {of(2, "nginx:latest"), []string{image}},
 		"the port of a registry is no tag":                  {of(2, "localhost:5000/app"), []string{image}},
 		"a tag is one, whatever the registry":               {of(2, "localhost:5000/a/app:v1"), nil},

@@ -35,13 +35,17 @@ func (a *Application) Default() {
 	set(&s.Service.Enabled, ptr.To(true))
 	set(&s.Service.Type, corev1.ServiceTypeClusterIP)
 	set(&s.Ingress.Enabled, ptr.To(true))
-	set(&s.Ingress.ClassName, DefaultIngressClassName)
+	set(&s.Ingress.ClassName, ptr.To(DefaultIngressClassName))
 	set(&s.Ingress.Host, DefaultIngressHost)
 	set(&s.Ingress.Path, DefaultIngressPath)
 	for i := range s.Env {
 		if from := s.Env[i].ValueFrom; from != nil && from.FileKeyRef != nil {
 			set(&from.FileKeyRef.Optional, ptr.To(false))
 		}
+	}
+	if s.PodTemplate != nil {
+		s.PodTemplate.Default()
+		set(&s.PodTemplate.AutomountServiceAccountToken, ptr.To(false))
 	}
 	if s.Autoscaling != nil {
 		set(&s.Autoscaling.MinReplicas, ptr.To[int32](DefaultMinReplicas))

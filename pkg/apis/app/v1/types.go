@@ -7,6 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/glassback/glassback/pkg/apis/glassback"
 )
 
 // Application runs an image as a Deployment, behind a Service and an Ingress. On request it adds a
@@ -20,7 +22,7 @@ import (
 // +kubebuilder:resource:path=applications,singular=application,shortName=app,categories=glassback
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
-// +kubebuilder:metadata:annotations="glassback.dev/crd-revision=2"
+// +kubebuilder:metadata:annotations="glassback.dev/crd-revision=3"
 // +kubebuilder:printcolumn:name="Replicas",type=integer,JSONPath=`.status.replicas`
 // +kubebuilder:printcolumn:name="Available",type=integer,JSONPath=`.status.availableReplicas`
 // +kubebuilder:printcolumn:name="URL",type=string,JSONPath=`.status.url`
@@ -105,6 +107,18 @@ type ApplicationSpec struct {
 	// +kubebuilder:validation:XValidation:rule="['cpu', 'memory', 'ephemeral-storage'].all(k, !self.?requests[?k].hasValue() || !self.?limits[?k].hasValue() || [self.requests[k], self.limits[k]].exists(q, string(q).matches('[eE].*[0-9]{3}')) || quantity(string(self.requests[k])).compareTo(quantity(string(self.limits[k]))) <= 0)",fieldPath=".requests",message="no request for cpu, memory or ephemeral-storage may be more than its limit"
 	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
 
+	// securityContext is the security context of the container, as in a Pod. That of the Pod is in
+	// podTemplate.
+	// +optional
+	SecurityContext *corev1.SecurityContext `json:"securityContext,omitempty"`
+
+	// volumeMounts mount volumes of podTemplate in the container.
+	// +optional
+	// +listType=map
+	// +listMapKey=mountPath
+	// +kubebuilder:validation:MaxItems=32
+	VolumeMounts []corev1.VolumeMount `json:"volumeMounts,omitempty"`
+
 	// probes check whether the container works. Each has exactly one of httpGet, tcpSocket, grpc
 	// and exec, as in a Pod. The port "http" is spec.port.
 	// +optional
@@ -117,6 +131,17 @@ type ApplicationSpec struct {
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:XValidation:rule="self.all(e, e.name != '')",message="every entry must have the name of a Secret"
 	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
+
+	// podTemplate is added to the Pods: labels, scheduling, security, volumes, and additional
+	// containers. It cannot replace what the operator sets. A user who can create Applications can
+	// create Pods with them. Default: nothing is added, and the Pods get a token of their
+	// ServiceAccount, as it says itself.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="!has(self.labels) || !self.labels.exists(k, k.startsWith('app.aiops.org/') || k in ['app.kubernetes.io/managed-by', 'app.kubernetes.io/name'])",fieldPath=".labels",message="cannot set the labels that the operator sets: app.kubernetes.io/name, app.kubernetes.io/managed-by, app.aiops.org/…"
+	// +kubebuilder:validation:XValidation:rule="!has(self.annotations) || !self.annotations.exists(k, k.startsWith('app.aiops.org/'))",fieldPath=".annotations",message="cannot set the annotations that the operator sets: app.aiops.org/…"
+	// +kubebuilder:validation:XValidation:rule="!has(self.containers) || !self.containers.exists(c, c.name == 'app')",fieldPath=".containers",message="cannot have the name \"app\": the operator makes that container"
+	// +kubebuilder:validation:XValidation:rule="!has(self.initContainers) || !self.initContainers.exists(c, c.name == 'app')",fieldPath=".initContainers",message="cannot have the name \"app\": the operator makes that container"
+	PodTemplate *PodTemplate `json:"podTemplate,omitempty"`
 
 	// service is the way to reach the Application inside the cluster.
 	// +optional
@@ -135,6 +160,16 @@ type ApplicationSpec struct {
 	// pdb adds a PodDisruptionBudget, which limits how many Pods can be evicted at once.
 	// +optional
 	PDB *DisruptionBudget `json:"pdb,omitempty"`
+}
+
+// PodTemplate is what a user adds to the Pods.
+type PodTemplate struct {
+	glassback.PodTemplate `json:",inline"`
+
+	// automountServiceAccountToken is true if the containers get a token of the ServiceAccount.
+	// +optional
+	// +kubebuilder:default=false
+	AutomountServiceAccountToken *bool `json:"automountServiceAccountToken,omitempty"`
 }
 
 // EnvVar is an environment variable of the container.
@@ -208,12 +243,14 @@ type Ingress struct {
 	// +kubebuilder:default=true
 	Enabled *bool `json:"enabled,omitempty"`
 
-	// className is the name of the IngressClass. Its controller serves the Ingress.
+	// className is the name of the IngressClass. Its controller serves the Ingress. With "", the
+	// Ingress gets the default class of the cluster when it is created. If it exists already, it
+	// loses its class: delete it, and the operator creates it anew.
 	// +optional
 	// +kubebuilder:default=nginx
 	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",message="must be the name of an IngressClass, like \"nginx\": lower case letters, digits, \"-\" and \".\""
-	ClassName string `json:"className,omitempty"`
+	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",message="must be the name of an IngressClass, like \"nginx\": lower case letters, digits, \"-\" and \".\"; or \"\" for the default class of the cluster"
+	ClassName *string `json:"className,omitempty"`
 
 	// host is the host name of the Application. It may begin with "*.".
 	// +optional

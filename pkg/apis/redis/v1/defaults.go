@@ -3,10 +3,7 @@
 
 package v1
 
-import (
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
-)
+import "k8s.io/utils/ptr"
 
 // The defaults of a RedisCluster.
 const (
@@ -46,17 +43,7 @@ func (r *RedisCluster) Default() {
 	}
 	s.setBackupDefaults()
 	if s.PodTemplate != nil {
-		setProtocols(s.PodTemplate.Containers)
-		setProtocols(s.PodTemplate.InitContainers)
-	}
-}
-
-// setProtocols sets the protocol of each port of the containers.
-func setProtocols(containers []corev1.Container) {
-	for i := range containers {
-		for j := range containers[i].Ports {
-			set(&containers[i].Ports[j].Protocol, corev1.ProtocolTCP)
-		}
+		s.PodTemplate.Default()
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 // +kubebuilder:resource:path=redisclusters,singular=rediscluster,shortName=rdc,categories=glassback
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.size,statuspath=.status.size,selectorpath=.status.selector
-// +kubebuilder:metadata:annotations="glassback.dev/crd-revision=13"
+// +kubebuilder:metadata:annotations="glassback.dev/crd-revision=14"
 // +kubebuilder:printcolumn:name="Size",type=integer,JSONPath=`.status.size`
 // +kubebuilder:printcolumn:name="Masters",type=integer,JSONPath=`.status.masters`
 // +kubebuilder:printcolumn:name="Slots",type=integer,JSONPath=`.status.slotsAssigned`
@@ -136,9 +136,16 @@ type RedisClusterSpec struct {
 	TLS *TLS `json:"tls,omitempty"`
 
 	// podTemplate is added to the Pod of each node: labels, scheduling, security, and additional
-	// containers. It cannot replace what the operator sets. A user who can create RedisClusters
-	// can create Pods with them. A change replaces the Pods one by one.
+	// containers. It cannot replace what the operator sets, but for its security context (the user,
+	// group and fsGroup 999, and seccompProfile RuntimeDefault) and its preference for different
+	// machines and zones. A user who can create RedisClusters can create Pods with them. A change
+	// replaces the Pods one by one.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="!has(self.labels) || !self.labels.exists(k, k.startsWith('bytewang123-redis.wzj.kubebuilder.io/') || k in ['app', 'app.kubernetes.io/instance', 'app.kubernetes.io/managed-by', 'app.kubernetes.io/name'])",fieldPath=".labels",message="cannot set the labels that the operator sets: app, app.kubernetes.io/name, app.kubernetes.io/instance, app.kubernetes.io/managed-by, bytewang123-redis.wzj.kubebuilder.io/…"
+	// +kubebuilder:validation:XValidation:rule="!has(self.annotations) || !self.annotations.exists(k, k.startsWith('bytewang123-redis.wzj.kubebuilder.io/'))",fieldPath=".annotations",message="cannot set the annotations that the operator sets: bytewang123-redis.wzj.kubebuilder.io/…"
+	// +kubebuilder:validation:XValidation:rule="!has(self.containers) || !self.containers.exists(c, c.name == 'redis')",fieldPath=".containers",message="cannot have the name \"redis\": the operator makes that container"
+	// +kubebuilder:validation:XValidation:rule="!has(self.initContainers) || !self.initContainers.exists(c, c.name == 'redis')",fieldPath=".initContainers",message="cannot have the name \"redis\": the operator makes that container"
+	// +kubebuilder:validation:XValidation:rule="!has(self.volumes) || !self.volumes.exists(v, v.name in ['auth', 'config', 'data', 'glassback-tls', 'tmp'])",fieldPath=".volumes",message="cannot have the name of a volume of the operator: auth, config, data, glassback-tls, tmp"
 	PodTemplate *PodTemplate `json:"podTemplate,omitempty"`
 
 	// networkPolicy limits who can connect to the Pods, by a NetworkPolicy with the name of the

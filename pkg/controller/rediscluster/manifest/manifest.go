@@ -26,6 +26,7 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 	policyv1ac "k8s.io/client-go/applyconfigurations/policy/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
@@ -153,9 +154,16 @@ func Revision(rdc *v1.RedisCluster) string {
 	if s.TLS != nil {
 		add("tls", s.TLS.SecretRef.Name, s.TLS.Port) // The mode is switched while nodes run.
 	}
-	if s.PodTemplate != nil && !equality.Semantic.DeepEqual(s.PodTemplate, &v1.PodTemplate{}) {
-		text, _ := json.Marshal(s.PodTemplate) // It cannot fail: the type has no interfaces, and quantities are valid.
-		add("podTemplate", string(text))
+	if t := s.PodTemplate.DeepCopy(); t != nil {
+		for _, name := range []**string{&t.PriorityClassName, &t.ServiceAccountName} {
+			if ptr.Deref(*name, "") == "" {
+				*name = nil // An empty name is none, also in hashes of Pods that exist.
+			}
+		}
+		if !equality.Semantic.DeepEqual(t, &v1.PodTemplate{}) {
+			text, _ := json.Marshal(t) // It cannot fail: the type has no interfaces, and quantities are valid.
+			add("podTemplate", string(text))
+		}
 	}
 	sum := sha256.Sum256([]byte(inputs.String()))
 	return hex.EncodeToString(sum[:])[:10]

@@ -19,6 +19,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
+	"github.com/glassback/glassback/pkg/apis/glassback"
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 )
 
@@ -89,10 +90,10 @@ func TestDesiredRevision(t *testing.T) {
 			r.Spec.Resources.Limits, r.Spec.Resources.Requests = r.Spec.Resources.Requests, r.Spec.Resources.Limits
 		},
 		"a label of the Pods": func(r *v1.RedisCluster) {
-			r.Spec.PodTemplate = &v1.PodTemplate{Labels: map[string]string{"team": "shop"}}
+			r.Spec.PodTemplate = &v1.PodTemplate{PodTemplate: glassback.PodTemplate{Labels: map[string]string{"team": "shop"}}}
 		},
 		"no security context": func(r *v1.RedisCluster) {
-			r.Spec.PodTemplate = &v1.PodTemplate{SecurityContext: &corev1.PodSecurityContext{}}
+			r.Spec.PodTemplate = &v1.PodTemplate{PodTemplate: glassback.PodTemplate{SecurityContext: &corev1.PodSecurityContext{}}}
 		},
 		"a value that looks like two": func(r *v1.RedisCluster) {
 			r.Spec.Config["maxmemory"] = "96mb\"\nconfig \"maxmemory-policy\" \"allkeys-lru"
@@ -105,9 +106,11 @@ func TestDesiredRevision(t *testing.T) {
 		}
 	}
 	for sentence, change := range map[string]change{
-		"an empty podTemplate": func(r *v1.RedisCluster) { r.Spec.PodTemplate = &v1.PodTemplate{Labels: map[string]string{}} },
-		"empty resources":      func(r *v1.RedisCluster) { r.Spec.Resources = &corev1.ResourceRequirements{} },
-		"an empty config":      func(r *v1.RedisCluster) { r.Spec.Config = map[string]v1.ConfigValue{} },
+		"an empty podTemplate": func(r *v1.RedisCluster) {
+			r.Spec.PodTemplate = &v1.PodTemplate{PodTemplate: glassback.PodTemplate{Labels: map[string]string{}, PriorityClassName: ptr.To("")}}
+		},
+		"empty resources": func(r *v1.RedisCluster) { r.Spec.Resources = &corev1.ResourceRequirements{} },
+		"an empty config": func(r *v1.RedisCluster) { r.Spec.Config = map[string]v1.ConfigValue{} },
 	} {
 		rdc := loadCluster(t, "sample")
 		before := Revision(rdc)
@@ -191,7 +194,7 @@ func TestDesiredConfig(t *testing.T) {
 
 func TestDesiredLowPortsCanBeListenedOn(t *testing.T) {
 	rdc := loadCluster(t, "sample")
-	rdc.Spec.PodTemplate = &v1.PodTemplate{SecurityContext: &corev1.PodSecurityContext{}}
+	rdc.Spec.PodTemplate = &v1.PodTemplate{PodTemplate: glassback.PodTemplate{SecurityContext: &corev1.PodSecurityContext{}}}
 	for addr, want := range map[string]int{"127.0.0.1:1023": 1, "127.0.0.1:1024": 0} {
 		rdc.Spec.Addr = addr
 		if got := len(Pod(rdc, 0).Spec.SecurityContext.Sysctls); got != want {
@@ -239,9 +242,9 @@ func TestDesiredPodTemplate(t *testing.T) {
 func TestAVolumeOfTheTemplateIsNoTLS(t *testing.T) {
 	rdc := loadCluster(t, "full")
 	rdc.Spec.TLS = nil
-	rdc.Spec.PodTemplate = &v1.PodTemplate{Volumes: []corev1.Volume{{
+	rdc.Spec.PodTemplate = &v1.PodTemplate{PodTemplate: glassback.PodTemplate{Volumes: []corev1.Volume{{
 		Name: VolumeTLS, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "mine"}},
-	}}}
+	}}}}
 	if p := Pod(rdc, 0); HasTLS(p) {
 		t.Errorf("the Pod has TLS, by the Secret %q", SecretOfTLS(p))
 	}

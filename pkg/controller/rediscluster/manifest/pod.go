@@ -4,6 +4,7 @@
 package manifest
 
 import (
+	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -45,7 +46,10 @@ func Pod(rdc *v1.RedisCluster, ordinal int) *corev1.Pod {
 		p.Spec.Containers[0].Env = append(p.Spec.Containers[0].Env, corev1.EnvVar{Name: EnvHostname, Value: name})
 	}
 	AddTLS(p, rdc)
-	addTemplate(p, rdc)
+	if t := rdc.Spec.PodTemplate; t != nil {
+		t.AddTo(&p.ObjectMeta, &p.Spec, Selector(rdc))
+		p.Spec.Containers[0].Env = append(p.Spec.Containers[0].Env, t.DeepCopy().Env...)
+	}
 	if port, _ := Ports(rdc); port < 1024 {
 		allowLowPorts(p.Spec.SecurityContext)
 	}
@@ -146,6 +150,14 @@ func podSecurity(id int64) *corev1.PodSecurityContext {
 		RunAsNonRoot: ptr.To(true), RunAsUser: &id, RunAsGroup: &id,
 		FSGroup: &id, FSGroupChangePolicy: ptr.To(corev1.FSGroupChangeOnRootMismatch),
 		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+	}
+}
+
+// allowLowPorts lets a user other than root listen on a port below 1024. Some container runtimes do not allow this by default.
+func allowLowPorts(security *corev1.PodSecurityContext) {
+	const name = "net.ipv4.ip_unprivileged_port_start"
+	if !slices.ContainsFunc(security.Sysctls, func(s corev1.Sysctl) bool { return s.Name == name }) {
+		security.Sysctls = append(security.Sysctls, corev1.Sysctl{Name: name, Value: "0"})
 	}
 }
 

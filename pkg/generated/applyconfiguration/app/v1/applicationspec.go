@@ -34,11 +34,21 @@ type ApplicationSpecApplyConfiguration struct {
 	EnvFrom []corev1.EnvFromSource `json:"envFrom,omitempty"`
 	// resources are the requests and limits of the container, as in a Pod.
 	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
+	// securityContext is the security context of the container, as in a Pod. That of the Pod is in
+	// podTemplate.
+	SecurityContext *corev1.SecurityContext `json:"securityContext,omitempty"`
+	// volumeMounts mount volumes of podTemplate in the container.
+	VolumeMounts []corev1.VolumeMount `json:"volumeMounts,omitempty"`
 	// probes check whether the container works. Each has exactly one of httpGet, tcpSocket, grpc
 	// and exec, as in a Pod. The port "http" is spec.port.
 	Probes *ProbesApplyConfiguration `json:"probes,omitempty"`
 	// imagePullSecrets are the Secrets for pulling the image, in the same namespace.
 	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
+	// podTemplate is added to the Pods: labels, scheduling, security, volumes, and additional
+	// containers. It cannot replace what the operator sets. A user who can create Applications can
+	// create Pods with them. Default: nothing is added, and the Pods get a token of their
+	// ServiceAccount, as it says itself.
+	PodTemplate *PodTemplateApplyConfiguration `json:"podTemplate,omitempty"`
 	// service is the way to reach the Application inside the cluster.
 	Service *ServiceApplyConfiguration `json:"service,omitempty"`
 	// ingress is the way to reach the Application from outside the cluster, by HTTP.
@@ -130,6 +140,24 @@ func (b *ApplicationSpecApplyConfiguration) WithResources(value corev1.ResourceR
 	return b
 }
 
+// WithSecurityContext sets the SecurityContext field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SecurityContext field is set to the value of the last call.
+func (b *ApplicationSpecApplyConfiguration) WithSecurityContext(value corev1.SecurityContext) *ApplicationSpecApplyConfiguration {
+	b.SecurityContext = &value
+	return b
+}
+
+// WithVolumeMounts adds the given value to the VolumeMounts field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the VolumeMounts field.
+func (b *ApplicationSpecApplyConfiguration) WithVolumeMounts(values ...corev1.VolumeMount) *ApplicationSpecApplyConfiguration {
+	for i := range values {
+		b.VolumeMounts = append(b.VolumeMounts, values[i])
+	}
+	return b
+}
+
 // WithProbes sets the Probes field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Probes field is set to the value of the last call.
@@ -145,6 +173,14 @@ func (b *ApplicationSpecApplyConfiguration) WithImagePullSecrets(values ...corev
 	for i := range values {
 		b.ImagePullSecrets = append(b.ImagePullSecrets, values[i])
 	}
+	return b
+}
+
+// WithPodTemplate sets the PodTemplate field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the PodTemplate field is set to the value of the last call.
+func (b *ApplicationSpecApplyConfiguration) WithPodTemplate(value *PodTemplateApplyConfiguration) *ApplicationSpecApplyConfiguration {
+	b.PodTemplate = value
 	return b
 }
 

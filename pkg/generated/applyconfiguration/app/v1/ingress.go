@@ -14,7 +14,9 @@ package v1
 type IngressApplyConfiguration struct {
 	// enabled is true if the Application has an Ingress.
 	Enabled *bool `json:"enabled,omitempty"`
-	// className is the name of the IngressClass. Its controller serves the Ingress.
+	// className is the name of the IngressClass. Its controller serves the Ingress. With "", the
+	// Ingress gets the default class of the cluster when it is created. If it exists already, it
+	// loses its class: delete it, and the operator creates it anew.
 	ClassName *string `json:"className,omitempty"`
 	// host is the host name of the Application. It may begin with "*.".
 	Host *string `json:"host,omitempty"`

@@ -8,45 +8,16 @@ SPDX-License-Identifier: Apache-2.0
 package v1
 
 import (
+	glassback "github.com/glassback/glassback/pkg/apis/glassback"
 	corev1 "k8s.io/api/core/v1"
 )
 
 // PodTemplateApplyConfiguration represents a declarative configuration of the PodTemplate type for use
 // with apply.
 //
-// PodTemplate is what a user adds to the Pod of each node. Each field means what it means in a Pod.
+// PodTemplate is what a user adds to the Pod of each node.
 type PodTemplateApplyConfiguration struct {
-	// labels are additional labels of the Pods.
-	Labels map[string]string `json:"labels,omitempty"`
-	// annotations are additional annotations of the Pods.
-	Annotations map[string]string `json:"annotations,omitempty"`
-	// nodeSelector are labels that a machine must have to run a Pod.
-	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
-	// affinity limits which machines run the Pods. podAntiAffinity replaces the preference of the
-	// operator for different machines and zones.
-	Affinity *corev1.Affinity `json:"affinity,omitempty"`
-	// tolerations let the Pods run on machines with these taints.
-	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
-	// topologySpreadConstraints spread the Pods over zones or machines. Default of labelSelector: the
-	// Pods of this cluster.
-	TopologySpreadConstraints []corev1.TopologySpreadConstraint `json:"topologySpreadConstraints,omitempty"`
-	// priorityClassName is the PriorityClass of the Pods.
-	PriorityClassName *string `json:"priorityClassName,omitempty"`
-	// imagePullSecrets are the Secrets for pulling the images, in the same namespace.
-	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
-	// serviceAccountName is the ServiceAccount of the Pods. They get no token of it, unless a volume
-	// of volumes has one.
-	ServiceAccountName *string `json:"serviceAccountName,omitempty"`
-	// securityContext replaces the security context that the operator sets for a Pod: the user,
-	// group and fsGroup 999, and seccompProfile RuntimeDefault. With {}, a Pod has none, as OpenShift
-	// requires.
-	SecurityContext *corev1.PodSecurityContext `json:"securityContext,omitempty"`
-	// containers are additional containers, such as an exporter of metrics.
-	Containers []corev1.Container `json:"containers,omitempty"`
-	// initContainers are containers that start before the container redis.
-	InitContainers []corev1.Container `json:"initContainers,omitempty"`
-	// volumes are additional volumes, for additional containers.
-	Volumes []corev1.Volume `json:"volumes,omitempty"`
+	glassback.PodTemplate `json:""`
 	// env are additional environment variables of the container redis.
 	Env []corev1.EnvVar `json:"env,omitempty"`
 }
@@ -62,11 +33,11 @@ func PodTemplate() *PodTemplateApplyConfiguration {
 // If called multiple times, the entries provided by each call will be put on the Labels field,
 // overwriting an existing map entries in Labels field with the same key.
 func (b *PodTemplateApplyConfiguration) WithLabels(entries map[string]string) *PodTemplateApplyConfiguration {
-	if b.Labels == nil && len(entries) > 0 {
-		b.Labels = make(map[string]string, len(entries))
+	if b.PodTemplate.Labels == nil && len(entries) > 0 {
+		b.PodTemplate.Labels = make(map[string]string, len(entries))
 	}
 	for k, v := range entries {
-		b.Labels[k] = v
+		b.PodTemplate.Labels[k] = v
 	}
 	return b
 }
@@ -76,11 +47,11 @@ func (b *PodTemplateApplyConfiguration) WithLabels(entries map[string]string) *P
 // If called multiple times, the entries provided by each call will be put on the Annotations field,
 // overwriting an existing map entries in Annotations field with the same key.
 func (b *PodTemplateApplyConfiguration) WithAnnotations(entries map[string]string) *PodTemplateApplyConfiguration {
-	if b.Annotations == nil && len(entries) > 0 {
-		b.Annotations = make(map[string]string, len(entries))
+	if b.PodTemplate.Annotations == nil && len(entries) > 0 {
+		b.PodTemplate.Annotations = make(map[string]string, len(entries))
 	}
 	for k, v := range entries {
-		b.Annotations[k] = v
+		b.PodTemplate.Annotations[k] = v
 	}
 	return b
 }
@@ -90,11 +61,11 @@ func (b *PodTemplateApplyConfiguration) WithAnnotations(entries map[string]strin
 // If called multiple times, the entries provided by each call will be put on the NodeSelector field,
 // overwriting an existing map entries in NodeSelector field with the same key.
 func (b *PodTemplateApplyConfiguration) WithNodeSelector(entries map[string]string) *PodTemplateApplyConfiguration {
-	if b.NodeSelector == nil && len(entries) > 0 {
-		b.NodeSelector = make(map[string]string, len(entries))
+	if b.PodTemplate.NodeSelector == nil && len(entries) > 0 {
+		b.PodTemplate.NodeSelector = make(map[string]string, len(entries))
 	}
 	for k, v := range entries {
-		b.NodeSelector[k] = v
+		b.PodTemplate.NodeSelector[k] = v
 	}
 	return b
 }
@@ -103,7 +74,7 @@ func (b *PodTemplateApplyConfiguration) WithNodeSelector(entries map[string]stri
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Affinity field is set to the value of the last call.
 func (b *PodTemplateApplyConfiguration) WithAffinity(value corev1.Affinity) *PodTemplateApplyConfiguration {
-	b.Affinity = &value
+	b.PodTemplate.Affinity = &value
 	return b
 }
 
@@ -112,7 +83,7 @@ func (b *PodTemplateApplyConfiguration) WithAffinity(value corev1.Affinity) *Pod
 // If called multiple times, values provided by each call will be appended to the Tolerations field.
 func (b *PodTemplateApplyConfiguration) WithTolerations(values ...corev1.Toleration) *PodTemplateApplyConfiguration {
 	for i := range values {
-		b.Tolerations = append(b.Tolerations, values[i])
+		b.PodTemplate.Tolerations = append(b.PodTemplate.Tolerations, values[i])
 	}
 	return b
 }
@@ -122,7 +93,7 @@ func (b *PodTemplateApplyConfiguration) WithTolerations(values ...corev1.Tolerat
 // If called multiple times, values provided by each call will be appended to the TopologySpreadConstraints field.
 func (b *PodTemplateApplyConfiguration) WithTopologySpreadConstraints(values ...corev1.TopologySpreadConstraint) *PodTemplateApplyConfiguration {
 	for i := range values {
-		b.TopologySpreadConstraints = append(b.TopologySpreadConstraints, values[i])
+		b.PodTemplate.TopologySpreadConstraints = append(b.PodTemplate.TopologySpreadConstraints, values[i])
 	}
 	return b
 }
@@ -131,7 +102,7 @@ func (b *PodTemplateApplyConfiguration) WithTopologySpreadConstraints(values ...
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the PriorityClassName field is set to the value of the last call.
 func (b *PodTemplateApplyConfiguration) WithPriorityClassName(value string) *PodTemplateApplyConfiguration {
-	b.PriorityClassName = &value
+	b.PodTemplate.PriorityClassName = &value
 	return b
 }
 
@@ -140,7 +111,7 @@ func (b *PodTemplateApplyConfiguration) WithPriorityClassName(value string) *Pod
 // If called multiple times, values provided by each call will be appended to the ImagePullSecrets field.
 func (b *PodTemplateApplyConfiguration) WithImagePullSecrets(values ...corev1.LocalObjectReference) *PodTemplateApplyConfiguration {
 	for i := range values {
-		b.ImagePullSecrets = append(b.ImagePullSecrets, values[i])
+		b.PodTemplate.ImagePullSecrets = append(b.PodTemplate.ImagePullSecrets, values[i])
 	}
 	return b
 }
@@ -149,7 +120,7 @@ func (b *PodTemplateApplyConfiguration) WithImagePullSecrets(values ...corev1.Lo
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the ServiceAccountName field is set to the value of the last call.
 func (b *PodTemplateApplyConfiguration) WithServiceAccountName(value string) *PodTemplateApplyConfiguration {
-	b.ServiceAccountName = &value
+	b.PodTemplate.ServiceAccountName = &value
 	return b
 }
 
@@ -157,7 +128,7 @@ func (b *PodTemplateApplyConfiguration) WithServiceAccountName(value string) *Po
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the SecurityContext field is set to the value of the last call.
 func (b *PodTemplateApplyConfiguration) WithSecurityContext(value corev1.PodSecurityContext) *PodTemplateApplyConfiguration {
-	b.SecurityContext = &value
+	b.PodTemplate.SecurityContext = &value
 	return b
 }
 
@@ -166,7 +137,7 @@ func (b *PodTemplateApplyConfiguration) WithSecurityContext(value corev1.PodSecu
 // If called multiple times, values provided by each call will be appended to the Containers field.
 func (b *PodTemplateApplyConfiguration) WithContainers(values ...corev1.Container) *PodTemplateApplyConfiguration {
 	for i := range values {
-		b.Containers = append(b.Containers, values[i])
+		b.PodTemplate.Containers = append(b.PodTemplate.Containers, values[i])
 	}
 	return b
 }
@@ -176,7 +147,7 @@ func (b *PodTemplateApplyConfiguration) WithContainers(values ...corev1.Containe
 // If called multiple times, values provided by each call will be appended to the InitContainers field.
 func (b *PodTemplateApplyConfiguration) WithInitContainers(values ...corev1.Container) *PodTemplateApplyConfiguration {
 	for i := range values {
-		b.InitContainers = append(b.InitContainers, values[i])
+		b.PodTemplate.InitContainers = append(b.PodTemplate.InitContainers, values[i])
 	}
 	return b
 }
@@ -186,7 +157,7 @@ func (b *PodTemplateApplyConfiguration) WithInitContainers(values ...corev1.Cont
 // If called multiple times, values provided by each call will be appended to the Volumes field.
 func (b *PodTemplateApplyConfiguration) WithVolumes(values ...corev1.Volume) *PodTemplateApplyConfiguration {
 	for i := range values {
-		b.Volumes = append(b.Volumes, values[i])
+		b.PodTemplate.Volumes = append(b.PodTemplate.Volumes, values[i])
 	}
 	return b
 }

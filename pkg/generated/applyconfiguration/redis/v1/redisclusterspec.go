@@ -53,8 +53,10 @@ type RedisClusterSpecApplyConfiguration struct {
 	// replaces the Pods one by one; a change of mode, or a renewed certificate, replaces none.
 	TLS *TLSApplyConfiguration `json:"tls,omitempty"`
 	// podTemplate is added to the Pod of each node: labels, scheduling, security, and additional
-	// containers. It cannot replace what the operator sets. A user who can create RedisClusters
-	// can create Pods with them. A change replaces the Pods one by one.
+	// containers. It cannot replace what the operator sets, but for its security context (the user,
+	// group and fsGroup 999, and seccompProfile RuntimeDefault) and its preference for different
+	// machines and zones. A user who can create RedisClusters can create Pods with them. A change
+	// replaces the Pods one by one.
 	PodTemplate *PodTemplateApplyConfiguration `json:"podTemplate,omitempty"`
 	// networkPolicy limits who can connect to the Pods, by a NetworkPolicy with the name of the
 	// cluster. Default: no NetworkPolicy. A change replaces no Pod.
