@@ -198,8 +198,11 @@ func TestTheSchemaReservesTheVolumeOfCertificates(t *testing.T) {
 	if len(errs) != 1 || !strings.Contains(errs[0].Error(), "cannot have the name of a volume of the operator") {
 		t.Errorf("got %v", errs)
 	}
-	if errs := server.update(redisCluster(map[string]any{"podTemplate": volumes, "size": int64(9)}), old); len(errs) > 0 {
-		t.Errorf("another size of a stored object: %v", errs)
+	labelled := map[string]any{"labels": map[string]any{"team": "shop"}, "volumes": volumes["volumes"]}
+	for _, spec := range []map[string]any{{"podTemplate": volumes, "size": int64(9)}, {"podTemplate": labelled}} {
+		if errs := server.update(redisCluster(spec), old); len(errs) > 0 {
+			t.Errorf("an update of a stored object with %v: %v", spec, errs)
+		}
 	}
 }
 

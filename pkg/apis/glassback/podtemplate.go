@@ -43,7 +43,9 @@ type PodTemplate struct {
 	// topologySpreadConstraints spread the Pods over zones or machines. Default of labelSelector: the
 	// Pods of this object.
 	// +optional
-	// +listType=atomic
+	// +listType=map
+	// +listMapKey=topologyKey
+	// +listMapKey=whenUnsatisfiable
 	TopologySpreadConstraints []corev1.TopologySpreadConstraint `json:"topologySpreadConstraints,omitempty"`
 
 	// priorityClassName is the PriorityClass of the Pods.

@@ -62,7 +62,8 @@ func template(app *v1.Application) *corev1ac.PodTemplateSpecApplyConfiguration {
 }
 
 // setDefaults sets what the API server defaults below fields that are atomic: the operator owns these as a whole, so it must apply those
-// values too. An empty variable gets its value: only what is applied is owned, and corrected when another client changes it.
+// values too. It also sets what only an owner can remove again: the value of an empty variable, and the emptyDir of a volume without a
+// source.
 func setDefaults(pod *corev1ac.PodSpecApplyConfiguration) {
 	field := func(ref *corev1ac.ObjectFieldSelectorApplyConfiguration) {
 		if ref != nil && ref.APIVersion == nil {
@@ -84,7 +85,11 @@ func setDefaults(pod *corev1ac.PodSpecApplyConfiguration) {
 			field(item.FieldRef)
 		}
 	}
-	for _, v := range pod.Volumes {
+	for i := range pod.Volumes {
+		v := &pod.Volumes[i]
+		if v.VolumeSourceApplyConfiguration == (corev1ac.VolumeSourceApplyConfiguration{}) {
+			v.WithEmptyDir(corev1ac.EmptyDirVolumeSource())
+		}
 		if v.DownwardAPI != nil {
 			files(v.DownwardAPI.Items)
 		}

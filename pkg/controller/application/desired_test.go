@@ -251,24 +251,36 @@ func TestOnceAndNoMore(t *testing.T) {
 	}
 }
 
-// TestTheServiceAccountGoes with the field of the spec, although the API server keeps a second field with its name.
-func TestTheServiceAccountGoes(t *testing.T) {
+// TestDefaultsThatOnlyAnOwnerRemoves: a ServiceAccount, of which the API server keeps the name in a second field, and the emptyDir of a volume
+// that had no source.
+func TestDefaultsThatOnlyAnOwnerRemoves(t *testing.T) {
 	s := newServer(application(func(a *v1.Application) {
-		a.Spec.PodTemplate = &v1.PodTemplate{PodTemplate: glassback.PodTemplate{ServiceAccountName: ptr.To("shop")}}
+		a.Spec.PodTemplate = &v1.PodTemplate{PodTemplate: glassback.PodTemplate{
+			ServiceAccountName: ptr.To("shop"), Volumes: []corev1.Volume{{Name: "v"}},
+		}}
 	}))
 	s.Admit = func(_, now fakeapi.Object) {
 		if d, ok := now.(*appsv1.Deployment); ok { // As SetDefaults and conversions in k8s.io/kubernetes/pkg/apis/core/v1 do.
 			pod := &d.Spec.Template.Spec
 			pod.ServiceAccountName = cmp.Or(pod.ServiceAccountName, pod.DeprecatedServiceAccount)
 			pod.DeprecatedServiceAccount = pod.ServiceAccountName
+			for i := range pod.Volumes {
+				if v := &pod.Volumes[i]; v.VolumeSource == (corev1.VolumeSource{}) {
+					v.EmptyDir = &corev1.EmptyDirVolumeSource{}
+				}
+			}
 		}
 	}
 	for _, want := range []string{"shop", ""} {
 		s.settle(t)
-		if got := s.child("deployments").(*appsv1.Deployment).Spec.Template.Spec.ServiceAccountName; got != want {
-			t.Errorf("the ServiceAccount is %q, want %q", got, want)
+		pod := s.child("deployments").(*appsv1.Deployment).Spec.Template.Spec
+		if v := pod.Volumes[0]; pod.ServiceAccountName != want || (v.EmptyDir != nil) == (v.Secret != nil) || (v.Secret == nil) != (want == "shop") {
+			t.Errorf("the ServiceAccount is %q, want %q; the volume is %+v", pod.ServiceAccountName, want, v)
 		}
-		s.edit(func(a *v1.Application) { a.Spec.PodTemplate = nil })
+		s.edit(func(a *v1.Application) {
+			a.Spec.PodTemplate.ServiceAccountName = nil
+			a.Spec.PodTemplate.Volumes[0].Secret = &corev1.SecretVolumeSource{SecretName: "s"}
+		})
 	}
 }
 

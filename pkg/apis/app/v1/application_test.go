@@ -6,6 +6,7 @@ package v1
 import (
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
+
+	"github.com/glassback/glassback/pkg/apis/glassback"
 )
 
 // valid returns an Application that is valid, after mutate has been at its spec.
@@ -135,6 +138,11 @@ func TestWarnings(t *testing.T) {
 			delete(s.Resources.Requests, corev1.ResourceCPU)
 			s.Autoscaling.TargetMemoryUtilizationPercentage = ptr.To[int32](80)
 		}), nil},
+		"a sidecar without a request, and an init container that ends": {scaled(func(s *ApplicationSpec) {
+			s.PodTemplate = &PodTemplate{PodTemplate: glassback.PodTemplate{
+				Containers: []corev1.Container{{Name: "exporter"}}, InitContainers: []corev1.Container{{Name: "migrate"}},
+			}}
+		}), []string{"spec.podTemplate.containers[0].resources.requests" + strings.TrimPrefix(noCPU, "spec.resources.requests")}},
 		"a limit is a request too": {scaled(func(s *ApplicationSpec) {
 			s.Resources = &corev1.ResourceRequirements{Limits: s.Resources.Requests}
 		}), nil},

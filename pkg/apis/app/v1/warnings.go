@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 )
 
 // Warnings returns what is valid but unwise in a valid Application with defaults, or nil.
@@ -49,22 +50,37 @@ func (s *ApplicationSpec) autoscalingWarnings() []string {
 		of   corev1.ResourceName
 		used bool
 	}{{corev1.ResourceCPU, cpu != nil || memory == nil}, {corev1.ResourceMemory, memory != nil}} {
-		if metric.used && !s.requests(metric.of) {
+		if !metric.used {
+			continue
+		}
+		for _, field := range s.withoutRequest(metric.of) {
 			warnings = append(warnings, fmt.Sprintf(
-				"spec.resources.requests: without %s the autoscaler cannot compute its utilization, unless a LimitRange sets it", metric.of))
+				"spec.%s.requests: without %s the autoscaler cannot compute its utilization, unless a LimitRange sets it", field, metric.of))
 		}
 	}
 	return warnings
 }
 
-// requests returns whether the container requests a resource. A limit is a request too.
-func (s *ApplicationSpec) requests(name corev1.ResourceName) bool {
-	if s.Resources == nil {
-		return false
+// withoutRequest returns the fields of those containers that do not request a resource, and of which an autoscaler needs a request: all but
+// init containers that end. A limit is a request too.
+func (s *ApplicationSpec) withoutRequest(name corev1.ResourceName) (fields []string) {
+	check := func(r corev1.ResourceRequirements, field string) {
+		_, requested := r.Requests[name]
+		if _, limited := r.Limits[name]; !requested && !limited {
+			fields = append(fields, field)
+		}
 	}
-	_, requested := s.Resources.Requests[name]
-	_, limited := s.Resources.Limits[name]
-	return requested || limited
+	check(ptr.Deref(s.Resources, corev1.ResourceRequirements{}), "resources")
+	t := ptr.Deref(s.PodTemplate, PodTemplate{})
+	for i, c := range t.Containers {
+		check(c.Resources, fmt.Sprintf("podTemplate.containers[%d].resources", i))
+	}
+	for i, c := range t.InitContainers {
+		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			check(c.Resources, fmt.Sprintf("podTemplate.initContainers[%d].resources", i))
+		}
+	}
+	return fields
 }
 
 // holds returns the field because of which the budget allows no eviction of n Pods, or "" if

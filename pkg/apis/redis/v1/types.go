@@ -145,7 +145,7 @@ type RedisClusterSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!has(self.annotations) || !self.annotations.exists(k, k.startsWith('bytewang123-redis.wzj.kubebuilder.io/'))",fieldPath=".annotations",message="cannot set the annotations that the operator sets: bytewang123-redis.wzj.kubebuilder.io/…"
 	// +kubebuilder:validation:XValidation:rule="!has(self.containers) || !self.containers.exists(c, c.name == 'redis')",fieldPath=".containers",message="cannot have the name \"redis\": the operator makes that container"
 	// +kubebuilder:validation:XValidation:rule="!has(self.initContainers) || !self.initContainers.exists(c, c.name == 'redis')",fieldPath=".initContainers",message="cannot have the name \"redis\": the operator makes that container"
-	// +kubebuilder:validation:XValidation:rule="!has(self.volumes) || !self.volumes.exists(v, v.name in ['auth', 'config', 'data', 'glassback-tls', 'tmp'])",fieldPath=".volumes",message="cannot have the name of a volume of the operator: auth, config, data, glassback-tls, tmp"
+	// +kubebuilder:validation:XValidation:rule="!has(self.volumes) || !self.volumes.exists(v, v.name in ['auth', 'config', 'data', 'glassback-tls', 'tmp']) || oldSelf.?volumes.optMap(v, v == self.volumes).orValue(false)",optionalOldSelf=true,fieldPath=".volumes",message="cannot have the name of a volume of the operator: auth, config, data, glassback-tls, tmp"
 	PodTemplate *PodTemplate `json:"podTemplate,omitempty"`
 
 	// networkPolicy limits who can connect to the Pods, by a NetworkPolicy with the name of the
