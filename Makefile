@@ -199,7 +199,7 @@ test: ## Run what decides a change: check, vet, unit, decisions, redis-worlds an
 	@if [ -s $(SKIPPED) ]; then echo "skipped: $$(sed ':a;N;$$!ba;s/\n/; /g' $(SKIPPED))"; else echo "skipped: nothing"; fi
 
 # Each of these runs alone, too. The workflow "Nightly" runs each on a machine of its own.
-ALL := test lint race redis-all unit-full modules e2e e2e-node docs install-test page measure
+ALL := test lint race redis-all unit-full modules e2e e2e-node arm64 docs install-test page measure
 
 .PHONY: test-all
 test-all: ## Run every test there is, for some hours, and print a table of the results
@@ -309,6 +309,16 @@ e2e: devcluster ecssim bin/tools/gotest ## Run the tests on simulated clusters, 
 	@CGO_ENABLED=1 go build -race -ldflags "$(LDFLAGS)" -o bin/race/glassback .
 	@cd hack/devcluster && $(E2E) \
 		-skip '^($(ON_NODE)|$(IN_DOCS)|$(OF_INSTALL)|$(OF_PAGE)|$(MEASURED)|TestSmoke)' ./e2e
+
+# bin/arm64/glassback is a script that runs the program for arm64 under qemu.
+.PHONY: arm64
+arm64: OPERATOR = arm64/glassback
+arm64: devcluster ecssim bin/tools/gotest ## Run the smoke test with an operator for linux/arm64, which qemu-user runs
+	@command -v qemu-aarch64-static >/dev/null || hack/package.sh qemu-aarch64-static qemu-user-static
+	@CGO_ENABLED=0 GOOS=linux GOARCH=arm64 go build -ldflags "$(LDFLAGS)" -o bin/arm64/program .
+	@printf '#!/bin/sh\nexec qemu-aarch64-static "$$(dirname "$$0")/program" "$$@"\n' >bin/arm64/glassback && chmod +x bin/arm64/glassback
+	@bin/arm64/glassback version
+	@cd hack/devcluster && $(E2E) -run '^TestSmoke$$' ./e2e
 
 .PHONY: e2e-node
 e2e-node: build devcluster ecssim bin/tools/gotest node image ## Run the tests on a real node, where there can be one

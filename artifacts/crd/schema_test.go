@@ -161,17 +161,25 @@ func TestPodTemplates(t *testing.T) {
 		most     map[string]int
 		reserved map[string][]string
 	}{
-		"Application": {application, map[string]int{"containers": 16, "initContainers": 16, "volumes": 32, "imagePullSecrets": 16}, map[string][]string{
-			"labels":      {"app.kubernetes.io/name", "app.aiops.org/application"},
-			"annotations": {"app.aiops.org/later"},
-			"containers":  {"app"}, "initContainers": {"app"}, "imagePullSecrets": {""},
-		}},
-		"RedisCluster": {redisCluster, map[string]int{"containers": 16, "initContainers": 16, "volumes": 32, "env": 100}, map[string][]string{
-			"labels":      {"app", "bytewang123-redis.wzj.kubebuilder.io/rediscluster"},
-			"annotations": {"bytewang123-redis.wzj.kubebuilder.io/later"},
-			"containers":  {"redis"}, "initContainers": {"redis"}, "volumes": {"data", "glassback-tls"}, "env": {"POD_IP", "GLASSBACK_LATER"},
-			"imagePullSecrets": {""},
-		}},
+		"Application": {
+			with: application,
+			most: map[string]int{"containers": 16, "initContainers": 16, "volumes": 32, "imagePullSecrets": 16},
+			reserved: map[string][]string{
+				"labels":      {"app.kubernetes.io/name", "app.aiops.org/application"},
+				"annotations": {"app.aiops.org/later"},
+				"containers":  {"app"}, "initContainers": {"app"}, "imagePullSecrets": {""},
+			},
+		},
+		"RedisCluster": {
+			with: redisCluster,
+			most: map[string]int{"containers": 16, "initContainers": 16, "volumes": 32, "imagePullSecrets": 16, "env": 100},
+			reserved: map[string][]string{
+				"labels":      {"app", "bytewang123-redis.wzj.kubebuilder.io/rediscluster"},
+				"annotations": {"bytewang123-redis.wzj.kubebuilder.io/later"},
+				"containers":  {"redis"}, "initContainers": {"redis"}, "volumes": {"data", "glassback-tls"},
+				"env": {"POD_IP", "GLASSBACK_LATER"}, "imagePullSecrets": {""},
+			},
+		},
 	} {
 		try := func(field string, value any, want bool) {
 			t.Helper()

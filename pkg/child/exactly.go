@@ -36,9 +36,9 @@ func isExactly[T Object, A any](object T, configuration A) bool {
 }
 
 // atomicFields are the maps and structs in our children that a field manager owns as one value: see isOneValue.
-var atomicFields = sets.New("selector", "podSelector", "labelSelector", "nodeSelector",
-	"requiredDuringSchedulingIgnoredDuringExecution", "fieldRef", "resourceFieldRef", "secretKeyRef", "configMapKeyRef", "fileKeyRef", "secretRef",
-	"nodePublishSecretRef", "dataSource", "port", "resource")
+var atomicFields = sets.New("selector", "podSelector", "labelSelector", "nodeSelector", "fieldRef", "resourceFieldRef", "secretKeyRef",
+	"configMapKeyRef", "fileKeyRef", "secretRef", "nodePublishSecretRef", "dataSource", "port", "resource",
+	"requiredDuringSchedulingIgnoredDuringExecution")
 
 // sameFields reports whether a has exactly the fields of a set, apart from the ignored fields, and whether b has the same values in these
 // fields. Items of lists must have the same order in both; b may have other items between them. An owned field that b lacks may be an empty

@@ -11,8 +11,8 @@ import (
 )
 
 // PodTemplate is what a user adds to the Pods that the operator describes. Each field means what it means in a Pod. The names that the
-// operator uses itself differ from kind to kind: the rules are at the fields of this type. Names are pointers because applyconfiguration-gen
-// can embed no others.
+// operator uses itself differ from kind to kind: the rules are at the fields of this type. Names are pointers because
+// applyconfiguration-gen can embed no others.
 //
 // +k8s:deepcopy-gen=true
 type PodTemplate struct {

@@ -251,8 +251,8 @@ func TestOnceAndNoMore(t *testing.T) {
 	}
 }
 
-// TestDefaultsThatOnlyAnOwnerRemoves: a ServiceAccount, of which the API server keeps the name in a second field, and the emptyDir of a volume
-// that had no source.
+// TestDefaultsThatOnlyAnOwnerRemoves: a ServiceAccount, of which the API server keeps the name in a second field, and the emptyDir of a
+// volume that had no source.
 func TestDefaultsThatOnlyAnOwnerRemoves(t *testing.T) {
 	s := newServer(application(func(a *v1.Application) {
 		a.Spec.PodTemplate = &v1.PodTemplate{PodTemplate: glassback.PodTemplate{
@@ -274,7 +274,8 @@ func TestDefaultsThatOnlyAnOwnerRemoves(t *testing.T) {
 	for _, want := range []string{"shop", ""} {
 		s.settle(t)
 		pod := s.child("deployments").(*appsv1.Deployment).Spec.Template.Spec
-		if v := pod.Volumes[0]; pod.ServiceAccountName != want || (v.EmptyDir != nil) == (v.Secret != nil) || (v.Secret == nil) != (want == "shop") {
+		v, first := pod.Volumes[0], want != ""
+		if pod.ServiceAccountName != want || (v.EmptyDir != nil) != first || (v.Secret != nil) == first {
 			t.Errorf("the ServiceAccount is %q, want %q; the volume is %+v", pod.ServiceAccountName, want, v)
 		}
 		s.edit(func(a *v1.Application) {

@@ -307,7 +307,9 @@ func TestSyncReplacesAJobThatDoesNotStart(t *testing.T) {
 	}{
 		"another claim": {otherClaim, func(*stage) {}, []string{"delete jobs " + name, "create jobs " + name}},
 		"another Secret for the image": {func(rdc *v1.RedisCluster) {
-			rdc.Spec.PodTemplate = &v1.PodTemplate{PodTemplate: glassback.PodTemplate{ImagePullSecrets: []corev1.LocalObjectReference{{Name: "registry"}}}}
+			rdc.Spec.PodTemplate = &v1.PodTemplate{PodTemplate: glassback.PodTemplate{
+				ImagePullSecrets: []corev1.LocalObjectReference{{Name: "registry"}},
+			}}
 		}, func(*stage) {}, []string{"delete jobs " + name, "create jobs " + name}},
 		"another Secret of the password": {func(*v1.RedisCluster) {}, func(s *stage) {
 			s.editPods(mountsPassword("auth", 6))
