@@ -252,16 +252,15 @@ func TestMemoryOfAllRequests(t *testing.T) {
 	if _, err := os.Stat("/proc/self/status"); err != nil {
 		t.Skip("SKIPPED, the memory of all requests: only Linux reports it")
 	}
-	// On a quiet machine, the peaks are below 80 and 160 MiB. Beside other programs the garbage collector has less time, and frees later.
-	most := map[string]int64{"of 6.9 MB": 120}
+	most := map[string]int64{"of 6.9 MB": 80}
 	for name := range flood {
-		most[name] = 200
+		most[name] = 160
 	}
 	for name, most := range most {
 		t.Run(name, func(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestMemoryOfAllRequests$")
 			cmd.Env = append(os.Environ(), attacked+"="+name)
-			if most == 200 { // The operator, too, has a limit for what the garbage collector has not freed yet (package app).
+			if most == 160 { // The operator, too, has a limit for what the garbage collector has not freed yet (package app).
 				cmd.Env = append(cmd.Env, "GOMEMLIMIT=120MiB")
 			}
 			out, err := cmd.CombinedOutput()
