@@ -291,12 +291,13 @@ var (
 	wrapper = regexp.MustCompile(`\b(go|make) run\b|\bkubectl get .*-w`)
 )
 
-// start runs a script in the background, and waits until its program has started.
+// start runs a script in the background, and waits until its program has started. Many scripts compile the program first, which takes half
+// an hour if much else runs on the machine.
 func (s *session) start(script string) error {
 	s.t.Helper()
 	o := s.launch(script)
 	s.operators = append(s.operators, o)
-	await(s.t, func(context.Context) error {
+	awaitFor(s.t, 6*patience, func(context.Context) error {
 		if o.running() && !started.MatchString(o.log.String()) {
 			return fmt.Errorf("the program has not started:\n%s", tail(o.log.String(), 40))
 		}

@@ -251,6 +251,12 @@ func (o *operator) wait(patience time.Duration) int {
 // await calls check until it returns nil, and fails the test with its last error if that takes longer than patience.
 func await(t testing.TB, check func(context.Context) error) {
 	t.Helper()
+	awaitFor(t, patience, check)
+}
+
+// awaitFor is await with another patience.
+func awaitFor(t testing.TB, patience time.Duration, check func(context.Context) error) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)
