@@ -90,6 +90,15 @@ ecssim: ## Build bin/ecssim, a simulator of Alibaba Cloud's ECS, to try ECSInsta
 node: ## Install packages for devcluster's real node, and make its images (as root on Debian or Ubuntu), or report what is missing
 	@hack/devcluster/node.sh bin/images
 
+# redis.sh has the packages of Debian 13, which apt-get finds by APT_CONFIG.
+.PHONY: servers
+servers: node ## Add redis:8 and valkey:8 to the images of the real node (as root on Debian or Ubuntu)
+	@for server in redis valkey; do \
+		{ hack/redis.sh "$${server}8" && \
+			APT_CONFIG="$(CURDIR)/bin/$${server}8/apt.conf" bin/tools/mkimage --store bin/images --add "$$server:8"; } || \
+			echo "$$server:8: tests that need this image are skipped" >&2; \
+	done
+
 .PHONY: image
 image: bin/tools/release ## Make bin/glassback.tar, the operator's image, for docker load and devcluster load (IMG=NAME:TAG: the name)
 	@GOOS=linux go build -ldflags "-s -w $(LDFLAGS)" -o bin/linux/glassback .
@@ -299,7 +308,7 @@ modules: build ecssim devcluster bin/tools/helm bin/tools/gotest ## Run the test
 E2E = $(BINARIES) "$(CURDIR)/bin/tools/gotest" -artifacts $(ARTIFACTS) $(SKIPPED) -count=1 -timeout 90m $(TEST_FLAGS)
 ON_NODE := TestNode|TestEvictionAnswers
 IN_DOCS := TestEveryCommandInTheDocuments|TestNodeDocuments
-OF_INSTALL := TestInstallation|TestUpgrade|TestManifests|TestImages
+OF_INSTALL := TestInstallation|TestUpgrade|TestDefinitions|TestManifests|TestImages
 OF_PAGE := TestPage
 MEASURED := TestWebhooksUnderAttack
 
@@ -309,6 +318,19 @@ e2e: devcluster ecssim bin/tools/gotest ## Run the tests on simulated clusters, 
 	@CGO_ENABLED=1 go build -race -ldflags "$(LDFLAGS)" -o bin/race/glassback .
 	@cd hack/devcluster && $(E2E) \
 		-skip '^($(ON_NODE)|$(IN_DOCS)|$(OF_INSTALL)|$(OF_PAGE)|$(MEASURED)|TestSmoke)' ./e2e
+
+# The control planes of other versions, beside the node, kubectl and the clients of this one. A build without a cache takes half an hour each.
+VERSIONS := 1.34.4 1.35.4 1.36.3
+
+.PHONY: versions
+versions: build devcluster ecssim bin/tools/gotest ## Run the tests on simulated clusters with older versions of Kubernetes (VERSIONS=1.35.4: one of them)
+	@for version in $(VERSIONS); do \
+		hack/devcluster/build.sh "bin/kubernetes/$$version" "$$version"; \
+		echo "Kubernetes $$version"; \
+		(cd hack/devcluster && DEVCLUSTER_CONTROL_PLANE="$(CURDIR)/bin/kubernetes/$$version" $(E2E) \
+			-run '^(TestSmoke|TestExamples|TestWebhooks|TestControllers|TestFaults|TestLeaderElection|TestStart|TestTheRole|TestDefinitions|TestManifests|TestECS)' \
+			-skip '^($(MEASURED))' ./e2e); \
+	done
 
 # bin/arm64/glassback is a script that runs the program for arm64 under qemu.
 .PHONY: arm64
@@ -321,7 +343,7 @@ arm64: devcluster ecssim bin/tools/gotest ## Run the smoke test with an operator
 	@cd hack/devcluster && $(E2E) -run '^TestSmoke$$' ./e2e
 
 .PHONY: e2e-node
-e2e-node: build devcluster ecssim bin/tools/gotest node image ## Run the tests on a real node, where there can be one
+e2e-node: build devcluster ecssim bin/tools/gotest servers image ## Run the tests on a real node, where there can be one
 	@cd hack/devcluster && $(E2E) -run '^($(ON_NODE))' -skip '^($(IN_DOCS))' ./e2e
 
 .PHONY: docs
@@ -364,8 +386,12 @@ scan: bin/tools/govulncheck ## Look for known vulnerabilities in the programs of
 GRYPE := v0.121.2
 
 .PHONY: redis
-redis: ## Install the redis-server for the tests (as root on Debian or Ubuntu), or report that it is missing
-	@hack/redis.sh
+redis: ## Install the redis-server for the tests (as root on Debian or Ubuntu), or report that it is missing (SERVER=redis8|valkey8: another one)
+	@hack/redis.sh $(SERVER)
+
+ifdef SERVER
+export PATH := $(CURDIR)/bin/$(SERVER):$(PATH)
+endif
 
 .PHONY: shells
 shells: ## Install busybox for the tests (as root on Debian or Ubuntu), or report that it is missing

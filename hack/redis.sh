@@ -2,12 +2,60 @@
 # Copyright The Glassback Authors.
 # SPDX-License-Identifier: Apache-2.0
 #
-# Installs the redis-server that tests run, unless the machine has one: see package.sh.
+# Installs the redis-server that tests run, unless the machine has one: redis.sh
+# Makes bin/SERVER with the programs of another one, from packages of Debian 13: redis.sh redis8|valkey8
 #
 # The package is redis-tools. It has the same program under the name redis-check-rdb, and no service that would start.
 set -eu
 
-for program in redis-server redis-check-rdb; do
-	! command -v "$program" >/dev/null || exit 0
+if [ $# -eq 0 ]; then
+	for program in redis-server redis-check-rdb; do
+		! command -v "$program" >/dev/null || exit 0
+	done
+	exec "$(dirname "$0")/package.sh" redis-server redis-tools
+fi
+case $1 in
+redis8) name=redis ;;
+valkey8) name=valkey ;;
+*)
+	echo "usage: $0 [redis8|valkey8]" >&2
+	exit 2
+	;;
+esac
+cd "$(dirname "$0")/../bin"
+bin=$PWD/$1
+[ ! -e "$bin/redis-server" ] || exit 0
+command -v apt-get >/dev/null || { echo "$1: its packages are those of Debian 13, which only apt-get can download" >&2; exit 1; }
+rm -rf "$bin"
+mkdir -p "$bin/lists/partial" "$bin/archives/partial" "$bin/root"
+
+# The packages come with all that they need, as on a machine that has no package: they run with their own C library.
+cat >"$bin/apt.conf" <<END
+Dir::Etc::SourceList "$bin/sources.list";
+Dir::Etc::SourceParts "-";
+Dir::State "$bin";
+Dir::State::Lists "$bin/lists";
+Dir::State::Status "/dev/null";
+Dir::Cache "$bin";
+Dir::Cache::Archives "$bin/archives";
+APT::Sandbox::User "";
+END
+echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian trixie main" >"$bin/sources.list"
+echo "$1: downloading $name-server and its libraries from Debian 13" >&2
+apt_get() { APT_CONFIG="$bin/apt.conf" LC_ALL=C apt-get -qq -o Acquire::Retries=2 "$@" >/dev/null; }
+apt_get update
+apt_get install -y --no-install-recommends --download-only "$name-tools"
+for archive in "$bin"/archives/*.deb; do
+	dpkg-deb --extract "$archive" "$bin/root"
 done
-exec "$(dirname "$0")/package.sh" redis-server redis-tools
+rm -rf "$bin/archives"
+
+loader=$(echo "$bin"/root/usr/lib*/ld-linux-*.so.*)
+libraries=$(dirname "$(find "$bin/root/usr/lib" -name libc.so.6)")
+for program in server cli; do
+	file=$bin/root/usr/bin/$name-$program
+	[ $program = cli ] || file=$bin/root/usr/bin/$name-check-rdb
+	printf '#!/bin/sh\nexec "%s" --argv0 "${0##*/}" --library-path "%s" "%s" "$@"\n' "$loader" "$libraries" "$file" >"$bin/redis-$program"
+	chmod +x "$bin/redis-$program"
+done
+"$bin/redis-server" --version >&2

@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Builds devcluster: build.sh OUTPUT
+# Builds the control plane of another Kubernetes, for the environment variable DEVCLUSTER_CONTROL_PLANE: build.sh OUTPUT VERSION
 #
 # The first build compiles Kubernetes, which takes minutes. It prints this, and its progress. Later builds take seconds; without a change,
 # about two.
@@ -11,8 +12,8 @@
 # here than for "go vet ./...", Kubernetes would be compiled once more.
 set -eu
 
-if [ $# -ne 1 ]; then
-	echo "usage: $0 OUTPUT" >&2
+if [ $# -ne 1 ] && [ $# -ne 2 ]; then
+	echo "usage: $0 OUTPUT [VERSION]" >&2
 	exit 2
 fi
 case $1 in
@@ -21,6 +22,26 @@ case $1 in
 esac
 cd "$(dirname "$0")"
 command -v go >/dev/null || { echo "devcluster: go is not in PATH: install Go 1.26 or later" >&2; exit 1; }
+
+# generate makes a module that has only the control plane of a version, and enters it. The versions of its dependencies are those that this
+# version of Kubernetes was released with.
+generate() {
+	module=$output.src
+	mkdir -p "$module"
+	cp controlplane.go.txt "$module/main.go"
+	released=$(go list -m -f '{{.GoMod}}' "k8s.io/kubernetes@v$1")
+	{
+		echo "module controlplane"
+		grep -E '^(go|godebug) ' "$released"
+		echo "require k8s.io/kubernetes v$1"
+		sed -n 's|^\t\(k8s.io/[a-z-]*\) => ./staging/.*|replace \1 => \1 v0.'"${1#1.}"'|p' "$released"
+	} >"$module/go.mod"
+	cd "$module"
+	export GOFLAGS="${GOFLAGS:-} -mod=mod"
+}
+if [ $# -eq 2 ]; then
+	generate "$2"
+fi
 
 log=$(mktemp)
 build=

@@ -4,6 +4,7 @@
 package cluster
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -71,13 +72,22 @@ func complete(s Config) (Config, error) {
 		}
 	}
 	asked := s.Components
+	s.ControlPlane = cmp.Or(s.ControlPlane, os.Getenv(ControlPlaneEnv))
 	var err error
+	if s.ControlPlane != "" {
+		if s.ControlPlane, err = resolve(s.ControlPlane); err != nil {
+			return s, bad("control plane: %v", err)
+		}
+	}
 	if s.Components, err = components(s.Node, s.Components); err != nil {
 		return s, err
 	}
 	if s.Node == NodeReal {
 		if len(asked) > 0 {
 			return s, bad("components: a real node needs all of them")
+		}
+		if s.ControlPlane != "" {
+			return s, bad("control plane %s: a kubelet must not be newer than its API server, so there is no real node", s.ControlPlane)
 		}
 		err = completeReal(&s)
 		return s, err
@@ -244,8 +254,11 @@ func components(node string, asked []string) ([]string, error) {
 	return slices.DeleteFunc(all, func(name string) bool { return !slices.Contains(asked, name) }), nil
 }
 
-// BinaryEnv is the environment variable that names the binary.
-const BinaryEnv = "DEVCLUSTER_BIN"
+// Environment variables, for tests.
+const (
+	BinaryEnv       = "DEVCLUSTER_BIN"           // the path of devcluster
+	ControlPlaneEnv = "DEVCLUSTER_CONTROL_PLANE" // Config.ControlPlane
+)
 
 // productModule is the module in whose bin directory the binary is built.
 const productModule = "module github.com/glassback/glassback\n"

@@ -47,9 +47,11 @@ func TestSpecRefuses(t *testing.T) {
 		"kwok on a real node": {
 			Config{Node: NodeReal, Components: []string{Kwok}}, `"kwok" has nothing to do with node "real"`,
 		},
-		"a real node without images":            {Config{Node: NodeReal, Images: "/"}, "the real node "},
-		"images that nothing runs":              {Config{Images: "/"}, `images, but node "simulated" runs no containers`},
-		"a component without what it stands on": {Config{Components: []string{APIServer}}, `component "kube-apiserver" needs "etcd"`},
+		"a control plane that is missing":        {Config{ControlPlane: "/nowhere"}, "control plane: find /nowhere: "},
+		"a control plane beside a newer kubelet": {Config{Node: NodeReal, ControlPlane: "/"}, "control plane /: a kubelet must not be newer"},
+		"a real node without images":             {Config{Node: NodeReal, Images: "/"}, "the real node "},
+		"images that nothing runs":               {Config{Images: "/"}, `images, but node "simulated" runs no containers`},
+		"a component without what it stands on":  {Config{Components: []string{APIServer}}, `component "kube-apiserver" needs "etcd"`},
 		"kwok without nodes": {
 			Config{Node: NodeNone, Components: []string{Etcd, APIServer, Kwok}}, `"kwok" has nothing to do with node "none"`,
 		},

@@ -210,6 +210,20 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
+// TestDefinitionsAreUpgraded stores the examples of an earlier commit with its definitions. Then the operator installs those of this commit.
+func TestDefinitionsAreUpgraded(t *testing.T) {
+	light.parallel(t)
+	old := checkout(t, upgradeFrom)
+	w := start(t, cluster.Config{Components: []string{cluster.Etcd, cluster.APIServer}})
+	in := &installation{world: w}
+	definitions := filepath.Join(old, "artifacts", "crd")
+	in.run(t, "apply", "--server-side", "--field-manager=glassback", "-f", definitions)
+	in.run(t, "wait", "--for=condition=Established", "crds", "--all", "--timeout="+patience.String())
+	in.run(t, "create", "--namespace", w.bareNamespace(t), "-f", filepath.Join(old, "artifacts", "examples"))
+	w.operate(t, "--install-crds")
+	in.valid(t, root, w.bareNamespace(t))
+}
+
 // TestManifestsAreAccepted applies each complete installation of artifacts to a real API server. hack/chart checks that their objects fit
 // together.
 func TestManifestsAreAccepted(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -30,6 +31,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	"github.com/glassback/glassback/hack/devcluster/images"
+	"github.com/glassback/glassback/pkg/apis/glassback"
 	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 	"github.com/glassback/glassback/pkg/redisnode"
 )
@@ -128,6 +131,73 @@ func TestNodeRedisKeepsWrites(t *testing.T) {
 	c.must(t, err)
 	if len(claims.Items) != 6 {
 		t.Errorf("%d claims exist, want 6", len(claims.Items))
+	}
+}
+
+// TestNodeRedisVersions forms clusters of Redis 8 and of Valkey 8, and moves clusters of Redis 7 to them, while a client writes. Redis 7.0
+// cannot read what they have written. So the way back stops at the first replica. No acknowledged write is lost.
+func TestNodeRedisVersions(t *testing.T) {
+	heavy.parallel(t)
+	for _, image := range []string{"redis:8", "valkey:8"} {
+		t.Run(image, func(t *testing.T) {
+			if _, err := images.Store(filepath.Join(root, "bin", "images")).Image(image); err != nil {
+				t.Skipf("SKIPPED, %s on the real node: make servers makes its image: %v", image, err)
+			}
+			n := onNode(t)
+			n.operate(t, onlyRedis)
+			n.redis(t, seedSample, small, func(rdc *redisv1.RedisCluster) {
+				rdc.Name, rdc.Spec.Image = "new", image
+			}).ready(t, "the formation")
+			n.mustKubectl(t, "delete", "--namespace", n.ns, "rdc/new")
+			c := n.redis(t, withStorage)
+			c.ready(t, "the formation with Redis 7")
+			w := c.write(t)
+			to := func(image string) { c.patch(t, fmt.Sprintf(`{"spec": {"image": %q}}`, image)) }
+			to(image)
+			c.ready(t, "the move")
+			w.kept("the move")
+			c.runs(t, image)
+
+			before := c.uids(t)
+			to("redis:7")
+			await(t, func(ctx context.Context) error {
+				rdc, err := c.get(ctx)
+				if err != nil {
+					return err
+				}
+				is := meta.FindStatusCondition(rdc.Status.Conditions, glassback.ConditionDegraded)
+				if is == nil || is.Status != metav1.ConditionTrue || is.ObservedGeneration != rdc.Generation {
+					return fmt.Errorf("the way back: Degraded is %+v", is)
+				}
+				return nil
+			})
+			w.kept("the way back")
+			var replaced []string
+			for name, uid := range c.uids(t) {
+				if before[name] != uid {
+					replaced = append(replaced, name)
+				}
+			}
+			if len(replaced) != 1 {
+				t.Errorf("the way back: the Pods %q were replaced, want one", replaced)
+			}
+			to(image)
+			c.ready(t, "the way forward again")
+			w.kept("the way forward again")
+			c.runs(t, image)
+		})
+	}
+}
+
+// runs checks the image of all Pods.
+func (c *realRedis) runs(t *testing.T, image string) {
+	t.Helper()
+	pods, err := c.pods(t.Context())
+	c.must(t, err)
+	for _, pod := range pods {
+		if got := pod.Spec.Containers[0].Image; got != image {
+			t.Errorf("%s has the image %s, want %s", pod.Name, got, image)
+		}
 	}
 }
 

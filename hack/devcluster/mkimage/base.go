@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
@@ -36,19 +37,39 @@ type recipe struct {
 	packages []string
 	files    []string                                     // paths of files of the packages
 	on       string                                       // the image below
+	rootfs   string                                       // the directory of rootfs, if it is not name
 	add      func(context.Context, tree, *packages) error // adds other files
 	config   v1.Config
+	extra    bool // another image has the tag latest
 }
+
+// redisLike is the recipe of an image like Docker's of redis, and of valkey, which has links with the names of redis.
+func redisLike(name string) recipe {
+	files := []string{}
+	for _, program := range redisPrograms {
+		files = append(files, "usr/bin/"+name+"-"+program)
+	}
+	return recipe{
+		name: name, packages: []string{name + "-server", name + "-tools"}, files: files, on: "busybox", rootfs: "redis",
+		add: func(_ context.Context, files tree, _ *packages) error { return addRedis(files, name) },
+		config: v1.Config{
+			Entrypoint: []string{"docker-entrypoint.sh"}, Cmd: []string{"redis-server"}, Env: searchPath, WorkingDir: "/data",
+			ExposedPorts: map[string]struct{}{"6379/tcp": {}}, Volumes: map[string]struct{}{"/data": {}},
+		},
+	}
+}
+
+// searchPath is the environment of the images.
+var searchPath = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 
 // recipes returns the recipes in the order in which to make them: an image comes after the image below it.
 func recipes() []recipe {
-	path := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 	return []recipe{{
 		name:     "busybox",
 		packages: []string{"busybox-static"},
 		files:    []string{"usr/bin/busybox"},
 		add:      addBusybox,
-		config:   v1.Config{Cmd: []string{"sh"}, Env: path},
+		config:   v1.Config{Cmd: []string{"sh"}, Env: searchPath},
 	}, {
 		name:     "nginx",
 		tags:     []string{"stable"},
@@ -58,21 +79,10 @@ func recipes() []recipe {
 		on:  "busybox",
 		add: addNginx,
 		config: v1.Config{
-			Cmd: []string{"nginx", "-g", "daemon off;"}, Env: path,
+			Cmd: []string{"nginx", "-g", "daemon off;"}, Env: searchPath,
 			ExposedPorts: map[string]struct{}{"80/tcp": {}}, StopSignal: "SIGQUIT",
 		},
-	}, {
-		name:     "redis",
-		packages: []string{"redis-server", "redis-tools"},
-		files: []string{"usr/bin/redis-server", "usr/bin/redis-cli", "usr/bin/redis-benchmark", "usr/bin/redis-check-aof",
-			"usr/bin/redis-check-rdb"},
-		on:  "busybox",
-		add: addRedis,
-		config: v1.Config{
-			Entrypoint: []string{"docker-entrypoint.sh"}, Cmd: []string{"redis-server"}, Env: path, WorkingDir: "/data",
-			ExposedPorts: map[string]struct{}{"6379/tcp": {}}, Volumes: map[string]struct{}{"/data": {}},
-		},
-	}}
+	}, redisLike("redis")}
 }
 
 // base makes the images that a new real node has.
@@ -80,6 +90,22 @@ type base struct {
 	store images.Store
 	pause string // the path of the compiled program
 	out   io.Writer
+}
+
+// add makes one more image, redis or valkey in another version, such as valkey:8, unless it is there. Its packages are those of the APT_CONFIG
+// in the environment. It is not the latest of its name.
+func (b base) add(ctx context.Context, image string) error {
+	if _, err := b.store.Image(image); err == nil {
+		return nil
+	}
+	name, _, _ := strings.Cut(image, ":")
+	r := redisLike(name)
+	r.extra = true
+	if err := b.build(ctx, r); err != nil {
+		return err
+	}
+	_, err := b.store.Image(image)
+	return err
 }
 
 // make makes the images, unless they are there and of these sources and packages. If packages are not available, it keeps existing images.

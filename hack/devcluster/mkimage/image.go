@@ -5,6 +5,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,7 +27,10 @@ func (r recipe) fullName(tag string) string { return "docker.io/library/" + r.na
 
 // names returns the names of the image. version is the version of its first package.
 func (r recipe) names(version string) []string {
-	names := []string{r.fullName("latest")}
+	var names []string
+	if !r.extra {
+		names = append(names, r.fullName("latest"))
+	}
 	for _, tag := range slices.Concat(versionTags(version), r.tags) {
 		names = append(names, r.fullName(tag))
 	}
@@ -68,7 +72,7 @@ func (b base) build(ctx context.Context, r recipe) error {
 			return fmt.Errorf("make image %s: %w", r.name, err)
 		}
 	}
-	if err := addRootfs(files, r.name); err != nil {
+	if err := addRootfs(files, cmp.Or(r.rootfs, r.name)); err != nil {
 		return err
 	}
 	if err := r.add(ctx, files, from); err != nil {
@@ -195,11 +199,20 @@ func addNginx(_ context.Context, files tree, _ *packages) error {
 // redisUser owns /data, for Pods that do not run as root.
 const redisUser = 999
 
-// addRedis adds the directory of redis' data, and its programs at the paths of Docker's image. redis-server is in rootfs.
-func addRedis(_ context.Context, files tree, _ *packages) error {
+// redisPrograms are the programs of redis-server's packages, without "redis-".
+var redisPrograms = []string{"server", "cli", "benchmark", "check-aof", "check-rdb"}
+
+// addRedis adds the directory of redis' data, and the programs at the paths of Docker's image, for valkey with redis' names. redis-server is
+// in rootfs.
+func addRedis(files tree, name string) error {
 	files.dir("data", 0o755, redisUser)
-	for _, program := range []string{"redis-cli", "redis-benchmark", "redis-check-aof", "redis-check-rdb"} {
-		files.symlink("usr/local/bin/"+program, "/usr/bin/"+program)
+	for _, program := range redisPrograms {
+		if program != "server" {
+			files.symlink("usr/local/bin/redis-"+program, "/usr/bin/"+name+"-"+program)
+		}
+		if name != "redis" {
+			files.symlink("usr/bin/redis-"+program, name+"-"+program)
+		}
 	}
 	files.symlink("usr/local/bin/redis-sentinel", "/usr/bin/redis-server")
 	return nil

@@ -79,6 +79,9 @@ type Spec struct {
 	ExtraArgs map[string][]string `json:"extraArgs,omitempty"`
 	// Images is the image store of a real node (package images). Empty: the directory images beside Binary.
 	Images string `json:"images,omitempty"`
+	// ControlPlane is the path of a program with APIServer, ControllerManager and Scheduler of another version of Kubernetes: see build.sh.
+	// Empty: the environment variable DEVCLUSTER_CONTROL_PLANE, and without it Binary.
+	ControlPlane string `json:"controlPlane,omitempty"`
 	// Timeout is the time in which the cluster must be ready. 0: cluster.DefaultTimeout.
 	Timeout time.Duration `json:"timeout"`
 	// Progress, if set, is called with a line for each step.

@@ -324,8 +324,11 @@ func (s *Supervisor) launch(ctx context.Context) error {
 			return err
 		}
 		p := &process{name: name, binary: s.binary, args: append(args, s.record.Spec.ExtraArgs[name]...), dir: s.dir, lock: s.lock}
-		if name == state.Containerd {
+		switch name {
+		case state.Containerd:
 			p.binary, p.lock = s.found.Containerd, nil
+		case state.APIServer, state.ControllerManager, state.Scheduler:
+			p.binary = cmp.Or(s.record.Spec.ControlPlane, s.binary)
 		}
 		processes[name] = p
 	}

@@ -139,7 +139,7 @@ func BenchmarkMillionsOfKeys(b *testing.B) {
 		change func(*v1.RedisCluster)
 	}{
 		{"scale out from 6 to 8 nodes", size(8)},
-		{"replace 8 Pods", func(rdc *v1.RedisCluster) { rdc.Spec.Config["databases"] = "32" }},
+		{"replace 8 Pods", func(rdc *v1.RedisCluster) { rdc.Spec.Config["tcp-backlog"] = "256" }},
 		{"scale in from 8 to 6 nodes", size(6)},
 	} {
 		b.Run(operation.name, func(b *testing.B) {

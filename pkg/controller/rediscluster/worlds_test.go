@@ -152,9 +152,9 @@ func TestScales(t *testing.T) {
 func TestRolls(t *testing.T) {
 	roll := func(w *world) {
 		before := w.uids()
-		w.change(config("databases", "32"))
+		w.change(config("tcp-backlog", "256"))
 		w.ready("the new Pods")
-		w.haveValue("databases", "32")
+		w.haveValue("tcp-backlog", "256")
 		w.expectPods(true, before)
 	}
 	stories{

@@ -93,6 +93,17 @@ func Binary(tb testing.TB) string {
 	return ""
 }
 
+// Version returns the name and the version of the server, such as "Redis server v=7.0.15" or "Valkey server v=8.1.1".
+func Version(tb testing.TB) string {
+	tb.Helper()
+	out, err := (&exec.Cmd{Path: Binary(tb), Args: []string{"redis-server", "--version"}}).Output()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	version, _, _ := strings.Cut(string(out), " sha=")
+	return version
+}
+
 var lastIP atomic.Uint32
 
 // FreeIP returns a loopback address where no server is, and that it has not returned

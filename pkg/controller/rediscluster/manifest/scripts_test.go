@@ -343,12 +343,15 @@ func TestScriptsPassword(t *testing.T) {
 			"an option":              "-n",
 			"a format":               "%s%d%%",
 			"unicode":                "pässwörd – 密码 \u0085",
-			"bytes that are no text": "\xff\xfe\x80",
+			"bytes that are no text": "\xfe\x80\xff",
 			"newlines at the end":    "secret with newlines\n\n\n",
 			"long":                   strings.Repeat(`0123456789"\`, 400),
 		} {
 			t.Run(sentence, func(t *testing.T) {
 				n := newScriptNode(t, path, nil)
+				if strings.Contains(password, "\xff") && strings.HasPrefix(redistest.Version(t), "Valkey ") {
+					t.Skip("SKIPPED, a password with the byte 255: Valkey 8.1 reads it as the end of its configuration")
+				}
 				n.password(password)
 				n.start()
 				password := strings.TrimRight(password, "\n")
