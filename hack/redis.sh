@@ -22,6 +22,7 @@ valkey8) name=valkey ;;
 	exit 2
 	;;
 esac
+mkdir -p "$(dirname "$0")/../bin"
 cd "$(dirname "$0")/../bin"
 bin=$PWD/$1
 [ ! -e "$bin/redis-server" ] || exit 0

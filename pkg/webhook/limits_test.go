@@ -238,8 +238,8 @@ func TestASlowAttackerDelaysNoOtherClient(t *testing.T) {
 const attacked = "GLASSBACK_ATTACKED"
 
 // TestMemoryOfAllRequests: whatever clients send at once, from four addresses, the memory of the process is limited: a container has 256
-// MiB. It measures a process of its own for each flood, which reads the bodies from files: they take none of its memory. Some 60 MiB are the
-// pages of the program itself.
+// MiB. It measures a process of its own for each flood, which reads the bodies from files: they take none of its memory. Some 60 MiB are
+// the pages of the program itself.
 func TestMemoryOfAllRequests(t *testing.T) {
 	if path := os.Getenv(attacked); path != "" {
 		for _, name := range flag.Args() {

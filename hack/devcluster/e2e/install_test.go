@@ -210,7 +210,7 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// TestDefinitionsAreUpgraded stores the examples of an earlier commit with its definitions. Then the operator installs those of this commit.
+// TestDefinitionsAreUpgraded stores the examples of an earlier commit with its definitions. Then the operator installs its own.
 func TestDefinitionsAreUpgraded(t *testing.T) {
 	light.parallel(t)
 	old := checkout(t, upgradeFrom)

@@ -97,7 +97,7 @@ func (w *world) example(t *testing.T, ns, file string) {
 // otherVersion says that the API server is an older one: see make versions.
 var otherVersion = os.Getenv(cluster.ControlPlaneEnv) != ""
 
-// printed returns the output of kubectl without invalid values: for a rule of a schema, older API servers print the type instead.
+// printed returns the output of kubectl without invalid values: for a rule of a schema, Kubernetes 1.34 prints the type instead.
 func printed(output string) string {
 	if !otherVersion {
 		return output

@@ -92,7 +92,7 @@ type base struct {
 	out   io.Writer
 }
 
-// add makes one more image, redis or valkey in another version, such as valkey:8, unless it is there. Its packages are those of the APT_CONFIG
+// add makes one more image, redis or valkey in another version, such as valkey:8, unless it is there. Its packages are those of APT_CONFIG
 // in the environment. It is not the latest of its name.
 func (b base) add(ctx context.Context, image string) error {
 	if _, err := b.store.Image(image); err == nil {

@@ -202,8 +202,8 @@ const redisUser = 999
 // redisPrograms are the programs of redis-server's packages, without "redis-".
 var redisPrograms = []string{"server", "cli", "benchmark", "check-aof", "check-rdb"}
 
-// addRedis adds the directory of redis' data, and the programs at the paths of Docker's image, for valkey with redis' names. redis-server is
-// in rootfs.
+// addRedis adds the directory of redis' data, and the programs at the paths of Docker's image, for valkey with redis' names. redis-server
+// is in rootfs.
 func addRedis(files tree, name string) error {
 	files.dir("data", 0o755, redisUser)
 	for _, program := range redisPrograms {
