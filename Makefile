@@ -96,7 +96,7 @@ servers: node ## Add redis:8 and valkey:8 to the images of the real node (as roo
 	@for server in redis valkey; do \
 		{ hack/redis.sh "$${server}8" && \
 			APT_CONFIG="$(CURDIR)/bin/$${server}8/apt.conf" bin/tools/mkimage --store bin/images --add "$$server:8"; } || \
-			echo "$$server:8: tests that need this image are skipped" >&2; \
+			echo "$$server:8: tests that need this image are skipped; after months, remove bin/$${server}8 and try again" >&2; \
 	done
 
 .PHONY: image

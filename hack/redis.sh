@@ -25,23 +25,28 @@ esac
 mkdir -p "$(dirname "$0")/../bin"
 cd "$(dirname "$0")/../bin"
 bin=$PWD/$1
-[ ! -e "$bin/redis-server" ] || exit 0
-command -v apt-get >/dev/null || { echo "$1: its packages are those of Debian 13, which only apt-get can download" >&2; exit 1; }
+[ ! -e "$bin/done" ] || exit 0
+keys=/usr/share/keyrings/debian-archive-keyring.gpg
+if ! command -v apt-get >/dev/null || [ ! -e "$keys" ]; then
+	echo "$1: it comes from Debian 13, and needs apt-get and the package debian-archive-keyring: install it" >&2
+	exit 1
+fi
 rm -rf "$bin"
 mkdir -p "$bin/lists/partial" "$bin/archives/partial" "$bin/root"
 
-# The packages come with all that they need, as on a machine that has no package: they run with their own C library.
+# apt-get keeps its locks beside the status of packages. The packages come with all that they need, as on a machine that has no package: they run with their own C library.
+: >"$bin/status"
 cat >"$bin/apt.conf" <<END
 Dir::Etc::SourceList "$bin/sources.list";
 Dir::Etc::SourceParts "-";
 Dir::State "$bin";
 Dir::State::Lists "$bin/lists";
-Dir::State::Status "/dev/null";
+Dir::State::Status "$bin/status";
 Dir::Cache "$bin";
 Dir::Cache::Archives "$bin/archives";
 APT::Sandbox::User "";
 END
-echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian trixie main" >"$bin/sources.list"
+echo "deb [signed-by=$keys] http://deb.debian.org/debian trixie main" >"$bin/sources.list"
 echo "$1: downloading $name-server and its libraries from Debian 13" >&2
 apt_get() { APT_CONFIG="$bin/apt.conf" LC_ALL=C apt-get -qq -o Acquire::Retries=2 "$@" >/dev/null; }
 apt_get update
@@ -60,3 +65,4 @@ for program in server cli; do
 	chmod +x "$bin/redis-$program"
 done
 "$bin/redis-server" --version >&2
+: >"$bin/done"

@@ -92,20 +92,32 @@ type base struct {
 	out   io.Writer
 }
 
-// add makes one more image, redis or valkey in another version, such as valkey:8, unless it is there. Its packages are those of APT_CONFIG
-// in the environment. It is not the latest of its name.
+// add makes one more image, redis or valkey in another version, such as valkey:8, unless it is there and of these sources and
+// packages. Its packages are those of APT_CONFIG in the environment. It is not the latest of its name.
 func (b base) add(ctx context.Context, image string) error {
-	if _, err := b.store.Image(image); err == nil {
-		return nil
-	}
 	name, _, _ := strings.Cut(image, ":")
 	r := redisLike(name)
 	r.extra = true
-	if err := b.build(ctx, r); err != nil {
+	file := b.stampFile() + "-" + name
+	stamp, err := b.stamp(ctx, nil, r)
+	_, missing := b.store.Image(image)
+	if last, _ := os.ReadFile(file); err == nil && string(last) == stamp && missing == nil {
+		return nil
+	}
+	if err == nil {
+		err = b.build(ctx, r)
+	}
+	if errors.Is(err, errPackages) && missing == nil {
+		fmt.Fprintf(b.out, "mkimage: kept %s as it was: %v\n", image, err)
+		return nil
+	}
+	if err != nil {
 		return err
 	}
-	_, err := b.store.Image(image)
-	return err
+	if _, err := b.store.Image(image); err != nil {
+		return err
+	}
+	return os.WriteFile(file, []byte(stamp), 0o644)
 }
 
 // make makes the images, unless they are there and of these sources and packages. If packages are not available, it keeps existing images.
@@ -114,7 +126,7 @@ func (b base) make(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read pause program: %w", err)
 	}
-	stamp, err := b.stamp(ctx, pause)
+	stamp, err := b.stamp(ctx, pause, recipes()...)
 	if last, _ := os.ReadFile(b.stampFile()); err == nil && string(last) == stamp && b.complete() {
 		return nil
 	}
@@ -149,9 +161,9 @@ func (b base) complete() bool {
 	return err == nil
 }
 
-// stamp returns the digest of all that the images are made of: the sources, the pause program, and the versions of the packages that apt
+// stamp returns the digest of all that images are made of: the sources, the pause program, and the versions of the packages that apt
 // would install now.
-func (b base) stamp(ctx context.Context, pause []byte) (string, error) {
+func (b base) stamp(ctx context.Context, pause []byte, all ...recipe) (string, error) {
 	h := sha256.New()
 	add := func(name string, data []byte) {
 		fmt.Fprintln(h, name, len(data))
@@ -169,7 +181,7 @@ func (b base) stamp(ctx context.Context, pause []byte) (string, error) {
 		return "", fmt.Errorf("read own sources: %w", err)
 	}
 	add("pause", pause)
-	for _, r := range recipes() {
+	for _, r := range all {
 		versions, err := candidates(ctx, r.packages)
 		if err != nil {
 			return "", err

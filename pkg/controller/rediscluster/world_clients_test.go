@@ -434,6 +434,12 @@ func (w *world) watchEndpoints() (stop func()) {
 	return func() {
 		cancel()
 		watching.Wait()
+		w.until("no node to be without its name", func() bool {
+			return !slices.ContainsFunc(w.pods(), func(p *corev1.Pod) bool {
+				hosts, err := w.endpoints(p)
+				return err != nil || slices.Contains(hosts, "?")
+			})
+		})
 		if answers == 0 {
 			w.t.Error("no node told clients an endpoint")
 		}
