@@ -34,7 +34,8 @@ fi
 rm -rf "$bin"
 mkdir -p "$bin/lists/partial" "$bin/archives/partial" "$bin/root"
 
-# apt-get keeps its locks beside the status of packages. The packages come with all that they need, as on a machine that has no package: they run with their own C library.
+# apt-get keeps its locks beside the status of packages, which is empty: so the packages come with all that they need, and run with their own C
+# library.
 : >"$bin/status"
 cat >"$bin/apt.conf" <<END
 Dir::Etc::SourceList "$bin/sources.list";

@@ -166,7 +166,7 @@ func TestNodeRedisVersions(t *testing.T) {
 						return nil
 					}
 				}
-				return fmt.Errorf("the way back: no new Pod has restarted: %w", err)
+				return errors.Join(err, errors.New("the way back: no new Pod has restarted"))
 			})
 			c.wrong(t, "PodNotStarting", "CrashLoopBackOff")
 			w.kept("the way back")
