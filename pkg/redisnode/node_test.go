@@ -136,6 +136,7 @@ func TestCluster(t *testing.T) {
 		test func(*testing.T, []server)
 	}{
 		{"commands that a node refuses", testRefusals},
+		{"a replica connects again", testReconnect},
 		{"moving slots", testMoveSlots},
 		{"a graceful failover loses nothing", testGracefulFailover},
 		{"a takeover after a master is gone, and CLUSTER FORGET", testTakeover},
@@ -167,6 +168,30 @@ func testRefusals(t *testing.T, servers []server) {
 		if (test.err == nil) != (test.want == "") || (test.err != nil && !strings.Contains(test.err.Error(), test.want)) {
 			t.Errorf("%s: got error %v, want %q", name, test.err, test.want)
 		}
+	}
+}
+
+func testReconnect(t *testing.T, servers []server) {
+	master, replica := servers[0], servers[3]
+	connected := func() int {
+		info, err := master.client(t).Info(t.Context(), "clients", "stats").Result()
+		must.Succeed(t, err)
+		count := 0
+		for line := range strings.Lines(info) {
+			var number int
+			for _, format := range []string{"sync_full:%d", "sync_partial_ok:%d"} {
+				if _, err := fmt.Sscanf(line, format, &number); err == nil {
+					count += number
+				}
+			}
+		}
+		return count
+	}
+	id, before := master.view(t).ID, connected()
+	must.Succeed(t, replica.Reconnect(t.Context(), id, replica.view(t).OtherMaster(id)))
+	await(t, "the replica has another link", []server{replica}, func(v *redisnode.View) bool { return connected() > before && v.LinkUp })
+	if got := myself(t, replica.view(t)).MasterID; got != id {
+		t.Errorf("it is a replica of %s, want %s", got, id)
 	}
 }
 

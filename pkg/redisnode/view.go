@@ -198,6 +198,16 @@ func (v *View) SharesIP(e Entry) bool {
 	return slices.ContainsFunc(v.Table, func(other Entry) bool { return other.ID != e.ID && other.IP == e.IP && other.Port != e.Port })
 }
 
+// OtherMaster returns the ID of a master that the node knows, and that is neither this one nor the node itself; "" if it knows none.
+func (v *View) OtherMaster(id string) string {
+	for _, e := range v.Table {
+		if e.Master && !e.Myself && e.ID != id && e.ID != "" {
+			return e.ID
+		}
+	}
+	return ""
+}
+
 // parseInfo reads the answer to INFO: https://redis.io/docs/latest/commands/info/
 func (v *View) parseInfo(info string) {
 	linkUp, syncing, replica, down, masterIP, masterPort := false, false, false, int64(-1), "", 0

@@ -97,9 +97,7 @@ var (
 	// on gets slots that have no owner.
 	addSlots = &verb{text: "add slots", do: executor.addSlots}
 	// on becomes a replica of peer.
-	replicate = &verb{text: "replicate", do: func(e executor, ctx context.Context, c command) error {
-		return e.node(c.on).Replicate(ctx, c.peer.ID)
-	}}
+	replicate = &verb{text: "replicate", do: executor.replicate}
 	// on gets the functions of peer.
 	copyFunctions = &verb{text: "copy functions", do: executor.copyFunctions}
 )
@@ -115,6 +113,15 @@ func (e executor) run(ctx context.Context, c command) error {
 		return fmt.Errorf("%s: %w", c, err)
 	}
 	return nil
+}
+
+func (e executor) replicate(ctx context.Context, c command) error {
+	if e.o.masterOf(c.on) == c.peer {
+		if other := c.on.View.OtherMaster(c.peer.ID); other != "" {
+			return e.node(c.on).Reconnect(ctx, c.peer.ID, other)
+		}
+	}
+	return e.node(c.on).Replicate(ctx, c.peer.ID)
 }
 
 // node returns the connection to a member that answers.

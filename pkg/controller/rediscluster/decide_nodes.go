@@ -177,8 +177,16 @@ func assignReplicas(o *observed) *plan {
 //
 // Until the replica has copied its master's data, it may have the data of the node at the old IP. If the master is lost meanwhile, Redis
 // may elect the replica. The operator cannot prevent this; it only shortens the time.
+//
+// Valkey copies all data again. So a replica that still has its link waits while another one of its master has none.
 func reconnectReplicas(o *observed) *plan {
 	var commands []command
+	copies := map[*member]bool{} // the masters from which a replica copies data
+	for _, m := range o.answering() {
+		if master := o.masterOf(m); master != nil && !m.View.LinkUp {
+			copies[master] = true
+		}
+	}
 	for _, m := range o.answering() {
 		master := o.masterOf(m)
 		if master == nil || m.View.MasterIP == "" {
@@ -188,7 +196,8 @@ func reconnectReplicas(o *observed) *plan {
 		if known == nil || !master.reachableAt(known) {
 			continue
 		}
-		if m.asksElsewhere(master, known) || m.asksOtherPort(master) {
+		if (m.asksElsewhere(master, known) || m.asksOtherPort(master)) && !(m.View.LinkUp && copies[master]) {
+			copies[master] = true
 			commands = append(commands, command{verb: replicate, on: m, peer: master})
 		}
 	}

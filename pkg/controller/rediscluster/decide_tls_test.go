@@ -79,6 +79,17 @@ func seesPort(port int, ordinals ...int) alter {
 	}, ordinals...)
 }
 
+// replicates makes a member the replica of another one.
+func replicates(ordinal, master int) alter {
+	return viewed(func(v *redisnode.View) {
+		for i := range v.Table {
+			if v.Table[i].ID == idOf(ordinal) {
+				v.Table[i].MasterID = idOf(master)
+			}
+		}
+	}, all...)
+}
+
 func invalidCertificate(o *observed) {
 	o.Certificate = &certificate{Problem: &problem{reasonCertificate, "Secret redis-tls: it has expired"}}
 }
@@ -144,6 +155,10 @@ func TestDecideTLS(t *testing.T) {
 			[]alter{preferred, used, noFailoverFor(time.Hour, 1, 5), silenced(minPatience, 2)}},
 		{"replicas connect to the new port of their masters", "reconnectReplicas: replicate demo-3 demo-0, replicate demo-5 demo-2",
 			[]alter{preferred, used, asking(6379, 3, 5), asking(6380, 4), seesPort(6380, all...)}},
+		{"one replica of a master at a time, which may copy all data", "reconnectReplicas: replicate demo-3 demo-0",
+			[]alter{preferred, used, asking(6379, 3, 4), seesPort(6380, all...), replicates(4, 0)}},
+		{"and the next one when that has its link", "waitForReplicas: ",
+			[]alter{preferred, used, asking(6379, 4), asking(6380, 3), linkDown(3), seesPort(6380, all...), replicates(4, 0)}},
 		{"if they know it", ": ", []alter{preferred, used, asking(6379, 3, 4, 5)}},
 		{"and to the old one after a switch back, if the link is down", "reconnectReplicas: replicate demo-4 demo-1",
 			[]alter{required, unused, asking(6380, 3, 4), seesPort(6380, all...), linkDown(4)}},

@@ -33,6 +33,7 @@ type Node interface {
 	Forget(ctx context.Context, id string) error
 	AddSlots(ctx context.Context, slots redisnode.Slots) error
 	Replicate(ctx context.Context, masterID string) error
+	Reconnect(ctx context.Context, masterID, otherID string) error
 	Failover(ctx context.Context, how redisnode.Failover) error
 	PauseWrites(ctx context.Context, duration time.Duration) error
 	ResumeWrites(ctx context.Context) error

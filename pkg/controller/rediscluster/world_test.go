@@ -264,6 +264,11 @@ func (n countingNode) Replicate(ctx context.Context, masterID string) error {
 	return n.Node.Replicate(ctx, masterID)
 }
 
+func (n countingNode) Reconnect(ctx context.Context, masterID, otherID string) error {
+	n.w.write("REPLICATE")
+	return n.Node.Reconnect(ctx, masterID, otherID)
+}
+
 func (n countingNode) Failover(ctx context.Context, how redisnode.Failover) error {
 	n.w.write("FAILOVER")
 	return n.Node.Failover(ctx, how)
