@@ -4,12 +4,14 @@
 package fakeapi
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
 	"strconv"
 
+	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -30,6 +32,7 @@ import (
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	glassbackfake "github.com/glassback/glassback/pkg/generated/clientset/versioned/fake"
 	glassbackscheme "github.com/glassback/glassback/pkg/generated/clientset/versioned/scheme"
+	"github.com/glassback/glassback/pkg/loop"
 )
 
 // neverVersion is a resourceVersion that no object has. An apply with it creates the object, or fails if the object exists.
@@ -124,6 +127,19 @@ func (s *Server) Kube() *kubefake.Clientset {
 	client := &kubefake.Clientset{}
 	s.answerAll(&client.Fake)
 	return client
+}
+
+// ReadVersion implements loop.ReadVersion.
+func (s *Server) ReadVersion(_ context.Context, source loop.Source) (loop.Version, error) {
+	resource, _ := meta.UnsafeGuessKindToResource(corev1.SchemeGroupVersion.WithKind(source.Kind))
+	obj, err := s.Kube().Invokes(clienttesting.NewGetAction(resource, source.Namespace, source.Name), &corev1.Secret{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return loop.Version{}, nil
+	case err != nil:
+		return loop.Version{}, err
+	}
+	return loop.VersionOf(obj.(Object)), nil
 }
 
 // Glassback returns a clientset for the kinds of Glassback: see Kube.

@@ -36,7 +36,7 @@ type children struct {
 
 func newChildren(c Config, written *loop.Written) children {
 	owners := child.NewOwners(kind.Kind, v1.LabelApplication, written, c.Clock)
-	all := children{
+	return children{
 		owners: owners,
 		deployments: child.New(owners, "Deployment", "deployments.apps", c.Deployments.Informer().GetStore(),
 			c.Kube.AppsV1().Deployments, appsv1ac.ExtractDeployment),
@@ -49,9 +49,11 @@ func newChildren(c Config, written *loop.Written) children {
 		budgets: child.New(owners, "PodDisruptionBudget", "poddisruptionbudgets.policy", c.Budgets.Informer().GetStore(),
 			c.Kube.PolicyV1().PodDisruptionBudgets, policyv1ac.ExtractPodDisruptionBudget),
 	}
-	all.deployments.Adapt = func(owner metav1.Object, desired *appsv1ac.DeploymentApplyConfiguration, live *appsv1.Deployment) {
-		app := owner.(*v1.Application)
-		desired.Spec.Replicas = replicas(app, live, all.autoscalers.Observe(app, app.Name).Object)
-	}
-	return all
+}
+
+// adapt adapts the desired Deployment to one that the cache did not show: see child.Kind.
+func (c *Controller) adapt(owner metav1.Object, desired *appsv1ac.DeploymentApplyConfiguration, live *appsv1.Deployment) {
+	app := owner.(*v1.Application)
+	desired.Spec.Replicas = replicas(app, live, c.autoscalers.Observe(app, app.Name).Object)
+	desired.Spec.WithTemplate(template(app, c.pollSources(app, live).Sum))
 }

@@ -53,6 +53,7 @@ type Config struct {
 	Autoscalers  autoscalinginformers.HorizontalPodAutoscalerInformer
 	Budgets      policyinformers.PodDisruptionBudgetInformer
 	Recorder     record.EventRecorder
+	Version      loop.ReadVersion // of ConfigMaps and Secrets, for restartOn
 	Clock        clock.WithTicker
 	Observers    []loop.Observer
 }
@@ -67,6 +68,7 @@ type Controller struct {
 	written   *loop.Written
 	confirmed sync.Map // keys of Applications to their UIDs: see confirm
 	loop      *loop.Loop
+	poller    *loop.Poller
 }
 
 // New returns a Controller, and adds its event handlers to the informers. It starts nothing.
@@ -75,6 +77,7 @@ func New(config Config) (*Controller, error) {
 	c.loop = loop.New(loop.Config{
 		Name: Name, Kind: kind.Kind, Sync: c.Sync, MinRetry: minRetry, MaxRetry: maxRetry, Clock: config.Clock, Observers: config.Observers,
 	})
+	c.poller = loop.NewPoller(config.Version, c.loop.Add, config.Clock, 0)
 	owner := loop.ControllerOf(kind.Group, kind.Kind)
 	return c, errors.Join(
 		c.loop.Watch(config.Applications.Informer(), kind.Kind, loop.Self),
@@ -88,7 +91,7 @@ func New(config Config) (*Controller, error) {
 
 func newController(config Config) *Controller {
 	written := loop.NewWritten(Name, kind.Kind, config.Clock, config.Observers)
-	return &Controller{
+	c := &Controller{
 		children: newChildren(config, written),
 		client:   config.Client,
 		apps:     config.Applications.Lister(),
@@ -103,6 +106,8 @@ func newController(config Config) *Controller {
 		clock:   config.Clock,
 		written: written,
 	}
+	c.deployments.Adapt = c.adapt
+	return c
 }
 
 // Loop returns the controller's workqueue and workers, for the page and the tests.
@@ -110,7 +115,10 @@ func (c *Controller) Loop() *loop.Loop { return c.loop }
 
 // Run syncs Applications until ctx is done (see loop.Loop.Run).
 func (c *Controller) Run(ctx, drain context.Context, workers int) {
+	var polling sync.WaitGroup
+	polling.Go(func() { c.poller.Run(ctx) })
 	c.loop.Run(ctx, drain, workers)
+	polling.Wait()
 }
 
 // Sync reconciles the children of one Application. If it writes none of them, and knows the state of all, it reports the status. A
@@ -126,6 +134,9 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	o, err := c.observe(ctx, app)
 	if err != nil {
 		return 0, err
+	}
+	if o.sources.Pending {
+		return 0, nil // Otherwise a change of the spec and one of the sources would replace the Pods twice.
 	}
 	p := decide(o)
 	recording.Decided(ctx, o, p)
@@ -144,6 +155,7 @@ func (c *Controller) fetch(key cache.ObjectName) (*v1.Application, error) {
 	if gone {
 		c.owners.Forget(key)
 		c.confirmed.Delete(key)
+		c.poller.Use(key)
 		c.status.Forget(key)
 	}
 	return app, err

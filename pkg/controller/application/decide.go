@@ -36,7 +36,7 @@ func decide(o *observed) plan {
 	}
 	return plan{
 		Service:    service(app),
-		Deployment: deployment(app, o.deployment.Object, o.autoscaler.Object),
+		Deployment: deployment(app, o.deployment.Object, o.autoscaler.Object, o.sources.Sum),
 		Ingress:    ingress(app),
 		Autoscaler: autoscaler(app),
 		Budget:     budget(app),

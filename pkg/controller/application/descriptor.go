@@ -30,12 +30,15 @@ var Descriptor = &descriptor.Descriptor{
 			Autoscalers:  e.Informers.Autoscalers(v1.LabelApplication),
 			Budgets:      e.Informers.Budgets(v1.LabelApplication),
 			Recorder:     e.Recorder,
+			Version:      e.Version,
 			Clock:        clock.RealClock{},
 			Observers:    e.Observers,
 		})
 	},
 	Needs: append(permissions.ForOwner(groupResource),
 		permissions.Permission{Group: "apps", Resource: "deployments", Verbs: permissions.ChildVerbs},
+		permissions.Permission{Resource: "configmaps", Verbs: []string{"get"}}, // restartOn
+		permissions.Permission{Resource: "secrets", Verbs: []string{"get"}},    // restartOn
 		permissions.Permission{Resource: "services", Verbs: permissions.OptionalVerbs},
 		permissions.Permission{Group: "networking.k8s.io", Resource: "ingresses", Verbs: permissions.OptionalVerbs},
 		permissions.Permission{Group: "autoscaling", Resource: "horizontalpodautoscalers", Verbs: permissions.OptionalVerbs},

@@ -29,11 +29,12 @@ import (
 // The builders below return the fields of each child that the operator owns: only what the spec requests, so that other
 // clients can set all other fields. They return nil for a child that the spec does not request.
 
-// deployment returns the Deployment that runs the image. existing is the Deployment, and hpa the autoscaler; nil if there is none.
-func deployment(app *v1.Application, existing *appsv1.Deployment, hpa *autoscalingv2.HorizontalPodAutoscaler,
+// deployment returns the Deployment that runs the image. existing is the Deployment, and hpa the autoscaler; nil if there is none. sources
+// is the sum of the sources of restartOn; "" without one.
+func deployment(app *v1.Application, existing *appsv1.Deployment, hpa *autoscalingv2.HorizontalPodAutoscaler, sources string,
 ) *appsv1ac.DeploymentApplyConfiguration {
 	spec := appsv1ac.DeploymentSpec().
-		WithSelector(metav1ac.LabelSelector().WithMatchLabels(selector(app))).WithTemplate(template(app))
+		WithSelector(metav1ac.LabelSelector().WithMatchLabels(selector(app))).WithTemplate(template(app, sources))
 	spec.Replicas = replicas(app, existing, hpa)
 	return appsv1ac.Deployment(app.Name, app.Namespace).
 		WithLabels(labels(app)).WithOwnerReferences(child.Reference(app, kind)).WithSpec(spec)
@@ -41,13 +42,16 @@ func deployment(app *v1.Application, existing *appsv1.Deployment, hpa *autoscali
 
 // template returns the template of the Pods. Without spec.podTemplate it has no field that only spec.podTemplate needs: a field that
 // is new in the operator must not replace the Pods of Applications that exist.
-func template(app *v1.Application) *corev1ac.PodTemplateSpecApplyConfiguration {
+func template(app *v1.Application, sources string) *corev1ac.PodTemplateSpecApplyConfiguration {
 	pod := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels(app)}}
 	if t := app.Spec.PodTemplate; t != nil {
 		t.AddTo(&pod.ObjectMeta, &pod.Spec, selector(app))
 		pod.Spec.AutomountServiceAccountToken = t.AutomountServiceAccountToken
 		// The API server sets each of these two fields to the other one. So the name goes only with both.
 		pod.Spec.DeprecatedServiceAccount = pod.Spec.ServiceAccountName
+	}
+	if sources != "" {
+		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, annotationSources, sources)
 	}
 	for _, secret := range app.Spec.ImagePullSecrets {
 		if !slices.Contains(pod.Spec.ImagePullSecrets, secret) {

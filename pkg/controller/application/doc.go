@@ -4,7 +4,8 @@
 // Package application runs Applications: each is a Deployment and the objects around it.
 //
 //	owns    Deployment, Service, Ingress, HorizontalPodAutoscaler and PodDisruptionBudget, with the Application's own name
-//	reads   Application and these five children, from the caches; before its first write of a child, the live Application
+//	reads   Application and these five children, from the caches; before its first write of a child, the live Application;
+//	        with restartOn, the versions of the ConfigMaps and Secrets that the Pods name, from a loop.Poller
 //	writes  the children by server-side apply, Application status, Event
 //
 // The spec says which of the five must exist. The controller deletes the children that the spec no longer requests, and
@@ -16,6 +17,7 @@
 //     It leaves fields alone that others set: labels, annotations, a sidecar, a restart.
 //   - An autoscaler, if there is one, sets the number of replicas. The handover to it never lowers the number: see replicas.
 //   - An object that the Application does not control is never changed. The condition Conflict names it.
+//   - With restartOn, another version of a ConfigMap or a Secret replaces the Pods. While a version is not known, nothing is written.
 //   - A sync that finds nothing to change writes nothing. If only numbers and messages have changed, the status is written
 //     once every minorEvery.
 //

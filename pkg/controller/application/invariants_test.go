@@ -335,7 +335,7 @@ func (h *history) settle() {
 
 // account checks that there is exactly what is wanted, and that the status says so.
 func (h *history) account() {
-	app, wanted := h.server.app(), desired(h.T, h.server.app())
+	app, wanted := h.server.app(), desired(h.T, h.server.app(), "")
 	conflict, resources := false, []string(nil)
 	for _, resource := range resourceNames {
 		child, configuration := h.server.child(resource), wanted[resource]
@@ -401,7 +401,7 @@ func (h *history) wasListed(resource string, uid types.UID) bool {
 
 // deployment is what is wanted of the Deployment: the number of replicas is as the spec says, or within the autoscaler's bounds.
 func (h *history) deployment(child *appsv1.Deployment, owned any) any {
-	configuration := deployment(h.server.app(), nil, nil)
+	configuration := deployment(h.server.app(), nil, nil, "")
 	replicas := owned.(*appsv1ac.DeploymentApplyConfiguration).Spec.Replicas
 	if a := h.server.app().Spec.Autoscaling; a != nil {
 		configuration.Spec.Replicas = replicas

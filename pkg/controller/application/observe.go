@@ -25,12 +25,13 @@ type observed struct {
 	ingress    child.Observed[*networkingv1.Ingress]
 	autoscaler child.Observed[*autoscalingv2.HorizontalPodAutoscaler]
 	budget     child.Observed[*policyv1.PodDisruptionBudget]
+	sources    sources
 	now        time.Time
 }
 
-// observe reads the children of an Application from the caches.
+// observe reads the children of an Application from the caches, and what the Poller knows of the sources of restartOn.
 func (c *Controller) observe(_ context.Context, app *v1.Application) (*observed, error) {
-	return &observed{
+	o := &observed{
 		app:        app,
 		deployment: c.deployments.Observe(app, app.Name),
 		service:    c.services.Observe(app, app.Name),
@@ -38,5 +39,7 @@ func (c *Controller) observe(_ context.Context, app *v1.Application) (*observed,
 		autoscaler: c.autoscalers.Observe(app, app.Name),
 		budget:     c.budgets.Observe(app, app.Name),
 		now:        c.clock.Now(),
-	}, nil
+	}
+	o.sources = c.pollSources(app, o.deployment.Object)
+	return o, nil
 }

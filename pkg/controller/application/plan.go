@@ -13,8 +13,8 @@ import (
 )
 
 // Plan returns what Sync would do for one Application, and writes nothing. It returns nil for an object that Sync leaves alone. Do not
-// call it on a Controller that runs. Plan reads only the caches, so the parameter offline has no effect.
-func (c *Controller) Plan(ctx context.Context, key cache.ObjectName, _ bool) (*report.Plan, error) {
+// call it on a Controller that runs. With offline, it reads only the caches, and not the versions of the sources of restartOn.
+func (c *Controller) Plan(ctx context.Context, key cache.ObjectName, offline bool) (*report.Plan, error) {
 	app, err := c.fetch(key)
 	if app == nil || err != nil {
 		return nil, err
@@ -23,7 +23,16 @@ func (c *Controller) Plan(ctx context.Context, key cache.ObjectName, _ bool) (*r
 	if err != nil {
 		return nil, err
 	}
-	p, plan := decide(o), &report.Plan{}
+	plan := &report.Plan{}
+	if o.sources.Pending && !offline {
+		c.poller.Poll(ctx, key)
+		o.sources = c.pollSources(app, o.deployment.Object)
+	}
+	if o.sources.Pending {
+		plan.Incomplete = "The ConfigMaps and Secrets of spec.restartOn were not read"
+		o.sources.Sum = sumOf(o.deployment.Object)
+	}
+	p := decide(o)
 	if p.Invalid != nil {
 		plan.Note = p.Invalid.Message
 	}

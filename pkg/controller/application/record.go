@@ -27,8 +27,9 @@ type recordedObserved struct {
 	Children recordedStates  `json:"children"`
 	// Owned says that the Deployment exists. OwnedReplicas is its number of replicas; nil if another client owns that field. Without an
 	// autoscaler, decide reads neither, and they are not recorded.
-	Owned         bool   `json:"owned,omitempty"`
-	OwnedReplicas *int32 `json:"ownedReplicas,omitempty"`
+	Owned         bool    `json:"owned,omitempty"`
+	OwnedReplicas *int32  `json:"ownedReplicas,omitempty"`
+	Sources       sources `json:"sources,omitzero"`
 	// DesiredReplicas is the number that the autoscaler asks for; nil without an autoscaler.
 	DesiredReplicas *int32 `json:"desiredReplicas,omitempty"`
 }
@@ -43,7 +44,7 @@ type recordedStates struct {
 
 // Record implements recording.Observed.
 func (o *observed) Record() any {
-	r := recordedObserved{Now: o.now.UTC(), Object: o.app, Children: recordedStates{
+	r := recordedObserved{Now: o.now.UTC(), Object: o.app, Sources: o.sources, Children: recordedStates{
 		o.deployment.State(), o.service.State(), o.ingress.State(), o.autoscaler.State(), o.budget.State(),
 	}}
 	if hpa := o.autoscaler.Object; hpa != nil {
@@ -59,7 +60,7 @@ func (o *observed) Record() any {
 }
 
 func restore(r *recordedObserved) *observed {
-	o := &observed{app: r.Object, now: r.Now}
+	o := &observed{app: r.Object, now: r.Now, sources: r.Sources}
 	if r.Owned {
 		o.deployment.Object = &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: r.OwnedReplicas}}
 		if r.OwnedReplicas != nil {

@@ -29,8 +29,10 @@ import (
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	"github.com/glassback/glassback/pkg/fakeapi"
 	"github.com/glassback/glassback/pkg/generated/informers/externalversions"
+	"github.com/glassback/glassback/pkg/loop"
 	"github.com/glassback/glassback/pkg/must"
 	"github.com/glassback/glassback/pkg/recording/recordtest"
+	"github.com/glassback/glassback/pkg/trace"
 )
 
 var (
@@ -356,6 +358,7 @@ func (s *server) connect() *operator {
 			return labelled(obj)
 		})
 	}
+	o.poller = loop.NewPoller(s.ReadVersion, func(cache.ObjectName, trace.Cause) {}, s.clock, 0)
 	return o
 }
 
@@ -392,9 +395,22 @@ func (o *operator) catchUp() {
 // sync runs Sync once and returns the requests that it made.
 func (o *operator) sync(t testing.TB) ([]string, time.Duration, error) {
 	t.Helper()
+	o.poll(t)
 	made := len(o.server.Requests())
 	after, err := o.Sync(recordtest.Context(t.Context(), t, Decisions), o.server.key)
 	return o.server.requests(made), after, err
+}
+
+// poll polls the sources of the Application twice: the Poller tells the second failure.
+func (o *operator) poll(t testing.TB) {
+	app := o.server.app()
+	if app == nil {
+		return
+	}
+	app.Default()
+	o.poller.Use(o.server.key, sourcesOf(app)...)
+	o.poller.Poll(t.Context(), o.server.key)
+	o.poller.Poll(t.Context(), o.server.key)
 }
 
 // write is one write of an operator.

@@ -28,11 +28,15 @@ const (
 	reasonWaiting     = "WaitingForDeployment"
 	reasonInvalidSpec = "InvalidSpec"
 	reasonNoConflict  = "NoConflict"
+	reasonSources     = "SourcesNotRead"
 )
 
 // statusOf returns the status after a sync that wrote no child.
 func statusOf(o *observed, p plan, out child.Outcomes) v1.ApplicationStatus {
 	app, problems := o.app, out.Problems
+	if o.sources.Problem != nil {
+		problems = append(slices.Clone(problems), *o.sources.Problem)
+	}
 	status := *app.Status.DeepCopy()
 	if p.Invalid != nil {
 		problems = []child.Problem{*p.Invalid}

@@ -4,24 +4,14 @@
 package ecsinstance
 
 import (
-	"context"
 	"fmt"
 	"slices"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/cache"
-	"k8s.io/utils/clock"
-
 	"github.com/glassback/glassback/hack/ecssim"
 	v1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
-	"github.com/glassback/glassback/pkg/fakeapi"
-	"github.com/glassback/glassback/pkg/must"
-	"github.com/glassback/glassback/pkg/trace"
 )
 
 // failCreates injects a fault into every create in an account.
@@ -246,83 +236,5 @@ func TestDeletedSecret(t *testing.T) {
 		w.waitForReason("vm", reasonSecretMissing)
 		w.delete("vm")
 		w.within(time.Minute, "both to be gone", func() bool { return w.get("vm") == nil && len(w.alive("")) == 0 })
-	})
-}
-
-// TestChangesOfSecretsAreUrgent changes a Secret that two ECSInstances use. The sync of one of them is the first to read the change.
-func TestChangesOfSecretsAreUrgent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		api := fakeapi.New()
-		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "keys"}}
-		var causes []string
-		s := newSecrets(api.Kube().CoreV1(), clock.RealClock{}, func(user cache.ObjectName, c trace.Cause) {
-			causes = append(causes, fmt.Sprint(user.Name, " ", c.Verb, " ", c.Urgent))
-		})
-		name := cache.MetaObjectToName(secret)
-		s.use(key("vm"), name)
-		s.use(key("vm2"), name)
-		var running sync.WaitGroup
-		ctx, end := context.WithCancel(t.Context())
-		running.Go(func() { s.run(ctx) })
-		_, err := s.get(ctx, name)
-		must.Succeed(t, err)
-		want := func(what string, within time.Duration, want ...string) {
-			t.Helper()
-			time.Sleep(within)
-			synctest.Wait()
-			if !slices.Equal(causes, want) {
-				t.Errorf("%s: %q, want %q", what, causes, want)
-			}
-			causes = nil
-		}
-		want("no Secret", time.Hour)
-		api.Put(secret)
-		want("created", missingPoll+time.Second, "vm Updated true", "vm2 Updated true")
-		want("unchanged", time.Hour)
-		fakeapi.Edit(api, name, "user", func(s *corev1.Secret) { s.Data = map[string][]byte{"a": nil} })
-		_, err = s.get(ctx, name)
-		must.Succeed(t, err)
-		want("changed", 0, "vm Updated true", "vm2 Updated true")
-		api.Delete("secrets", name)
-		want("deleted", time.Minute, "vm Deleted true", "vm2 Deleted true")
-		s.use(key("vm"))
-		s.use(key("vm2"))
-		if len(s.polled) > 0 {
-			t.Errorf("%d Secrets are still polled", len(s.polled))
-		}
-		end()
-		running.Wait()
-	})
-}
-
-// TestManySecretsOfANamespaceDelayNoOthers polls thousands of Secrets of one namespace, and one of another.
-func TestManySecretsOfANamespaceDelayNoOthers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		api := fakeapi.New()
-		s := newSecrets(api.Kube().CoreV1(), clock.RealClock{}, nil)
-		for i := range 10_000 {
-			s.use(key(fmt.Sprint("vm", i)), cache.NewObjectName("default", fmt.Sprint("none", i)))
-		}
-		other := cache.NewObjectName("other", "keys")
-		api.Put(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: other.Namespace, Name: other.Name}})
-		s.use(cache.NewObjectName("other", "vm"), other)
-		begin := time.Now()
-		for due := begin; due.Equal(begin); { // Until the other one is polled.
-			names, wait := s.next()
-			for _, name := range names {
-				_, err := s.get(t.Context(), name)
-				must.Succeed(t, err)
-				time.Sleep(secretPollPause)
-				if name == other {
-					due = time.Now()
-				}
-			}
-			if len(names) == 0 {
-				time.Sleep(wait)
-			}
-		}
-		if took := time.Since(begin); took > secretPoll+time.Second {
-			t.Errorf("the other Secret was polled after %v", took)
-		}
 	})
 }

@@ -59,6 +59,7 @@ type Config struct {
 	Client       versioned.Interface
 	ECSInstances informers.ECSInstanceInformer
 	Secrets      typedcorev1.SecretsGetter
+	Version      loop.ReadVersion
 	Open         OpenFunc
 	// Refuse returns why an ECSInstance may not use the operator's own credentials: see OwnCredentials.Refusal.
 	Refuse    func(*v1alpha1.ECSInstance) (why, remedy string)
@@ -78,7 +79,8 @@ type Controller struct {
 	status    *report.Writer[*v1alpha1.ECSInstance, v1alpha1.ECSInstanceStatus]
 	sessions  sync.Map // *session by cache.ObjectName
 	refuse    func(*v1alpha1.ECSInstance) (why, remedy string)
-	secrets   *secrets
+	secrets   typedcorev1.SecretsGetter
+	poller    *loop.Poller
 	fleets    *fleets
 	loop      *loop.Loop
 }
@@ -101,13 +103,14 @@ func New(config Config) (*Controller, error) {
 			},
 			NoWarning: calm,
 		}, config.Client.AlibabacloudV1alpha1().ECSInstances),
-		refuse: config.Refuse,
+		refuse:  config.Refuse,
+		secrets: config.Secrets,
 	}
 	c.loop = loop.New(loop.Config{
 		Name: Name, Kind: kind.Kind, Sync: c.Sync, MinRetry: minRetry, MaxRetry: maxRetry, Clock: config.Clock, Observers: config.Observers,
 	})
 	c.fleets = &fleets{open: config.Open, clock: config.Clock, add: c.loop.Add, byKey: map[fleetKey]*fleet{}}
-	c.secrets = newSecrets(config.Secrets, config.Clock, c.loop.Add)
+	c.poller = loop.NewPoller(config.Version, c.loop.Add, config.Clock, loop.PollEvery)
 	if err := c.loop.Watch(config.ECSInstances.Informer(), kind.Kind, loop.Self); err != nil {
 		return nil, err
 	}
@@ -121,7 +124,7 @@ func (c *Controller) Loop() *loop.Loop { return c.loop }
 func (c *Controller) Run(ctx, drain context.Context, workers int) {
 	c.fleets.begin(ctx)
 	var polling sync.WaitGroup
-	polling.Go(func() { c.secrets.run(ctx) })
+	polling.Go(func() { c.poller.Run(ctx) })
 	c.loop.Run(ctx, drain, workers)
 	c.fleets.end()
 	polling.Wait()
@@ -171,5 +174,5 @@ func (c *Controller) forget(key cache.ObjectName) {
 		c.fleets.leave(s.access, s.watched, key)
 	}
 	c.status.Forget(key)
-	c.secrets.use(key)
+	c.poller.Use(key)
 }

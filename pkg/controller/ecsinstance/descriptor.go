@@ -25,6 +25,7 @@ var Descriptor = &descriptor.Descriptor{
 			Client:       e.Glassback,
 			ECSInstances: own.Alibabacloud().V1alpha1().ECSInstances(),
 			Secrets:      e.Kube.CoreV1(),
+			Version:      e.Version,
 			Open:         func(key *aliyun.AccessKey, region string) Cloud { return e.Cloud.Open(key, region) },
 			Refuse:       e.RefuseCredentials,
 			Recorder:     e.Recorder,

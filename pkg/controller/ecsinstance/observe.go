@@ -11,12 +11,14 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
 	v1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
 	"github.com/glassback/glassback/pkg/cloud/aliyun"
+	"github.com/glassback/glassback/pkg/loop"
 )
 
 // Observed holds all that one sync knows of an ECSInstance, as plain values. It holds no part of an access key or of user data: the
@@ -109,7 +111,7 @@ func (c *Controller) observe(ctx context.Context, ecs *v1alpha1.ECSInstance) (*O
 	s := c.sessionOf(ecs)
 	o := &Observed{Object: ecs, Now: c.clock.Now(), ID: cmp.Or(ecs.Status.InstanceID, ecs.Spec.AdoptInstanceID), Memory: s.memory}
 	o.Memory.forgetEarlierCalls(ecs.Status.Create)
-	c.secrets.use(o.key(), o.secretNames()...)
+	c.poller.Use(o.key(), o.secretsUsed()...)
 	access, err := c.authenticate(ctx, o, s)
 	if err != nil {
 		return nil, err
@@ -127,16 +129,20 @@ func (o *Observed) needsUserData() bool {
 	return o.Object.Spec.UserDataSecretRef != nil && o.ID == "" && !o.deleting()
 }
 
-// secretNames returns the Secrets that matter now.
-func (o *Observed) secretNames() []cache.ObjectName {
-	var names []cache.ObjectName
+// secretsUsed returns the Secrets that matter now.
+func (o *Observed) secretsUsed() []loop.Source {
+	var used []loop.Source
 	if ref := o.Object.Spec.CredentialsSecretRef; ref != nil {
-		names = append(names, cache.NewObjectName(o.Object.Namespace, ref.Name))
+		used = append(used, secretNamed(o.Object.Namespace, ref.Name))
 	}
 	if o.needsUserData() {
-		names = append(names, cache.NewObjectName(o.Object.Namespace, o.Object.Spec.UserDataSecretRef.Name))
+		used = append(used, secretNamed(o.Object.Namespace, o.Object.Spec.UserDataSecretRef.Name))
 	}
-	return names
+	return used
+}
+
+func secretNamed(namespace, name string) loop.Source {
+	return loop.Source{Kind: "Secret", ObjectName: cache.NewObjectName(namespace, name)}
 }
 
 // authenticate reads the Secrets and the account of the credentials. It returns the credentials and the region for calls; it returns an
@@ -185,18 +191,26 @@ func (c *Controller) authenticate(ctx context.Context, o *Observed, s *session) 
 	return access, nil
 }
 
+// secretTimeout limits the request for a Secret. A sync reads its Secrets from the API server, and keeps none of them.
+const secretTimeout = 5 * time.Second
+
 // readSecret returns the state of a Secret and the Secret itself, nil if it does not exist or cannot be read. The caller must not change
 // the Secret. The state names the first of keys whose value is blank.
 func (c *Controller) readSecret(ctx context.Context, namespace, name string, keys ...string) (*secretState, *corev1.Secret) {
 	state := &secretState{Name: name}
-	secret, err := c.secrets.get(ctx, cache.NewObjectName(namespace, name))
-	if err != nil {
+	reading, cancel := context.WithTimeout(ctx, secretTimeout)
+	defer cancel()
+	secret, err := c.secrets.Secrets(namespace).Get(reading, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		c.poller.Saw(secretNamed(namespace, name), loop.Version{}, nil)
+		return state, nil
+	case err != nil:
+		c.poller.Saw(secretNamed(namespace, name), loop.Version{}, err)
 		state.Unreadable = err.Error()
 		return state, nil
 	}
-	if secret == nil {
-		return state, nil
-	}
+	c.poller.Saw(secretNamed(namespace, name), loop.VersionOf(secret), nil)
 	state.Exists, state.UID, state.ResourceVersion = true, secret.UID, secret.ResourceVersion
 	for _, key := range keys {
 		if state.MissingKey == "" && trimmed(secret.Data[key]) == "" {

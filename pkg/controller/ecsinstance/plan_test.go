@@ -34,14 +34,14 @@ func (w *world) plan(name string, offline bool) (*report.Plan, error) {
 	w.api.Cache("ecsinstances", instances.GetStore(), nil)
 	c, err := New(Config{
 		Client: w.api.Glassback(), ECSInstances: source{instances}, Recorder: recorder{w}, Clock: clock.RealClock{},
-		Refuse: (&OwnCredentials{}).Refusal, Secrets: w.api.Kube().CoreV1(),
+		Refuse: (&OwnCredentials{}).Refusal, Secrets: w.api.Kube().CoreV1(), Version: w.api.ReadVersion,
 		Open: func(key *aliyun.AccessKey, region string) Cloud { return cloud.Open(key, region) },
 	})
 	must.Succeed(w.t, err)
 	defer c.loop.Queue.ShutDown()
 	plan, err := c.Plan(w.t.Context(), key(name), offline)
-	if _, ok := c.sessions.Load(key(name)); ok || len(c.secrets.polled) > 0 || len(c.fleets.byKey) > 0 {
-		w.t.Error("the plan left a session, a poll of a Secret or a fleet")
+	if _, ok := c.sessions.Load(key(name)); ok || len(c.fleets.byKey) > 0 {
+		w.t.Error("the plan left a session or a fleet")
 	}
 	return plan, err
 }

@@ -193,6 +193,7 @@ func (w *world) start() *operator {
 		Client:       client{Interface: w.api.Glassback(), operator: l},
 		ECSInstances: source{informer},
 		Secrets:      w.api.Kube().CoreV1(),
+		Version:      w.api.ReadVersion,
 		Refuse:       (&OwnCredentials{}).Refusal,
 		Open:         func(key *aliyun.AccessKey, region string) Cloud { return cloud.Open(key, region) },
 		Recorder:     recorder{w},

@@ -72,7 +72,7 @@ func newApplication(w *world) (controller, error) {
 		Kube: w.kube, Client: w.own, Applications: w.ownFrom.App().V1().Applications(), Deployments: w.kubeFrom.Apps().V1().Deployments(),
 		Services: w.kubeFrom.Core().V1().Services(), Ingresses: w.kubeFrom.Networking().V1().Ingresses(),
 		Autoscalers: w.kubeFrom.Autoscaling().V2().HorizontalPodAutoscalers(), Budgets: w.kubeFrom.Policy().V1().PodDisruptionBudgets(),
-		Recorder: w.recorder, Clock: clock.RealClock{},
+		Recorder: w.recorder, Clock: clock.RealClock{}, Version: w.ReadVersion,
 	})
 }
 
@@ -292,7 +292,7 @@ func newECSInstance(at **ecs) func(*world) (controller, error) {
 			Refuse: (&ecsinstance.OwnCredentials{}).Refusal,
 			Client: w.own, ECSInstances: w.ownFrom.Alibabacloud().V1alpha1().ECSInstances(), Secrets: w.Server.Kube().CoreV1(),
 			Open:     func(key *aliyun.AccessKey, region string) ecsinstance.Cloud { return cloud.Open(key, region) },
-			Recorder: w.recorder, Clock: clock.RealClock{},
+			Recorder: w.recorder, Clock: clock.RealClock{}, Version: w.ReadVersion,
 		})
 	}
 }

@@ -61,6 +61,10 @@
 - apiGroups: [policy]
   resources: [poddisruptionbudgets]
   verbs: [create, delete, get, list, patch, watch]
+# With restartOn, the operator reads the metadata of the ConfigMaps and Secrets that the Pods name.
+- apiGroups: [""]
+  resources: [configmaps, secrets]
+  verbs: [get]
 {{- end }}
 {{- if and .namespaced (has "ecsinstance" .controllers) }}
 # ECSInstance. Patches add and remove its finalizer.

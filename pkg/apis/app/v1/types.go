@@ -22,7 +22,7 @@ import (
 // +kubebuilder:resource:path=applications,singular=application,shortName=app,categories=glassback
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
-// +kubebuilder:metadata:annotations="glassback.dev/crd-revision=3"
+// +kubebuilder:metadata:annotations="glassback.dev/crd-revision=4"
 // +kubebuilder:printcolumn:name="Replicas",type=integer,JSONPath=`.status.replicas`
 // +kubebuilder:printcolumn:name="Available",type=integer,JSONPath=`.status.availableReplicas`
 // +kubebuilder:printcolumn:name="URL",type=string,JSONPath=`.status.url`
@@ -143,6 +143,14 @@ type ApplicationSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!has(self.initContainers) || !self.initContainers.exists(c, c.name == 'app')",fieldPath=".initContainers",message="cannot have the name \"app\": the operator makes that container"
 	PodTemplate *PodTemplate `json:"podTemplate,omitempty"`
 
+	// restartOn are the kinds of objects whose changes replace the Pods, as a new image does:
+	// ConfigMaps and Secrets that env, envFrom and volumes of the Pods name. The operator looks
+	// for changes every 45 seconds. Default: none.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=2
+	RestartOn []RestartSource `json:"restartOn,omitempty"`
+
 	// service is the way to reach the Application inside the cluster.
 	// +optional
 	// +kubebuilder:default={}
@@ -171,6 +179,17 @@ type PodTemplate struct {
 	// +kubebuilder:default=false
 	AutomountServiceAccountToken *bool `json:"automountServiceAccountToken,omitempty"`
 }
+
+// RestartSource is a kind of objects that Pods read.
+//
+// +kubebuilder:validation:Enum=ConfigMaps;Secrets
+type RestartSource string
+
+// The kinds of objects for restartOn.
+const (
+	RestartOnConfigMaps RestartSource = "ConfigMaps"
+	RestartOnSecrets    RestartSource = "Secrets"
+)
 
 // EnvVar is an environment variable of the container.
 type EnvVar struct {

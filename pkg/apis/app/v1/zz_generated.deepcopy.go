@@ -147,6 +147,11 @@ func (in *ApplicationSpec) DeepCopyInto(out *ApplicationSpec) {
 		*out = new(PodTemplate)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.RestartOn != nil {
+		in, out := &in.RestartOn, &out.RestartOn
+		*out = make([]RestartSource, len(*in))
+		copy(*out, *in)
+	}
 	in.Service.DeepCopyInto(&out.Service)
 	in.Ingress.DeepCopyInto(&out.Ingress)
 	if in.Autoscaling != nil {

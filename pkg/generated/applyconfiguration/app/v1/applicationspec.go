@@ -8,6 +8,7 @@ SPDX-License-Identifier: Apache-2.0
 package v1
 
 import (
+	appv1 "github.com/glassback/glassback/pkg/apis/app/v1"
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -49,6 +50,10 @@ type ApplicationSpecApplyConfiguration struct {
 	// create Pods with them. Default: nothing is added, and the Pods get a token of their
 	// ServiceAccount, as it says itself.
 	PodTemplate *PodTemplateApplyConfiguration `json:"podTemplate,omitempty"`
+	// restartOn are the kinds of objects whose changes replace the Pods, as a new image does:
+	// ConfigMaps and Secrets that env, envFrom and volumes of the Pods name. The operator looks
+	// for changes every 45 seconds. Default: none.
+	RestartOn []appv1.RestartSource `json:"restartOn,omitempty"`
 	// service is the way to reach the Application inside the cluster.
 	Service *ServiceApplyConfiguration `json:"service,omitempty"`
 	// ingress is the way to reach the Application from outside the cluster, by HTTP.
@@ -181,6 +186,16 @@ func (b *ApplicationSpecApplyConfiguration) WithImagePullSecrets(values ...corev
 // If called multiple times, the PodTemplate field is set to the value of the last call.
 func (b *ApplicationSpecApplyConfiguration) WithPodTemplate(value *PodTemplateApplyConfiguration) *ApplicationSpecApplyConfiguration {
 	b.PodTemplate = value
+	return b
+}
+
+// WithRestartOn adds the given value to the RestartOn field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the RestartOn field.
+func (b *ApplicationSpecApplyConfiguration) WithRestartOn(values ...appv1.RestartSource) *ApplicationSpecApplyConfiguration {
+	for i := range values {
+		b.RestartOn = append(b.RestartOn, values[i])
+	}
 	return b
 }
 

@@ -1,0 +1,111 @@
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package application
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
+
+	v1 "github.com/glassback/glassback/pkg/apis/app/v1"
+	"github.com/glassback/glassback/pkg/child"
+	"github.com/glassback/glassback/pkg/loop"
+)
+
+const (
+	// maxSources is how many ConfigMaps and Secrets the operator polls for one Application.
+	maxSources = 32
+
+	// annotationSources is an annotation of the Pods of an Application with restartOn: a sum of the versions of its sources. The operator
+	// reads no data of them. So a change of their labels counts, too, and nobody can learn from the sum what is in a Secret.
+	annotationSources = v1.GroupName + "/sources"
+)
+
+// sources is what one sync knows of the ConfigMaps and Secrets of restartOn. The zero value is that of an Application without restartOn.
+type sources struct {
+	Sum     string         `json:"sum,omitempty"`     // of their versions, for annotationSources
+	Pending bool           `json:"-"`                 // A source was not polled yet: the Poller adds the key when it was.
+	Problem *child.Problem `json:"problem,omitempty"` // why Sum is that of the Deployment
+}
+
+// sourcesOf returns the sources of restartOn that the Pods name in their variables and volumes, each once, in a fixed order, and at most
+// one more than maxSources.
+func sourcesOf(app *v1.Application) []loop.Source {
+	var all []loop.Source
+	add := func(on v1.RestartSource, kind string, name *string) {
+		s := loop.Source{Kind: kind, ObjectName: cache.NewObjectName(app.Namespace, ptr.Deref(name, ""))}
+		if s.Name != "" && len(all) <= maxSources && slices.Contains(app.Spec.RestartOn, on) && !slices.Contains(all, s) {
+			all = append(all, s)
+		}
+	}
+	configMap := func(name *string) { add(v1.RestartOnConfigMaps, "ConfigMap", name) }
+	secret := func(name *string) { add(v1.RestartOnSecrets, "Secret", name) }
+	pod := template(app, "").Spec
+	for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
+		for _, e := range c.Env {
+			from := ptr.Deref(e.ValueFrom, corev1ac.EnvVarSourceApplyConfiguration{})
+			configMap(ptr.Deref(from.ConfigMapKeyRef, corev1ac.ConfigMapKeySelectorApplyConfiguration{}).Name)
+			secret(ptr.Deref(from.SecretKeyRef, corev1ac.SecretKeySelectorApplyConfiguration{}).Name)
+		}
+		for _, from := range c.EnvFrom {
+			configMap(ptr.Deref(from.ConfigMapRef, corev1ac.ConfigMapEnvSourceApplyConfiguration{}).Name)
+			secret(ptr.Deref(from.SecretRef, corev1ac.SecretEnvSourceApplyConfiguration{}).Name)
+		}
+	}
+	for _, v := range pod.Volumes {
+		configMap(ptr.Deref(v.ConfigMap, corev1ac.ConfigMapVolumeSourceApplyConfiguration{}).Name)
+		secret(ptr.Deref(v.Secret, corev1ac.SecretVolumeSourceApplyConfiguration{}).SecretName)
+		for _, from := range ptr.Deref(v.Projected, corev1ac.ProjectedVolumeSourceApplyConfiguration{}).Sources {
+			configMap(ptr.Deref(from.ConfigMap, corev1ac.ConfigMapProjectionApplyConfiguration{}).Name)
+			secret(ptr.Deref(from.Secret, corev1ac.SecretProjectionApplyConfiguration{}).Name)
+		}
+	}
+	slices.SortFunc(all, func(a, b loop.Source) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name)) })
+	return all
+}
+
+// pollSources polls the sources of an Application from now on, and returns what is known of them. If they cannot be read, the Pods of d,
+// its Deployment, keep their sum. d may be nil.
+func (c *Controller) pollSources(app *v1.Application, d *appsv1.Deployment) sources {
+	all := sourcesOf(app)
+	keep := func(format string, args ...any) sources {
+		return sources{Sum: sumOf(d), Problem: &child.Problem{Reason: reasonSources, Message: "spec.restartOn: " + fmt.Sprintf(format, args...)}}
+	}
+	if len(all) > maxSources {
+		c.poller.Use(cache.MetaObjectToName(app))
+		return keep("the Pods name more than %d ConfigMaps and Secrets: name fewer, or remove it", maxSources)
+	}
+	c.poller.Use(cache.MetaObjectToName(app), all...)
+	if len(app.Spec.RestartOn) == 0 {
+		return sources{}
+	}
+	sum := sha256.New()
+	pending := false
+	for _, s := range all {
+		version, known, err := c.poller.Version(s)
+		if err != nil {
+			return keep("the operator cannot read %s %s, and retries: %s", s.Kind, s.Name,
+				cmp.Or(string(apierrors.ReasonForError(err)), "no answer"))
+		}
+		pending = pending || !known
+		fmt.Fprintf(sum, "%s %s %s %s\n", s.Kind, s.Name, version.UID, version.ResourceVersion)
+	}
+	return sources{Sum: hex.EncodeToString(sum.Sum(nil))[:16], Pending: pending}
+}
+
+// sumOf returns the sum that the Pods of a Deployment have; "" if they have none, or if d is nil.
+func sumOf(d *appsv1.Deployment) string {
+	if d == nil {
+		return ""
+	}
+	return d.Spec.Template.Annotations[annotationSources]
+}

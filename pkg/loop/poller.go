@@ -1,0 +1,236 @@
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package loop
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/glassback/glassback/pkg/trace"
+)
+
+const (
+	// PollEvery is how often a Poller reads a source: a change is known within a minute.
+	PollEvery = 45 * time.Second
+	// PollSoon is how often it reads a source that does not exist, or that it cannot read.
+	PollSoon = 5 * time.Second
+
+	pollTimeout = 5 * time.Second       // of a request
+	pollPause   = 20 * time.Millisecond // between two requests
+)
+
+// Source is an object that a key uses.
+type Source struct {
+	Kind string // of core/v1: ConfigMap or Secret
+	cache.ObjectName
+}
+
+// Version tells an object, and a state of it, from all others. The zero Version says that there is no such object.
+type Version struct {
+	UID             types.UID
+	ResourceVersion string
+}
+
+// VersionOf returns the version of an object.
+func VersionOf(obj metav1.Object) Version { return Version{obj.GetUID(), obj.GetResourceVersion()} }
+
+// ReadVersion asks the API server for the version of an object, without its data.
+type ReadVersion func(context.Context, Source) (Version, error)
+
+// Poller adds keys to the queue when a source that they use has changed. It reads each source by its name. A watch of all objects of a kind
+// needs the right to list them. A watch of each source needs 60 KiB: whoever may create objects could fill the memory of the operator.
+type Poller struct {
+	read  ReadVersion
+	clock clock.WithTicker
+	add   func(cache.ObjectName, trace.Cause)
+	first time.Duration
+	added chan struct{} // A source was added.
+
+	mu     sync.Mutex
+	polled map[Source]*polled
+	used   map[cache.ObjectName][]Source
+}
+
+// polled is a source that keys use.
+type polled struct {
+	users    map[cache.ObjectName]bool
+	due      time.Time // of the next request
+	known    bool      // whether version is what was found
+	version  Version
+	failures int   // how many requests have failed since one succeeded
+	err      error // of the last request
+}
+
+// NewPoller returns a Poller that adds keys with add: see Loop.Add. It reads a source for the first time when the source has been used for
+// the time first: a Sync that reads its sources itself reports them with Saw.
+func NewPoller(read ReadVersion, add func(cache.ObjectName, trace.Cause), clock clock.WithTicker, first time.Duration) *Poller {
+	return &Poller{
+		read: read, clock: clock, add: add, first: first, added: make(chan struct{}, 1),
+		polled: map[Source]*polled{}, used: map[cache.ObjectName][]Source{},
+	}
+}
+
+// Use polls these sources for a key, and no longer its other ones.
+func (p *Poller) Use(user cache.ObjectName, sources ...Source) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	before := p.used[user]
+	if slices.Equal(before, sources) {
+		return
+	}
+	for _, s := range sources {
+		if p.polled[s] == nil {
+			p.polled[s] = &polled{users: map[cache.ObjectName]bool{}, due: p.clock.Now().Add(p.first)}
+			select {
+			case p.added <- struct{}{}:
+			default:
+			}
+		}
+		p.polled[s].users[user] = true
+	}
+	for _, s := range before {
+		if one := p.polled[s]; one != nil && !slices.Contains(sources, s) {
+			if delete(one.users, user); len(one.users) == 0 {
+				delete(p.polled, s)
+			}
+		}
+	}
+	if p.used[user] = slices.Clone(sources); len(sources) == 0 {
+		delete(p.used, user)
+	}
+}
+
+// Version returns what was found of a source that is used, and whether that is known. If the last two requests have failed, it returns the
+// error of the last one.
+func (p *Poller) Version(s Source) (version Version, known bool, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	one := p.polled[s]
+	switch {
+	case one == nil:
+		return Version{}, false, nil
+	case one.failures > 1:
+		err = one.err
+	}
+	return one.version, one.known, err
+}
+
+// Saw records what a Sync has read. If another version was known, it adds all keys that use the source.
+func (p *Poller) Saw(s Source, version Version, err error) { p.record(s, version, err, false) }
+
+// record records a result. It adds the users if another version is found, and if the source can no longer be read, or again. If always is
+// true, it also adds them if no version was known.
+func (p *Poller) record(s Source, version Version, err error, always bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	one := p.polled[s]
+	if one == nil {
+		return
+	}
+	cause := trace.Cause{
+		Object: trace.Object{Kind: s.Kind, Namespace: s.Namespace, Name: s.Name}, Verb: string(cache.Updated),
+		ResourceVersion: version.ResourceVersion, Urgent: true,
+	}
+	var changed bool
+	if one.err = err; err != nil {
+		one.failures++
+		one.due = p.clock.Now().Add(PollSoon)
+		changed = one.failures == 2
+	} else {
+		changed = one.failures > 1 || one.known && one.version != version || !one.known && always
+		one.known, one.version, one.failures = true, version, 0
+		one.due = p.clock.Now().Add(PollEvery)
+		if version == (Version{}) {
+			one.due, cause.Verb = p.clock.Now().Add(PollSoon), string(cache.Deleted)
+		}
+	}
+	if !changed {
+		return
+	}
+	byName := func(a, b cache.ObjectName) int { return cmp.Compare(a.String(), b.String()) }
+	for _, user := range slices.SortedFunc(maps.Keys(one.users), byName) {
+		p.add(user, cause)
+	}
+}
+
+// Poll reads the sources of a key now: for a Controller that does not run.
+func (p *Poller) Poll(ctx context.Context, user cache.ObjectName) {
+	p.mu.Lock()
+	sources := p.used[user]
+	p.mu.Unlock()
+	for _, s := range sources {
+		p.poll(ctx, s)
+	}
+}
+
+// Run polls until ctx ends.
+func (p *Poller) Run(ctx context.Context) {
+	for ctx.Err() == nil {
+		due, wait := p.next()
+		for _, s := range due {
+			p.poll(ctx, s)
+			p.sleep(ctx, pollPause, nil)
+		}
+		if len(due) == 0 {
+			p.sleep(ctx, wait, p.added)
+		}
+	}
+}
+
+func (p *Poller) poll(ctx context.Context, s Source) {
+	reading, cancel := context.WithTimeout(ctx, pollTimeout)
+	defer cancel()
+	version, err := p.read(reading, s)
+	if ctx.Err() != nil {
+		return
+	}
+	if err != nil {
+		klog.FromContext(ctx).V(2).Info("Could not read the version", "kind", s.Kind, "name", s.ObjectName, "err", err)
+	}
+	p.record(s, version, err, true)
+}
+
+func (p *Poller) sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) {
+	timer := p.clock.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-wake:
+	case <-timer.C():
+	}
+}
+
+// next returns the sources to poll now, or else how long to wait. It returns one source of each namespace at most: a namespace with
+// thousands of sources delays its own polls, and not those of others.
+func (p *Poller) next() ([]Source, time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now, wait := p.clock.Now(), PollEvery
+	first := map[string]Source{}
+	for s, one := range p.polled {
+		if other, ok := first[s.Namespace]; !ok || cmp.Or(one.due.Compare(p.polled[other].due),
+			cmp.Compare(s.Kind, other.Kind), cmp.Compare(s.Name, other.Name)) < 0 {
+			first[s.Namespace] = s
+		}
+	}
+	var due []Source
+	for _, namespace := range slices.Sorted(maps.Keys(first)) {
+		if until := p.polled[first[namespace]].due.Sub(now); until <= 0 {
+			due = append(due, first[namespace])
+		} else {
+			wait = min(wait, until)
+		}
+	}
+	return due, wait
+}

@@ -1,0 +1,125 @@
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package loop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+
+	"github.com/glassback/glassback/pkg/trace"
+)
+
+// TestPoller changes a source that two keys use, and looks at what is added to the queue.
+func TestPoller(t *testing.T) {
+	secret := Source{"Secret", cache.NewObjectName("default", "keys")}
+	a, b := cache.NewObjectName("default", "a"), cache.NewObjectName("default", "b")
+	none, one, two := Version{}, Version{"1", "1"}, Version{"1", "2"}
+	const updated, deleted = "Updated", "Deleted"
+	for _, first := range []time.Duration{0, PollEvery} {
+		synctest.Test(t, func(t *testing.T) {
+			var mu sync.Mutex
+			var version Version
+			var failure error
+			var added []string
+			p := NewPoller(func(context.Context, Source) (Version, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				return version, failure
+			}, func(key cache.ObjectName, c trace.Cause) {
+				if !c.Urgent || c.Name != secret.Name {
+					t.Errorf("the cause is %+v", c)
+				}
+				added = append(added, key.Name+" "+c.Verb)
+			}, clock.RealClock{}, first)
+			found := func(v Version, err error) func() {
+				return func() {
+					mu.Lock()
+					defer mu.Unlock()
+					version, failure = v, err
+				}
+			}
+			var running sync.WaitGroup
+			ctx, end := context.WithCancel(t.Context())
+			running.Go(func() { p.Run(ctx) })
+			synctest.Wait()
+			for _, step := range []struct {
+				says   string
+				do     func()
+				within time.Duration
+				want   string // the verb; "" if no key is added
+			}{
+				{"used: there is none", func() { p.Use(a, secret); p.Use(b, secret) }, first + time.Second, deleted},
+				{"still none", found(none, nil), time.Hour, ""},
+				{"it is created", found(one, nil), PollSoon + time.Second, updated},
+				{"unchanged", found(one, nil), time.Hour, ""},
+				{"another version", found(two, nil), PollEvery + time.Second, updated},
+				{"one request fails", found(none, errors.New("down")), PollEvery + time.Second, ""},
+				{"a second one fails", found(none, errors.New("down")), PollSoon, updated},
+				{"and all others", found(none, errors.New("down")), time.Hour, ""},
+				{"it can be read again", found(two, nil), PollSoon + time.Second, updated},
+				{"a sync is the first to see a change", func() { found(one, nil)(); p.Saw(secret, one, nil) }, 0, updated},
+				{"which is not new to the poller", found(one, nil), time.Hour, ""},
+				{"it is deleted", found(none, nil), PollEvery + time.Second, deleted},
+				{"no key uses it", func() { p.Use(a); p.Use(b); found(one, nil)() }, time.Hour, ""},
+			} {
+				added = nil
+				step.do()
+				time.Sleep(step.within)
+				synctest.Wait()
+				var want []string
+				if step.want != "" {
+					want = []string{"a " + step.want, "b " + step.want}
+				}
+				if !slices.Equal(added, want) {
+					t.Errorf("first %v: %s: %q, want %q", first, step.says, added, want)
+				}
+				mu.Lock()
+				v, known, err := p.Version(secret)
+				if len(p.polled) > 0 && (!known || failure == nil && v != version) || step.want != "" && (err == nil) != (failure == nil) {
+					t.Errorf("first %v: %s: the version is %v, %t, %v", first, step.says, v, known, err)
+				}
+				mu.Unlock()
+			}
+			if len(p.polled)+len(p.used) > 0 {
+				t.Errorf("%d sources are still polled, for %d keys", len(p.polled), len(p.used))
+			}
+			end()
+			running.Wait()
+		})
+	}
+}
+
+// TestManySourcesOfANamespaceDelayNoOthers polls thousands of sources of one namespace, and one of another.
+func TestManySourcesOfANamespaceDelayNoOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		other := Source{"Secret", cache.NewObjectName("other", "keys")}
+		var polled time.Time
+		ctx, end := context.WithCancel(t.Context())
+		p := NewPoller(func(_ context.Context, s Source) (Version, error) {
+			if s == other {
+				polled = time.Now()
+				end()
+			}
+			return Version{}, nil
+		}, func(cache.ObjectName, trace.Cause) {}, clock.RealClock{}, 0)
+		for i := range 10_000 {
+			p.Use(cache.NewObjectName("default", fmt.Sprint("a", i)), Source{"Secret", cache.NewObjectName("default", fmt.Sprint("none", i))})
+		}
+		p.Use(cache.NewObjectName("other", "a"), other)
+		begin := time.Now()
+		p.Run(ctx)
+		if took := polled.Sub(begin); took > time.Second {
+			t.Errorf("the other source was polled after %v", took)
+		}
+	})
+}
