@@ -44,6 +44,7 @@ func TestControllers(t *testing.T) {
 			"fields of a Deployment that other clients set are left alone":                testOthersFields,
 			"the number of replicas never drops when the autoscaler takes over or leaves": testReplicasHandOver,
 			"deleting objects deletes all of their children":                              testGarbage,
+			"a Secret that is created replaces the Pods, with restartOn":                  testRestartOn,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -126,6 +127,27 @@ func testReplicasHandOver(t *testing.T, w *world, ns string) {
 		}
 	}
 	t.Error("the watch has ended before the last change")
+}
+
+// testRestartOn: the API server sends the metadata of a Secret alone, and the versions in it differ.
+func testRestartOn(t *testing.T, w *world, ns string) {
+	w.createApp(t, ns, "a", func(a *appv1.Application) {
+		a.Spec.RestartOn = []appv1.RestartSource{appv1.RestartOnSecrets}
+		a.Spec.EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{
+			LocalObjectReference: corev1.LocalObjectReference{Name: "keys"}, Optional: ptr.To(true),
+		}}}
+	})
+	w.ready(t, ns, "a")
+	sum := func() string { return w.deployment(t, ns, "a").Spec.Template.Annotations[appv1.GroupName+"/sources"] }
+	before := sum()
+	w.mustKubectl(t, "create", "secret", "generic", "keys", "--namespace", ns)
+	await(t, func(context.Context) error {
+		if now := sum(); before == "" || now == before {
+			return fmt.Errorf("the sum of the sources was %q and is %q", before, now)
+		}
+		return nil
+	})
+	w.ready(t, ns, "a")
 }
 
 // testGarbage deletes an Application with all of its children, and a MyCronJob.
