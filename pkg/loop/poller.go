@@ -23,7 +23,7 @@ import (
 const (
 	// PollEvery is how often a Poller reads a source: a change is known within a minute.
 	PollEvery = 45 * time.Second
-	// PollSoon is how often it reads a source that does not exist, or that it cannot read.
+	// PollSoon is how often it reads a source that does not exist. It is also the time after the first request that fails.
 	PollSoon = 5 * time.Second
 
 	pollTimeout = 5 * time.Second       // of a request
@@ -59,14 +59,21 @@ type Poller struct {
 
 	mu     sync.Mutex
 	polled map[Source]*polled
-	used   map[cache.ObjectName][]Source
+	used   map[cache.ObjectName]use
+}
+
+// use is what a key uses.
+type use struct {
+	generation int64
+	sources    []Source
 }
 
 // polled is a source that keys use.
 type polled struct {
 	users    map[cache.ObjectName]bool
 	due      time.Time // of the next request
-	known    bool      // whether version is what was found
+	asked    int       // how often Use has made the version unknown
+	known    bool      // whether version is what was found since then
 	version  Version
 	failures int   // how many requests have failed since one succeeded
 	err      error // of the last request
@@ -77,36 +84,42 @@ type polled struct {
 func NewPoller(read ReadVersion, add func(cache.ObjectName, trace.Cause), clock clock.WithTicker, first time.Duration) *Poller {
 	return &Poller{
 		read: read, clock: clock, add: add, first: first, added: make(chan struct{}, 1),
-		polled: map[Source]*polled{}, used: map[cache.ObjectName][]Source{},
+		polled: map[Source]*polled{}, used: map[cache.ObjectName]use{},
 	}
 }
 
-// Use polls these sources for a key, and no longer its other ones.
-func (p *Poller) Use(user cache.ObjectName, sources ...Source) {
+// Use polls these sources for a key, and no longer its other ones. With another generation than the last time, the versions are unknown
+// until they are read again: a user who changes a source and then the object of the key means both.
+func (p *Poller) Use(user cache.ObjectName, generation int64, sources ...Source) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	before := p.used[user]
-	if slices.Equal(before, sources) {
+	if before.generation == generation && slices.Equal(before.sources, sources) {
 		return
 	}
 	for _, s := range sources {
-		if p.polled[s] == nil {
-			p.polled[s] = &polled{users: map[cache.ObjectName]bool{}, due: p.clock.Now().Add(p.first)}
-			select {
-			case p.added <- struct{}{}:
-			default:
-			}
+		one := p.polled[s]
+		if one == nil {
+			one = &polled{users: map[cache.ObjectName]bool{}}
+			p.polled[s] = one
+		} else if before.generation == generation && one.users[user] {
+			continue
 		}
-		p.polled[s].users[user] = true
+		one.asked++
+		one.known, one.due, one.users[user] = false, p.clock.Now().Add(p.first), true
+		select {
+		case p.added <- struct{}{}:
+		default:
+		}
 	}
-	for _, s := range before {
+	for _, s := range before.sources {
 		if one := p.polled[s]; one != nil && !slices.Contains(sources, s) {
 			if delete(one.users, user); len(one.users) == 0 {
 				delete(p.polled, s)
 			}
 		}
 	}
-	if p.used[user] = slices.Clone(sources); len(sources) == 0 {
+	if p.used[user] = (use{generation, slices.Clone(sources)}); len(sources) == 0 {
 		delete(p.used, user)
 	}
 }
@@ -127,15 +140,19 @@ func (p *Poller) Version(s Source) (version Version, known bool, err error) {
 }
 
 // Saw records what a Sync has read. If another version was known, it adds all keys that use the source.
-func (p *Poller) Saw(s Source, version Version, err error) { p.record(s, version, err, false) }
+func (p *Poller) Saw(s Source, version Version) { p.record(s, version, nil, bySync) }
 
-// record records a result. It adds the users if another version is found, and if the source can no longer be read, or again. If always is
-// true, it also adds them if no version was known.
-func (p *Poller) record(s Source, version Version, err error, always bool) {
+// bySync says that a Sync has read the source.
+const bySync = -1
+
+// record records a result. It adds the users if another version is found, and if the source can no longer be read, or again. It also adds
+// them if the version was unknown, and the Poller has read it: asked is what it was before the request. If Use has asked again meanwhile,
+// the result may be older than that.
+func (p *Poller) record(s Source, version Version, err error, asked int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	one := p.polled[s]
-	if one == nil {
+	if one == nil || asked != bySync && asked != one.asked {
 		return
 	}
 	cause := trace.Cause{
@@ -144,11 +161,13 @@ func (p *Poller) record(s Source, version Version, err error, always bool) {
 	}
 	var changed bool
 	if one.err = err; err != nil {
-		one.failures++
-		one.due = p.clock.Now().Add(PollSoon)
+		one.due = p.clock.Now().Add(PollEvery)
+		if one.failures++; one.failures == 1 {
+			one.due = p.clock.Now().Add(PollSoon)
+		}
 		changed = one.failures == 2
 	} else {
-		changed = one.failures > 1 || one.known && one.version != version || !one.known && always
+		changed = one.failures > 1 || one.known && one.version != version || !one.known && asked != bySync
 		one.known, one.version, one.failures = true, version, 0
 		one.due = p.clock.Now().Add(PollEvery)
 		if version == (Version{}) {
@@ -167,7 +186,7 @@ func (p *Poller) record(s Source, version Version, err error, always bool) {
 // Poll reads the sources of a key now: for a Controller that does not run.
 func (p *Poller) Poll(ctx context.Context, user cache.ObjectName) {
 	p.mu.Lock()
-	sources := p.used[user]
+	sources := p.used[user].sources
 	p.mu.Unlock()
 	for _, s := range sources {
 		p.poll(ctx, s)
@@ -191,6 +210,12 @@ func (p *Poller) Run(ctx context.Context) {
 func (p *Poller) poll(ctx context.Context, s Source) {
 	reading, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
+	asked := 0
+	p.mu.Lock()
+	if one := p.polled[s]; one != nil {
+		asked = one.asked
+	}
+	p.mu.Unlock()
 	version, err := p.read(reading, s)
 	if ctx.Err() != nil {
 		return
@@ -198,7 +223,7 @@ func (p *Poller) poll(ctx context.Context, s Source) {
 	if err != nil {
 		klog.FromContext(ctx).V(2).Info("Could not read the version", "kind", s.Kind, "name", s.ObjectName, "err", err)
 	}
-	p.record(s, version, err, true)
+	p.record(s, version, err, asked)
 }
 
 func (p *Poller) sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) {
@@ -211,12 +236,12 @@ func (p *Poller) sleep(ctx context.Context, d time.Duration, wake <-chan struct{
 	}
 }
 
-// next returns the sources to poll now, or else how long to wait. It returns one source of each namespace at most: a namespace with
-// thousands of sources delays its own polls, and not those of others.
+// next returns the sources to poll now, or else how long to wait, at most PollSoon: Saw makes no source due sooner. It returns one source
+// of each namespace at most: a namespace with thousands of sources delays its own polls, and not those of others.
 func (p *Poller) next() ([]Source, time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now, wait := p.clock.Now(), PollEvery
+	now, wait := p.clock.Now(), PollSoon
 	first := map[string]Source{}
 	for s, one := range p.polled {
 		if other, ok := first[s.Namespace]; !ok || cmp.Or(one.due.Compare(p.polled[other].due),

@@ -58,7 +58,7 @@ func TestPoller(t *testing.T) {
 				within time.Duration
 				want   string // the verb; "" if no key is added
 			}{
-				{"used: there is none", func() { p.Use(a, secret); p.Use(b, secret) }, first + time.Second, deleted},
+				{"used: there is none", func() { p.Use(a, 1, secret); p.Use(b, 1, secret) }, first + time.Second, deleted},
 				{"still none", found(none, nil), time.Hour, ""},
 				{"it is created", found(one, nil), PollSoon + time.Second, updated},
 				{"unchanged", found(one, nil), time.Hour, ""},
@@ -66,11 +66,15 @@ func TestPoller(t *testing.T) {
 				{"one request fails", found(none, errors.New("down")), PollEvery + time.Second, ""},
 				{"a second one fails", found(none, errors.New("down")), PollSoon, updated},
 				{"and all others", found(none, errors.New("down")), time.Hour, ""},
-				{"it can be read again", found(two, nil), PollSoon + time.Second, updated},
-				{"a sync is the first to see a change", func() { found(one, nil)(); p.Saw(secret, one, nil) }, 0, updated},
+				{"it can be read again", found(two, nil), PollEvery + time.Second, updated},
+				{"a sync is the first to see a change", func() { found(one, nil)(); p.Saw(secret, one) }, 0, updated},
 				{"which is not new to the poller", found(one, nil), time.Hour, ""},
+				{"another generation of a key: it is read again", func() { p.Use(a, 2, secret) }, first + time.Second, updated},
+				{"the same generation", func() { p.Use(a, 2, secret) }, time.Hour, ""},
+				{"a sync is the first to see that it is deleted", func() { found(none, nil)(); p.Saw(secret, none) }, 0, deleted},
+				{"so it is read soon", found(one, nil), PollSoon + time.Second, updated},
 				{"it is deleted", found(none, nil), PollEvery + time.Second, deleted},
-				{"no key uses it", func() { p.Use(a); p.Use(b); found(one, nil)() }, time.Hour, ""},
+				{"no key uses it", func() { p.Use(a, 0); p.Use(b, 0); found(one, nil)() }, time.Hour, ""},
 			} {
 				added = nil
 				step.do()
@@ -99,6 +103,28 @@ func TestPoller(t *testing.T) {
 	}
 }
 
+// TestAnAnswerOfBefore: a source changes, and then the object of its key, while a request for the source is under way.
+func TestAnAnswerOfBefore(t *testing.T) {
+	secret, a := Source{"Secret", cache.NewObjectName("default", "keys")}, cache.NewObjectName("default", "a")
+	var p *Poller
+	reads := 0
+	p = NewPoller(func(context.Context, Source) (Version, error) {
+		if reads++; reads == 1 {
+			p.Use(a, 2, secret)
+		}
+		return Version{"1", fmt.Sprint(reads)}, nil
+	}, func(cache.ObjectName, trace.Cause) {}, clock.RealClock{}, 0)
+	p.Use(a, 1, secret)
+	p.Poll(t.Context(), a)
+	if version, known, _ := p.Version(secret); known {
+		t.Errorf("%v is known", version)
+	}
+	p.Poll(t.Context(), a)
+	if version, known, _ := p.Version(secret); !known || version != (Version{"1", "2"}) {
+		t.Errorf("then it is %v, %t", version, known)
+	}
+}
+
 // TestManySourcesOfANamespaceDelayNoOthers polls thousands of sources of one namespace, and one of another.
 func TestManySourcesOfANamespaceDelayNoOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -113,9 +139,9 @@ func TestManySourcesOfANamespaceDelayNoOthers(t *testing.T) {
 			return Version{}, nil
 		}, func(cache.ObjectName, trace.Cause) {}, clock.RealClock{}, 0)
 		for i := range 10_000 {
-			p.Use(cache.NewObjectName("default", fmt.Sprint("a", i)), Source{"Secret", cache.NewObjectName("default", fmt.Sprint("none", i))})
+			p.Use(cache.NewObjectName("default", fmt.Sprint("a", i)), 0, Source{"Secret", cache.NewObjectName("default", fmt.Sprint("none", i))})
 		}
-		p.Use(cache.NewObjectName("other", "a"), other)
+		p.Use(cache.NewObjectName("other", "a"), 0, other)
 		begin := time.Now()
 		p.Run(ctx)
 		if took := polled.Sub(begin); took > time.Second {

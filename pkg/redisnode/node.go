@@ -235,7 +235,8 @@ func (n *Node) Replicate(ctx context.Context, masterID string) error {
 // Reconnect makes a replica ask for the data of its master again, at the address that the replica knows for it now. In Valkey, CLUSTER
 // REPLICATE for the present master does nothing: https://github.com/valkey-io/valkey/pull/884. So the node becomes a replica of another
 // master, and at once of its own again, in one transaction: it never connects to the other. It must know both. In Valkey, it copies all
-// data again. In Redis, it copies only what it lacks, if its master still has that.
+// data again. In Redis, it copies only what it lacks, if its master still has that. If its own is no master any more, the error says so,
+// and the node stays a replica of the other.
 func (n *Node) Reconnect(ctx context.Context, masterID, otherID string) error {
 	return n.request(ctx, "CLUSTER REPLICATE", func(client *redis.Client) error {
 		return exec(ctx, client.TxPipeline(), func(p redis.Pipeliner) {

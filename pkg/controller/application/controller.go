@@ -155,7 +155,7 @@ func (c *Controller) fetch(key cache.ObjectName) (*v1.Application, error) {
 	if gone {
 		c.owners.Forget(key)
 		c.confirmed.Delete(key)
-		c.poller.Use(key)
+		c.poller.Use(key, 0)
 		c.status.Forget(key)
 	}
 	return app, err

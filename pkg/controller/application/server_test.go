@@ -408,7 +408,7 @@ func (o *operator) poll(t testing.TB) {
 		return
 	}
 	app.Default()
-	o.poller.Use(o.server.key, sourcesOf(app)...)
+	o.pollSources(app, nil)
 	o.poller.Poll(t.Context(), o.server.key)
 	o.poller.Poll(t.Context(), o.server.key)
 }

@@ -38,68 +38,87 @@ type sources struct {
 }
 
 // sourcesOf returns the sources of restartOn that the Pods name in their variables and volumes, each once, in a fixed order, and at most
-// one more than maxSources.
-func sourcesOf(app *v1.Application) []loop.Source {
-	var all []loop.Source
-	add := func(on v1.RestartSource, kind string, name *string) {
+// one more than maxSources. Pods do not start without those that are required.
+func sourcesOf(app *v1.Application) (all []loop.Source, required map[loop.Source]bool) {
+	required = map[loop.Source]bool{}
+	add := func(on v1.RestartSource, kind string, name *string, optional *bool) {
 		s := loop.Source{Kind: kind, ObjectName: cache.NewObjectName(app.Namespace, ptr.Deref(name, ""))}
-		if s.Name != "" && len(all) <= maxSources && slices.Contains(app.Spec.RestartOn, on) && !slices.Contains(all, s) {
+		if s.Name == "" || len(all) > maxSources || !slices.Contains(app.Spec.RestartOn, on) {
+			return
+		}
+		required[s] = required[s] || !ptr.Deref(optional, false)
+		if !slices.Contains(all, s) {
 			all = append(all, s)
 		}
 	}
-	configMap := func(name *string) { add(v1.RestartOnConfigMaps, "ConfigMap", name) }
-	secret := func(name *string) { add(v1.RestartOnSecrets, "Secret", name) }
+	configMap := func(name *string, optional *bool) { add(v1.RestartOnConfigMaps, "ConfigMap", name, optional) }
+	secret := func(name *string, optional *bool) { add(v1.RestartOnSecrets, "Secret", name, optional) }
 	pod := template(app, "").Spec
 	for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
 		for _, e := range c.Env {
-			from := ptr.Deref(e.ValueFrom, corev1ac.EnvVarSourceApplyConfiguration{})
-			configMap(ptr.Deref(from.ConfigMapKeyRef, corev1ac.ConfigMapKeySelectorApplyConfiguration{}).Name)
-			secret(ptr.Deref(from.SecretKeyRef, corev1ac.SecretKeySelectorApplyConfiguration{}).Name)
+			if from := ptr.Deref(e.ValueFrom, corev1ac.EnvVarSourceApplyConfiguration{}); from.ConfigMapKeyRef != nil {
+				configMap(from.ConfigMapKeyRef.Name, from.ConfigMapKeyRef.Optional)
+			} else if from.SecretKeyRef != nil {
+				secret(from.SecretKeyRef.Name, from.SecretKeyRef.Optional)
+			}
 		}
 		for _, from := range c.EnvFrom {
-			configMap(ptr.Deref(from.ConfigMapRef, corev1ac.ConfigMapEnvSourceApplyConfiguration{}).Name)
-			secret(ptr.Deref(from.SecretRef, corev1ac.SecretEnvSourceApplyConfiguration{}).Name)
+			if from.ConfigMapRef != nil {
+				configMap(from.ConfigMapRef.Name, from.ConfigMapRef.Optional)
+			} else if from.SecretRef != nil {
+				secret(from.SecretRef.Name, from.SecretRef.Optional)
+			}
 		}
 	}
 	for _, v := range pod.Volumes {
-		configMap(ptr.Deref(v.ConfigMap, corev1ac.ConfigMapVolumeSourceApplyConfiguration{}).Name)
-		secret(ptr.Deref(v.Secret, corev1ac.SecretVolumeSourceApplyConfiguration{}).SecretName)
+		if v.ConfigMap != nil {
+			configMap(v.ConfigMap.Name, v.ConfigMap.Optional)
+		} else if v.Secret != nil {
+			secret(v.Secret.SecretName, v.Secret.Optional)
+		}
 		for _, from := range ptr.Deref(v.Projected, corev1ac.ProjectedVolumeSourceApplyConfiguration{}).Sources {
-			configMap(ptr.Deref(from.ConfigMap, corev1ac.ConfigMapProjectionApplyConfiguration{}).Name)
-			secret(ptr.Deref(from.Secret, corev1ac.SecretProjectionApplyConfiguration{}).Name)
+			if from.ConfigMap != nil {
+				configMap(from.ConfigMap.Name, from.ConfigMap.Optional)
+			} else if from.Secret != nil {
+				secret(from.Secret.Name, from.Secret.Optional)
+			}
 		}
 	}
 	slices.SortFunc(all, func(a, b loop.Source) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name)) })
-	return all
+	return all, required
 }
 
-// pollSources polls the sources of an Application from now on, and returns what is known of them. If they cannot be read, the Pods of d,
-// its Deployment, keep their sum. d may be nil.
+// pollSources polls the sources of an Application from now on, and returns what is known of them. The Pods of d, its Deployment, keep their
+// sum if a source cannot be read, and while one does not exist without which Pods do not start. d may be nil.
 func (c *Controller) pollSources(app *v1.Application, d *appsv1.Deployment) sources {
-	all := sourcesOf(app)
+	all, required := sourcesOf(app)
 	keep := func(format string, args ...any) sources {
 		return sources{Sum: sumOf(d), Problem: &child.Problem{Reason: reasonSources, Message: "spec.restartOn: " + fmt.Sprintf(format, args...)}}
 	}
 	if len(all) > maxSources {
-		c.poller.Use(cache.MetaObjectToName(app))
+		c.poller.Use(cache.MetaObjectToName(app), 0)
 		return keep("the Pods name more than %d ConfigMaps and Secrets: name fewer, or remove it", maxSources)
 	}
-	c.poller.Use(cache.MetaObjectToName(app), all...)
+	c.poller.Use(cache.MetaObjectToName(app), app.Generation, all...)
 	if len(app.Spec.RestartOn) == 0 {
 		return sources{}
 	}
 	sum := sha256.New()
-	pending := false
+	pending, missing := false, false
 	for _, s := range all {
 		version, known, err := c.poller.Version(s)
 		if err != nil {
 			return keep("the operator cannot read %s %s, and retries: %s", s.Kind, s.Name,
 				cmp.Or(string(apierrors.ReasonForError(err)), "no answer"))
 		}
-		pending = pending || !known
+		pending, missing = pending || !known, missing || required[s] && version == (loop.Version{})
 		fmt.Fprintf(sum, "%s %s %s %s\n", s.Kind, s.Name, version.UID, version.ResourceVersion)
 	}
-	return sources{Sum: hex.EncodeToString(sum.Sum(nil))[:16], Pending: pending}
+	now := hex.EncodeToString(sum.Sum(nil))[:16]
+	if was := sumOf(d); missing && was != "" {
+		now = was
+	}
+	return sources{Sum: now, Pending: pending}
 }
 
 // sumOf returns the sum that the Pods of a Deployment have; "" if they have none, or if d is nil.

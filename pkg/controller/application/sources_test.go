@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
 
 	v1 "github.com/glassback/glassback/pkg/apis/app/v1"
 	"github.com/glassback/glassback/pkg/apis/glassback"
@@ -31,7 +32,12 @@ func TestSourcesOf(t *testing.T) {
 	template.Volumes = append(template.Volumes, corev1.Volume{Name: "files", VolumeSource: corev1.VolumeSource{
 		ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "files"}},
 	}}, corev1.Volume{Name: "keys", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "keys"}}})
-	maps, secrets := []string{"ConfigMap files", "ConfigMap shop"}, []string{"Secret keys", "Secret migration", "Secret shop"}
+	template.Containers = []corev1.Container{{Name: "b", EnvFrom: []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{
+		LocalObjectReference: corev1.LocalObjectReference{Name: "keys"}, Optional: ptr.To(true),
+	}}, {SecretRef: &corev1.SecretEnvSource{
+		LocalObjectReference: corev1.LocalObjectReference{Name: "extra"}, Optional: ptr.To(true),
+	}}}}}
+	maps, secrets := []string{"ConfigMap files", "ConfigMap shop"}, []string{"Secret extra?", "Secret keys", "Secret migration", "Secret shop"}
 	for _, test := range []struct {
 		on   []v1.RestartSource
 		want []string
@@ -43,8 +49,9 @@ func TestSourcesOf(t *testing.T) {
 	} {
 		app.Spec.RestartOn = test.on
 		var got []string
-		for _, s := range sourcesOf(app) {
-			got = append(got, s.Kind+" "+s.Name)
+		all, required := sourcesOf(app)
+		for _, s := range all {
+			got = append(got, s.Kind+" "+s.Name+map[bool]string{false: "?"}[required[s]])
 		}
 		if !slices.Equal(got, test.want) {
 			t.Errorf("with restartOn %q: %q, want %q", test.on, got, test.want)
@@ -85,7 +92,12 @@ func TestRestartOn(t *testing.T) {
 			s.Edit("secrets", secret, "other", func(o object) { o.(*corev1.Secret).Data["password"] = []byte("b") })
 		}, true},
 		{"another one with the same data", func() { s.Remove("secrets", secret); s.Put(password("2", "b")) }, true},
-		{"it is deleted", func() { s.Remove("secrets", secret) }, true},
+		{"it is deleted, and Pods could not start", func() { s.Remove("secrets", secret) }, false},
+		{"it is created again", func() { s.Put(password("3", "b")) }, true},
+		{"it is optional now", func() {
+			s.edit(func(a *v1.Application) { a.Spec.Env[0].ValueFrom.SecretKeyRef.Optional = ptr.To(true) })
+		}, false},
+		{"and deleted", func() { s.Remove("secrets", secret) }, true},
 		{"restartOn is removed", func() { s.edit(func(a *v1.Application) { a.Spec.RestartOn = nil }) }, true},
 	} {
 		step.change()
@@ -97,6 +109,28 @@ func TestRestartOn(t *testing.T) {
 	}
 	if last != "" {
 		t.Errorf("without restartOn the sum is %q", last)
+	}
+}
+
+// TestASpecThatChangesAfterItsSource replaces the Pods once, although the Poller has not seen the source yet.
+func TestASpecThatChangesAfterItsSource(t *testing.T) {
+	s := newServer(application(sourced))
+	s.Put(password("1", "a"))
+	was := s.settle(t).sumOf()
+	o := s.connect()
+	_, _, err := o.sync(t)
+	must.Succeed(t, err)
+	s.Edit("secrets", cache.NewObjectName(key.Namespace, "password"), "other", func(o object) { o.SetLabels(map[string]string{"a": "b"}) })
+	s.edit(func(a *v1.Application) { a.Spec.Image = "nginx:1.30" })
+	o.catchUp()
+	before := len(s.Requests())
+	_, err = o.Sync(t.Context(), key)
+	if must.Succeed(t, err); len(s.requests(before)) > 0 {
+		t.Errorf("it has sent %q", s.requests(before))
+	}
+	_, _, err = o.sync(t)
+	if must.Succeed(t, err); s.sumOf() == was {
+		t.Errorf("the sum is still %q", was)
 	}
 }
 

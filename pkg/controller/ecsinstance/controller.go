@@ -174,5 +174,5 @@ func (c *Controller) forget(key cache.ObjectName) {
 		c.fleets.leave(s.access, s.watched, key)
 	}
 	c.status.Forget(key)
-	c.poller.Use(key)
+	c.poller.Use(key, 0)
 }

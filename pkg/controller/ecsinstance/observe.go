@@ -111,7 +111,7 @@ func (c *Controller) observe(ctx context.Context, ecs *v1alpha1.ECSInstance) (*O
 	s := c.sessionOf(ecs)
 	o := &Observed{Object: ecs, Now: c.clock.Now(), ID: cmp.Or(ecs.Status.InstanceID, ecs.Spec.AdoptInstanceID), Memory: s.memory}
 	o.Memory.forgetEarlierCalls(ecs.Status.Create)
-	c.poller.Use(o.key(), o.secretsUsed()...)
+	c.poller.Use(o.key(), 0, o.secretsUsed()...)
 	access, err := c.authenticate(ctx, o, s)
 	if err != nil {
 		return nil, err
@@ -203,14 +203,13 @@ func (c *Controller) readSecret(ctx context.Context, namespace, name string, key
 	secret, err := c.secrets.Secrets(namespace).Get(reading, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		c.poller.Saw(secretNamed(namespace, name), loop.Version{}, nil)
+		c.poller.Saw(secretNamed(namespace, name), loop.Version{})
 		return state, nil
 	case err != nil:
-		c.poller.Saw(secretNamed(namespace, name), loop.Version{}, err)
 		state.Unreadable = err.Error()
 		return state, nil
 	}
-	c.poller.Saw(secretNamed(namespace, name), loop.VersionOf(secret), nil)
+	c.poller.Saw(secretNamed(namespace, name), loop.VersionOf(secret))
 	state.Exists, state.UID, state.ResourceVersion = true, secret.UID, secret.ResourceVersion
 	for _, key := range keys {
 		if state.MissingKey == "" && trimmed(secret.Data[key]) == "" {

@@ -115,13 +115,34 @@ func (e executor) run(ctx context.Context, c command) error {
 	return nil
 }
 
+// replicate makes a node a replica of another one, or connects it again to its master. In Valkey, the command for the present master does
+// nothing: then the node still asks at the same address.
 func (e executor) replicate(ctx context.Context, c command) error {
-	if e.o.masterOf(c.on) == c.peer {
-		if other := c.on.View.OtherMaster(c.peer.ID); other != "" {
-			return e.node(c.on).Reconnect(ctx, c.peer.ID, other)
+	node, before, master := e.node(c.on), c.on.View, c.peer.ID
+	if err := node.Replicate(ctx, master); err != nil || e.o.masterOf(c.on) != c.peer {
+		return err
+	}
+	view, err := e.view(ctx, c.on)
+	if err != nil || view.MasterIP != before.MasterIP || view.MasterPort != before.MasterPort {
+		return err
+	}
+	other := view.OtherMaster(master)
+	if other == "" {
+		return nil
+	}
+	if err = node.Reconnect(ctx, master, other); err == nil {
+		return nil
+	}
+	// If another replica has just taken over from the master, this one must not stay at the other master.
+	ctx = context.WithoutCancel(ctx)
+	if view, viewErr := e.view(ctx, c.on); viewErr == nil {
+		for _, entry := range view.Table {
+			if entry.ID == master && entry.MasterID != "" {
+				err = errors.Join(err, node.Replicate(ctx, entry.MasterID))
+			}
 		}
 	}
-	return e.node(c.on).Replicate(ctx, c.peer.ID)
+	return err
 }
 
 // node returns the connection to a member that answers.

@@ -66,11 +66,12 @@ type stage struct {
 	log        bytes.Buffer
 
 	mu       sync.Mutex
-	views    map[string]*redisnode.View // views of the nodes, by IP
-	errs     map[string]error           // errors instead of views, by IP
-	commands []string                   // commands to nodes in the last sync
-	password string                     // password of all nodes
-	users    map[string]redisnode.User  // users of all nodes; SetUser does not change them
+	views    map[string]*redisnode.View     // views of the nodes, by IP
+	errs     map[string]error               // errors instead of views, by IP
+	commands []string                       // commands to nodes in the last sync
+	password string                         // password of all nodes
+	reacts   func(command, ip string) error // what a node does when it gets REPLICATE
+	users    map[string]redisnode.User      // users of all nodes; SetUser does not change them
 
 	settable map[string]string            // directives that nodes can set, with their first values; nil if nodes forbid CONFIG
 	values   map[string]map[string]string // directives that SetDirective set, by IP
@@ -135,7 +136,12 @@ func (p fakeNode) Forget(_ context.Context, id string) error         { return p.
 func (p fakeNode) AddSlots(_ context.Context, slots redisnode.Slots) error {
 	return p.record("add", slots)
 }
-func (p fakeNode) Replicate(_ context.Context, id string) error { return p.record("replicate", id) }
+func (p fakeNode) Replicate(_ context.Context, id string) error {
+	return errors.Join(p.record("replicate", id), p.reacts("replicate", p.ip))
+}
+func (p fakeNode) Reconnect(_ context.Context, id, other string) error {
+	return errors.Join(p.record("reconnect", id, other), p.reacts("reconnect", p.ip))
+}
 func (p fakeNode) Failover(_ context.Context, how redisnode.Failover) error {
 	return p.record("failover", how)
 }
@@ -211,6 +217,7 @@ func newStage(t *testing.T, o *observed) *stage {
 		views: map[string]*redisnode.View{}, errs: map[string]error{}, values: map[string]map[string]string{},
 		recorded: map[string]map[string]string{},
 	}
+	s.reacts = func(string, string) error { return nil }
 	s.kube.PrependReactor("patch", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -520,6 +527,50 @@ func TestSync(t *testing.T) {
 			}
 			if !strings.Contains(degraded.Message, test.message) {
 				t.Errorf("the message of Degraded is %q, want a part %q", degraded.Message, test.message)
+			}
+		})
+	}
+}
+
+// TestAReplicaConnectsAgain: demo-4 asks at an old IP of its master demo-1.
+func TestAReplicaConnectsAgain(t *testing.T) {
+	const replicate, reconnect = "10.1.0.4 replicate id-1", "10.1.0.4 reconnect id-1 id-0"
+	for server, test := range map[string]struct {
+		reacts func(*stage) func(command, ip string) error
+		want   []string
+		fails  bool
+	}{
+		"Redis": {func(s *stage) func(string, string) error {
+			return func(_, ip string) error {
+				moved := *s.views[ip]
+				moved.MasterIP = ipOf(1)
+				s.views[ip] = &moved
+				return nil
+			}
+		}, []string{replicate}, false},
+		"Valkey, where the first command does nothing": {func(*stage) func(string, string) error {
+			return func(string, string) error { return nil }
+		}, []string{replicate, reconnect}, false},
+		"Valkey, and demo-5 has just taken over from demo-1": {func(s *stage) func(string, string) error {
+			return func(command, ip string) error {
+				if command != "reconnect" {
+					return nil
+				}
+				moved := *s.views[ip]
+				moved.Table = slices.Clone(moved.Table)
+				moved.Table[1].MasterID, moved.Table[1].Master = idOf(5), false
+				s.views[ip] = &moved
+				return errors.New("ERR I can only replicate a master, not a replica")
+			}
+		}, []string{replicate, reconnect, "10.1.0.4 replicate id-5"}, true},
+	} {
+		t.Run(server, func(t *testing.T) {
+			s := newStage(t, sixStored()).settle()
+			s.views[ipOf(4)].LinkUp, s.views[ipOf(4)].MasterIP = false, "10.9.9.9"
+			s.reacts = test.reacts(s)
+			_, _, err := s.sync()
+			if !slices.Equal(s.commands, test.want) || (err != nil) != test.fails {
+				t.Errorf("commands %q, error %v; want %q", s.commands, err, test.want)
 			}
 		})
 	}
