@@ -91,6 +91,10 @@ func sourcesOf(app *v1.Application) (all []loop.Source, required map[loop.Source
 // pollSources polls the sources of an Application from now on, and returns what is known of them. The Pods of d, its Deployment, keep their
 // sum if a source cannot be read, and while one does not exist without which Pods do not start. d may be nil.
 func (c *Controller) pollSources(app *v1.Application, d *appsv1.Deployment) sources {
+	if len(app.Spec.RestartOn) == 0 {
+		c.poller.Use(cache.MetaObjectToName(app), 0)
+		return sources{}
+	}
 	all, required := sourcesOf(app)
 	keep := func(format string, args ...any) sources {
 		return sources{Sum: sumOf(d), Problem: &child.Problem{Reason: reasonSources, Message: "spec.restartOn: " + fmt.Sprintf(format, args...)}}
@@ -100,9 +104,6 @@ func (c *Controller) pollSources(app *v1.Application, d *appsv1.Deployment) sour
 		return keep("the Pods name more than %d ConfigMaps and Secrets: name fewer, or remove it", maxSources)
 	}
 	c.poller.Use(cache.MetaObjectToName(app), app.Generation, all...)
-	if len(app.Spec.RestartOn) == 0 {
-		return sources{}
-	}
 	sum := sha256.New()
 	pending, missing := false, false
 	for _, s := range all {
