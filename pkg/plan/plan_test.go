@@ -18,6 +18,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	metadatafake "k8s.io/client-go/metadata/fake"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
@@ -101,7 +104,18 @@ func addCloud(s *fakeapi.Server) {
 }
 
 func clientsOf(s *fakeapi.Server) *clients.Clients {
-	return &clients.Clients{Time: &clients.ServerTime{}, Kube: s.Kube(), Glassback: s.Glassback()}
+	headers := metadatafake.NewSimpleMetadataClient(metadatafake.NewTestScheme())
+	headers.PrependReactor("get", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		found, err := s.Kube().Invokes(action, &corev1.ConfigMap{})
+		if err != nil {
+			return true, nil, err
+		}
+		object := found.(metav1.Object)
+		return true, &metav1.PartialObjectMetadata{
+			ObjectMeta: metav1.ObjectMeta{UID: object.GetUID(), ResourceVersion: object.GetResourceVersion()},
+		}, nil
+	})
+	return &clients.Clients{Time: &clients.ServerTime{}, Kube: s.Kube(), Glassback: s.Glassback(), Metadata: headers}
 }
 
 func kindsOf(t *testing.T, s *fakeapi.Server) []kind {
@@ -208,6 +222,12 @@ func TestOfflineSaysWhatIsIncomplete(t *testing.T) {
 func TestTheRoleInTheDocumentGrantsWhatPlanUses(t *testing.T) {
 	s := cluster(t)
 	addCloud(s)
+	fakeapi.Edit(s, cache.NewObjectName("default", "web"), "user", func(a *appv1.Application) {
+		a.Spec.RestartOn = []appv1.RestartSource{appv1.RestartOnConfigMaps}
+		a.Spec.EnvFrom = []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{
+			LocalObjectReference: corev1.LocalObjectReference{Name: "web"},
+		}}}
+	})
 	if code, out := run(t, s, settings{}); code != command.Failed || !strings.Contains(out, "incomplete: ECS did not answer") {
 		t.Errorf("without an answer of ECS: exit code %d, output\n%s", code, out)
 	}

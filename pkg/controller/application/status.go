@@ -43,7 +43,7 @@ func statusOf(o *observed, p plan, out child.Outcomes) v1.ApplicationStatus {
 	} else {
 		status.URL = url(app)
 	}
-	changed := status.ObservedGeneration != app.Generation || len(problems) > 0
+	changed := status.ObservedGeneration != app.Generation || len(out.Problems) > 0 || p.Invalid != nil
 	status.ObservedGeneration = app.Generation
 	status.Selector = metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: selector(app)})
 	status.Resources = resources(o, out.Gone)

@@ -317,6 +317,20 @@ func TestResources(t *testing.T) {
 	}
 }
 
+// TestSourcesThatCannotBeReadForLong: each step of an autoscaler would write Progressing twice.
+func TestSourcesThatCannotBeReadForLong(t *testing.T) {
+	o := &observed{now: t0, app: application(), sources: sources{Problem: &child.Problem{Reason: reasonSources, Message: "no"}}}
+	o.deployment.Object = deploymentOf(3, 3, 3, rolledOut...)
+	o.app.Status = statusOf(o, plan{}, child.Outcomes{})
+	if got := conditionOf(o.app.Status, glassback.ConditionDegraded); got != "True SourcesNotRead: no" {
+		t.Errorf("Degraded is %q", got)
+	}
+	o.deployment.Object = changed(deploymentOf(3, 3, 3, rolledOut...), func(d *appsv1.Deployment) { d.Generation++ })
+	if again := statusOf(o, plan{}, child.Outcomes{}); !equality.Semantic.DeepEqual(again, o.app.Status) {
+		t.Errorf("status %+v, before %+v", again, o.app.Status)
+	}
+}
+
 // TestStatusWhileTheDeploymentIsUnobserved is about a Deployment that its controller
 // has not looked at: what was told of it stays, unless there is something new.
 func TestStatusWhileTheDeploymentIsUnobserved(t *testing.T) {
