@@ -28,6 +28,7 @@ const (
 
 	pollTimeout = 5 * time.Second       // of a request
 	pollPause   = 20 * time.Millisecond // between two requests
+	pollBatch   = 50                    // requests, until all sources are looked at again
 )
 
 // Source is an object that a key uses.
@@ -197,9 +198,13 @@ func (p *Poller) Poll(ctx context.Context, user cache.ObjectName) {
 func (p *Poller) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		due, wait := p.next()
+		begin := p.clock.Now()
 		for _, s := range due {
 			p.poll(ctx, s)
 			p.sleep(ctx, pollPause, nil)
+			if p.clock.Since(begin) >= pollBatch*pollPause { // Requests are slow: another namespace may have a new source.
+				break
+			}
 		}
 		if len(due) == 0 {
 			p.sleep(ctx, wait, p.added)
@@ -236,26 +241,43 @@ func (p *Poller) sleep(ctx context.Context, d time.Duration, wake <-chan struct{
 	}
 }
 
-// next returns the sources to poll now, or else how long to wait, at most PollSoon: Saw makes no source due sooner. It returns one source
-// of each namespace at most: a namespace with thousands of sources delays its own polls, and not those of others.
+// next returns up to pollBatch sources to poll now, or else how long to wait, at most PollSoon: Saw makes no source due sooner. The namespaces take
+// turns: a namespace with thousands of sources delays its own polls, and not those of others.
 func (p *Poller) next() ([]Source, time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	type candidate struct {
+		Source
+		due  time.Time
+		turn int // of its namespace
+	}
+	byDue := func(a, b candidate) int {
+		return cmp.Or(a.due.Compare(b.due), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
+	}
 	now, wait := p.clock.Now(), PollSoon
-	first := map[string]Source{}
+	first := map[string][]candidate{} // of each namespace
 	for s, one := range p.polled {
-		if other, ok := first[s.Namespace]; !ok || cmp.Or(one.due.Compare(p.polled[other].due),
-			cmp.Compare(s.Kind, other.Kind), cmp.Compare(s.Name, other.Name)) < 0 {
-			first[s.Namespace] = s
-		}
-	}
-	var due []Source
-	for _, namespace := range slices.Sorted(maps.Keys(first)) {
-		if until := p.polled[first[namespace]].due.Sub(now); until <= 0 {
-			due = append(due, first[namespace])
-		} else {
+		if until := one.due.Sub(now); until > 0 {
 			wait = min(wait, until)
+			continue
+		}
+		c, of := candidate{Source: s, due: one.due}, first[s.Namespace]
+		if at, _ := slices.BinarySearchFunc(of, c, byDue); at < pollBatch {
+			of = slices.Insert(of, at, c)
+			first[s.Namespace] = of[:min(len(of), pollBatch)]
 		}
 	}
-	return due, wait
+	var all []candidate
+	for _, of := range first {
+		for i := range of {
+			of[i].turn = i
+		}
+		all = append(all, of...)
+	}
+	slices.SortFunc(all, func(a, b candidate) int { return cmp.Or(cmp.Compare(a.turn, b.turn), byDue(a, b)) })
+	var next []Source
+	for _, c := range all[:min(len(all), pollBatch)] {
+		next = append(next, c.Source)
+	}
+	return next, wait
 }

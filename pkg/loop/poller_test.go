@@ -142,6 +142,9 @@ func TestManySourcesOfANamespaceDelayNoOthers(t *testing.T) {
 			p.Use(cache.NewObjectName("default", fmt.Sprint("a", i)), 0, Source{"Secret", cache.NewObjectName("default", fmt.Sprint("none", i))})
 		}
 		p.Use(cache.NewObjectName("other", "a"), 0, other)
+		if due, _ := p.next(); len(due) != pollBatch || !slices.Contains(due, other) {
+			t.Errorf("one look at all sources finds %d to poll: %v", len(due), due)
+		}
 		begin := time.Now()
 		p.Run(ctx)
 		if took := polled.Sub(begin); took > time.Second {
