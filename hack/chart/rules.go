@@ -24,7 +24,7 @@ var (
 
 // namespacedGroups are the API groups whose resources are namespaced, except for those in clusterScoped.
 var namespacedGroups = []string{
-	"", "apps", "autoscaling", "batch", "networking.k8s.io", "policy",
+	"", "apps", "autoscaling", "batch", "gateway.networking.k8s.io", "networking.k8s.io", "policy",
 	"alibabacloud.zhouzhengxi.com", "app.aiops.org", "batch.wzj.kubebuilder.io",
 	"bytewang123-redis.wzj.kubebuilder.io", "groupa.k8s.zhuang.com",
 }

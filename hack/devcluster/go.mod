@@ -20,6 +20,8 @@ require (
 	sigs.k8s.io/sig-storage-lib-external-provisioner/v13 v13.0.0
 )
 
+require sigs.k8s.io/gateway-api v1.6.3 // indirect
+
 require (
 	github.com/Microsoft/hnslib v0.1.3 // indirect
 	github.com/aliyun/alibaba-cloud-sdk-go v1.63.107 // indirect

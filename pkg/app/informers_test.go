@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+	gateway "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
 
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	groupav1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
@@ -169,7 +170,9 @@ func TestInformersAskForNoMoreThanTheyNeed(t *testing.T) {
 			asked.Insert(strings.TrimSpace(r.URL.Path + " " + cmp.Or(q.Get("labelSelector"), q.Get("fieldSelector"))))
 			return &http.Response{StatusCode: http.StatusForbidden, Body: http.NoBody, Request: r}, nil
 		})}
-		c := &clients.Clients{Kube: kubernetes.NewForConfigOrDie(config), Glassback: versioned.NewForConfigOrDie(config)}
+		c := &clients.Clients{
+			Kube: kubernetes.NewForConfigOrDie(config), Glassback: versioned.NewForConfigOrDie(config), Gateway: gateway.NewForConfigOrDie(config),
+		}
 		counted := &observers{metrics: metrics.New("", "", 0)}
 		f, cluster := newInformers(c, "shop", pipeline.RealFIFO, counted), newInformers(c, "", pipeline.RealFIFO, counted)
 		for _, d := range kinds.All {
@@ -199,6 +202,7 @@ func TestInformersAskForNoMoreThanTheyNeed(t *testing.T) {
 			"/apis/autoscaling/v2/namespaces/shop/horizontalpodautoscalers "+forApplications,
 			"/apis/policy/v1/namespaces/shop/poddisruptionbudgets "+forApplications,
 			"/apis/policy/v1/namespaces/shop/poddisruptionbudgets "+forRedis,
+			"/apis/gateway.networking.k8s.io/v1/namespaces/shop/httproutes app.aiops.org/application",
 			"/apis/networking.k8s.io/v1/namespaces/shop/networkpolicies "+forRedis,
 			"/api/v1/namespaces/shop/pods "+forRedis,
 			"/api/v1/namespaces/shop/persistentvolumeclaims "+forRedis,

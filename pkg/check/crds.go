@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/discovery"
 
 	"github.com/glassback/glassback/artifacts/crd"
+	"github.com/glassback/glassback/pkg/controller/application"
 	"github.com/glassback/glassback/pkg/crds"
 )
 
@@ -27,7 +28,25 @@ func (c *checker) crdChecks() []Check {
 			Run: func(ctx context.Context) Result { return c.checkCRD(ctx, want) },
 		})
 	}
-	return append(checks, Check{ID: "crds/names", Title: "their names are no other resource's", Run: c.checkNames})
+	checks = append(checks, Check{ID: "crds/names", Title: "their names are no other resource's", Run: c.checkNames})
+	if c.runs(application.Name) {
+		checks = append(checks, Check{ID: "crds/gateway", Title: "HTTPRoutes of the Gateway API", Run: c.checkGateway})
+	}
+	return checks
+}
+
+// checkGateway reports whether Applications can have HTTPRoutes.
+func (c *checker) checkGateway(ctx context.Context) Result {
+	_, err := c.clients.Gateway.GatewayV1().HTTPRoutes(c.options.Namespaces[0]).List(ctx, metav1.ListOptions{Limit: 1})
+	switch {
+	case apierrors.IsNotFound(err):
+		return skip("the cluster has none: only spec.gateway of an Application needs them")
+	case apierrors.IsForbidden(err):
+		return skip("this account may not list them")
+	case err != nil:
+		return unanswered(err)
+	}
+	return pass("")
 }
 
 // checkNames looks for other resources that have a name of one of the CRDs. kubectl then takes that of the group which the API server lists

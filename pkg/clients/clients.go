@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
+	gateway "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
 
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
 	"github.com/glassback/glassback/pkg/loop"
@@ -30,6 +31,7 @@ type Clients struct {
 	Glassback     versioned.Interface
 	Apiextensions apiextensions.Interface
 	Metadata      metadata.Interface
+	Gateway       gateway.Interface
 }
 
 // New returns the clientsets for an API server.
@@ -49,10 +51,11 @@ func New(config *rest.Config) (*Clients, error) {
 	crd, err2 := apiextensions.NewForConfigAndClient(binary, transport)
 	own, err3 := versioned.NewForConfigAndClient(config, transport)
 	headers, err4 := metadata.NewForConfigAndClient(config, transport)
-	if err := errors.Join(err1, err2, err3, err4); err != nil {
+	routes, err5 := gateway.NewForConfigAndClient(config, transport)
+	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
 		return nil, fmt.Errorf("set up clients for %s: %w", config.Host, err)
 	}
-	return &Clients{Time: now, Kube: kube, Glassback: own, Apiextensions: crd, Metadata: headers}, nil
+	return &Clients{Time: now, Kube: kube, Glassback: own, Apiextensions: crd, Metadata: headers, Gateway: routes}, nil
 }
 
 // Version implements loop.ReadVersion: the API server sends the metadata of the object alone.

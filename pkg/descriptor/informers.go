@@ -15,6 +15,10 @@ import (
 	kubeinformers "k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	gateway "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
+	gatewayinformers "sigs.k8s.io/gateway-api/pkg/client/informers/externalversions"
+	gatewayv1informers "sigs.k8s.io/gateway-api/pkg/client/informers/externalversions/apis/v1"
 
 	"github.com/glassback/glassback/pkg/clients"
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
@@ -30,6 +34,7 @@ type Informers struct {
 	create    func(Source) cache.SharedIndexInformer
 	kube      map[selector]kubeinformers.SharedInformerFactory // see builtIn
 	glassback externalversions.SharedInformerFactory
+	gateway   gatewayinformers.SharedInformerFactory
 }
 
 // Source says what an informer holds.
@@ -56,6 +61,7 @@ func NewInformers(c *clients.Clients, namespace string, create func(Source) cach
 		create:    create,
 		kube:      map[selector]kubeinformers.SharedInformerFactory{},
 		glassback: externalversions.NewSharedInformerFactoryWithOptions(c.Glassback, 0, externalversions.WithNamespace(namespace)),
+		gateway:   gatewayinformers.NewSharedInformerFactoryWithOptions(c.Gateway, 0, gatewayinformers.WithNamespace(namespace)),
 	}
 }
 
@@ -65,6 +71,7 @@ func (i *Informers) Start(ctx context.Context) {
 		kube.StartWithContext(ctx)
 	}
 	i.glassback.StartWithContext(ctx)
+	i.gateway.StartWithContext(ctx)
 }
 
 // WaitForSync waits until all caches have synced, and returns false if ctx ended before that.
@@ -74,7 +81,7 @@ func (i *Informers) WaitForSync(ctx context.Context) bool {
 			return false
 		}
 	}
-	return i.glassback.WaitForCacheSyncWithContext(ctx).Err == nil
+	return i.glassback.WaitForCacheSyncWithContext(ctx).Err == nil && i.gateway.WaitForCacheSyncWithContext(ctx).Err == nil
 }
 
 // Shutdown returns when all informers have ended.
@@ -83,6 +90,7 @@ func (i *Informers) Shutdown() {
 		kube.Shutdown()
 	}
 	i.glassback.Shutdown()
+	i.gateway.Shutdown()
 }
 
 // Own adds an informer for all objects of a custom resource of Glassback, and returns its factory. client returns the client of the
@@ -109,6 +117,23 @@ func builtIn[L runtime.Object](
 		return i.create(Source{listWatch(client, clientset, s), object, resource, s.label})
 	})
 	return i.kube[s]
+}
+
+// Routes returns the informer of HTTPRoutes with a label. A cluster without the Gateway API has none.
+func (i *Informers) Routes(label string) gatewayv1informers.HTTPRouteInformer {
+	i.gateway.InformerFor(&gatewayv1.HTTPRoute{}, func(clientset gateway.Interface, _ time.Duration) cache.SharedIndexInformer {
+		client := optional[*gatewayv1.HTTPRouteList]{
+			Client: i.clients.Gateway.GatewayV1().HTTPRoutes(i.Namespace),
+			none:   &gatewayv1.HTTPRouteList{ListMeta: metav1.ListMeta{ResourceVersion: noneVersion}},
+			end: &gatewayv1.HTTPRoute{ObjectMeta: metav1.ObjectMeta{
+				ResourceVersion: noneVersion, Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"},
+			}},
+		}
+		return i.create(Source{
+			listWatch(client, clientset, selector{label: label}), &gatewayv1.HTTPRoute{}, gatewayv1.Resource("httproutes"), label,
+		})
+	})
+	return i.gateway.Gateway().V1().HTTPRoutes()
 }
 
 // listWatch returns a ListerWatcher of the selected objects.

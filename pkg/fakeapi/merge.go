@@ -14,10 +14,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/client-go/applyconfigurations"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	gatewayconfigurations "sigs.k8s.io/gateway-api/applyconfiguration"
 )
 
-// converter knows the schemas of the kinds of Kubernetes.
-var converter = sync.OnceValue(func() managedfields.TypeConverter { return applyconfigurations.NewTypeConverter(Scheme) })
+// converter knows the schemas of the kinds of Kubernetes, and gatewayConverter those of the Gateway API.
+var (
+	converter        = sync.OnceValue(func() managedfields.TypeConverter { return applyconfigurations.NewTypeConverter(Scheme) })
+	gatewayConverter = sync.OnceValue(func() managedfields.TypeConverter { return gatewayconfigurations.NewTypeConverter(Scheme) })
+)
 
 // undefaulted sets no defaults.
 type undefaulted struct{}
@@ -25,14 +30,18 @@ type undefaulted struct{}
 func (undefaulted) Default(runtime.Object) {}
 
 // Prepare reads the schemas, which takes a while. Tests in a bubble of testing/synctest call it before.
-func Prepare() { converter() }
+func Prepare() { converter(); gatewayConverter() }
 
 // managerOf returns the code that merges applied objects of a kind. The caller holds mu.
 func (s *Server) managerOf(kind schema.GroupVersionKind) *managedfields.FieldManager {
 	if known := s.managers[kind]; known != nil {
 		return known
 	}
-	made, err := managedfields.NewDefaultFieldManager(converter(), Scheme, undefaulted{}, Scheme, kind, kind.GroupVersion(), "", nil)
+	types := converter
+	if kind.Group == gatewayv1.GroupName {
+		types = gatewayConverter
+	}
+	made, err := managedfields.NewDefaultFieldManager(types(), Scheme, undefaulted{}, Scheme, kind, kind.GroupVersion(), "", nil)
 	if err != nil {
 		panic(err)
 	}

@@ -28,6 +28,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/ptr"
+	gatewayfake "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned/fake"
 
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	glassbackfake "github.com/glassback/glassback/pkg/generated/clientset/versioned/fake"
@@ -145,6 +146,13 @@ func (s *Server) ReadVersion(_ context.Context, source loop.Source) (loop.Versio
 // Glassback returns a clientset for the kinds of Glassback: see Kube.
 func (s *Server) Glassback() *glassbackfake.Clientset {
 	client := &glassbackfake.Clientset{}
+	s.answerAll(&client.Fake)
+	return client
+}
+
+// Gateway returns a clientset for the kinds of the Gateway API: see Kube.
+func (s *Server) Gateway() *gatewayfake.Clientset {
+	client := &gatewayfake.Clientset{}
 	s.answerAll(&client.Fake)
 	return client
 }

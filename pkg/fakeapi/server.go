@@ -27,6 +27,8 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
+	gatewayscheme "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned/scheme"
+
 	glassbackscheme "github.com/glassback/glassback/pkg/generated/clientset/versioned/scheme"
 )
 
@@ -38,6 +40,7 @@ var Scheme = func() *runtime.Scheme {
 	all := runtime.NewScheme()
 	utilruntime.Must(kubescheme.AddToScheme(all))
 	utilruntime.Must(glassbackscheme.AddToScheme(all))
+	utilruntime.Must(gatewayscheme.AddToScheme(all))
 	return all
 }()
 

@@ -48,7 +48,7 @@ var shown = sets.New(
 	// ApiExampleA
 	"foo", "first_name", "last_name",
 	// Application and its children
-	"image", "className", "host", "path", "secretName", "ingressClassName", "pathType", "hosts", "clusterIP",
+	"image", "className", "host", "path", "secretName", "ingressClassName", "pathType", "hosts", "clusterIP", "sectionName", "restartOn",
 	// MyCronJob
 	"schedule", "timeZone", "concurrencyPolicy", "missedRunPolicy", "lastRunNow",
 	// RedisCluster

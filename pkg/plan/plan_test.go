@@ -115,7 +115,7 @@ func clientsOf(s *fakeapi.Server) *clients.Clients {
 			ObjectMeta: metav1.ObjectMeta{UID: object.GetUID(), ResourceVersion: object.GetResourceVersion()},
 		}, nil
 	})
-	return &clients.Clients{Time: &clients.ServerTime{}, Kube: s.Kube(), Glassback: s.Glassback(), Metadata: headers}
+	return &clients.Clients{Time: &clients.ServerTime{}, Kube: s.Kube(), Glassback: s.Glassback(), Metadata: headers, Gateway: s.Gateway()}
 }
 
 func kindsOf(t *testing.T, s *fakeapi.Server) []kind {

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,6 +40,11 @@ import (
 func TestControllers(t *testing.T) {
 	light.parallel(t)
 	w := start(t, cluster.Config{})
+	module, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/gateway-api").Output()
+	w.must(t, err)
+	w.mustKubectl(t, "apply", "--server-side", "-f",
+		filepath.Join(strings.TrimSpace(string(module)), "config/crd/standard/gateway.networking.k8s.io_httproutes.yaml"))
+	w.mustKubectl(t, "wait", "--for=condition=Established", "--timeout=5m", "crd/httproutes.gateway.networking.k8s.io")
 	w.operate(t, "--install-crds", "--controllers=application,mycronjob")
 	t.Run("cases", func(t *testing.T) {
 		for name, test := range map[string]func(*testing.T, *world, string){
@@ -45,6 +52,7 @@ func TestControllers(t *testing.T) {
 			"the number of replicas never drops when the autoscaler takes over or leaves": testReplicasHandOver,
 			"deleting objects deletes all of their children":                              testGarbage,
 			"a Secret that is created replaces the Pods, with restartOn":                  testRestartOn,
+			"an HTTPRoute is written once, and repaired":                                  testRoute,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -148,6 +156,25 @@ func testRestartOn(t *testing.T, w *world, ns string) {
 		return nil
 	})
 	w.ready(t, ns, "a")
+}
+
+// testRoute: the API server adds nothing to the lists of an HTTPRoute that the operator would take for a change.
+func testRoute(t *testing.T, w *world, ns string) {
+	w.createApp(t, ns, "a", func(a *appv1.Application) { a.Spec.Gateway = &appv1.Gateway{Name: "public"} })
+	w.ready(t, ns, "a")
+	generation := func() string {
+		return w.mustKubectl(t, "get", "httproute", "a", "--namespace", ns, "--output=jsonpath={.metadata.generation} {.spec.hostnames[0]}")
+	}
+	if got := generation(); got != "1 example.foo.com" {
+		t.Errorf("the generation and the host of the HTTPRoute are %s", got)
+	}
+	w.mustKubectl(t, "patch", "httproute", "a", "--namespace", ns, "--type=merge", `--patch={"spec":{"hostnames":["other.example.com"]}}`)
+	await(t, func(context.Context) error {
+		if got := generation(); got != "3 example.foo.com" {
+			return errors.New("the generation and the host of the HTTPRoute are " + got)
+		}
+		return nil
+	})
 }
 
 // testGarbage deletes an Application with all of its children, and a MyCronJob.

@@ -66,6 +66,7 @@ func (c *Controller) changes(o *observed, p plan) []child.Change {
 		c.services.Reconcile(app, app.Name, o.service, listed("Service"), p.Service),
 		c.deployments.Reconcile(app, app.Name, o.deployment, listed("Deployment"), p.Deployment),
 		c.ingresses.Reconcile(app, app.Name, o.ingress, listed("Ingress"), p.Ingress),
+		c.routes.Reconcile(app, app.Name, o.route, listed("HTTPRoute"), p.Route),
 		c.autoscalers.Reconcile(app, app.Name, o.autoscaler, listed("HorizontalPodAutoscaler"), p.Autoscaler),
 		c.budgets.Reconcile(app, app.Name, o.budget, listed("PodDisruptionBudget"), p.Budget),
 	}

@@ -15,6 +15,8 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	networkingv1ac "k8s.io/client-go/applyconfigurations/networking/v1"
 	policyv1ac "k8s.io/client-go/applyconfigurations/policy/v1"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	gatewayv1ac "sigs.k8s.io/gateway-api/applyconfiguration/apis/v1"
 
 	v1 "github.com/glassback/glassback/pkg/apis/app/v1"
 	"github.com/glassback/glassback/pkg/child"
@@ -30,6 +32,7 @@ type children struct {
 	deployments *child.Kind[*appsv1.Deployment, *appsv1ac.DeploymentApplyConfiguration]
 	services    *child.Kind[*corev1.Service, *corev1ac.ServiceApplyConfiguration]
 	ingresses   *child.Kind[*networkingv1.Ingress, *networkingv1ac.IngressApplyConfiguration]
+	routes      *child.Kind[*gatewayv1.HTTPRoute, *gatewayv1ac.HTTPRouteApplyConfiguration]
 	autoscalers *child.Kind[*autoscalingv2.HorizontalPodAutoscaler, *autoscalingv2ac.HorizontalPodAutoscalerApplyConfiguration]
 	budgets     *child.Kind[*policyv1.PodDisruptionBudget, *policyv1ac.PodDisruptionBudgetApplyConfiguration]
 }
@@ -44,6 +47,8 @@ func newChildren(c Config, written *loop.Written) children {
 			c.Kube.CoreV1().Services, corev1ac.ExtractService),
 		ingresses: child.New(owners, "Ingress", "ingresses.networking.k8s.io", c.Ingresses.Informer().GetStore(),
 			c.Kube.NetworkingV1().Ingresses, networkingv1ac.ExtractIngress),
+		routes: child.New(owners, "HTTPRoute", "httproutes.gateway.networking.k8s.io", c.Routes.Informer().GetStore(),
+			c.Gateway.GatewayV1().HTTPRoutes, gatewayv1ac.ExtractHTTPRoute),
 		autoscalers: child.New(owners, "HorizontalPodAutoscaler", "horizontalpodautoscalers.autoscaling", c.Autoscalers.Informer().GetStore(),
 			c.Kube.AutoscalingV2().HorizontalPodAutoscalers, autoscalingv2ac.ExtractHorizontalPodAutoscaler),
 		budgets: child.New(owners, "PodDisruptionBudget", "poddisruptionbudgets.policy", c.Budgets.Informer().GetStore(),

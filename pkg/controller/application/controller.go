@@ -19,6 +19,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
+	gateway "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
+	gatewayinformers "sigs.k8s.io/gateway-api/pkg/client/informers/externalversions/apis/v1"
 
 	v1 "github.com/glassback/glassback/pkg/apis/app/v1"
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
@@ -50,6 +52,8 @@ type Config struct {
 	Deployments  appsinformers.DeploymentInformer
 	Services     coreinformers.ServiceInformer
 	Ingresses    networkinginformers.IngressInformer
+	Gateway      gateway.Interface
+	Routes       gatewayinformers.HTTPRouteInformer
 	Autoscalers  autoscalinginformers.HorizontalPodAutoscalerInformer
 	Budgets      policyinformers.PodDisruptionBudgetInformer
 	Recorder     record.EventRecorder
@@ -84,6 +88,7 @@ func New(config Config) (*Controller, error) {
 		c.loop.Watch(config.Deployments.Informer(), c.deployments.Name, owner),
 		c.loop.Watch(config.Services.Informer(), c.services.Name, owner),
 		c.loop.Watch(config.Ingresses.Informer(), c.ingresses.Name, owner),
+		c.loop.Watch(config.Routes.Informer(), c.routes.Name, owner),
 		c.loop.Watch(config.Autoscalers.Informer(), c.autoscalers.Name, owner),
 		c.loop.Watch(config.Budgets.Informer(), c.budgets.Name, owner),
 	)

@@ -23,6 +23,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	v1 "github.com/glassback/glassback/pkg/apis/app/v1"
 	"github.com/glassback/glassback/pkg/apis/glassback"
@@ -315,9 +316,9 @@ func childRows() map[string]syncRow {
 		"from nothing: exactly three children, and no status yet": {
 			fresh: true, want: fresh("create services", "create deployments", "create ingresses"),
 		},
-		"from nothing, with all kinds: five children": {
+		"from nothing, with all kinds: six children": {
 			fresh: true, app: []func(*v1.Application){full},
-			want: fresh("create services", "create deployments", "create ingresses",
+			want: fresh("create services", "create deployments", "create ingresses", "create httproutes",
 				"create horizontalpodautoscalers", "create poddisruptionbudgets"),
 		},
 		"others' fields are left, also before the Deployment's controller has looked at them": {
@@ -616,8 +617,38 @@ func TestPlan(t *testing.T) {
 	}
 }
 
+// TestAClusterWithoutHTTPRoutes: an Application that wants one gets its other children, and Degraded says why. One that no longer wants it does
+// not list it any more.
+func TestAClusterWithoutHTTPRoutes(t *testing.T) {
+	s := newServer(application(full)).settle(t)
+	s.remove("httproutes")
+	s.Before = func(r fakeapi.Request) error {
+		if r.Resource == "httproutes" {
+			return apierrors.NewGenericServerResponse(404, r.Verb, gatewayv1.Resource("httproutes"), r.Name, "", 0, true)
+		}
+		return nil
+	}
+	s.edit(func(a *v1.Application) { a.Spec.Image = "nginx:1.30" })
+	for range 3 {
+		_, _, _ = s.connect().sync(t) // It fails, and is tried again.
+		s.rollOut()
+	}
+	c := meta.FindStatusCondition(s.app().Status.Conditions, glassback.ConditionDegraded)
+	if image := s.child("deployments").(*appsv1.Deployment).Spec.Template.Spec.Containers[0].Image; c.Reason != "HTTPRouteNotApplied" ||
+		!strings.Contains(c.Message, "NotFound") || image != "nginx:1.30" {
+		t.Errorf("the image is %s, Degraded is %+v", image, c)
+	}
+	s.edit(func(a *v1.Application) { a.Spec.Gateway = nil })
+	s.settle(t)
+	app := s.app()
+	if slices.ContainsFunc(app.Status.Resources, func(r v1.ResourceReference) bool { return r.Kind == "HTTPRoute" }) ||
+		meta.IsStatusConditionTrue(app.Status.Conditions, glassback.ConditionDegraded) {
+		t.Errorf("the status is %+v", app.Status)
+	}
+}
+
 func TestRecord(t *testing.T) {
-	recordtest.Covers(t, observed{}, recordedObserved{}, "app", "deployment", "service", "ingress", "autoscaler", "budget")
+	recordtest.Covers(t, observed{}, recordedObserved{}, "app", "deployment", "service", "ingress", "route", "autoscaler", "budget")
 	recordtest.Plain(t, nil, observed{})
 }
 

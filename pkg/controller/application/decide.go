@@ -9,6 +9,7 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	networkingv1ac "k8s.io/client-go/applyconfigurations/networking/v1"
 	policyv1ac "k8s.io/client-go/applyconfigurations/policy/v1"
+	gatewayv1ac "sigs.k8s.io/gateway-api/applyconfiguration/apis/v1"
 
 	"github.com/glassback/glassback/pkg/child"
 )
@@ -21,6 +22,7 @@ type plan struct {
 	Service    *corev1ac.ServiceApplyConfiguration                        `json:"service,omitempty"`
 	Deployment *appsv1ac.DeploymentApplyConfiguration                     `json:"deployment,omitempty"`
 	Ingress    *networkingv1ac.IngressApplyConfiguration                  `json:"ingress,omitempty"`
+	Route      *gatewayv1ac.HTTPRouteApplyConfiguration                   `json:"route,omitempty"`
 	Autoscaler *autoscalingv2ac.HorizontalPodAutoscalerApplyConfiguration `json:"autoscaler,omitempty"`
 	Budget     *policyv1ac.PodDisruptionBudgetApplyConfiguration          `json:"budget,omitempty"`
 }
@@ -38,6 +40,7 @@ func decide(o *observed) plan {
 		Service:    service(app),
 		Deployment: deployment(app, o.deployment.Object, o.autoscaler.Object, o.sources.Sum),
 		Ingress:    ingress(app),
+		Route:      route(app),
 		Autoscaler: autoscaler(app),
 		Budget:     budget(app),
 	}

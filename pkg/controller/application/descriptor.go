@@ -7,6 +7,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	v1 "github.com/glassback/glassback/pkg/apis/app/v1"
 	"github.com/glassback/glassback/pkg/descriptor"
@@ -27,6 +28,8 @@ var Descriptor = &descriptor.Descriptor{
 			Deployments:  e.Informers.Deployments(v1.LabelApplication),
 			Services:     e.Informers.Services(v1.LabelApplication),
 			Ingresses:    e.Informers.Ingresses(v1.LabelApplication),
+			Gateway:      e.Gateway,
+			Routes:       e.Informers.Routes(v1.LabelApplication),
 			Autoscalers:  e.Informers.Autoscalers(v1.LabelApplication),
 			Budgets:      e.Informers.Budgets(v1.LabelApplication),
 			Recorder:     e.Recorder,
@@ -41,6 +44,7 @@ var Descriptor = &descriptor.Descriptor{
 		permissions.Permission{Resource: "secrets", Verbs: []string{"get"}},    // restartOn
 		permissions.Permission{Resource: "services", Verbs: permissions.OptionalVerbs},
 		permissions.Permission{Group: "networking.k8s.io", Resource: "ingresses", Verbs: permissions.OptionalVerbs},
+		permissions.Permission{Group: gatewayv1.GroupName, Resource: "httproutes", Verbs: permissions.OptionalVerbs},
 		permissions.Permission{Group: "autoscaling", Resource: "horizontalpodautoscalers", Verbs: permissions.OptionalVerbs},
 		permissions.Permission{Group: "policy", Resource: "poddisruptionbudgets", Verbs: permissions.OptionalVerbs},
 	),

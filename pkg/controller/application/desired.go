@@ -20,6 +20,8 @@ import (
 	networkingv1ac "k8s.io/client-go/applyconfigurations/networking/v1"
 	policyv1ac "k8s.io/client-go/applyconfigurations/policy/v1"
 	"k8s.io/utils/ptr"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	gatewayv1ac "sigs.k8s.io/gateway-api/applyconfiguration/apis/v1"
 
 	v1 "github.com/glassback/glassback/pkg/apis/app/v1"
 	"github.com/glassback/glassback/pkg/apis/glassback"
@@ -217,6 +219,29 @@ func ingress(app *v1.Application) *networkingv1ac.IngressApplyConfiguration {
 	}
 	return networkingv1ac.Ingress(app.Name, app.Namespace).
 		WithLabels(labels(app)).WithAnnotations(i.Annotations).WithOwnerReferences(child.Reference(app, kind)).WithSpec(spec)
+}
+
+// route returns the HTTPRoute of the Service. Its lists are atomic, so it has all fields that the API server would default.
+func route(app *v1.Application) *gatewayv1ac.HTTPRouteApplyConfiguration {
+	g, i := app.Spec.Gateway, &app.Spec.Ingress
+	if g == nil {
+		return nil
+	}
+	parent := gatewayv1ac.ParentReference().WithGroup(gatewayv1.GroupName).WithKind("Gateway").WithName(gatewayv1.ObjectName(g.Name))
+	if g.Namespace != "" {
+		parent.WithNamespace(gatewayv1.Namespace(g.Namespace))
+	}
+	if g.SectionName != "" {
+		parent.WithSectionName(gatewayv1.SectionName(g.SectionName))
+	}
+	return gatewayv1ac.HTTPRoute(app.Name, app.Namespace).
+		WithLabels(labels(app)).WithOwnerReferences(child.Reference(app, kind)).
+		WithSpec(gatewayv1ac.HTTPRouteSpec().WithParentRefs(parent).WithHostnames(gatewayv1.Hostname(i.Host)).WithRules(
+			gatewayv1ac.HTTPRouteRule().
+				WithMatches(gatewayv1ac.HTTPRouteMatch().WithPath(
+					gatewayv1ac.HTTPPathMatch().WithType(gatewayv1.PathMatchPathPrefix).WithValue(i.Path))).
+				WithBackendRefs(gatewayv1ac.HTTPBackendRef().WithGroup("").WithKind("Service").
+					WithName(gatewayv1.ObjectName(app.Name)).WithPort(app.Spec.ServicePort()).WithWeight(1))))
 }
 
 // autoscaler returns the HorizontalPodAutoscaler of the Deployment.

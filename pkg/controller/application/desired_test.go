@@ -28,6 +28,9 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	gatewayv1ac "sigs.k8s.io/gateway-api/applyconfiguration/apis/v1"
+
 	v1 "github.com/glassback/glassback/pkg/apis/app/v1"
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	"github.com/glassback/glassback/pkg/fakeapi"
@@ -38,7 +41,7 @@ import (
 func desired(t testing.TB, app *v1.Application, sources string) map[string]any {
 	t.Helper()
 	all := map[string]any{
-		"deployments": deployment(app, nil, nil, sources), "services": service(app), "ingresses": ingress(app),
+		"deployments": deployment(app, nil, nil, sources), "services": service(app), "ingresses": ingress(app), "httproutes": route(app),
 		"horizontalpodautoscalers": autoscaler(app), "poddisruptionbudgets": budget(app),
 	}
 	for resource, configuration := range all {
@@ -74,6 +77,8 @@ func extract(t testing.TB, child object) any {
 		owned, err = corev1ac.ExtractService(child, glassback.Name)
 	case *networkingv1.Ingress:
 		owned, err = networkingv1ac.ExtractIngress(child, glassback.Name)
+	case *gatewayv1.HTTPRoute:
+		owned, err = gatewayv1ac.ExtractHTTPRoute(child, glassback.Name)
 	case *autoscalingv2.HorizontalPodAutoscaler:
 		owned, err = autoscalingv2ac.ExtractHorizontalPodAutoscaler(child, glassback.Name)
 	case *policyv1.PodDisruptionBudget:
@@ -422,7 +427,7 @@ func TestTheAutoscalersNumberIsKept(t *testing.T) {
 				return
 			}
 			s.removeFinalizers(autoscalers)
-			if got := replicasOf(s.settle(t)); got != 3 || len(s.app().Status.Resources) != 4 {
+			if got := replicasOf(s.settle(t)); got != 3 || len(s.app().Status.Resources) != 5 {
 				t.Errorf("%d replicas and %v once the autoscaler is gone, want the 3 of the spec", got, s.app().Status.Resources)
 			}
 		})

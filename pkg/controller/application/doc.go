@@ -3,12 +3,12 @@
 
 // Package application runs Applications: each is a Deployment and the objects around it.
 //
-//	owns    Deployment, Service, Ingress, HorizontalPodAutoscaler and PodDisruptionBudget, with the Application's own name
-//	reads   Application and these five children, from the caches; before its first write of a child, the live Application;
+//	owns    Deployment, Service, Ingress, HTTPRoute, HorizontalPodAutoscaler and PodDisruptionBudget, with the Application's own name
+//	reads   Application and these six children, from the caches; before its first write of a child, the live Application;
 //	        with restartOn, the versions of the ConfigMaps and Secrets that the Pods name, from a loop.Poller
 //	writes  the children by server-side apply, Application status, Event
 //
-// The spec says which of the five must exist. The controller deletes the children that the spec no longer requests, and
+// The spec says which of the six must exist. The controller deletes the children that the spec no longer requests, and
 // reconciles the others. An error at one child does not stop the others.
 //
 // Its promises hold after every failure and every crash:

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	v1 "github.com/glassback/glassback/pkg/apis/app/v1"
 	"github.com/glassback/glassback/pkg/child"
@@ -23,6 +24,7 @@ type observed struct {
 	deployment child.Observed[*appsv1.Deployment]
 	service    child.Observed[*corev1.Service]
 	ingress    child.Observed[*networkingv1.Ingress]
+	route      child.Observed[*gatewayv1.HTTPRoute]
 	autoscaler child.Observed[*autoscalingv2.HorizontalPodAutoscaler]
 	budget     child.Observed[*policyv1.PodDisruptionBudget]
 	sources    sources
@@ -36,6 +38,7 @@ func (c *Controller) observe(_ context.Context, app *v1.Application) (*observed,
 		deployment: c.deployments.Observe(app, app.Name),
 		service:    c.services.Observe(app, app.Name),
 		ingress:    c.ingresses.Observe(app, app.Name),
+		route:      c.routes.Observe(app, app.Name),
 		autoscaler: c.autoscalers.Observe(app, app.Name),
 		budget:     c.budgets.Observe(app, app.Name),
 		now:        c.clock.Now(),

@@ -38,6 +38,7 @@ type recordedStates struct {
 	Deployment *child.State `json:"deployment,omitempty"`
 	Service    *child.State `json:"service,omitempty"`
 	Ingress    *child.State `json:"ingress,omitempty"`
+	Route      *child.State `json:"route,omitempty"`
 	Autoscaler *child.State `json:"autoscaler,omitempty"`
 	Budget     *child.State `json:"budget,omitempty"`
 }
@@ -45,7 +46,7 @@ type recordedStates struct {
 // Record implements recording.Observed.
 func (o *observed) Record() any {
 	r := recordedObserved{Now: o.now.UTC(), Object: o.app, Sources: o.sources, Children: recordedStates{
-		o.deployment.State(), o.service.State(), o.ingress.State(), o.autoscaler.State(), o.budget.State(),
+		o.deployment.State(), o.service.State(), o.ingress.State(), o.route.State(), o.autoscaler.State(), o.budget.State(),
 	}}
 	if hpa := o.autoscaler.Object; hpa != nil {
 		r.DesiredReplicas = ptr.To(hpa.Status.DesiredReplicas)

@@ -25,6 +25,9 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	gatewayinformers "sigs.k8s.io/gateway-api/pkg/client/informers/externalversions"
+
 	v1 "github.com/glassback/glassback/pkg/apis/app/v1"
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	"github.com/glassback/glassback/pkg/fakeapi"
@@ -44,6 +47,7 @@ var (
 		"deployments":              appsv1.SchemeGroupVersion.WithKind("Deployment"),
 		"services":                 corev1.SchemeGroupVersion.WithKind("Service"),
 		"ingresses":                networkingv1.SchemeGroupVersion.WithKind("Ingress"),
+		"httproutes":               schema.GroupVersionKind{Group: gatewayv1.GroupName, Version: "v1", Kind: "HTTPRoute"},
 		"horizontalpodautoscalers": autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"),
 		"poddisruptionbudgets":     policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"),
 	}
@@ -57,8 +61,9 @@ const (
 	takenMessage = "Service sample exists already and has no controller: rename or delete one of the two"
 )
 
-// full has all five children.
+// full has all children.
 func full(a *v1.Application) {
+	a.Spec.Gateway = &v1.Gateway{Name: "public"}
 	a.Spec.Replicas = ptr.To[int32](3)
 	a.Spec.Autoscaling = &v1.Autoscaling{MinReplicas: ptr.To[int32](2), MaxReplicas: 5}
 	a.Spec.PDB = &v1.DisruptionBudget{}
@@ -342,6 +347,7 @@ func (s *server) connect() *operator {
 			"deployments":              config.Deployments.Informer().GetStore(),
 			"services":                 config.Services.Informer().GetStore(),
 			"ingresses":                config.Ingresses.Informer().GetStore(),
+			"httproutes":               config.Routes.Informer().GetStore(),
 			"horizontalpodautoscalers": config.Autoscalers.Informer().GetStore(),
 			"poddisruptionbudgets":     config.Budgets.Informer().GetStore(),
 		},
@@ -372,8 +378,9 @@ type informerFactory interface {
 func (s *server) config() (Config, []informerFactory) {
 	kube, client := s.Kube(), s.Glassback()
 	kubeFactory, factory := kubeinformers.NewSharedInformerFactory(kube, 0), externalversions.NewSharedInformerFactory(client, 0)
+	routes := gatewayinformers.NewSharedInformerFactory(s.Gateway(), 0)
 	return Config{
-		Kube: kube, Client: client,
+		Kube: kube, Client: client, Gateway: s.Gateway(), Routes: routes.Gateway().V1().HTTPRoutes(),
 		Applications: factory.App().V1().Applications(),
 		Deployments:  kubeFactory.Apps().V1().Deployments(),
 		Services:     kubeFactory.Core().V1().Services(),
@@ -382,7 +389,7 @@ func (s *server) config() (Config, []informerFactory) {
 		Budgets:      kubeFactory.Policy().V1().PodDisruptionBudgets(),
 		Recorder:     record.NewFakeRecorder(10_000),
 		Clock:        s.clock,
-	}, []informerFactory{kubeFactory, factory}
+	}, []informerFactory{kubeFactory, factory, routes}
 }
 
 // catchUp makes all caches show the current state.

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	v1 "github.com/glassback/glassback/pkg/apis/app/v1"
 	"github.com/glassback/glassback/pkg/apis/glassback"
@@ -29,13 +30,16 @@ const (
 	reasonInvalidSpec = "InvalidSpec"
 	reasonNoConflict  = "NoConflict"
 	reasonSources     = "SourcesNotRead"
+	reasonRoute       = "HTTPRouteNotAccepted"
 )
 
 // statusOf returns the status after a sync that wrote no child.
 func statusOf(o *observed, p plan, out child.Outcomes) v1.ApplicationStatus {
 	app, problems := o.app, out.Problems
-	if o.sources.Problem != nil {
-		problems = append(slices.Clone(problems), *o.sources.Problem)
+	for _, p := range []*child.Problem{o.sources.Problem, routeProblem(o, p)} {
+		if p != nil {
+			problems = append(slices.Clone(problems), *p)
+		}
 	}
 	status := *app.Status.DeepCopy()
 	if p.Invalid != nil {
@@ -201,6 +205,7 @@ func resources(o *observed, gone []string) []v1.ResourceReference {
 		{"apps/v1", "Deployment", o.deployment.Object != nil},
 		{"v1", "Service", o.service.Object != nil},
 		{"networking.k8s.io/v1", "Ingress", o.ingress.Object != nil},
+		{gatewayv1.GroupVersion.String(), "HTTPRoute", o.route.Object != nil},
 		{"autoscaling/v2", "HorizontalPodAutoscaler", o.autoscaler.Object != nil},
 		{"policy/v1", "PodDisruptionBudget", o.budget.Object != nil},
 	} {
@@ -212,12 +217,39 @@ func resources(o *observed, gone []string) []v1.ResourceReference {
 	return existing
 }
 
-// url returns the address of the Application; "" if neither an Ingress nor a Service exposes it.
+// maxAnswer is how many bytes of a Gateway's answer a condition has. That of a controller of others has up to 32 KiB.
+const maxAnswer = 1024
+
+// routeProblem returns why no Gateway serves the HTTPRoute; nil if one does, or if none has answered yet.
+func routeProblem(o *observed, p plan) *child.Problem {
+	if p.Route == nil || o.route.Object == nil {
+		return nil
+	}
+	var problem *child.Problem
+	for _, parent := range o.route.Object.Status.Parents {
+		served := true
+		for _, kind := range []gatewayv1.RouteConditionType{gatewayv1.RouteConditionAccepted, gatewayv1.RouteConditionResolvedRefs} {
+			c := meta.FindStatusCondition(parent.Conditions, string(kind))
+			if c != nil && c.Status == metav1.ConditionFalse && c.ObservedGeneration == o.route.Object.Generation {
+				served = false
+				problem = &child.Problem{Reason: reasonRoute, Message: fmt.Sprintf("The Gateway %s does not serve the HTTPRoute: %s: %.*s",
+					parent.ParentRef.Name, c.Reason, maxAnswer, c.Message)}
+				break
+			}
+		}
+		if served {
+			return nil
+		}
+	}
+	return problem
+}
+
+// url returns the address of the Application; "" if neither an Ingress, an HTTPRoute nor a Service exposes it.
 func url(app *v1.Application) string {
 	switch i := &app.Spec.Ingress; {
 	case *i.Enabled && i.TLS != nil:
 		return "https://" + i.Host + strings.TrimSuffix(i.Path, "/")
-	case *i.Enabled:
+	case *i.Enabled || app.Spec.Gateway != nil:
 		return "http://" + i.Host + strings.TrimSuffix(i.Path, "/")
 	case *app.Spec.Service.Enabled:
 		return fmt.Sprintf("http://%s.%s.svc:%d", app.Name, app.Namespace, app.Spec.ServicePort())

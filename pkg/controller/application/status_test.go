@@ -19,6 +19,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
 	v1 "github.com/glassback/glassback/pkg/apis/app/v1"
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	"github.com/glassback/glassback/pkg/child"
@@ -257,6 +259,9 @@ func TestURL(t *testing.T) {
 		"by a Service on a port of its own": {func(a *v1.Application) {
 			a.Spec.Ingress.Enabled, a.Spec.Service.Port = ptr.To(false), ptr.To[int32](80)
 		}, "http://sample.default.svc:80"},
+		"by an HTTPRoute alone": {func(a *v1.Application) {
+			a.Spec.Ingress.Enabled, a.Spec.Gateway = ptr.To(false), &v1.Gateway{Name: "public"}
+		}, "http://example.foo.com"},
 		"not at all": {onlyDeployment, ""},
 	} {
 		t.Run(sentence, func(t *testing.T) {
@@ -267,11 +272,55 @@ func TestURL(t *testing.T) {
 	}
 }
 
+func TestRouteProblem(t *testing.T) {
+	wanted := plan{Route: route(application(full))}
+	answered := func(generation int64, accepted, resolved metav1.ConditionStatus) *gatewayv1.HTTPRoute {
+		condition := func(kind gatewayv1.RouteConditionType, status metav1.ConditionStatus) metav1.Condition {
+			return metav1.Condition{Type: string(kind), Status: status, Reason: "It" + string(kind), Message: "why", ObservedGeneration: generation}
+		}
+		r := &gatewayv1.HTTPRoute{ObjectMeta: metav1.ObjectMeta{Generation: 2}}
+		r.Status.Parents = []gatewayv1.RouteParentStatus{{ParentRef: gatewayv1.ParentReference{Name: "public"}, Conditions: []metav1.Condition{
+			condition(gatewayv1.RouteConditionAccepted, accepted), condition(gatewayv1.RouteConditionResolvedRefs, resolved),
+		}}}
+		return r
+	}
+	const yes, no = metav1.ConditionTrue, metav1.ConditionFalse
+	for sentence, test := range map[string]struct {
+		plan  plan
+		route *gatewayv1.HTTPRoute
+		want  string
+	}{
+		"none is wanted":                  {route: answered(2, no, no)},
+		"it is not created yet":           {plan: wanted},
+		"no Gateway has answered":         {plan: wanted, route: &gatewayv1.HTTPRoute{}},
+		"it is served":                    {plan: wanted, route: answered(2, yes, yes)},
+		"it is not accepted":              {plan: wanted, route: answered(2, no, yes), want: "public does not serve the HTTPRoute: ItAccepted: why"},
+		"its Service is not found":        {plan: wanted, route: answered(2, yes, no), want: "ItResolvedRefs: why"},
+		"the answer is to an earlier one": {plan: wanted, route: answered(1, no, no)},
+		"another controller serves it": {plan: wanted, route: func() *gatewayv1.HTTPRoute {
+			r := answered(2, no, no)
+			r.Status.Parents = append(r.Status.Parents, answered(2, yes, yes).Status.Parents...)
+			return r
+		}()},
+	} {
+		o := &observed{}
+		o.route.Object = test.route
+		got := ""
+		if p := routeProblem(o, test.plan); p != nil {
+			got = p.Reason + " " + p.Message
+		}
+		if !strings.Contains(got, test.want) || (got == "") != (test.want == "") {
+			t.Errorf("%s: %q, want %q", sentence, got, test.want)
+		}
+	}
+}
+
 func TestResources(t *testing.T) {
 	named := metav1.ObjectMeta{Name: "sample"}
 	all := []v1.ResourceReference{
 		{APIVersion: "apps/v1", Kind: "Deployment", Name: "sample"}, {APIVersion: "v1", Kind: "Service", Name: "sample"},
 		{APIVersion: "networking.k8s.io/v1", Kind: "Ingress", Name: "sample"},
+		{APIVersion: "gateway.networking.k8s.io/v1", Kind: "HTTPRoute", Name: "sample"},
 		{APIVersion: "autoscaling/v2", Kind: "HorizontalPodAutoscaler", Name: "sample"},
 		{APIVersion: "policy/v1", Kind: "PodDisruptionBudget", Name: "sample"},
 	}
@@ -299,6 +348,7 @@ func TestResources(t *testing.T) {
 			shown: func(seen *observed) {
 				seen.deployment.Object, seen.service.Object = &appsv1.Deployment{ObjectMeta: named}, &corev1.Service{ObjectMeta: named}
 				seen.ingress.Object = &networkingv1.Ingress{ObjectMeta: named}
+				seen.route.Object = &gatewayv1.HTTPRoute{ObjectMeta: named}
 				seen.autoscaler.Object = &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: named}
 				seen.budget.Object = &policyv1.PodDisruptionBudget{ObjectMeta: named}
 			},

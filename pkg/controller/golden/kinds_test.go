@@ -72,6 +72,7 @@ func newApplication(w *world) (controller, error) {
 		Kube: w.kube, Client: w.own, Applications: w.ownFrom.App().V1().Applications(), Deployments: w.kubeFrom.Apps().V1().Deployments(),
 		Services: w.kubeFrom.Core().V1().Services(), Ingresses: w.kubeFrom.Networking().V1().Ingresses(),
 		Autoscalers: w.kubeFrom.Autoscaling().V2().HorizontalPodAutoscalers(), Budgets: w.kubeFrom.Policy().V1().PodDisruptionBudgets(),
+		Gateway: w.Gateway(), Routes: w.routesOf.Gateway().V1().HTTPRoutes(),
 		Recorder: w.recorder, Clock: clock.RealClock{}, Version: w.ReadVersion,
 	})
 }

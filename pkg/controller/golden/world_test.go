@@ -35,6 +35,8 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
+	gatewayinformers "sigs.k8s.io/gateway-api/pkg/client/informers/externalversions"
+
 	"github.com/glassback/glassback/pkg/fakeapi"
 	glassbackfake "github.com/glassback/glassback/pkg/generated/clientset/versioned/fake"
 	glassbackscheme "github.com/glassback/glassback/pkg/generated/clientset/versioned/scheme"
@@ -67,6 +69,7 @@ type world struct {
 	t        *testing.T
 	kubeFrom kubeinformers.SharedInformerFactory
 	ownFrom  externalversions.SharedInformerFactory
+	routesOf gatewayinformers.SharedInformerFactory
 	recorder record.EventRecorder
 	resumed  chan struct{} // Open while a step acts.
 }
@@ -84,6 +87,7 @@ func scenario(t *testing.T, f *file, name string, make func(*world) (controller,
 		w := &world{
 			server: s, t: t, recorder: &record.FakeRecorder{},
 			kubeFrom: kubeinformers.NewSharedInformerFactory(s.kube, 0), ownFrom: externalversions.NewSharedInformerFactory(s.own, 0),
+			routesOf: gatewayinformers.NewSharedInformerFactory(s.Gateway(), 0),
 		}
 		c, err := make(w)
 		must.Succeed(t, err)
@@ -91,8 +95,10 @@ func scenario(t *testing.T, f *file, name string, make func(*world) (controller,
 		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
 		w.kubeFrom.StartWithContext(ctx)
 		w.ownFrom.StartWithContext(ctx)
+		w.routesOf.StartWithContext(ctx)
 		w.kubeFrom.WaitForCacheSyncWithContext(ctx)
 		w.ownFrom.WaitForCacheSyncWithContext(ctx)
+		w.routesOf.WaitForCacheSyncWithContext(ctx)
 		ended := false
 		go func() {
 			c.Run(ctx, ctx, 1)
@@ -106,6 +112,7 @@ func scenario(t *testing.T, f *file, name string, make func(*world) (controller,
 		cancel()
 		w.kubeFrom.Shutdown()
 		w.ownFrom.Shutdown()
+		w.routesOf.Shutdown()
 		synctest.Wait()
 		if !ended {
 			t.Error("the controller has not ended")

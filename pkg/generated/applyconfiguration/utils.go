@@ -61,6 +61,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &appv1.DisruptionBudgetApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("EnvVar"):
 		return &appv1.EnvVarApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("Gateway"):
+		return &appv1.GatewayApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Ingress"):
 		return &appv1.IngressApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("IngressTLS"):

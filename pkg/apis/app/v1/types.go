@@ -22,7 +22,7 @@ import (
 // +kubebuilder:resource:path=applications,singular=application,shortName=app,categories=glassback
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
-// +kubebuilder:metadata:annotations="glassback.dev/crd-revision=4"
+// +kubebuilder:metadata:annotations="glassback.dev/crd-revision=5"
 // +kubebuilder:printcolumn:name="Replicas",type=integer,JSONPath=`.status.replicas`
 // +kubebuilder:printcolumn:name="Available",type=integer,JSONPath=`.status.availableReplicas`
 // +kubebuilder:printcolumn:name="URL",type=string,JSONPath=`.status.url`
@@ -47,6 +47,7 @@ type Application struct {
 
 // ApplicationSpec has the container, and the ways to reach it. Only image is required.
 //
+// +kubebuilder:validation:XValidation:rule="self.?service.enabled.orValue(true) || !has(self.gateway)",fieldPath=".gateway",message="an HTTPRoute needs the Service: where service.enabled is false, gateway must be left out too"
 // +kubebuilder:validation:XValidation:rule="self.?service.enabled.orValue(true) || !self.?ingress.enabled.orValue(true)",fieldPath=".ingress.enabled",message="an Ingress needs the Service: where service.enabled is false, ingress.enabled must be false too"
 type ApplicationSpec struct {
 	// image is the image of the one container in each Pod. Required.
@@ -160,6 +161,11 @@ type ApplicationSpec struct {
 	// +optional
 	// +kubebuilder:default={}
 	Ingress Ingress `json:"ingress,omitempty"`
+
+	// gateway adds an HTTPRoute for a Gateway, with the host and the path of ingress. Without an
+	// Ingress beside it, set ingress.enabled to false. The cluster must have the Gateway API.
+	// +optional
+	Gateway *Gateway `json:"gateway,omitempty"`
 
 	// autoscaling adds a HorizontalPodAutoscaler, which sets the number of Pods.
 	// +optional
@@ -302,6 +308,27 @@ type IngressTLS struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",message="must be the name of a Secret, like \"shop-tls\": lower case letters, digits, \"-\" and \".\""
 	SecretName string `json:"secretName"`
+}
+
+// Gateway names the Gateway of an HTTPRoute.
+type Gateway struct {
+	// name is the name of the Gateway.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",message="must be the name of a Gateway, like \"public\": lower case letters, digits, \"-\" and \".\""
+	Name string `json:"name"`
+
+	// namespace is the namespace of the Gateway, which must allow routes of this one. Default: the
+	// namespace of the Application.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$')",message="must be the name of a namespace, like \"gateways\": at most 63 lower case letters, digits and \"-\""
+	Namespace string `json:"namespace,omitempty"`
+
+	// sectionName is the name of one listener of the Gateway. Default: all that match.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",message="must be the name of a listener, like \"https\": lower case letters, digits, \"-\" and \".\""
+	SectionName string `json:"sectionName,omitempty"`
 }
 
 // Autoscaling has the limits and the targets of a HorizontalPodAutoscaler.

@@ -24,7 +24,7 @@ func (a *Application) Warnings() []string {
 	if most > 1 && isLatest(s.Image) {
 		warnings = append(warnings, "spec.image: without a tag, or with latest, two Pods may run different images")
 	}
-	if *s.Ingress.Enabled && s.Ingress.Host == DefaultIngressHost {
+	if (*s.Ingress.Enabled || s.Gateway != nil) && s.Ingress.Host == DefaultIngressHost {
 		warnings = append(warnings, "spec.ingress.host: all Applications without one share "+DefaultIngressHost)
 	}
 	if s.Autoscaling != nil {

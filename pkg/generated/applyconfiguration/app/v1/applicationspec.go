@@ -58,6 +58,9 @@ type ApplicationSpecApplyConfiguration struct {
 	Service *ServiceApplyConfiguration `json:"service,omitempty"`
 	// ingress is the way to reach the Application from outside the cluster, by HTTP.
 	Ingress *IngressApplyConfiguration `json:"ingress,omitempty"`
+	// gateway adds an HTTPRoute for a Gateway, with the host and the path of ingress. Without an
+	// Ingress beside it, set ingress.enabled to false. The cluster must have the Gateway API.
+	Gateway *GatewayApplyConfiguration `json:"gateway,omitempty"`
 	// autoscaling adds a HorizontalPodAutoscaler, which sets the number of Pods.
 	Autoscaling *AutoscalingApplyConfiguration `json:"autoscaling,omitempty"`
 	// pdb adds a PodDisruptionBudget, which limits how many Pods can be evicted at once.
@@ -212,6 +215,14 @@ func (b *ApplicationSpecApplyConfiguration) WithService(value *ServiceApplyConfi
 // If called multiple times, the Ingress field is set to the value of the last call.
 func (b *ApplicationSpecApplyConfiguration) WithIngress(value *IngressApplyConfiguration) *ApplicationSpecApplyConfiguration {
 	b.Ingress = value
+	return b
+}
+
+// WithGateway sets the Gateway field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Gateway field is set to the value of the last call.
+func (b *ApplicationSpecApplyConfiguration) WithGateway(value *GatewayApplyConfiguration) *ApplicationSpecApplyConfiguration {
+	b.Gateway = value
 	return b
 }
 

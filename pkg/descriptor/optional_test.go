@@ -1,0 +1,84 @@
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package descriptor
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/glassback/glassback/pkg/pipeline"
+)
+
+// comingAndGoing is a client of a resource that is there, with one object, or not.
+type comingAndGoing struct{ there *atomic.Bool }
+
+func (c comingAndGoing) err() error {
+	if c.there.Load() {
+		return nil
+	}
+	return apierrors.NewGenericServerResponse(404, "get", corev1.Resource("configmaps"), "", "", 0, true)
+}
+
+func (c comingAndGoing) List(context.Context, metav1.ListOptions) (*corev1.ConfigMapList, error) {
+	return &corev1.ConfigMapList{
+		ListMeta: metav1.ListMeta{ResourceVersion: "7"}, Items: []corev1.ConfigMap{{ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: "7"}}},
+	}, c.err()
+}
+
+// Watch ends after a minute: the API server ends the watches of a resource that goes.
+func (c comingAndGoing) Watch(_ context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	events := make(chan watch.Event, 2)
+	if options.SendInitialEvents != nil {
+		events <- watch.Event{Type: watch.Added, Object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: "7"}}}
+		events <- watch.Event{Type: watch.Bookmark, Object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+			ResourceVersion: "7", Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"},
+		}}}
+	}
+	time.AfterFunc(time.Minute, func() { close(events) })
+	return watch.NewProxyWatcher(events), c.err()
+}
+
+// TestAResourceThatComesAndGoes: its informer is synced, and has what is there.
+func TestAResourceThatComesAndGoes(t *testing.T) {
+	for _, streaming := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			there := &atomic.Bool{}
+			client := optional[*corev1.ConfigMapList]{
+				Client: comingAndGoing{there}, none: &corev1.ConfigMapList{ListMeta: metav1.ListMeta{ResourceVersion: noneVersion}},
+				end: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+					ResourceVersion: noneVersion, Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"},
+				}},
+			}
+			lw := listWatch(client, nil, selector{})
+			if !streaming {
+				lw = &cache.ListWatch{ListWithContextFunc: cache.ToListerWithContext(lw).ListWithContext,
+					WatchFuncWithContext: cache.ToWatcherWithContext(lw).WatchWithContext}
+			}
+			informer := pipeline.New(pipeline.Config{Name: "maps", Resource: "configmaps", Object: &corev1.ConfigMap{}, ListerWatcher: lw})
+			ctx, end := context.WithCancel(t.Context())
+			go informer.RunWithContext(ctx)
+			for _, is := range []bool{false, true, false, true} {
+				there.Store(is)
+				time.Sleep(3 * time.Minute)
+				synctest.Wait()
+				if got := informer.GetStore().ListKeys(); !informer.HasSynced() || slices.Contains(got, "a") != is {
+					t.Errorf("streaming %t: it is there: %t; the informer has %q, and is synced: %t", streaming, is, got, informer.HasSynced())
+				}
+			}
+			end()
+			synctest.Wait()
+			time.Sleep(2 * time.Minute)
+		})
+	}
+}
