@@ -22,9 +22,9 @@ const (
 	noneVersion = "1"
 )
 
-// optional is the client of a resource that the API server may not have, such as one of a CustomResourceDefinition of others, which can come
-// and go. While it does not, LIST and WATCH have the result of a resource without objects. So its informer is synced, and empty. A reflector
-// that a watch tells to list again replaces what the informer has.
+// optional is the client of a resource that the API server may not have, such as one of a CustomResourceDefinition of others, which can
+// come and go. While it does not, LIST and WATCH have the result of a resource without objects. So its informer is synced, and empty. A
+// reflector that a watch tells to list again replaces what the informer has.
 type optional[L runtime.Object] struct {
 	Client[L]
 

@@ -32,7 +32,8 @@ func (c comingAndGoing) err() error {
 
 func (c comingAndGoing) List(context.Context, metav1.ListOptions) (*corev1.ConfigMapList, error) {
 	return &corev1.ConfigMapList{
-		ListMeta: metav1.ListMeta{ResourceVersion: "7"}, Items: []corev1.ConfigMap{{ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: "7"}}},
+		ListMeta: metav1.ListMeta{ResourceVersion: "7"},
+		Items:    []corev1.ConfigMap{{ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: "7"}}},
 	}, c.err()
 }
 

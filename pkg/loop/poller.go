@@ -241,8 +241,8 @@ func (p *Poller) sleep(ctx context.Context, d time.Duration, wake <-chan struct{
 	}
 }
 
-// next returns up to pollBatch sources to poll now, or else how long to wait, at most PollSoon: Saw makes no source due sooner. The namespaces take
-// turns: a namespace with thousands of sources delays its own polls, and not those of others.
+// next returns up to pollBatch sources to poll now, or else how long to wait, at most PollSoon: Saw makes no source due sooner. The
+// namespaces take turns: a namespace with thousands of sources delays its own polls, and not those of others.
 func (p *Poller) next() ([]Source, time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

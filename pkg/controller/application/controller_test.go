@@ -617,8 +617,8 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// TestAClusterWithoutHTTPRoutes: an Application that wants one gets its other children, and Degraded says why. One that no longer wants it does
-// not list it any more.
+// TestAClusterWithoutHTTPRoutes: an Application that wants one gets its other children, and Degraded says why. One that no longer wants it
+// does not list it any more.
 func TestAClusterWithoutHTTPRoutes(t *testing.T) {
 	s := newServer(application(full)).settle(t)
 	s.remove("httproutes")

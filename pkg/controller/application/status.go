@@ -232,7 +232,7 @@ func routeProblem(o *observed, p plan) *child.Problem {
 			c := meta.FindStatusCondition(parent.Conditions, string(kind))
 			if c != nil && c.Status == metav1.ConditionFalse && c.ObservedGeneration == o.route.Object.Generation {
 				served = false
-				problem = &child.Problem{Reason: reasonRoute, Message: fmt.Sprintf("The Gateway %s does not serve the HTTPRoute: %s: %.*s",
+				problem = &child.Problem{Reason: reasonRoute, Message: fmt.Sprintf("HTTPRoute: the Gateway %s does not serve it: %s: %.*s",
 					parent.ParentRef.Name, c.Reason, maxAnswer, c.Message)}
 				break
 			}

@@ -294,7 +294,7 @@ func TestRouteProblem(t *testing.T) {
 		"it is not created yet":           {plan: wanted},
 		"no Gateway has answered":         {plan: wanted, route: &gatewayv1.HTTPRoute{}},
 		"it is served":                    {plan: wanted, route: answered(2, yes, yes)},
-		"it is not accepted":              {plan: wanted, route: answered(2, no, yes), want: "public does not serve the HTTPRoute: ItAccepted: why"},
+		"it is not accepted":              {plan: wanted, route: answered(2, no, yes), want: "public does not serve it: ItAccepted: why"},
 		"its Service is not found":        {plan: wanted, route: answered(2, yes, no), want: "ItResolvedRefs: why"},
 		"the answer is to an earlier one": {plan: wanted, route: answered(1, no, no)},
 		"another controller serves it": {plan: wanted, route: func() *gatewayv1.HTTPRoute {
