@@ -57,6 +57,7 @@ type Poller struct {
 	add   func(cache.ObjectName, trace.Cause)
 	first time.Duration
 	added chan struct{} // A source was added.
+	turn  string        // the namespace of the last request of Run
 
 	mu     sync.Mutex
 	polled map[Source]*polled
@@ -71,6 +72,7 @@ type use struct {
 
 // polled is a source that keys use.
 type polled struct {
+	source   Source
 	users    map[cache.ObjectName]bool
 	due      time.Time // of the next request
 	asked    int       // how often Use has made the version unknown
@@ -101,7 +103,7 @@ func (p *Poller) Use(user cache.ObjectName, generation int64, sources ...Source)
 	for _, s := range sources {
 		one := p.polled[s]
 		if one == nil {
-			one = &polled{users: map[cache.ObjectName]bool{}}
+			one = &polled{source: s, users: map[cache.ObjectName]bool{}}
 			p.polled[s] = one
 		} else if before.generation == generation && one.users[user] {
 			continue
@@ -200,6 +202,7 @@ func (p *Poller) Run(ctx context.Context) {
 		due, wait := p.next()
 		begin := p.clock.Now()
 		for _, s := range due {
+			p.turn = s.Namespace
 			p.poll(ctx, s)
 			p.sleep(ctx, pollPause, nil)
 			if p.clock.Since(begin) >= pollBatch*pollPause { // Requests are slow: another namespace may have a new source.
@@ -246,38 +249,37 @@ func (p *Poller) sleep(ctx context.Context, d time.Duration, wake <-chan struct{
 func (p *Poller) next() ([]Source, time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	type candidate struct {
-		Source
-		due  time.Time
-		turn int // of its namespace
-	}
-	byDue := func(a, b candidate) int {
-		return cmp.Or(a.due.Compare(b.due), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
-	}
 	now, wait := p.clock.Now(), PollSoon
-	first := map[string][]candidate{} // of each namespace
-	for s, one := range p.polled {
+	due := map[string][]*polled{} // of each namespace, the first ones
+	for _, one := range p.polled {
 		if until := one.due.Sub(now); until > 0 {
 			wait = min(wait, until)
 			continue
 		}
-		c, of := candidate{Source: s, due: one.due}, first[s.Namespace]
-		if at, _ := slices.BinarySearchFunc(of, c, byDue); at < pollBatch {
-			of = slices.Insert(of, at, c)
-			first[s.Namespace] = of[:min(len(of), pollBatch)]
+		of := due[one.source.Namespace]
+		if at, _ := slices.BinarySearchFunc(of, one, byDue); at < pollBatch {
+			of = slices.Insert(of, at, one)
+			due[one.source.Namespace] = of[:min(len(of), pollBatch)]
 		}
 	}
-	var all []candidate
-	for _, of := range first {
-		for i := range of {
-			of[i].turn = i
-		}
-		all = append(all, of...)
+	namespaces := slices.Sorted(maps.Keys(due))
+	after, had := slices.BinarySearch(namespaces, p.turn)
+	if had {
+		after++
 	}
-	slices.SortFunc(all, func(a, b candidate) int { return cmp.Or(cmp.Compare(a.turn, b.turn), byDue(a, b)) })
+	namespaces = slices.Concat(namespaces[after:], namespaces[:after])
+	namespaces = namespaces[:min(len(namespaces), pollBatch)]
 	var next []Source
-	for _, c := range all[:min(len(all), pollBatch)] {
-		next = append(next, c.Source)
+	for turn := range pollBatch {
+		for _, namespace := range namespaces {
+			if of := due[namespace]; turn < len(of) && len(next) < pollBatch {
+				next = append(next, of[turn].source)
+			}
+		}
 	}
 	return next, wait
+}
+
+func byDue(a, b *polled) int {
+	return cmp.Or(a.due.Compare(b.due), cmp.Compare(a.source.Kind, b.source.Kind), cmp.Compare(a.source.Name, b.source.Name))
 }

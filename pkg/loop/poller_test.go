@@ -125,30 +125,37 @@ func TestAnAnswerOfBefore(t *testing.T) {
 	}
 }
 
-// TestManySourcesOfANamespaceDelayNoOthers polls thousands of sources of one namespace, and one of another.
+// TestManySourcesOfANamespaceDelayNoOthers polls thousands of sources of some namespaces for a while, and then also one of another.
 func TestManySourcesOfANamespaceDelayNoOthers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		other := Source{"Secret", cache.NewObjectName("other", "keys")}
-		var polled time.Time
-		ctx, end := context.WithCancel(t.Context())
-		p := NewPoller(func(_ context.Context, s Source) (Version, error) {
-			if s == other {
-				polled = time.Now()
-				end()
+	for _, namespaces := range []int{1, 2 * pollBatch} {
+		synctest.Test(t, func(t *testing.T) {
+			other := Source{"Secret", cache.NewObjectName("other", "keys")}
+			var polled time.Time
+			ctx, end := context.WithTimeout(t.Context(), 20*time.Minute)
+			p := NewPoller(func(_ context.Context, s Source) (Version, error) {
+				if s == other {
+					polled = time.Now()
+					end()
+				}
+				return Version{}, nil
+			}, func(cache.ObjectName, trace.Cause) {}, clock.RealClock{}, 0)
+			for i := range 10_000 {
+				namespace, name := fmt.Sprint("busy-", i%namespaces), fmt.Sprint("a-", i)
+				p.Use(cache.NewObjectName(namespace, name), 0, Source{"Secret", cache.NewObjectName(namespace, name)})
 			}
-			return Version{}, nil
-		}, func(cache.ObjectName, trace.Cause) {}, clock.RealClock{}, 0)
-		for i := range 10_000 {
-			p.Use(cache.NewObjectName("default", fmt.Sprint("a", i)), 0, Source{"Secret", cache.NewObjectName("default", fmt.Sprint("none", i))})
-		}
-		p.Use(cache.NewObjectName("other", "a"), 0, other)
-		if due, _ := p.next(); len(due) != pollBatch || !slices.Contains(due, other) {
-			t.Errorf("one look at all sources finds %d to poll: %v", len(due), due)
-		}
-		begin := time.Now()
-		p.Run(ctx)
-		if took := polled.Sub(begin); took > time.Second {
-			t.Errorf("the other source was polled after %v", took)
-		}
-	})
+			if due, _ := p.next(); len(due) != pollBatch {
+				t.Errorf("one look at all sources finds %d to poll", len(due))
+			}
+			var begin time.Time
+			time.AfterFunc(10*time.Minute, func() {
+				begin = time.Now()
+				p.Use(cache.NewObjectName("other", "a"), 0, other)
+			})
+			p.Run(ctx)
+			turn := time.Duration(namespaces+1) * pollPause
+			if took := polled.Sub(begin); polled.IsZero() || took > turn+pollBatch*pollPause {
+				t.Errorf("with %d namespaces, the other source was polled after %v: at %v", namespaces, took, polled)
+			}
+		})
+	}
 }
