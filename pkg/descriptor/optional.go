@@ -5,7 +5,6 @@ package descriptor
 
 import (
 	"context"
-	"net/http"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,8 +15,8 @@ import (
 )
 
 const (
-	// noneEvery is how often the informer of a resource that the API server does not have lists it again.
-	noneEvery = time.Minute
+	// noneEvery is how often a resource is listed that the API server does not have.
+	noneEvery = 10 * time.Second
 	// noneVersion is the resourceVersion of the empty list. An API server that has the resource has deleted the state of that version.
 	noneVersion = "1"
 )
@@ -42,18 +41,38 @@ func (o optional[L]) List(ctx context.Context, options metav1.ListOptions) (L, e
 
 func (o optional[L]) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	found, err := o.Client.Watch(ctx, options)
-	if !apierrors.IsNotFound(err) {
+	streams := ptr.Deref(options.SendInitialEvents, false)
+	switch {
+	case !apierrors.IsNotFound(err):
 		return found, err
+	case !streams && options.ResourceVersion != noneVersion: // The informer may have objects.
+		return nil, apierrors.NewResourceExpired("the API server no longer has the resource")
 	}
 	events := make(chan watch.Event, 2)
-	if ptr.Deref(options.SendInitialEvents, false) {
+	if streams {
 		events <- watch.Event{Type: watch.Bookmark, Object: o.end.DeepCopyObject()}
 	}
-	time.AfterFunc(noneEvery, func() {
-		events <- watch.Event{Type: watch.Error, Object: &metav1.Status{
-			Status: metav1.StatusFailure, Code: http.StatusGone, Reason: metav1.StatusReasonExpired, Message: "the resource may be there now",
-		}}
-		close(events)
-	})
-	return watch.NewProxyWatcher(events), nil
+	absent := watch.NewProxyWatcher(events)
+	go o.await(ctx, absent.StopChan(), events)
+	return absent, nil
+}
+
+// await waits until the API server has the resource. Then the reflector must list again.
+func (o optional[L]) await(ctx context.Context, stopped <-chan struct{}, events chan<- watch.Event) {
+	ticker := time.NewTicker(noneEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-stopped:
+			return
+		case <-ticker.C:
+		}
+		if _, err := o.Client.List(ctx, metav1.ListOptions{Limit: 1}); !apierrors.IsNotFound(err) {
+			expired := apierrors.NewResourceExpired("the API server has the resource now")
+			events <- watch.Event{Type: watch.Error, Object: &expired.ErrStatus}
+			return
+		}
+	}
 }

@@ -73,6 +73,10 @@ func TestAResourceThatComesAndGoes(t *testing.T) {
 				there.Store(is)
 				time.Sleep(3 * time.Minute)
 				synctest.Wait()
+				failures := informer.Failures()
+				if time.Sleep(time.Hour); !is && informer.Failures() > failures {
+					t.Errorf("streaming %t: it is not there; %d requests have failed, and then %d", streaming, failures, informer.Failures())
+				}
 				if got := informer.GetStore().ListKeys(); !informer.HasSynced() || slices.Contains(got, "a") != is {
 					t.Errorf("streaming %t: it is there: %t; the informer has %q, and is synced: %t", streaming, is, got, informer.HasSynced())
 				}

@@ -4,6 +4,7 @@
 package application
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -217,27 +218,36 @@ func resources(o *observed, gone []string) []v1.ResourceReference {
 	return existing
 }
 
-// maxAnswer is how many bytes of a Gateway's answer a condition has. That of a controller of others has up to 32 KiB.
+// maxAnswer is how many characters of a Gateway's answer a condition has. The answer has up to 32 KiB.
 const maxAnswer = 1024
 
-// routeProblem returns why no Gateway serves the HTTPRoute; nil if one does, or if none has answered yet.
+// routeProblem returns why the Gateway does not serve the HTTPRoute; nil if it does, or if none of its controllers has answered yet. A
+// controller removes none of the answers of another one: those to earlier parents can stay.
 func routeProblem(o *observed, p plan) *child.Problem {
 	if p.Route == nil || o.route.Object == nil {
 		return nil
 	}
 	var problem *child.Problem
 	for _, parent := range o.route.Object.Status.Parents {
-		served := true
-		for _, kind := range []gatewayv1.RouteConditionType{gatewayv1.RouteConditionAccepted, gatewayv1.RouteConditionResolvedRefs} {
-			c := meta.FindStatusCondition(parent.Conditions, string(kind))
-			if c != nil && c.Status == metav1.ConditionFalse && c.ObservedGeneration == o.route.Object.Generation {
-				served = false
-				problem = &child.Problem{Reason: reasonRoute, Message: fmt.Sprintf("HTTPRoute: the Gateway %s does not serve it: %s: %.*s",
-					parent.ParentRef.Name, c.Reason, maxAnswer, c.Message)}
-				break
-			}
+		g, ref := o.app.Spec.Gateway, parent.ParentRef
+		if string(ref.Name) != g.Name || string(ptr.Deref(ref.SectionName, "")) != g.SectionName ||
+			cmp.Or(string(ptr.Deref(ref.Namespace, "")), o.app.Namespace) != cmp.Or(g.Namespace, o.app.Namespace) {
+			continue
 		}
-		if served {
+		answer := func(kind gatewayv1.RouteConditionType, status metav1.ConditionStatus) *metav1.Condition {
+			c := meta.FindStatusCondition(parent.Conditions, string(kind))
+			if c == nil || c.Status != status || c.ObservedGeneration != o.route.Object.Generation {
+				return nil
+			}
+			return c
+		}
+		no := cmp.Or(answer(gatewayv1.RouteConditionAccepted, metav1.ConditionFalse),
+			answer(gatewayv1.RouteConditionResolvedRefs, metav1.ConditionFalse))
+		switch {
+		case no != nil:
+			problem = &child.Problem{Reason: reasonRoute, Message: fmt.Sprintf("HTTPRoute: the Gateway %s does not serve it: %s: %.*s",
+				g.Name, no.Reason, maxAnswer, no.Message)}
+		case answer(gatewayv1.RouteConditionAccepted, metav1.ConditionTrue) != nil:
 			return nil
 		}
 	}

@@ -273,13 +273,19 @@ func TestURL(t *testing.T) {
 }
 
 func TestRouteProblem(t *testing.T) {
-	wanted := plan{Route: route(application(full))}
+	app := application(func(a *v1.Application) {
+		a.Spec.Gateway = &v1.Gateway{Name: "public", Namespace: "gateways", SectionName: "https"}
+	})
+	wanted := plan{Route: route(app)}
+	public := gatewayv1.ParentReference{
+		Namespace: ptr.To[gatewayv1.Namespace]("gateways"), Name: "public", SectionName: ptr.To[gatewayv1.SectionName]("https"),
+	}
 	answered := func(generation int64, accepted, resolved metav1.ConditionStatus) *gatewayv1.HTTPRoute {
 		condition := func(kind gatewayv1.RouteConditionType, status metav1.ConditionStatus) metav1.Condition {
 			return metav1.Condition{Type: string(kind), Status: status, Reason: "It" + string(kind), Message: "why", ObservedGeneration: generation}
 		}
 		r := &gatewayv1.HTTPRoute{ObjectMeta: metav1.ObjectMeta{Generation: 2}}
-		r.Status.Parents = []gatewayv1.RouteParentStatus{{ParentRef: gatewayv1.ParentReference{Name: "public"}, Conditions: []metav1.Condition{
+		r.Status.Parents = []gatewayv1.RouteParentStatus{{ParentRef: public, Conditions: []metav1.Condition{
 			condition(gatewayv1.RouteConditionAccepted, accepted), condition(gatewayv1.RouteConditionResolvedRefs, resolved),
 		}}}
 		return r
@@ -302,8 +308,19 @@ func TestRouteProblem(t *testing.T) {
 			r.Status.Parents = append(r.Status.Parents, answered(2, yes, yes).Status.Parents...)
 			return r
 		}()},
+		"an earlier Gateway has served it": {plan: wanted, want: "ItAccepted: why", route: func() *gatewayv1.HTTPRoute {
+			r := answered(2, yes, yes)
+			r.Status.Parents[0].ParentRef.Name = "earlier"
+			r.Status.Parents = append(r.Status.Parents, answered(2, no, yes).Status.Parents...)
+			return r
+		}()},
+		"a controller has not answered yet": {plan: wanted, want: "ItAccepted: why", route: func() *gatewayv1.HTTPRoute {
+			r := answered(1, yes, yes)
+			r.Status.Parents = append(r.Status.Parents, answered(2, no, yes).Status.Parents...)
+			return r
+		}()},
 	} {
-		o := &observed{}
+		o := &observed{app: app}
 		o.route.Object = test.route
 		got := ""
 		if p := routeProblem(o, test.plan); p != nil {

@@ -416,8 +416,8 @@ type ApplicationStatus struct {
 	// +optional
 	Selector string `json:"selector,omitempty"`
 
-	// url is the address of the Application: of its Ingress, or else of its Service inside the
-	// cluster.
+	// url is the address of the Application: of its Ingress or its HTTPRoute, or else of its Service
+	// inside the cluster.
 	// +optional
 	URL string `json:"url,omitempty"`
 
