@@ -34,8 +34,8 @@ type ApplicationStatusApplyConfiguration struct {
 	AvailableReplicas *int32 `json:"availableReplicas,omitempty"`
 	// selector selects the Pods. The scale subresource needs it.
 	Selector *string `json:"selector,omitempty"`
-	// url is the address of the Application: of its Ingress, or else of its Service inside the
-	// cluster.
+	// url is the address of the Application: of its Ingress or its HTTPRoute, or else of its Service
+	// inside the cluster.
 	URL *string `json:"url,omitempty"`
 	// resources are the existing objects of the Application.
 	Resources []ResourceReferenceApplyConfiguration `json:"resources,omitempty"`
