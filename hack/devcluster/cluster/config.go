@@ -71,6 +71,7 @@ func complete(s Config) (Config, error) {
 			s.Node = NodeNone
 		}
 	}
+	s.IPv6 = s.IPv6 || os.Getenv(IPv6Env) != ""
 	asked := s.Components
 	s.ControlPlane = cmp.Or(s.ControlPlane, os.Getenv(ControlPlaneEnv))
 	var err error
@@ -258,6 +259,7 @@ func components(node string, asked []string) ([]string, error) {
 const (
 	BinaryEnv       = "DEVCLUSTER_BIN"           // the path of devcluster
 	ControlPlaneEnv = "DEVCLUSTER_CONTROL_PLANE" // Config.ControlPlane
+	IPv6Env         = "DEVCLUSTER_IPV6"          // Config.IPv6, if it is not empty
 )
 
 // productModule is the module in whose bin directory the binary is built.

@@ -210,7 +210,8 @@ func (c *realRedis) view(ctx context.Context, pod *corev1.Pod, size, masters int
 		if len(fields) < 8 {
 			return "", fmt.Errorf("malformed line of CLUSTER NODES: %q", line)
 		}
-		ip, _, _ := strings.Cut(fields[1], ":")
+		address, _, _ := strings.Cut(fields[1], "@")
+		ip := address[:max(0, strings.LastIndexByte(address, ':'))] // Redis writes no brackets around IPv6.
 		lines = append(lines, fmt.Sprintln(fields[0], ip, strings.TrimPrefix(fields[2], "myself,"), fields[3], fields[8:]))
 	}
 	slices.Sort(lines)

@@ -123,7 +123,7 @@ func (i *initial) enter() (*os.File, error) {
 	if err := i.config.mount(); err != nil {
 		return nil, err
 	}
-	return machine, connect(i.config.Address)
+	return machine, connect(i.config.Addresses)
 }
 
 // start starts the command.

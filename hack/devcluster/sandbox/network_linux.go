@@ -9,6 +9,7 @@ import (
 	"net/netip"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 )
 
 // The two ends of a pair of interfaces that replaces a network card. Both are inside, so the pair leads nowhere. A route through it lets
@@ -18,8 +19,8 @@ const (
 	farInterface  = "node1"
 )
 
-// connect gives the network namespace its loopback, an address and a default route.
-func connect(address netip.Prefix) error {
+// connect gives the network namespace its loopback, its addresses, and a default route for each.
+func connect(addresses []netip.Prefix) error {
 	loopback, err := netlink.LinkByName("lo")
 	if err != nil {
 		return fmt.Errorf("find interface lo: %w", err)
@@ -42,14 +43,20 @@ func connect(address netip.Prefix) error {
 			return fmt.Errorf("set interface %s up: %w", link.Attrs().Name, err)
 		}
 	}
-	ip := net.IP(address.Addr().AsSlice())
-	own := &netlink.Addr{IPNet: &net.IPNet{IP: ip, Mask: net.CIDRMask(address.Bits(), address.Addr().BitLen())}}
-	if err := netlink.AddrAdd(pair, own); err != nil {
-		return fmt.Errorf("add address %s: %w", address, err)
-	}
-	anywhere := &netlink.Route{LinkIndex: pair.Attrs().Index, Scope: netlink.SCOPE_LINK, Src: ip}
-	if err := netlink.RouteAdd(anywhere); err != nil {
-		return fmt.Errorf("add default route: %w", err)
+	for _, address := range addresses {
+		ip, bits := net.IP(address.Addr().AsSlice()), address.Addr().BitLen()
+		own := &netlink.Addr{IPNet: &net.IPNet{IP: ip, Mask: net.CIDRMask(address.Bits(), bits)}}
+		if address.Addr().Is6() {
+			own.Flags = unix.IFA_F_NODAD // Nobody else is there.
+		}
+		if err := netlink.AddrAdd(pair, own); err != nil {
+			return fmt.Errorf("add address %s: %w", address, err)
+		}
+		everything := &net.IPNet{IP: make(net.IP, bits/8), Mask: net.CIDRMask(0, bits)}
+		anywhere := &netlink.Route{LinkIndex: pair.Attrs().Index, Scope: netlink.SCOPE_LINK, Dst: everything, Src: ip}
+		if err := netlink.RouteAdd(anywhere); err != nil {
+			return fmt.Errorf("add default route from %s: %w", address, err)
+		}
 	}
 	return nil
 }

@@ -12,8 +12,8 @@ import (
 type Config struct {
 	// Cgroup is the name of the sandbox's cgroup: see NewCgroup.
 	Cgroup string `json:"cgroup"`
-	// Address is the address of the sandbox in its own network, such as 10.0.0.1/24.
-	Address netip.Prefix `json:"address"`
+	// Addresses are the addresses of the sandbox in its own network, such as 10.0.0.1/24.
+	Addresses []netip.Prefix `json:"addresses"`
 	// Visible are paths that stay visible inside although their directory is hidden.
 	Visible []string `json:"visible"`
 	// Binds are the mounts inside, at paths that other programs use outside.

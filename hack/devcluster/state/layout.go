@@ -82,6 +82,9 @@ type Spec struct {
 	// ControlPlane is the path of a program with APIServer, ControllerManager and Scheduler of another version of Kubernetes: see build.sh.
 	// Empty: the environment variable DEVCLUSTER_CONTROL_PLANE, and without it Binary.
 	ControlPlane string `json:"controlPlane,omitempty"`
+	// IPv6 is whether the first address of each Pod and Service on a real node is of IPv6, and the second of IPv4. False: the environment
+	// variable DEVCLUSTER_IPV6; without it, the first is of IPv4, and the second of IPv6.
+	IPv6 bool `json:"ipv6,omitempty"`
 	// Timeout is the time in which the cluster must be ready. 0: cluster.DefaultTimeout.
 	Timeout time.Duration `json:"timeout"`
 	// Progress, if set, is called with a line for each step.

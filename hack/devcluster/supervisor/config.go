@@ -29,16 +29,20 @@ var configFiles embed.FS
 
 // The network of a real node. It is inside the sandbox of the node, so clusters do not share it.
 const (
-	realNodeIP = "10.0.0.1"
-	dnsPort    = 53 // of CoreDNS
+	realNodeIP  = "10.0.0.1"
+	realNodeIP6 = "fd00:10::1"
+	dnsPort     = 53 // of CoreDNS
 	// kubeletPort is the port at which a kubelet serves logs and exec.
 	kubeletPort = 10250
 	// proxyPort is the port at which kube-proxy serves its metrics.
 	proxyPort = 10249
 )
 
-// serviceIP is the ClusterIP of the Service "kubernetes": the first of the API server's --service-cluster-ip-range.
-var serviceIP = net.IPv4(10, 96, 0, 1)
+// nodeIPs are the addresses of a real node.
+var nodeIPs = []net.IP{net.ParseIP(realNodeIP), net.ParseIP(realNodeIP6)}
+
+// serviceIPs are those that the Service "kubernetes" can have: the first of each of ServiceCIDRs.
+var serviceIPs = []net.IP{net.IPv4(10, 96, 0, 1), net.ParseIP("fd00:10:96::1")}
 
 // Paths inside a sandbox.
 const (
@@ -56,8 +60,8 @@ const nodePrefix = "devcluster-"
 // constants are the values that several templates use, or a template and the code.
 var constants = template.FuncMap{
 	"nodeIP": constant(realNodeIP), "nodeName": constant(nodePrefix + "1"),
-	"podCIDR": constant("10.128.0.0/16"), "clusterDomain": constant("cluster.local"),
-	"dnsIP": constant("10.96.0.10"), "dnsPort": constant(dnsPort), "kubeletPort": constant(kubeletPort), "proxyPort": constant(proxyPort),
+	"clusterDomain": constant("cluster.local"),
+	"dnsIP":         constant("10.96.0.10"), "dnsPort": constant(dnsPort), "kubeletPort": constant(kubeletPort), "proxyPort": constant(proxyPort),
 	"kubeletRoot": constant(kubeletRoot), "containerdRoot": constant(containerdRoot), "containerdState": constant(containerdState),
 	"containerdSocket": constant(containerdSocket), "podLogs": constant(podLogs), "cniData": constant(cniData),
 	"kwokUser": constant(kwokUser), "corednsUser": constant(corednsUser), "kubeletClient": constant(kubeletClient),
@@ -109,6 +113,21 @@ func (c configuration) Nodes() []string {
 	return names
 }
 
+// NodeIPs, PodCIDRs and ServiceCIDRs have both families of a real node. A Pod or a Service that chooses none has an address of the first.
+func (c configuration) NodeIPs() []string { return c.families(realNodeIP, realNodeIP6) }
+
+func (c configuration) PodCIDRs() []string { return c.families("10.128.0.0/16", "fd00:10:128::/64") }
+
+// ServiceCIDRs have room for a quarter of a million Services: a /24 is full after 254.
+func (c configuration) ServiceCIDRs() []string { return c.families("10.96.0.0/14", "fd00:10:96::/108") }
+
+func (c configuration) families(four, six string) []string {
+	if c.Spec.IPv6 {
+		return []string{six, four}
+	}
+	return []string{four, six}
+}
+
 // render executes the template of a file of config.
 func (c configuration) render(name string) (string, error) {
 	text, err := configFiles.ReadFile(name)
@@ -118,6 +137,7 @@ func (c configuration) render(name string) (string, error) {
 	dir := state.Dir(c.Spec.Dir)
 	parsed, err := template.New(name).Funcs(constants).Funcs(template.FuncMap{
 		"path":     dir.Path,
+		"join":     func(list []string) string { return strings.Join(list, ",") },
 		"pki":      func(file string) string { return dir.Path("pki", file) },
 		"nodeFile": func(file string) string { return dir.Path("node", "etc", file) },
 		"port":     func(key string) int { return c.Ports[key] },
@@ -180,8 +200,10 @@ var kernelSettings = map[string]string{
 func sandboxOf(dir state.Dir, cgroup string, visible ...string) sandbox.Config {
 	node := func(name string) string { return dir.Path("node", name) }
 	return sandbox.Config{
-		Cgroup:  cgroup,
-		Address: netip.PrefixFrom(netip.MustParseAddr(realNodeIP), 24),
+		Cgroup: cgroup,
+		Addresses: []netip.Prefix{
+			netip.PrefixFrom(netip.MustParseAddr(realNodeIP), 24), netip.PrefixFrom(netip.MustParseAddr(realNodeIP6), 64),
+		},
 		Visible: append([]string{string(dir)}, visible...),
 		Binds: []sandbox.Bind{
 			{Source: node("kubelet"), Target: kubeletRoot},

@@ -15,6 +15,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"k8s.io/client-go/tools/clientcmd"
@@ -49,8 +50,8 @@ type pair struct {
 	certPEM, keyPEM []byte
 }
 
-// generate creates everything. serviceIP is the ClusterIP of the Service "kubernetes".
-func (p pki) generate(serviceIP net.IP, apiServer string) error {
+// generate creates everything.
+func (p pki) generate(apiServer string) error {
 	files, authorities := map[string][]byte{}, map[string]*pair{}
 	for file, name := range map[string]string{
 		caCert: "devcluster-ca", etcdCACert: "devcluster-etcd-ca", frontProxyCACert: "devcluster-front-proxy-ca",
@@ -64,7 +65,7 @@ func (p pki) generate(serviceIP net.IP, apiServer string) error {
 	ca := authorities[caCert]
 	// The keys of the other authorities stay in memory. kube-controller-manager signs CertificateSigningRequests with the key of ca.
 	files[caKey] = ca.keyPEM
-	local, localNames, node := []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}, []string{"localhost"}, net.ParseIP(realNodeIP)
+	local, localNames := []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}, []string{"localhost"}
 	for _, c := range []struct {
 		name, subject string
 		signer        *pair
@@ -75,8 +76,8 @@ func (p pki) generate(serviceIP net.IP, apiServer string) error {
 		{"apiserver-etcd-client", "kube-apiserver", authorities[etcdCACert], nil, nil},
 		{"front-proxy-client", "front-proxy-client", authorities[frontProxyCACert], nil, nil},
 		{"apiserver-kubelet-client", kubeletClient, ca, nil, nil},
-		{"kubelet", "kubelet", ca, []net.IP{node}, nil},
-		{"apiserver", "kube-apiserver", ca, append(local, serviceIP, node), []string{
+		{"kubelet", "kubelet", ca, nodeIPs, nil},
+		{"apiserver", "kube-apiserver", ca, slices.Concat(local, serviceIPs, nodeIPs), []string{
 			"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"}},
 		{"component", "component", ca, local, localNames},
 	} {

@@ -306,7 +306,7 @@ func (s *Supervisor) assignPorts() error {
 // launch makes the certificates and starts the components once, stage by stage. A stage starts when all components before it are ready.
 func (s *Supervisor) launch(ctx context.Context) error {
 	pki := pki{dir: s.dir.Path("pki"), now: time.Now()}
-	if err := pki.generate(serviceIP, "https://"+loopback(s.record.Ports[state.APIServer])); err != nil {
+	if err := pki.generate("https://" + loopback(s.record.Ports[state.APIServer])); err != nil {
 		return err
 	}
 	prober, err := newProber(s.dir, s.record.Ports)
