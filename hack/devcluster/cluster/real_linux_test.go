@@ -154,8 +154,13 @@ func inSandbox(t *testing.T, box *state.Sandbox) []string {
 	must.Succeed(t, err)
 	var pids []string
 	for _, file := range files {
-		if target, err := os.Readlink(file); err == nil && target == fmt.Sprintf("net:[%d]", box.Network) {
-			pids = append(pids, strings.Split(file, "/")[2])
+		pid := strings.Split(file, "/")[2]
+		if target, err := os.Readlink(file); err != nil || target != fmt.Sprintf("net:[%d]", box.Network) {
+			continue
+		}
+		// The network of another test can have the inode of one that is gone.
+		if cgroups, err := os.ReadFile("/proc/" + pid + "/cgroup"); err == nil && strings.Contains(string(cgroups), box.Cgroup) {
+			pids = append(pids, pid)
 		}
 	}
 	return pids
