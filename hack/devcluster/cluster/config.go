@@ -41,6 +41,9 @@ const (
 	NodeNone      = state.NodeNone      // no node; by default only etcd and the API server run
 )
 
+// Domain is the domain of the names of Services.
+const Domain = state.Domain
+
 // DefaultTimeout is the default of Config.Timeout.
 const DefaultTimeout = 2 * time.Minute
 

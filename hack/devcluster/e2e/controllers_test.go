@@ -40,11 +40,6 @@ import (
 func TestControllers(t *testing.T) {
 	light.parallel(t)
 	w := start(t, cluster.Config{})
-	module, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/gateway-api").Output()
-	w.must(t, err)
-	w.mustKubectl(t, "apply", "--server-side", "-f",
-		filepath.Join(strings.TrimSpace(string(module)), "config/crd/standard/gateway.networking.k8s.io_httproutes.yaml"))
-	w.mustKubectl(t, "wait", "--for=condition=Established", "--timeout=5m", "crd/httproutes.gateway.networking.k8s.io")
 	w.operate(t, "--install-crds", "--controllers=application,mycronjob")
 	t.Run("cases", func(t *testing.T) {
 		for name, test := range map[string]func(*testing.T, *world, string){
@@ -52,7 +47,7 @@ func TestControllers(t *testing.T) {
 			"the number of replicas never drops when the autoscaler takes over or leaves": testReplicasHandOver,
 			"deleting objects deletes all of their children":                              testGarbage,
 			"a Secret that is created replaces the Pods, with restartOn":                  testRestartOn,
-			"an HTTPRoute is written once, and repaired":                                  testRoute,
+			"an HTTPRoute follows its definition, is written once, and repaired":          testRoute,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -161,6 +156,12 @@ func testRestartOn(t *testing.T, w *world, ns string) {
 // testRoute: the API server adds nothing to the lists of an HTTPRoute that the operator would take for a change.
 func testRoute(t *testing.T, w *world, ns string) {
 	w.createApp(t, ns, "a", func(a *appv1.Application) { a.Spec.Gateway = &appv1.Gateway{Name: "public"} })
+	w.mustKubectl(t, "wait", "app/a", "--namespace", ns, "--timeout="+patience.String(),
+		`--for=jsonpath={.status.conditions[?(@.type=="Degraded")].reason}=HTTPRouteNotApplied`)
+	module, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/gateway-api").Output()
+	w.must(t, err)
+	w.mustKubectl(t, "apply", "--server-side", "-f",
+		filepath.Join(strings.TrimSpace(string(module)), "config/crd/standard/gateway.networking.k8s.io_httproutes.yaml"))
 	w.ready(t, ns, "a")
 	generation := func() string {
 		return w.mustKubectl(t, "get", "httproute", "a", "--namespace", ns, "--output=jsonpath={.metadata.generation} {.spec.hostnames[0]}")

@@ -463,7 +463,7 @@ func (in *installation) metrics(t *testing.T) {
 		in.token(t, ns, "prometheus"): http.StatusOK, in.token(t, ns, "default"): http.StatusForbidden, "": http.StatusUnauthorized,
 	} {
 		await(t, func(ctx context.Context) error { // The API server applies a new binding after a moment.
-			request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+host+".cluster.local:8443/metrics", http.NoBody)
+			request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+host+"."+cluster.Domain+":8443/metrics", http.NoBody)
 			in.must(t, err)
 			if token != "" {
 				request.Header.Set("Authorization", "Bearer "+token)

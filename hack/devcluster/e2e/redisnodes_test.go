@@ -28,6 +28,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	"github.com/glassback/glassback/hack/devcluster/cluster"
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 )
@@ -262,7 +263,7 @@ func (c *realRedis) dial(ctx context.Context, protocol, addr string) (net.Conn, 
 // client returns a client of the cluster. It finds the nodes by the name of the Service.
 func (c *realRedis) client() *redis.ClusterClient {
 	return redis.NewClusterClient(&redis.ClusterOptions{
-		Addrs:    []string{net.JoinHostPort(c.name+"."+c.ns+".svc.cluster.local", strconv.Itoa(c.port))},
+		Addrs:    []string{net.JoinHostPort(c.name+"."+c.ns+".svc."+cluster.Domain, strconv.Itoa(c.port))},
 		Password: c.password, Dialer: c.dial, Protocol: 2, DisableIdentity: true, DialerRetries: 1,
 	})
 }

@@ -59,6 +59,9 @@ func AllComponents() []string {
 	return slices.Concat(controlPlane, nodeComponents[NodeSimulated], nodeComponents[NodeReal])
 }
 
+// Domain is the domain of a cluster. It is not cluster.local, so that what needs that name fails.
+const Domain = "cluster.test"
+
 // Spec is the configuration of a cluster. The zero Spec means a cluster with one simulated node, in a temporary directory. Package cluster
 // checks it, and sets the defaults.
 type Spec struct {

@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/util/keyutil"
 
 	"github.com/glassback/glassback/hack/devcluster/provisioner"
+	"github.com/glassback/glassback/hack/devcluster/state"
 )
 
 // validity of every certificate: a cluster for development and tests does not live as long.
@@ -78,7 +79,7 @@ func (p pki) generate(apiServer string) error {
 		{"apiserver-kubelet-client", kubeletClient, ca, nil, nil},
 		{"kubelet", "kubelet", ca, nodeIPs, nil},
 		{"apiserver", "kube-apiserver", ca, slices.Concat(local, serviceIPs, nodeIPs), []string{
-			"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"}},
+			"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc." + state.Domain}},
 		{"component", "component", ca, local, localNames},
 	} {
 		issued, err := p.issue(c.signer, x509.Certificate{Subject: pkix.Name{CommonName: c.subject}, IPAddresses: c.ips, DNSNames: c.dns})

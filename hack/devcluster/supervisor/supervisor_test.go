@@ -105,7 +105,7 @@ func TestFilesOfANodeAreOfTheirTypes(t *testing.T) {
 			t.Errorf("%s: %v", file, err)
 		}
 	}
-	if kubelet.ClusterDomain != "cluster.local" || proxy.Mode != "nftables" {
+	if kubelet.ClusterDomain != state.Domain || proxy.Mode != "nftables" {
 		t.Errorf("the kubelet has %+v, kube-proxy %+v", kubelet, proxy)
 	}
 }
