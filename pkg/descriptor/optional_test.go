@@ -15,13 +15,17 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/glassback/glassback/pkg/pipeline"
 )
 
+// semantics is whether an API server streams lists.
+type semantics bool
+
+func (s semantics) IsWatchListSemanticsUnSupported() bool { return !bool(s) }
+
 // comingAndGoing is a client of a resource that is there, with one object, or not.
-type comingAndGoing struct{ there *atomic.Bool }
+type comingAndGoing struct{ there, listed *atomic.Bool }
 
 func (c comingAndGoing) err() error {
 	if c.there.Load() {
@@ -30,7 +34,8 @@ func (c comingAndGoing) err() error {
 	return apierrors.NewGenericServerResponse(404, "get", corev1.Resource("configmaps"), "", "", 0, true)
 }
 
-func (c comingAndGoing) List(context.Context, metav1.ListOptions) (*corev1.ConfigMapList, error) {
+func (c comingAndGoing) List(_ context.Context, options metav1.ListOptions) (*corev1.ConfigMapList, error) {
+	c.listed.Store(c.listed.Load() || options.Limit != 1)
 	return &corev1.ConfigMapList{
 		ListMeta: metav1.ListMeta{ResourceVersion: "7"},
 		Items:    []corev1.ConfigMap{{ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: "7"}}},
@@ -54,19 +59,17 @@ func (c comingAndGoing) Watch(_ context.Context, options metav1.ListOptions) (wa
 func TestAResourceThatComesAndGoes(t *testing.T) {
 	for _, streaming := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
-			there := &atomic.Bool{}
+			there, listed := &atomic.Bool{}, &atomic.Bool{}
 			client := optional[*corev1.ConfigMapList]{
-				Client: comingAndGoing{there}, none: &corev1.ConfigMapList{ListMeta: metav1.ListMeta{ResourceVersion: noneVersion}},
+				Client: comingAndGoing{there, listed}, none: &corev1.ConfigMapList{ListMeta: metav1.ListMeta{ResourceVersion: noneVersion}},
 				end: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 					ResourceVersion: noneVersion, Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"},
 				}},
 			}
-			lw := listWatch(client, nil, selector{})
-			if !streaming {
-				lw = &cache.ListWatch{ListWithContextFunc: cache.ToListerWithContext(lw).ListWithContext,
-					WatchFuncWithContext: cache.ToWatcherWithContext(lw).WatchWithContext}
-			}
-			informer := pipeline.New(pipeline.Config{Name: "maps", Resource: "configmaps", Object: &corev1.ConfigMap{}, ListerWatcher: lw})
+			informer := pipeline.New(pipeline.Config{
+				Name: "maps", Resource: "configmaps", Object: &corev1.ConfigMap{},
+				ListerWatcher: listWatch(client, semantics(streaming), selector{}),
+			})
 			ctx, end := context.WithCancel(t.Context())
 			go informer.RunWithContext(ctx)
 			for _, is := range []bool{false, true, false, true} {
@@ -80,6 +83,9 @@ func TestAResourceThatComesAndGoes(t *testing.T) {
 				if got := informer.GetStore().ListKeys(); !informer.HasSynced() || slices.Contains(got, "a") != is {
 					t.Errorf("streaming %t: it is there: %t; the informer has %q, and is synced: %t", streaming, is, got, informer.HasSynced())
 				}
+			}
+			if listed.Load() == streaming {
+				t.Errorf("streaming %t: the reflector has listed: %t", streaming, listed.Load())
 			}
 			end()
 			synctest.Wait()

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -269,7 +270,7 @@ func (n *node) looks(t *testing.T, in *network, secrets must.Secrets, texts map[
 	}}
 	defer client.CloseIdleConnections()
 	get := func(token, port, path string) (int, string) {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+ip+":"+port+path, nil)
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+net.JoinHostPort(ip, port)+path, nil)
 		n.must(t, err)
 		request.Header.Set("Authorization", "Bearer "+token)
 		response, err := client.Do(request)

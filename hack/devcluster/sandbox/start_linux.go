@@ -32,6 +32,9 @@ func Check() error {
 	if err := checkCgroups(); err != nil {
 		return err
 	}
+	if _, err := os.Stat("/proc/net/if_inet6"); err != nil {
+		return fmt.Errorf("the kernel has no IPv6: %w", err)
+	}
 	// Capabilities, security modules and kernel settings decide whether this process may make namespaces. Only an attempt shows it.
 	cmd := exec.Command("true")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: namespaces}

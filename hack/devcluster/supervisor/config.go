@@ -122,7 +122,7 @@ func (c configuration) PodCIDRs() []string { return c.families("10.128.0.0/16", 
 func (c configuration) ServiceCIDRs() []string { return c.families("10.96.0.0/14", "fd00:10:96::/108") }
 
 func (c configuration) families(four, six string) []string {
-	if c.Spec.IPv6 {
+	if c.Real() && c.Spec.IPv6 {
 		return []string{six, four}
 	}
 	return []string{four, six}

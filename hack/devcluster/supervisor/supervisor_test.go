@@ -69,7 +69,7 @@ func TestTheLockLastsAsLongAsTheProcess(t *testing.T) {
 }
 
 func TestArgumentsStayOnLoopback(t *testing.T) {
-	spec := state.Spec{Dir: "/d", Node: state.NodeSimulated}
+	spec := state.Spec{Dir: "/d", Node: state.NodeSimulated, IPv6: true}
 	ports := map[string]int{}
 	all, _ := state.Components(spec.Node)
 	for i, key := range portKeys(all) {
@@ -83,7 +83,7 @@ func TestArgumentsStayOnLoopback(t *testing.T) {
 		if !strings.Contains(args, "127.0.0.1") {
 			t.Errorf("%s is not told where to listen: %s", component, args)
 		}
-		if strings.Contains(args, "0.0.0.0") || strings.Contains(args, ":0 ") {
+		if strings.Contains(args, "0.0.0.0") || strings.Contains(args, "::") || strings.Contains(args, ":0 ") {
 			t.Errorf("%s listens elsewhere: %s", component, args)
 		}
 	}
