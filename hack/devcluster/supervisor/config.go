@@ -59,9 +59,8 @@ const nodePrefix = "devcluster-"
 
 // constants are the values that several templates use, or a template and the code.
 var constants = template.FuncMap{
-	"nodeIP": constant(realNodeIP), "nodeName": constant(nodePrefix + "1"),
-	"clusterDomain": constant(state.Domain),
-	"dnsIP":         constant("10.96.0.10"), "dnsPort": constant(dnsPort), "kubeletPort": constant(kubeletPort), "proxyPort": constant(proxyPort),
+	"nodeIP": constant(realNodeIP), "nodeName": constant(nodePrefix + "1"), "clusterDomain": constant(state.Domain),
+	"dnsIP": constant("10.96.0.10"), "dnsPort": constant(dnsPort), "kubeletPort": constant(kubeletPort), "proxyPort": constant(proxyPort),
 	"kubeletRoot": constant(kubeletRoot), "containerdRoot": constant(containerdRoot), "containerdState": constant(containerdState),
 	"containerdSocket": constant(containerdSocket), "podLogs": constant(podLogs), "cniData": constant(cniData),
 	"kwokUser": constant(kwokUser), "corednsUser": constant(corednsUser), "kubeletClient": constant(kubeletClient),
