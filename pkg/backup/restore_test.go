@@ -95,16 +95,10 @@ func TestChoose(t *testing.T) {
 
 // TestRepliesToARestore has a server announce a string of the size that ends the process.
 func TestRepliesToARestore(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must.Succeed(t, err)
-	defer listener.Close()
-	go func() {
-		for conn, err := listener.Accept(); err == nil; conn, err = listener.Accept() {
-			_, _ = io.WriteString(conn, strings.Repeat("$9223372036854775807\r\n", 4))
-			defer conn.Close()
-		}
-	}()
-	port := listener.Addr().(*net.TCPAddr).Port
+	port := must.Listen(t, func(conn net.Conn) {
+		_, _ = io.WriteString(conn, strings.Repeat("$9223372036854775807\r\n", 4))
+		_, _ = io.Copy(io.Discard, conn) // Until the client hangs up.
+	})
 	client := connection{}.client(&topology{shards: []shard{{master: node{entry: redisnode.Entry{IP: "127.0.0.1", Port: port}}}}})
 	defer client.Close()
 	if err := client.Ping(t.Context()).Err(); err == nil || !strings.Contains(err.Error(), "too long") {

@@ -21,6 +21,7 @@ type Object interface {
 	metav1.Object
 	Default()
 	Warnings() []string
+	Conditions() []metav1.Condition
 }
 
 // object is the interface of a pointer to the struct T of pkg/apis.
@@ -45,8 +46,6 @@ type Custom struct {
 	New func() Object
 	// Validate returns the errors of an object, and of an update if old is not nil.
 	Validate func(now, old Object) field.ErrorList
-	// Conditions returns the conditions of an object.
-	Conditions func(object any) []metav1.Condition
 	// List returns the objects in a namespace, or in all.
 	List func(ctx context.Context, client versioned.Interface, namespace string) (runtime.Object, error)
 }
@@ -63,12 +62,11 @@ type Webhook struct {
 	Replicas func(Object) **int32
 }
 
-// Resource returns the Custom of the type T, with T's functions: conditions, and the client for a namespace.
+// Resource returns the Custom of the type T, with the client for a namespace.
 func Resource[T any, L runtime.Object, P object[T]](
-	custom Custom, conditions func(P) []metav1.Condition, client func(c versioned.Interface, namespace string) Client[L],
+	custom Custom, client func(c versioned.Interface, namespace string) Client[L],
 ) *Custom {
 	custom.New = func() Object { return P(new(T)) }
-	custom.Conditions = func(object any) []metav1.Condition { return conditions(object.(P)) }
 	custom.Validate = func(now, old Object) field.ErrorList {
 		if old == nil {
 			return now.(P).Validate(nil)

@@ -95,15 +95,7 @@ func TestRegionsAreBounded(t *testing.T) {
 // redisServer accepts one connection. It calls answer when its client sends CLUSTER MEET, and sends the result, unless it is empty.
 func redisServer(t *testing.T, answer func() string) (port int) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must.Succeed(t, err)
-	t.Cleanup(func() { listener.Close() })
-	go func() {
-		conn, err := listener.Accept()
-		if err != nil {
-			return
-		}
-		defer conn.Close()
+	return must.Listen(t, func(conn net.Conn) {
 		for words := bufio.NewScanner(conn); words.Scan(); {
 			switch strings.ToLower(words.Text()) {
 			case "hello":
@@ -112,8 +104,7 @@ func redisServer(t *testing.T, answer func() string) (port int) {
 				fmt.Fprint(conn, answer())
 			}
 		}
-	}()
-	return listener.Addr().(*net.TCPAddr).Port
+	})
 }
 
 // feedRedis asks nodes that do as they are told, refuse, want a password, are not there, and do not answer before the caller gives up.

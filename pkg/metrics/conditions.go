@@ -14,7 +14,7 @@ import (
 
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
-	"github.com/glassback/glassback/pkg/kinds"
+	"github.com/glassback/glassback/pkg/descriptor"
 )
 
 // maxConditionSeries limits the series of one kind: any client that may write a status can write any reason. In a cluster with 500
@@ -36,15 +36,6 @@ var (
 		"--metrics-objects limits the number of objects: namespaces take turns, and those that are not ready come first.",
 		[]string{"kind", "namespace", "name", "type", "status", "reason"}, nil)
 )
-
-// conditionsOf has a function for each kind that returns the conditions of an object.
-var conditionsOf = func() map[string]func(any) []metav1.Condition {
-	all := map[string]func(any) []metav1.Condition{}
-	for d := range kinds.Custom() {
-		all[d.Kind] = d.Custom.Conditions
-	}
-	return all
-}()
 
 // conditionSeries are the labels of conditionsDesc.
 type conditionSeries struct{ kind, namespace, condition, status, reason string }
@@ -84,20 +75,18 @@ func compareObjects(a, b conditionedObject) int {
 func (c *conditions) count() (kinds map[string]map[conditionSeries]int, objects []conditionedObject) {
 	kinds = map[string]map[conditionSeries]int{}
 	for _, m := range c.informers.running() {
-		extract := conditionsOf[m.Kind()]
-		if extract == nil {
-			continue
-		}
-		counts := kinds[m.Kind()]
-		if counts == nil {
-			counts = map[conditionSeries]int{}
-			kinds[m.Kind()] = counts
-		}
 		for _, cached := range m.GetStore().List() {
-			object, found := cached.(metav1.Object), extract(cached)
+			object, ok := cached.(descriptor.Object)
+			if !ok {
+				break // a built-in kind
+			}
+			if kinds[m.Kind()] == nil {
+				kinds[m.Kind()] = map[conditionSeries]int{}
+			}
+			found := object.Conditions()
 			for i := range found {
 				condition := &found[i]
-				counts[conditionSeries{m.Kind(), object.GetNamespace(), condition.Type, string(condition.Status), condition.Reason}]++
+				kinds[m.Kind()][conditionSeries{m.Kind(), object.GetNamespace(), condition.Type, string(condition.Status), condition.Reason}]++
 			}
 			if c.maxObjects > 0 {
 				objects = append(objects, conditionedObject{m.Kind(), object.GetNamespace(), object.GetName(), found})

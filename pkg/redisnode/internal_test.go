@@ -191,32 +191,19 @@ func TestAConnectionIsNoReasonToRefuse(t *testing.T) {
 		"ERR max number of clients reached", "LOADING Redis is loading the dataset in memory", "WRONGPASS invalid username-password pair",
 		"ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?",
 	} {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		must.Succeed(t, err)
-		go func() {
-			for {
-				conn, err := listener.Accept()
-				if err != nil {
-					return
-				}
-				go func() {
-					defer conn.Close()
-					for buffer := make([]byte, 4096); err == nil; _, err = fmt.Fprintf(conn, "-%s\r\n", answer) {
-						if _, err := conn.Read(buffer); err != nil {
-							return
-						}
-					}
-				}()
+		port := must.Listen(t, func(conn net.Conn) {
+			buffer := make([]byte, 4096)
+			for _, err := conn.Read(buffer); err == nil; _, err = conn.Read(buffer) {
+				fmt.Fprintf(conn, "-%s\r\n", answer)
 			}
-		}()
-		node := Dial("127.0.0.1", listener.Addr().(*net.TCPAddr).Port, Login{Password: "needless"})
+		})
+		node := Dial("127.0.0.1", port, Login{Password: "needless"})
 		_, directive := errors.AsType[*RefusedDirectiveError](node.SetDirective(t.Context(), "maxmemory", "0"))
 		_, rules := errors.AsType[*RefusedRulesError](node.SetUser(t.Context(), "app", []string{"on"}))
 		if directive || rules {
 			t.Errorf("%s: the directive is refused: %v, the rules: %v", answer, directive, rules)
 		}
 		node.Close()
-		must.Succeed(t, listener.Close())
 	}
 }
 

@@ -72,31 +72,6 @@ func fails(t *testing.T, err error, want string) {
 	}
 }
 
-// listen serves each connection to a port until the end of the test, and returns the port.
-func listen(t *testing.T, serve func(net.Conn)) int {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must.Succeed(t, err)
-	var serving sync.WaitGroup
-	t.Cleanup(func() {
-		listener.Close()
-		serving.Wait()
-	})
-	serving.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			serving.Go(func() {
-				defer conn.Close()
-				serve(conn)
-			})
-		}
-	})
-	return listener.Addr().(*net.TCPAddr).Port
-}
-
 func myself(t *testing.T, view *redisnode.View) redisnode.Entry {
 	t.Helper()
 	for _, entry := range view.Table {
@@ -475,7 +450,7 @@ func TestContext(t *testing.T) {
 
 // TestARedisThatIsTooOld reads a server that answers as Redis 6.2 does: INFO accepts only one section.
 func TestARedisThatIsTooOld(t *testing.T) {
-	port := listen(t, func(client net.Conn) {
+	port := must.Listen(t, func(client net.Conn) {
 		reader := bufio.NewReader(client)
 		for command, err := readCommand(reader); err == nil; command, err = readCommand(reader) {
 			answer := "+OK\r\n"
@@ -541,7 +516,7 @@ func TestIPv6(t *testing.T) {
 // does.
 func (s server) proxy(t *testing.T, pass func(data []byte) (int, bool)) (port int) {
 	t.Helper()
-	return listen(t, func(client net.Conn) {
+	return must.Listen(t, func(client net.Conn) {
 		server, err := net.Dial("tcp", s.Address())
 		if err != nil {
 			t.Error(err)
@@ -648,7 +623,7 @@ func TestRepliesOfAHostileNode(t *testing.T) {
 		"an error without an end":          {"-" + strings.Repeat("x", 3*mebibyte), "too long"},
 		"strings that are long together":   {"*9\r\n" + strings.Repeat("$300000\r\n"+strings.Repeat("x", 300_000)+"\r\n", 9), "too long"},
 	} {
-		port := listen(t, func(client net.Conn) {
+		port := must.Listen(t, func(client net.Conn) {
 			reader := bufio.NewReader(client)
 			// Servers without HELLO answer the first command with an error.
 			for _, answer := range []string{"-ERR unknown command\r\n", test.reply} {
@@ -769,7 +744,7 @@ func TestSnapshotEndsWithItsContext(t *testing.T) {
 // snapshotServer answers SYNC with a text, and then ends the connection unless it waits.
 func snapshotServer(t *testing.T, sent string, wait ...string) *redisnode.Node {
 	t.Helper()
-	port := listen(t, func(conn net.Conn) {
+	port := must.Listen(t, func(conn net.Conn) {
 		for in := bufio.NewScanner(conn); in.Scan(); {
 			switch in.Text() {
 			case "REPLCONF":

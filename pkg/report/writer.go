@@ -27,6 +27,7 @@ import (
 type Object interface {
 	metav1.Object
 	runtime.Object
+	Conditions() []metav1.Condition
 }
 
 // Client is the part of a generated typed client that a Writer uses.
@@ -38,8 +39,8 @@ type Client[T any] interface {
 type Config[T Object, S any] struct {
 	// Kind and Resource name the objects, such as MyCronJob and mycronjobs.
 	Kind, Resource string
-	// Fields returns the status of an object, and its conditions.
-	Fields func(T) (status *S, conditions []metav1.Condition)
+	// Status returns the status of an object.
+	Status func(T) *S
 	// NoWarning are the reasons for which transitions sends no warning.
 	NoWarning []string
 	// MinorEvery is the shortest time from one write of a status to a write of minor changes; 0 delays no write.
@@ -95,7 +96,7 @@ func (w *Writer[T, S]) Write(ctx context.Context, object T, status S) (T, error)
 		return object, nil
 	}
 	changed := object.DeepCopyObject().(T)
-	after, _ := w.Fields(changed)
+	after := w.Status(changed)
 	*after = status
 	updated, err := w.client(object.GetNamespace()).UpdateStatus(ctx, changed, metav1.UpdateOptions{FieldManager: glassback.Name})
 	if err != nil {
@@ -107,13 +108,11 @@ func (w *Writer[T, S]) Write(ctx context.Context, object T, status S) (T, error)
 	}
 	w.Written.Record(ctx, key, "update "+w.Resource+"/status", w.Store, updated)
 	klog.FromContext(ctx).V(2).Info("Updated status", "resourceVersion", updated.GetResourceVersion())
-	_, conditions := w.Fields(object)
-	_, now := w.Fields(changed)
-	transitions(w.Recorder, object, conditions, now, w.NoWarning...)
+	transitions(w.Recorder, object, object.Conditions(), changed.Conditions(), w.NoWarning...)
 	if w.Wrote != nil {
 		w.Wrote(object, changed)
 	}
-	stored, _ := w.Fields(updated)
+	stored := w.Status(updated)
 	w.pruned.Delete(key)
 	if !equality.Semantic.DeepEqual(*stored, status) {
 		w.pruned.Store(key, [2]S{*stored, status})
@@ -126,7 +125,7 @@ func (w *Writer[T, S]) Write(ctx context.Context, object T, status S) (T, error)
 // isWritten returns whether object has status, or has what the API server made of status when it was written last: a
 // CustomResourceDefinition of an earlier version prunes fields that it does not have.
 func (w *Writer[T, S]) isWritten(object T, status S) bool {
-	before, _ := w.Fields(object)
+	before := w.Status(object)
 	if equality.Semantic.DeepEqual(*before, status) {
 		return true
 	}
@@ -136,7 +135,7 @@ func (w *Writer[T, S]) isWritten(object T, status S) bool {
 
 // Preview adds the write that Write would make to a plan, and makes none.
 func (w *Writer[T, S]) Preview(object T, status S, plan *Plan) error {
-	before, _ := w.Fields(object)
+	before := w.Status(object)
 	if equality.Semantic.DeepEqual(*before, status) {
 		return nil
 	}
@@ -158,7 +157,7 @@ func (w *Writer[T, S]) delay(object T, status S) time.Duration {
 		return 0
 	}
 	wait := w.MinorEvery - w.Clock.Since(wrote.(time.Time))
-	before, _ := w.Fields(object)
+	before := w.Status(object)
 	if wait <= 0 || !equality.Semantic.DeepEqual(w.WithoutMinor(*before), w.WithoutMinor(status)) {
 		return 0
 	}

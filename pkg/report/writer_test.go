@@ -56,9 +56,7 @@ func newFixture() *fixture {
 	f.Writer = NewWriter(Config[*v1.ApiExampleA, v1.ApiExampleAStatus]{
 		Kind: "ApiExampleA", Resource: "apiexampleas", Store: cache.NewStore(cache.MetaNamespaceKeyFunc),
 		Written: loop.NewWritten("test", "ApiExampleA", f.clock, nil), Recorder: f.events, Clock: f.clock,
-		Fields: func(e *v1.ApiExampleA) (*v1.ApiExampleAStatus, []metav1.Condition) {
-			return &e.Status, e.Status.Conditions
-		},
+		Status:     func(e *v1.ApiExampleA) *v1.ApiExampleAStatus { return &e.Status },
 		MinorEvery: 10 * time.Second,
 		WithoutMinor: func(status v1.ApiExampleAStatus) v1.ApiExampleAStatus {
 			status.Greeting, status.Conditions = "", WithoutMessages(status.Conditions)

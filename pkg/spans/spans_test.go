@@ -210,11 +210,7 @@ func TestWithoutAnEndpointThereIsNoTracer(t *testing.T) {
 // redisServer answers each command with OK, but HELLO and MIGRATE with an error that quotes a secret, as if it were an argument.
 func redisServer(t *testing.T, secret string) (string, int) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must.Succeed(t, err)
-	t.Cleanup(func() { listener.Close() })
-	serve := func(conn net.Conn) {
-		defer conn.Close()
+	return "127.0.0.1", must.Listen(t, func(conn net.Conn) {
 		for words := bufio.NewScanner(conn); words.Scan(); {
 			switch strings.ToUpper(words.Text()) {
 			case "HELLO", "MIGRATE":
@@ -223,14 +219,7 @@ func redisServer(t *testing.T, secret string) (string, int) {
 				fmt.Fprint(conn, "+OK\r\n")
 			}
 		}
-	}
-	go func() {
-		for conn, err := listener.Accept(); err == nil; conn, err = listener.Accept() {
-			go serve(conn)
-		}
-	}()
-	address := listener.Addr().(*net.TCPAddr)
-	return address.IP.String(), address.Port
+	})
 }
 
 func noErr[T any](value T, err error) T {

@@ -10,9 +10,9 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/glassback/glassback/pkg/descriptor"
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
 	"github.com/glassback/glassback/pkg/kinds"
 )
@@ -28,7 +28,7 @@ func list(ctx context.Context, client versioned.Interface, namespace string) ([]
 		}
 		if err == nil {
 			err = meta.EachListItem(found, func(o runtime.Object) error {
-				objects = append(objects, objectOf(d.Kind, d.Custom.Short, o.(metav1.Object), d.Custom.Conditions(o)))
+				objects = append(objects, objectOf(d.Kind, d.Custom.Short, o.(descriptor.Object)))
 				return nil
 			})
 		}

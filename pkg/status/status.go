@@ -23,6 +23,7 @@ import (
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	"github.com/glassback/glassback/pkg/clients"
 	"github.com/glassback/glassback/pkg/command"
+	"github.com/glassback/glassback/pkg/descriptor"
 )
 
 const long = `Status lists the objects of all five kinds in one table. Objects that are not ready come first.
@@ -146,12 +147,12 @@ type Object struct {
 }
 
 // objectOf returns the state of one object.
-func objectOf(kind, short string, o metav1.Object, conditions []metav1.Condition) Object {
+func objectOf(kind, short string, o descriptor.Object) Object {
 	row := Object{
 		Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName(), Created: o.GetCreationTimestamp(), Ready: metav1.ConditionUnknown,
 		Paused: o.GetAnnotations()[glassback.AnnotationPaused] == "true", short: short,
 	}
-	if ready := meta.FindStatusCondition(conditions, glassback.ConditionReady); ready != nil {
+	if ready := meta.FindStatusCondition(o.Conditions(), glassback.ConditionReady); ready != nil {
 		row.Ready, row.Reason, row.Message = ready.Status, ready.Reason, ready.Message
 	}
 	return row

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	kubeinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
@@ -84,9 +83,7 @@ func newController(config Config) *Controller {
 	c.status = report.NewWriter(report.Config[*v1.ApiExampleA, v1.ApiExampleAStatus]{
 		Kind: kind.Kind, Resource: groupResource.Resource, Store: config.ApiExampleAs.Informer().GetStore(),
 		Written: c.written, Recorder: config.Recorder, Clock: config.Clock,
-		Fields: func(e *v1.ApiExampleA) (*v1.ApiExampleAStatus, []metav1.Condition) {
-			return &e.Status, e.Status.Conditions
-		},
+		Status: func(e *v1.ApiExampleA) *v1.ApiExampleAStatus { return &e.Status },
 	}, config.Client.GroupaV1().ApiExampleAs)
 	return c
 }

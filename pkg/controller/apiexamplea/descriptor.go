@@ -5,7 +5,6 @@ package apiexamplea
 
 import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 
 	v1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
@@ -33,11 +32,10 @@ var Descriptor = &descriptor.Descriptor{
 	Needs: append(permissions.ForOwner(groupResource),
 		permissions.Permission{Resource: "configmaps", Verbs: permissions.ChildVerbs},
 	),
-	Custom: descriptor.Resource(
+	Custom: descriptor.Resource[v1.ApiExampleA](
 		descriptor.Custom{Plural: groupResource.Resource, Short: "aea", Webhook: descriptor.Webhook{
 			FailurePolicy: admissionregistrationv1.Ignore,
 		}},
-		func(e *v1.ApiExampleA) []metav1.Condition { return e.Status.Conditions },
 		func(c versioned.Interface, namespace string) descriptor.Client[*v1.ApiExampleAList] {
 			return c.GroupaV1().ApiExampleAs(namespace)
 		},

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	appsinformers "k8s.io/client-go/informers/apps/v1"
 	autoscalinginformers "k8s.io/client-go/informers/autoscaling/v2"
 	coreinformers "k8s.io/client-go/informers/core/v1"
@@ -103,9 +102,7 @@ func newController(config Config) *Controller {
 		status: report.NewWriter(report.Config[*v1.Application, v1.ApplicationStatus]{
 			Kind: kind.Kind, Resource: groupResource.Resource, Store: config.Applications.Informer().GetStore(),
 			Written: written, Recorder: config.Recorder, Clock: config.Clock,
-			Fields: func(a *v1.Application) (*v1.ApplicationStatus, []metav1.Condition) {
-				return &a.Status, a.Status.Conditions
-			},
+			Status:    func(a *v1.Application) *v1.ApplicationStatus { return &a.Status },
 			NoWarning: []string{reasonRollout, reasonScaling}, MinorEvery: minorEvery, WithoutMinor: withoutMinorFields,
 		}, config.Client.AppV1().Applications),
 		clock:   config.Clock,

@@ -5,7 +5,6 @@ package application
 
 import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
@@ -48,12 +47,11 @@ var Descriptor = &descriptor.Descriptor{
 		permissions.Permission{Group: "autoscaling", Resource: "horizontalpodautoscalers", Verbs: permissions.OptionalVerbs},
 		permissions.Permission{Group: "policy", Resource: "poddisruptionbudgets", Verbs: permissions.OptionalVerbs},
 	),
-	Custom: descriptor.Resource(
+	Custom: descriptor.Resource[v1.Application](
 		descriptor.Custom{Plural: groupResource.Resource, Short: "app", Webhook: descriptor.Webhook{
 			Validates:     true, // warns
 			FailurePolicy: admissionregistrationv1.Ignore,
 		}},
-		func(a *v1.Application) []metav1.Condition { return a.Status.Conditions },
 		func(c versioned.Interface, namespace string) descriptor.Client[*v1.ApplicationList] {
 			return c.AppV1().Applications(namespace)
 		},

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
@@ -98,9 +97,7 @@ func New(config Config) (*Controller, error) {
 		status: report.NewWriter(report.Config[*v1alpha1.ECSInstance, v1alpha1.ECSInstanceStatus]{
 			Kind: kind.Kind, Resource: groupResource.Resource, Store: config.ECSInstances.Informer().GetStore(),
 			Written: written, Recorder: config.Recorder, Clock: config.Clock,
-			Fields: func(ecs *v1alpha1.ECSInstance) (*v1alpha1.ECSInstanceStatus, []metav1.Condition) {
-				return &ecs.Status, ecs.Status.Conditions
-			},
+			Status:    func(ecs *v1alpha1.ECSInstance) *v1alpha1.ECSInstanceStatus { return &ecs.Status },
 			NoWarning: calm,
 		}, config.Client.AlibabacloudV1alpha1().ECSInstances),
 		refuse:  config.Refuse,

@@ -5,7 +5,6 @@ package ecsinstance
 
 import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 
 	v1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
@@ -37,14 +36,13 @@ var Descriptor = &descriptor.Descriptor{
 		permissions.Permission{Group: v1alpha1.GroupName, Resource: "ecsinstances", Verbs: []string{"patch"}}, // finalizers
 		permissions.Permission{Resource: "secrets", Verbs: []string{"get"}},                                   // access keys and user data
 	),
-	Custom: descriptor.Resource(
+	Custom: descriptor.Resource[v1alpha1.ECSInstance](
 		descriptor.Custom{Plural: groupResource.Resource, Short: "ecs", Webhook: descriptor.Webhook{
 			// Not Defaults, although Default does more than the schema: a stored default that depends
 			// on another field would stay when that field changes.
 			Validates:     true, // warns
 			FailurePolicy: admissionregistrationv1.Ignore,
 		}},
-		func(ecs *v1alpha1.ECSInstance) []metav1.Condition { return ecs.Status.Conditions },
 		func(c versioned.Interface, namespace string) descriptor.Client[*v1alpha1.ECSInstanceList] {
 			return c.AlibabacloudV1alpha1().ECSInstances(namespace)
 		},

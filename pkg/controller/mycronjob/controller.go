@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubeinformers "k8s.io/client-go/informers/batch/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
@@ -97,9 +96,7 @@ func newController(config Config) *Controller {
 	c.status = report.NewWriter(report.Config[*v1.MyCronJob, v1.MyCronJobStatus]{
 		Kind: kind.Kind, Resource: groupResource.Resource, Store: config.MyCronJobs.Informer().GetStore(),
 		Written: c.written, Recorder: config.Recorder, Clock: config.Clock,
-		Fields: func(m *v1.MyCronJob) (*v1.MyCronJobStatus, []metav1.Condition) {
-			return &m.Status, m.Status.Conditions
-		},
+		Status:    func(m *v1.MyCronJob) *v1.MyCronJobStatus { return &m.Status },
 		NoWarning: []string{reasonSuspended}, Wrote: c.reportMissed,
 	}, config.Client.BatchV1().MyCronJobs)
 	return c

@@ -5,7 +5,6 @@ package mycronjob
 
 import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 
 	v1 "github.com/glassback/glassback/pkg/apis/batch/v1"
@@ -35,12 +34,11 @@ var Descriptor = &descriptor.Descriptor{
 		permissions.Permission{Group: v1.GroupName, Resource: "mycronjobs", Verbs: []string{"get"}}, // a live read before a slot runs
 		permissions.Permission{Group: "batch", Resource: "jobs", Verbs: []string{"create", "delete", "get", "list", "watch"}},
 	),
-	Custom: descriptor.Resource(
+	Custom: descriptor.Resource[v1.MyCronJob](
 		descriptor.Custom{Plural: groupResource.Resource, Short: "mcj", Webhook: descriptor.Webhook{
 			Validates:     true, // refuses a schedule that never comes
 			FailurePolicy: admissionregistrationv1.Ignore,
 		}},
-		func(m *v1.MyCronJob) []metav1.Condition { return m.Status.Conditions },
 		func(c versioned.Interface, namespace string) descriptor.Client[*v1.MyCronJobList] {
 			return c.BatchV1().MyCronJobs(namespace)
 		},

@@ -10,7 +10,6 @@ import (
 
 	"github.com/glassback/glassback/pkg/controller/rediscluster/manifest"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	batchinformers "k8s.io/client-go/informers/batch/v1"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	networkinginformers "k8s.io/client-go/informers/networking/v1"
@@ -129,9 +128,7 @@ func newController(config Config) *Controller {
 		status: report.NewWriter(report.Config[*v1.RedisCluster, v1.RedisClusterStatus]{
 			Kind: kind.Kind, Resource: groupResource.Resource, Store: config.RedisClusters.Informer().GetStore(),
 			Written: written, Recorder: config.Recorder, Clock: config.Clock,
-			Fields: func(rdc *v1.RedisCluster) (*v1.RedisClusterStatus, []metav1.Condition) {
-				return &rdc.Status, rdc.Status.Conditions
-			},
+			Status:    func(rdc *v1.RedisCluster) *v1.RedisClusterStatus { return &rdc.Status },
 			NoWarning: expectedReasons, MinorEvery: textEvery, WithoutMinor: withoutTexts,
 		}, config.Client.RedisV1().RedisClusters),
 		pods:     config.Pods.Informer().GetIndexer(),

@@ -58,7 +58,7 @@ var Descriptor = &descriptor.Descriptor{
 		permissions.Permission{Group: "policy", Resource: "poddisruptionbudgets", Verbs: permissions.ChildVerbs},
 		permissions.Permission{Group: "batch", Resource: "jobs", Verbs: []string{"create", "delete", "get", "list", "watch"}}, // backups
 	),
-	Custom: descriptor.Resource(
+	Custom: descriptor.Resource[v1.RedisCluster](
 		descriptor.Custom{Plural: groupResource.Resource, Short: "rdc", Webhook: descriptor.Webhook{
 			Defaults:      true, // raises size
 			Validates:     true, // refuses a missing addr
@@ -68,7 +68,6 @@ var Descriptor = &descriptor.Descriptor{
 				return c.RedisV1().RedisClusters(namespace).Get(ctx, name, metav1.GetOptions{})
 			},
 		}},
-		func(rdc *v1.RedisCluster) []metav1.Condition { return rdc.Status.Conditions },
 		func(c versioned.Interface, namespace string) descriptor.Client[*v1.RedisClusterList] {
 			return c.RedisV1().RedisClusters(namespace)
 		},

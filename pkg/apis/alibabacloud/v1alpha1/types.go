@@ -54,6 +54,9 @@ type ECSInstance struct {
 	Status ECSInstanceStatus `json:"status,omitempty"`
 }
 
+// Conditions returns the conditions of the status.
+func (e *ECSInstance) Conditions() []metav1.Condition { return e.Status.Conditions }
+
 // ECSInstanceSpec is the desired state of the instance. Fields that ECS cannot change in an
 // instance can change only while there is none.
 //

@@ -45,6 +45,9 @@ type Application struct {
 	Status ApplicationStatus `json:"status,omitempty"`
 }
 
+// Conditions returns the conditions of the status.
+func (a *Application) Conditions() []metav1.Condition { return a.Status.Conditions }
+
 // ApplicationSpec has the container, and the ways to reach it. Only image is required.
 //
 // +kubebuilder:validation:XValidation:rule="self.?service.enabled.orValue(true) || !has(self.gateway)",fieldPath=".gateway",message="an HTTPRoute needs the Service: where service.enabled is false, gateway must be left out too"

@@ -44,6 +44,9 @@ type MyCronJob struct {
 	Status MyCronJobStatus `json:"status,omitempty"`
 }
 
+// Conditions returns the conditions of the status.
+func (m *MyCronJob) Conditions() []metav1.Condition { return m.Status.Conditions }
+
 // MyCronJobSpec has the template of the Jobs, and the times at which they are due.
 //
 // +kubebuilder:validation:XValidation:rule="!(has(self.intervalSeconds) && has(self.schedule))",fieldPath=".schedule",message="intervalSeconds and schedule exclude each other: set one of them, or neither for a Job every 5 seconds"

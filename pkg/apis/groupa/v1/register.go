@@ -4,9 +4,9 @@
 package v1
 
 import (
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/glassback/glassback/pkg/apis/glassback"
 )
 
 // GroupName is the API group of ApiExampleA.
@@ -15,19 +15,11 @@ const GroupName = "groupa.k8s.zhuang.com"
 var (
 	// SchemeGroupVersion is the group and version of this package's types.
 	SchemeGroupVersion = schema.GroupVersion{Group: GroupName, Version: "v1"}
-	// SchemeBuilder collects what AddToScheme registers.
-	SchemeBuilder = runtime.NewSchemeBuilder(addKnownTypes)
 	// AddToScheme registers this package's types with a scheme.
-	AddToScheme = SchemeBuilder.AddToScheme
+	AddToScheme = glassback.AddToScheme(SchemeGroupVersion, &ApiExampleA{}, &ApiExampleAList{})
 )
 
 // Resource qualifies a resource name with this package's group.
 func Resource(resource string) schema.GroupResource {
 	return SchemeGroupVersion.WithResource(resource).GroupResource()
-}
-
-func addKnownTypes(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(SchemeGroupVersion, &ApiExampleA{}, &ApiExampleAList{})
-	metav1.AddToGroupVersion(scheme, SchemeGroupVersion)
-	return nil
 }

@@ -32,6 +32,9 @@ type ApiExampleA struct {
 	Status ApiExampleAStatus `json:"status,omitempty"`
 }
 
+// Conditions returns the conditions of the status.
+func (a *ApiExampleA) Conditions() []metav1.Condition { return a.Status.Conditions }
+
 // ApiExampleASpec has the name in the greeting: first_name and last_name, as far as they are set.
 // If both are empty, the greeting has foo. If foo is empty too, the greeting has the name of the
 // object.

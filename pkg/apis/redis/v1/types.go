@@ -43,6 +43,9 @@ type RedisCluster struct {
 	Status RedisClusterStatus `json:"status,omitempty"`
 }
 
+// Conditions returns the conditions of the status.
+func (r *RedisCluster) Conditions() []metav1.Condition { return r.Status.Conditions }
+
 // RedisClusterSpec has the size of the cluster, and the configuration of its nodes. Only addr is
 // required.
 //
