@@ -47,7 +47,7 @@ var (
 		"deployments":              appsv1.SchemeGroupVersion.WithKind("Deployment"),
 		"services":                 corev1.SchemeGroupVersion.WithKind("Service"),
 		"ingresses":                networkingv1.SchemeGroupVersion.WithKind("Ingress"),
-		"httproutes":               schema.GroupVersionKind{Group: gatewayv1.GroupName, Version: "v1", Kind: "HTTPRoute"},
+		"httproutes":               {Group: gatewayv1.GroupName, Version: "v1", Kind: "HTTPRoute"},
 		"horizontalpodautoscalers": autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"),
 		"poddisruptionbudgets":     policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"),
 	}
