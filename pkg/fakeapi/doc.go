@@ -21,7 +21,7 @@
 // Two packages have fake servers of their own:
 //
 //   - rediscluster: a test plays the kubelet of Pods that are real redis-servers, and looks at single writes. It needs UIDs, claims that
-//     stay while a Pod uses them, and evictions. Reactors of client-go's fake clientset do that: see eviction_test.go there. The golden
+//     stay while a Pod uses them, and evictions. Reactors of client-go's fake clientset do that: see evict_test.go there. The golden
 //     tests run the same controller on this server.
 //   - pipeline: a test plays the other end of a WATCH. It sends bookmarks between events and the error 410 within a stream, and lets
 //     single clients fail. Watches of this server show its history and nothing else.

@@ -29,7 +29,8 @@ func (c *Controller) act(ctx context.Context, o *observed, p plan) (child.Outcom
 
 // confirm returns a conflict if the cache is behind. It reads the live Application before this process first writes a child of it: while
 // this process was on standby, its watch of Applications may have failed, and not those of the children. It would then undo changes of the
-// leader before it. Once an Application has been read, the cache shows no older one. A new Application is not read.
+// leader before it. Once an Application has been read, or its status was written, which needs the live version, the cache shows no older
+// one. A new Application is not read.
 func (c *Controller) confirm(ctx context.Context, o *observed, changes []child.Change) error {
 	app, key := o.app, cache.MetaObjectToName(o.app)
 	isNew := app.Status.ObservedGeneration == 0 && o.deployment.Object == nil

@@ -109,6 +109,7 @@ func newController(config Config) *Controller {
 		written: written,
 	}
 	c.deployments.Adapt = c.adapt
+	c.status.Wrote = func(app, _ *v1.Application) { c.confirmed.Store(cache.MetaObjectToName(app), app.UID) }
 	return c
 }
 

@@ -534,6 +534,25 @@ func TestANewLeaderDoesNotUndoAChange(t *testing.T) {
 	}
 }
 
+// TestNoReadAfterAnOwnStatus: a process that has written the status of an Application does not read it before it changes a child.
+func TestNoReadAfterAnOwnStatus(t *testing.T) {
+	s := newServer(application())
+	o := s.connect()
+	for range 2 { // the children, and the status
+		_, _, err := o.sync(t)
+		must.Succeed(t, err)
+		o.catchUp()
+	}
+	s.edit(func(a *v1.Application) { a.Spec.Image = "nginx:1.30" })
+	o.catchUp()
+	made := len(s.Requests())
+	_, _, err := o.sync(t)
+	must.Succeed(t, err)
+	if got := s.Requests()[made:]; len(got) != 1 || requestText(got[0]) != "apply deployments" {
+		t.Errorf("requests %v, want one that applies the Deployment", got)
+	}
+}
+
 // TestAStaleCacheDoesNotChangeObjectsOfOtherOwners gives the Service another owner. The cache still shows the former Service.
 func TestAStaleCacheDoesNotChangeObjectsOfOtherOwners(t *testing.T) {
 	shop := metav1.OwnerReference{Kind: "Shop", Name: "other", UID: "other", Controller: ptr.To(true)}

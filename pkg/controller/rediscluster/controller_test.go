@@ -26,6 +26,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -1201,5 +1202,29 @@ func TestScenesAreReplayed(t *testing.T) {
 		if recordtest.Check(t, Decisions, o, decide(o)); t.Failed() {
 			t.Fatalf("seed %d", seed)
 		}
+	}
+}
+
+// TestAnImmutableConfigMapKeepsItsData: an earlier operator made the ConfigMap in another way, and then it lost the label of the caches.
+func TestAnImmutableConfigMapKeepsItsData(t *testing.T) {
+	s := newStage(t, six()).settle()
+	maps, name := s.kube.CoreV1().ConfigMaps("default"), manifest.ConfigurationName(s.rdc())
+	changed, err := maps.Get(t.Context(), name, metav1.GetOptions{})
+	must.Succeed(t, err)
+	changed.Labels, changed.Data = nil, map[string]string{"start.sh": "as it was made"}
+	_, err = maps.Update(t.Context(), changed, metav1.UpdateOptions{})
+	must.Succeed(t, err)
+	must.Succeed(t, s.controller.configMapCache.Delete(changed))
+	first := true
+	s.kube.PrependReactor("patch", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
+		create := first
+		first = false
+		return create, nil, apierrors.NewConflict(corev1.Resource("configmaps"), name, errors.New("it exists"))
+	})
+	s.synced()
+	now, err := maps.Get(t.Context(), name, metav1.GetOptions{})
+	must.Succeed(t, err)
+	if now.Labels[v1.LabelRedisCluster] != "demo" || len(now.Data) != 1 || now.Data["start.sh"] != "as it was made" {
+		t.Errorf("the ConfigMap has the labels %v and the data %v, want its label and the same data", now.Labels, now.Data)
 	}
 }
