@@ -6,33 +6,19 @@ package child
 import (
 	"crypto/sha256"
 	"encoding/json"
-	"reflect"
-	"slices"
+	"runtime"
 	"sync"
+	"weak"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/cache"
-
-	"github.com/glassback/glassback/pkg/apis/glassback"
 )
 
-// checks remembers which children were as desired, so that an unchanged child is not compared again. The comparison costs more than the
-// rest of a sync.
-//
-// The comparison is a pure function of the desired configuration and the content: the object without its status, resourceVersion and
-// generation. A field manager cannot own the last two, and an apply to the main resource cannot set the status. The content includes the
-// UID and this operator's entry of the managedFields. If both arguments are unchanged, the result is unchanged. The checks trust no
-// timestamp and no resourceVersion: after etcd is restored from a backup, the same resourceVersion may belong to other fields.
+// checks remembers which objects of a cache were as desired, so that an unchanged child is not compared again. The comparison costs more
+// than the rest of a sync. An object of a cache never changes: the next version is another object. So the checks trust no timestamp and no
+// resourceVersion: after etcd is restored from a backup, the same resourceVersion may belong to other fields. When the garbage collector
+// frees an object, its check goes, too.
 type checks struct {
-	mu      sync.Mutex
-	byOwner map[cache.ObjectName][]*check
-}
-
-// check says that a child with this content is as desired. It never changes.
-type check struct {
-	kind, name string
-	object     any      // as the cache holds it; nothing changes it
-	desired    checksum // of the desired configuration
+	desired sync.Map // weak.Pointer[metav1.ObjectMeta] → checksum of the desired configuration
 }
 
 // checksum identifies a configuration by its JSON. The zero checksum belongs to none.
@@ -51,92 +37,27 @@ func checksumOf[A comparable](configuration A) checksum {
 	return sha256.Sum256(data)
 }
 
-func (c *checks) get(owner cache.ObjectName, kind, name string) *check {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, last := range c.byOwner[owner] {
-		if last.kind == kind && last.name == name {
-			return last
-		}
-	}
-	return nil
+// of returns the checksum of the configuration that object was as; the zero checksum if it was not compared, or differed.
+func (c *checks) of(object metav1.ObjectMetaAccessor) checksum {
+	sum, _ := c.desired.Load(identity(object))
+	known, _ := sum.(checksum)
+	return known
 }
 
-// replace drops the checks of owner for which drop returns true, and adds next, unless it is nil.
-func (c *checks) replace(owner cache.ObjectName, drop func(*check) bool, next *check) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	list := slices.DeleteFunc(c.byOwner[owner], drop)
-	switch {
-	case next != nil:
-		c.byOwner[owner] = append(list, next)
-	case len(list) > 0:
-		c.byOwner[owner] = list
-	default:
-		delete(c.byOwner, owner)
-	}
-}
-
-func (c *checks) forget(owner cache.ObjectName) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.byOwner, owner)
-}
-
-// withoutStatus returns a copy of object that shares its fields, without the status, the resourceVersion and the generation.
-func withoutStatus[T Object](object T) T {
-	value := reflect.ValueOf(object).Elem()
-	bare := reflect.New(value.Type())
-	bare.Elem().Set(value)
-	if status := bare.Elem().FieldByName("Status"); status.IsValid() {
-		status.SetZero()
-	}
-	result := bare.Interface().(T)
-	result.SetResourceVersion("")
-	result.SetGeneration(0)
-	return result
-}
-
-// extractOwned returns the fields of object that this operator owns. The result depends only on what lastCheck compares.
-func (k *Kind[T, A]) extractOwned(object T) (A, error) {
-	return k.extract(withoutStatus(object), glassback.Name)
-}
-
-// lastCheck returns the check of a child if its content is still that of object; otherwise nil.
-func (k *Kind[T, A]) lastCheck(owner metav1.Object, object T) *check {
-	key := cache.MetaObjectToName(owner)
-	last := k.owners.checks.get(key, k.Name, object.GetName())
-	if last == nil || last.object == any(object) {
-		return last
-	}
-	if !reflect.DeepEqual(withoutStatus(last.object.(T)), withoutStatus(object)) {
-		k.forget(owner, object.GetName())
-		return nil
-	}
-	next := *last
-	next.object = object // so that the checks keep no older version of the object in memory
-	k.owners.checks.replace(key, func(c *check) bool { return c == last }, &next)
-	return &next
-}
-
-// remember records that object is as desired. desired is the checksum of the desired configuration.
-func (k *Kind[T, A]) remember(owner metav1.Object, object T, desired checksum) {
-	next := check{kind: k.Name, name: object.GetName(), object: object, desired: desired}
-	if next.desired == (checksum{}) {
+// remember records that object is as the configuration with a checksum. It ignores the zero checksum.
+func (c *checks) remember(object metav1.ObjectMetaAccessor, desired checksum) {
+	if desired == (checksum{}) {
 		return
 	}
-	// Also drop the checks of children that are gone, since the names of children can change.
-	k.owners.checks.replace(cache.MetaObjectToName(owner), func(c *check) bool {
-		return c.kind == k.Name && (c.name == next.name || !k.cached(owner.GetNamespace(), c.name))
-	}, &next)
+	key := identity(object)
+	if _, known := c.desired.Swap(key, desired); !known {
+		runtime.AddCleanup(object.GetObjectMeta().(*metav1.ObjectMeta), func(key any) { c.desired.Delete(key) }, any(key))
+	}
 }
 
-// forget drops the check of one child.
-func (k *Kind[T, A]) forget(owner metav1.Object, name string) {
-	k.owners.checks.replace(cache.MetaObjectToName(owner), func(c *check) bool { return c.kind == k.Name && c.name == name }, nil)
-}
+func (c *checks) forget(object metav1.ObjectMetaAccessor) { c.desired.Delete(identity(object)) }
 
-func (k *Kind[T, A]) cached(namespace, name string) bool {
-	_, exists, err := k.cache.GetByKey(cache.NewObjectName(namespace, name).String())
-	return exists && err == nil
+// identity returns a key for an object in memory, which does not keep it there.
+func identity(object metav1.ObjectMetaAccessor) weak.Pointer[metav1.ObjectMeta] {
+	return weak.Make(object.GetObjectMeta().(*metav1.ObjectMeta))
 }

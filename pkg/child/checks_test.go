@@ -7,10 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -423,78 +423,27 @@ func TestMemoryChangesNoDecision(t *testing.T) {
 	}
 }
 
+// TestChecksAreForgotten: the check of an object goes with the object.
 func TestChecksAreForgotten(t *testing.T) {
-	remembered := func(f *fixture) int {
-		n := 0
-		for _, list := range f.owners.checks.byOwner {
-			n += len(list)
-		}
+	f := greeted()
+	remembered := func() (n int) {
+		f.checks.desired.Range(func(any, any) bool { n++; return true })
 		return n
 	}
-	for sentence, forget := range map[string]func(*testing.T, *fixture){
-		"the owner is gone": func(_ *testing.T, f *fixture) { f.owners.Forget(cache.MetaObjectToName(f.owner)) },
-		"the child is gone": func(_ *testing.T, f *fixture) {
-			remove(f.server)
-			f.shown.CatchUp()
-			f.Reconcile(f.owner, name, f.Observe(f.owner, name), false, copied(greeting("a", "1")))
-		},
-		"another owner has the child": func(_ *testing.T, f *fixture) {
-			f.server.Put(foreign(nil))
-			f.shown.CatchUp()
-			f.Reconcile(f.owner, name, f.Observe(f.owner, name), false, copied(greeting("a", "1")))
-		},
-		"the child is not desired": func(_ *testing.T, f *fixture) {
-			f.Reconcile(f.owner, name, f.Observe(f.owner, name), false, nil)
-		},
-	} {
-		t.Run(sentence, func(t *testing.T) {
-			f := greeted()
-			if _, _, err := f.reconcile(t, false, copied(greeting("a", "1"))); err != nil || remembered(f) != 1 {
-				t.Fatalf("%d checks, error %v; want one check", remembered(f), err)
-			}
-			forget(t, f)
-			if n := remembered(f); n != 0 || len(f.owners.checks.byOwner) != 0 {
-				t.Errorf("%d checks of %d owners, want none", n, len(f.owners.checks.byOwner))
-			}
-		})
-	}
-	t.Run("the child gets other names", func(t *testing.T) {
-		f := greeted()
-		for n := range 10 {
-			renamed := object(f.server).DeepCopy()
-			renamed.Name = name + strconv.Itoa(n)
-			must.Succeed(t, f.cache.Replace([]any{renamed}, ""))
-			change := f.Reconcile(f.owner, renamed.Name, f.Observe(f.owner, renamed.Name), false, greeting("a", "1").WithName(renamed.Name))
-			if change.Verb != Nothing {
-				t.Fatalf("the verb is %q, want nothing to change", change.Verb)
-			}
+	for range 10 { // ten versions
+		if verb, _, err := f.reconcile(t, false, copied(greeting("a", "1"))); verb != Nothing || err != nil || remembered() == 0 {
+			t.Fatalf("%q, %d checks, error %v; want nothing to change, and a check", verb, remembered(), err)
 		}
-		if n := remembered(f); n != 1 {
-			t.Errorf("%d checks, want one", n)
-		}
-	})
-}
-
-// TestOwnersShareTheMemory finds data races: the workers of a controller sync different owners at the same time.
-func TestOwnersShareTheMemory(t *testing.T) {
-	f := greeted()
-	var workers sync.WaitGroup
-	for n := range 4 {
-		workers.Go(func() {
-			of := f.owner.DeepCopy()
-			of.Name = strings.Repeat("x", n+1)
-			for range 50 {
-				change := f.Reconcile(of, name, f.Observe(of, name), false, greeting("a", "1"))
-				if change.Verb != Nothing {
-					t.Errorf("the verb is %q, want nothing to change", change.Verb)
-				}
-				if n == 0 {
-					f.owners.Forget(cache.MetaObjectToName(of))
-				}
-			}
-		})
+		next(f.server, func(c *corev1.ConfigMap) { c.Generation++ })
+		f.shown.CatchUp()
 	}
-	workers.Wait()
+	remove(f.server)
+	f.shown.CatchUp()
+	for deadline := time.Now().Add(time.Minute); remembered() > 0; runtime.GC() {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d checks of objects that are gone", remembered())
+		}
+	}
 }
 
 // TestIsExactlyOfDeployments takes random steps with lists whose order counts, and with structs that may be empty. If isExactly returns

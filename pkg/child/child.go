@@ -28,6 +28,7 @@ var applyOptions = metav1.ApplyOptions{FieldManager: glassback.Name, Force: true
 type Object interface {
 	comparable
 	metav1.Object
+	metav1.ObjectMetaAccessor
 	runtime.Object
 }
 
@@ -55,6 +56,7 @@ type Kind[T Object, A Configuration[A]] struct {
 	cache    cache.Store
 	client   func(namespace string) Client[T, A]
 	extract  func(object T, fieldManager string) (A, error)
+	checks   checks
 
 	// Adapt adapts the desired fields to a child that the cache did not show, before they are applied to it; nil if they do not depend on it.
 	Adapt func(owner metav1.Object, desired A, live T)
@@ -104,9 +106,6 @@ func (k *Kind[T, A]) Reconcile(owner metav1.Object, name string, observed Observ
 	)
 	change := Change{Kind: k.Name, Name: name}
 	object := observed.Object
-	if desired == nothing || object == none {
-		k.forget(owner, name)
-	}
 	switch {
 	case desired == nothing && object != none && object.GetDeletionTimestamp() == nil:
 		change.Verb = Delete
@@ -135,18 +134,18 @@ func (k *Kind[T, A]) Reconcile(owner metav1.Object, name string, observed Observ
 
 // update returns change without a verb if object is as desired. Otherwise it returns change with an apply of the desired fields.
 func (k *Kind[T, A]) update(owner metav1.Object, change Change, object T, desired A) Change {
-	last, sum := k.lastCheck(owner, object), checksumOf(desired)
+	sum, was := checksumOf(desired), k.checks.of(object)
 	switch {
-	case last != nil && sum == last.desired:
+	case sum == was && sum != (checksum{}):
 		return change
-	case last == nil && isExactly(object, desired): // With a check, object is as was desired then, and so not as is desired now.
-		k.remember(owner, object, sum)
+	case was == (checksum{}) && isExactly(object, desired): // With a check, object is as was desired then, and so not as is desired now.
+		k.checks.remember(object, sum)
 		return change
 	}
 	change.Verb = Update
 	change.do = func(ctx context.Context) (Outcome, error) { return k.apply(ctx, owner, object, desired, sum) }
 	change.fields = func() (owned, configuration, live any, err error) {
-		owned, err = k.extractOwned(object)
+		owned, err = k.extract(object, glassback.Name)
 		return owned, desired, object, err
 	}
 	return change
@@ -206,11 +205,11 @@ func (k *Kind[T, A]) apply(ctx context.Context, owner metav1.Object, object T, d
 		return Outcome{}, fmt.Errorf("apply %s %s: %w", k.Name, object.GetName(), err)
 	}
 	if applied.GetResourceVersion() == object.GetResourceVersion() {
-		k.forget(owner, object.GetName()) // The desired fields have another checksum, and are the same.
+		k.checks.forget(object) // The desired fields have another checksum, and are the same.
 		return Outcome{}, nil
 	}
 	k.owners.repairs.applied(owner, nameOf(k.Name, object.GetName()), sum, func() checksum {
-		owned, err := k.extractOwned(object)
+		owned, err := k.extract(object, glassback.Name)
 		if err != nil {
 			return checksum{}
 		}

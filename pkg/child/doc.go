@@ -20,9 +20,8 @@
 // values. This is exact: the operator does not own the fields that the API server defaults, or that other clients set. When another client
 // changes a field of the operator, the API server makes that client the owner, and the operator no longer owns the field.
 //
-// A child that was as desired is not compared again while its content and the desired fields stay the same. A new status, or
-// a new resourceVersion alone, is no new content: see checks. The checks may be lost at any time. They grow only with the
-// number of synced children.
+// A child that was as desired is not compared again while the cache holds the same version and the desired fields stay the same: see
+// checks. The checks may be lost at any time.
 //
 // A plain apply creates an object that does not exist, and takes over an object that does. The apply of a create carries a
 // resourceVersion that no object has, so it fails if an object has that name: see neverVersion. The apply of an update

@@ -15,12 +15,11 @@ import (
 	"github.com/glassback/glassback/pkg/loop"
 )
 
-// Owners holds the repairs and checks of the children of all owners of one kind, such as Application. The Kinds of these children share it.
+// Owners holds the repairs of the children of all owners of one kind, such as Application. The Kinds of these children share it.
 type Owners struct {
 	kind, label string
 	written     *loop.Written
 	repairs     repairs
-	checks      checks
 }
 
 // NewOwners returns the Owners of a kind. The caches of their children hold the objects that have the label. written records each write.
@@ -28,15 +27,11 @@ func NewOwners(kind, label string, written *loop.Written, clock clock.PassiveClo
 	return &Owners{
 		kind: kind, label: label, written: written,
 		repairs: repairs{clock: clock, byKey: map[cache.ObjectName][]repair{}},
-		checks:  checks{byOwner: map[cache.ObjectName][]*check{}},
 	}
 }
 
-// Forget drops the repairs and checks of an owner. Call it when the owner no longer exists.
-func (o *Owners) Forget(key cache.ObjectName) {
-	o.repairs.forget(key)
-	o.checks.forget(key)
-}
+// Forget drops the repairs of an owner. Call it when the owner no longer exists.
+func (o *Owners) Forget(key cache.ObjectName) { o.repairs.forget(key) }
 
 // Reference returns the owner reference that makes owner the controller of a child: garbage collection deletes the child after the owner.
 func Reference(owner metav1.Object, kind schema.GroupVersionKind) *metav1ac.OwnerReferenceApplyConfiguration {
