@@ -67,7 +67,7 @@ var table = []Mutant{
 	{
 		"A child that the operator does not remember is as desired without a comparison",
 		"child Kind.update", "child TestWhatMakesAChildDiffer",
-		"last == nil && isExactly(object, desired)", "last == nil",
+		"was == (checksum{}) && isExactly(object, desired)", "was == (checksum{})",
 	},
 
 	// all controllers: An operator that does not lead holds no keys

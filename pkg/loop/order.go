@@ -26,10 +26,10 @@ const urgentInARow = 7
 type order struct {
 	urgent func(cache.ObjectName) bool
 
-	mu          sync.Mutex
-	first, rest line                      // the urgent keys, and the others; a key that became urgent is in both
-	isUrgent    map[cache.ObjectName]bool // whether the key is urgent, for each key that waits
-	inARow      int                       // urgent keys that Pop returned since the last other key
+	mu       sync.Mutex
+	lines    map[bool]*line            // the urgent keys (true), and the others; a key that became urgent is in both
+	isUrgent map[cache.ObjectName]bool // whether the key is urgent, for each key that waits
+	inARow   int                       // urgent keys that Pop returned since the last other key
 
 	workers int            // 0 before Run: without workers, no key is held back
 	seen    *string        // the namespace of the first key
@@ -42,7 +42,8 @@ var _ workqueue.Queue[cache.ObjectName] = &order{}
 
 func newOrder(urgent func(cache.ObjectName) bool) *order {
 	return &order{
-		urgent: urgent, first: line{keys: map[string][]cache.ObjectName{}}, rest: line{keys: map[string][]cache.ObjectName{}},
+		urgent:   urgent,
+		lines:    map[bool]*line{true: {keys: map[string][]cache.ObjectName{}}, false: {keys: map[string][]cache.ObjectName{}}},
 		isUrgent: map[cache.ObjectName]bool{}, waiting: map[string]int{}, running: map[string]int{},
 	}
 }
@@ -72,14 +73,7 @@ func (o *order) Touch(key cache.ObjectName) {
 
 func (o *order) add(key cache.ObjectName, urgent bool) {
 	o.isUrgent[key] = urgent
-	o.line(urgent).add(key)
-}
-
-func (o *order) line(urgent bool) *line {
-	if urgent {
-		return &o.first
-	}
-	return &o.rest
+	o.lines[urgent].add(key)
 }
 
 // Len returns how many keys wait and are not held back. A worker waits while Len is 0. A key that done makes available wakes no worker: the
@@ -141,9 +135,9 @@ func (o *order) done(key cache.ObjectName) {
 	decrement(o.running, key.Namespace)
 }
 
-// take removes the next key of first (urgent) or rest, and returns it. It skips keys of rest that became urgent.
+// take removes the next key that is urgent, or not, and returns it. It skips keys that became urgent.
 func (o *order) take(urgent bool) (key cache.ObjectName, found bool) {
-	key, found = o.line(urgent).take(o.isFull, func(key cache.ObjectName) bool {
+	key, found = o.lines[urgent].take(o.isFull, func(key cache.ObjectName) bool {
 		is, waits := o.isUrgent[key]
 		return waits && is == urgent
 	})

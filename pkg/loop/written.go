@@ -45,9 +45,8 @@ func NewWritten(source, kind string, clock clock.PassiveClock, observers []Obser
 // Record records that a sync of key wrote obj; store is the cache of obj. ctx is that of the sync. verb is the write, such as
 // "create jobs.batch"; obj is the API server's answer.
 func (w *Written) Record(ctx context.Context, key cache.ObjectName, verb string, store cache.Store, obj metav1.Object) {
-	w.report(ctx, key, verb, obj)
 	name, version := cache.MetaObjectToName(obj).String(), obj.GetResourceVersion()
-	w.add(key, func() bool {
+	w.add(ctx, key, verb, obj, func() bool {
 		cached := cachedObject(store, name)
 		if cached == nil {
 			return false
@@ -60,15 +59,15 @@ func (w *Written) Record(ctx context.Context, key cache.ObjectName, verb string,
 
 // RecordDelete records that a sync of key deleted obj; store is the cache of obj. ctx is that of the sync.
 func (w *Written) RecordDelete(ctx context.Context, key cache.ObjectName, verb string, store cache.Store, obj metav1.Object) {
-	w.report(ctx, key, verb, obj)
 	name, uid := cache.MetaObjectToName(obj).String(), obj.GetUID()
-	w.add(key, func() bool {
+	w.add(ctx, key, verb, obj, func() bool {
 		cached := cachedObject(store, name)
 		return cached == nil || cached.GetUID() != uid || cached.GetDeletionTimestamp() != nil
 	})
 }
 
-func (w *Written) report(ctx context.Context, key cache.ObjectName, verb string, obj metav1.Object) {
+// add reports a write of obj to the observers, and records it. shown reports whether the cache shows the write.
+func (w *Written) add(ctx context.Context, key cache.ObjectName, verb string, obj metav1.Object, shown func() bool) {
 	event := trace.Event{
 		Time: time.Now(), Stage: trace.Write, Source: w.source, Verb: verb,
 		Object: trace.Object{Kind: kindOf(obj), Namespace: obj.GetNamespace(), Name: obj.GetName()},
@@ -77,6 +76,9 @@ func (w *Written) report(ctx context.Context, key cache.ObjectName, verb string,
 	for _, o := range w.observers {
 		o.Wrote(ctx, event)
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.byKey[key] = append(w.byKey[key], write{w.clock.Now(), shown})
 }
 
 // kindOf returns the name of the Go type: typed clients leave an answer's kind empty.
@@ -91,12 +93,6 @@ func cachedObject(store cache.Store, name string) metav1.Object {
 	}
 	obj, _ := cached.(metav1.Object)
 	return obj
-}
-
-func (w *Written) add(key cache.ObjectName, shown func() bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.byKey[key] = append(w.byKey[key], write{w.clock.Now(), shown})
 }
 
 // Wait returns 0 if the caches show each recorded write of key, or if the write is older than maxStale.
