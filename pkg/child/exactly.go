@@ -23,10 +23,10 @@ var unowned = fieldpath.NewSet(
 // returns false: an apply that changes nothing is no write.
 func isExactly[T Object, A any](object T, configuration A) bool {
 	own := OwnFields(object.GetManagedFields())
-	if len(own) != 1 || own[0].FieldsV1 == nil {
+	if len(own) != 1 {
 		return false
 	}
-	fields, err := share(own[0].FieldsV1).set()
+	fields, err := setOf(own[0])
 	if err != nil {
 		return false
 	}
