@@ -69,6 +69,11 @@ var table = []Mutant{
 		"child Kind.update", "child TestWhatMakesAChildDiffer",
 		"was == (checksum{}) && isExactly(object, desired)", "was == (checksum{})",
 	},
+	{
+		"A child for which an apply changed nothing is never compared again",
+		"child Kind.apply", "child TestTheSameInAnotherFormIsAppliedOnce",
+		"k.checks.forget(object)", "",
+	},
 
 	// all controllers: An operator that does not lead holds no keys
 	{
@@ -152,6 +157,11 @@ var table = []Mutant{
 		"A new leader that would create a child does not read the Application",
 		"controller/application Controller.confirm", "controller/application TestANewLeaderDoesNotUndoAChange",
 		"!= child.Nothing", "== child.Update || change.Verb == child.Delete",
+	},
+	{
+		"An Application of the same name counts as read",
+		"controller/application Controller.confirm", "controller/application TestNoReadAfterAnOwnStatus",
+		"uid == app.UID", "uid != nil",
 	},
 	{
 		"A new leader acts on a former Application",

@@ -10,8 +10,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+	"weak"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -422,12 +424,42 @@ func TestMemoryChangesNoDecision(t *testing.T) {
 	}
 }
 
-// TestChecksAreForgotten: the check of an object goes with the object.
+// TestAnUnchangedChildIsNotComparedAgain changes the object in the cache, which is never done elsewhere.
+func TestAnUnchangedChildIsNotComparedAgain(t *testing.T) {
+	f := greeted()
+	for range 2 {
+		if verb, _, err := f.reconcile(t, false, copied(greeting("a", "1"))); verb != Nothing || err != nil {
+			t.Fatalf("%q, error %v; want nothing to change, without a comparison", verb, err)
+		}
+		f.Observe(f.owner, name).Object.Data["a"] = "another"
+	}
+}
+
+// TestTheSameInAnotherFormIsAppliedOnce: the desired fields have another checksum, and an apply of them changes nothing.
+func TestTheSameInAnotherFormIsAppliedOnce(t *testing.T) {
+	f := greeted()
+	f.checks.remember(f.Observe(f.owner, name).Object, checksum{1})
+	for _, want := range []Verb{Update, Nothing, Nothing} {
+		if verb, out, err := f.reconcile(t, false, copied(greeting("a", "1"))); verb != want || out.Wrote || err != nil {
+			t.Errorf("%q, outcome %+v, error %v; want %q, and no write", verb, out, err, want)
+		}
+	}
+}
+
+// TestChecksAreForgotten: the check of an object goes with the object, and checks keep neither a Kind nor its cache in memory.
 func TestChecksAreForgotten(t *testing.T) {
 	f := greeted()
+	checks, server := f.checks, weak.Make(f.server)
 	remembered := func() (n int) {
-		f.checks.desired.Range(func(any, any) bool { n++; return true })
+		checks.desired.Range(func(any, any) bool { n++; return true })
 		return n
+	}
+	await := func(what string, done func() bool) {
+		for deadline := time.Now().Add(time.Minute); !done(); runtime.GC() {
+			if time.Now().After(deadline) {
+				t.Fatalf("%s, and %d checks", what, remembered())
+			}
+		}
 	}
 	for range 10 { // ten versions
 		if verb, _, err := f.reconcile(t, false, copied(greeting("a", "1"))); verb != Nothing || err != nil || remembered() == 0 {
@@ -436,13 +468,35 @@ func TestChecksAreForgotten(t *testing.T) {
 		next(f.server, func(c *corev1.ConfigMap) { c.Generation++ })
 		f.shown.CatchUp()
 	}
-	remove(f.server)
-	f.shown.CatchUp()
-	for deadline := time.Now().Add(time.Minute); remembered() > 0; runtime.GC() {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d checks of objects that are gone", remembered())
-		}
+	await("the former versions stay in memory", func() bool { return remembered() == 0 })
+	if verb, _, err := f.reconcile(t, false, copied(greeting("a", "1"))); verb != Nothing || err != nil || remembered() == 0 {
+		t.Fatalf("%q, %d checks, error %v; want nothing to change, and a check", verb, remembered(), err)
 	}
+	f = nil
+	await("the Kind stays in memory", func() bool { return server.Value() == nil })
+}
+
+// TestChecksInParallel finds data races: workers compare and write children, versions come and go, and the garbage collector runs.
+func TestChecksInParallel(t *testing.T) {
+	f := greeted()
+	var workers sync.WaitGroup
+	for n := range 4 {
+		workers.Go(func() {
+			of := f.owner.DeepCopy()
+			of.Name = strings.Repeat("x", n+1)
+			for range 50 {
+				_, _ = f.Reconcile(of, name, f.Observe(of, name), false, greeting("a", strconv.Itoa(n))).Do(t.Context())
+				f.owners.Forget(cache.MetaObjectToName(of))
+			}
+		})
+	}
+	workers.Go(func() {
+		for range 20 {
+			f.shown.CatchUp()
+			runtime.GC()
+		}
+	})
+	workers.Wait()
 }
 
 // TestIsExactlyOfDeployments takes random steps with lists whose order counts, and with structs that may be empty. If isExactly returns

@@ -56,7 +56,7 @@ type Kind[T Object, A Configuration[A]] struct {
 	cache    cache.Store
 	client   func(namespace string) Client[T, A]
 	extract  func(object T, fieldManager string) (A, error)
-	checks   checks
+	checks   *checks
 
 	// Adapt adapts the desired fields to a child that the cache did not show, before they are applied to it; nil if they do not depend on it.
 	Adapt func(owner metav1.Object, desired A, live T)
@@ -69,7 +69,7 @@ func New[T Object, A Configuration[A], C Client[T, A]](owners *Owners, name, res
 	client func(namespace string) C, extract func(object T, fieldManager string) (A, error)) *Kind[T, A] {
 	return &Kind[T, A]{
 		Name: name, owners: owners, resource: resource, cache: cache, extract: extract,
-		client: func(namespace string) Client[T, A] { return client(namespace) },
+		client: func(namespace string) Client[T, A] { return client(namespace) }, checks: &checks{},
 	}
 }
 

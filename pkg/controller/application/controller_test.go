@@ -534,22 +534,36 @@ func TestANewLeaderDoesNotUndoAChange(t *testing.T) {
 	}
 }
 
-// TestNoReadAfterAnOwnStatus: a process that has written the status of an Application does not read it before it changes a child.
+// TestNoReadAfterAnOwnStatus: a process that has written the status of an Application does not read it before it changes a child. It reads
+// another Application of that name.
 func TestNoReadAfterAnOwnStatus(t *testing.T) {
 	s := newServer(application())
 	o := s.connect()
-	for range 2 { // the children, and the status
+	sync := func() (requests []string) {
+		o.catchUp()
+		made := len(s.Requests())
 		_, _, err := o.sync(t)
 		must.Succeed(t, err)
-		o.catchUp()
+		for _, r := range s.Requests()[made:] {
+			requests = append(requests, requestText(r))
+		}
+		return requests
 	}
+	sync() // the children
+	sync() // the status
 	s.edit(func(a *v1.Application) { a.Spec.Image = "nginx:1.30" })
-	o.catchUp()
-	made := len(s.Requests())
-	_, _, err := o.sync(t)
-	must.Succeed(t, err)
-	if got := s.Requests()[made:]; len(got) != 1 || requestText(got[0]) != "apply deployments" {
-		t.Errorf("requests %v, want one that applies the Deployment", got)
+	if got := sync(); !slices.Equal(got, []string{"apply deployments"}) {
+		t.Errorf("requests %q, want one that applies the Deployment", got)
+	}
+	another := s.app()
+	another.UID, another.Status.ObservedGeneration = "another", 1
+	s.Put(another)
+	for _, resource := range []string{"deployments", "services", "ingresses"} {
+		s.Remove(resource, s.key)
+	}
+	s.clock.Step(time.Minute) // The cache will not show the Deployment that was applied.
+	if got := sync(); len(got) != 4 || got[0] != "list applications" {
+		t.Errorf("requests %q, want a read of the other Application before its children are created", got)
 	}
 }
 

@@ -4,8 +4,8 @@
 // Package application runs Applications: each is a Deployment and the objects around it.
 //
 //	owns    Deployment, Service, Ingress, HTTPRoute, HorizontalPodAutoscaler and PodDisruptionBudget, with the Application's own name
-//	reads   Application and these six children, from the caches; before its first write of a child, the live Application;
-//	        with restartOn, the versions of the ConfigMaps and Secrets that the Pods name, from a loop.Poller
+//	reads   Application and these six children, from the caches; before its first write of a child, the live Application, unless
+//	        it has written the status; with restartOn, the versions of the ConfigMaps and Secrets that the Pods name, from a loop.Poller
 //	writes  the children by server-side apply, Application status, Event
 //
 // The spec says which of the six must exist. The controller deletes the children that the spec no longer requests, and
