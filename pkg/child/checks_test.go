@@ -472,7 +472,6 @@ func TestChecksAreForgotten(t *testing.T) {
 	if verb, _, err := f.reconcile(t, false, copied(greeting("a", "1"))); verb != Nothing || err != nil || remembered() == 0 {
 		t.Fatalf("%q, %d checks, error %v; want nothing to change, and a check", verb, remembered(), err)
 	}
-	f = nil
 	await("the Kind stays in memory", func() bool { return server.Value() == nil })
 }
 
